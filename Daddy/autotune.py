@@ -11,10 +11,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from Daddy import laptop
+from Daddy import laptop_cli
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import run_entry
-from Daddy.hardware.profile import save_profile
+from Daddy.hardware.machine_profile import save_profile
 from Daddy.learning.preloading import prepare
 from Daddy.workloads import WORKLOADS
 
@@ -25,7 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="autotune",
         description="Measure how many environments this machine runs well, and remember it.",
     )
-    laptop.add_flags(parser)
+    laptop_cli.add_flags(parser)
     parser.add_argument("--quick", action="store_true", help="a fifth of the time, rougher")
     parser.add_argument(
         "--workload", choices=tuple(WORKLOADS), default="pokemon_red", help="what is played"
@@ -37,12 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, store, tell. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 the profile folder."""
     args = make_parser().parse_args(argv)
     prepare()
-    user_id = laptop.user_name(args.user_id)
-    folder = laptop.profile_folder(args)
+    user_id = laptop_cli.user_name(args.user_id)
+    folder = laptop_cli.profile_folder(args)
     folder.mkdir(parents=True, exist_ok=True)
-    seconds = laptop.QUICK_SECONDS_PER_COUNT if args.quick else laptop.SECONDS_PER_COUNT
-    config = laptop.game_config(args, args.workload)
-    profile = laptop.measure(config, user_id, seconds, SystemClock(), args.nice)
+    seconds = laptop_cli.QUICK_SECONDS_PER_COUNT if args.quick else laptop_cli.SECONDS_PER_COUNT
+    config = laptop_cli.game_config(args, args.workload)
+    profile = laptop_cli.measure(config, user_id, seconds, SystemClock(), args.nice)
     path = save_profile(folder, profile)
     print(f"\nrecommended: --num-envs {profile.envs}")
     print("\n".join(f"  {reason}" for reason in profile.reasons))

@@ -24,16 +24,16 @@ from rich.panel import Panel
 from rich.text import Text
 
 from Daddy.cluster.orchestrator.commands.plan import summary_of
-from Daddy.cluster.orchestrator.commands.screen import draw
 from Daddy.cluster.orchestrator.commands.status import read_status
+from Daddy.cluster.orchestrator.commands.status_screen import draw
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.records import Unknown
+from Daddy.cluster.orchestrator.controller_records import Unknown
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import load_effective
 from Daddy.core.errors import ConfigError, FileError, run_entry
-from Daddy.core.events import EventTail
+from Daddy.core.event_log import EventTail
 from Daddy.core.humanize import age, amount
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import load_effective
+from Daddy.core.run_paths import RunPaths
 
 Event = Mapping[str, Any]
 

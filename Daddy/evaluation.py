@@ -20,24 +20,24 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.assists import refuse_strange
+from Daddy.core.assist_rules import refuse_strange
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import load, shared_paths
+from Daddy.core.confidence_intervals import Interval, of_mean, of_share
 from Daddy.core.errors import DaddyError, WeightsError
-from Daddy.core.intervals import Interval, of_mean, of_share
-from Daddy.core.machine import die_with_parent
+from Daddy.core.load_config import load, shared_paths
+from Daddy.core.machine_info import die_with_parent
 from Daddy.core.settings import Config
 from Daddy.learning.preloading import prepare
-from Daddy.pokemon import story
-from Daddy.stage import Found, cast, episode, open_game, refuse_other_workload
+from Daddy.playback_setup import Found, cast, episode, open_game, refuse_other_workload
+from Daddy.pokemon import story_milestones
 from Daddy.weights.evaluations import PAIRS_LIMIT, Evaluation, write_evaluation
-from Daddy.weights.locate import locate_at
-from Daddy.weights.store.records import Version
-from Daddy.weights.store.store import Store
+from Daddy.weights.locate_weights import locate_at
+from Daddy.weights.store.weight_records import Version
+from Daddy.weights.store.weight_store import Store
 
 if TYPE_CHECKING:
+    from Daddy.playback_setup import Actor
     from Daddy.pokemon.env import PokemonRedEnv
-    from Daddy.stage import Actor
 
 FORMAT = 1
 _BAR = 24
@@ -65,7 +65,7 @@ def play_one(game: PokemonRedEnv, actor: Actor, seed: int) -> Played:
     """Play an episode to its end; what held at its start does not count as reached."""
     played, held = Played(seed), None
     for moment in episode(game, actor, seed):
-        now = story.reached(game.progress, game.rom.real)
+        now = story_milestones.reached(game.progress, game.rom.real)
         held = now if held is None else held
         for name in now - held - played.reached.keys():
             played.reached[name] = moment.step
@@ -80,7 +80,7 @@ def play_one(game: PokemonRedEnv, actor: Actor, seed: int) -> Played:
 
 def judge(game: PokemonRedEnv, actor: Actor, seeds: Sequence[int]) -> list[Played]:
     """One episode of each seed; each is told on stderr."""
-    done, names = list[Played](), len(story.names(game.rom.real))
+    done, names = list[Played](), len(story_milestones.names(game.rom.real))
     for seed in seeds:
         played = play_one(game, actor, seed)
         done.append(played)
@@ -127,7 +127,7 @@ def _judge_share(
 
 def report(label: str, game: PokemonRedEnv, done: Sequence[Played]) -> dict[str, Any]:
     """The whole result as JSON; intervals are 95 %."""
-    names = story.names(game.rom.real)
+    names = story_milestones.names(game.rom.real)
     return {
         "v": FORMAT,
         "weights": label,

@@ -14,13 +14,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from Daddy import laptop, stage
+from Daddy import laptop_cli, playback_setup
+from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError, run_entry
-from Daddy.core.files import write_json
 from Daddy.core.settings import Config
 from Daddy.learning.preloading import prepare
-from Daddy.weights.locate import version_number
+from Daddy.weights.locate_weights import version_number
 
 SECONDS_OF_FILM = 30.0
 EPISODES = 10
@@ -81,9 +81,9 @@ def _add_agent(parser: argparse.ArgumentParser, *, required: bool) -> Any:
 
 
 def _add_game(parser: argparse.ArgumentParser) -> None:
-    stage.add_game_flags(parser)
+    playback_setup.add_game_flags(parser)
     flag = parser.add_argument
-    flag("--assists", metavar="NAMES", help=laptop.ASSISTS_HELP)
+    flag("--assists", metavar="NAMES", help=laptop_cli.ASSISTS_HELP)
     flag("--episode-steps", type=int, metavar="N", help="actions after which an episode is cut")
     parser.set_defaults(device="cpu")
 
@@ -92,46 +92,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 6 weights, 7 ROM, save state or recording, 8 no display, 9 files."""
     typed = list(sys.argv[1:] if argv is None else argv)
     if typed[:1] in (["verify"], ["export"]):
-        from Daddy import replay
+        from Daddy import recording_cli
 
-        return replay.VERBS[typed[0]](typed[1:])
+        return recording_cli.VERBS[typed[0]](typed[1:])
     if typed[:1] == ["evaluate"]:
         return _evaluate(make_judge_parser().parse_args(typed[1:]))
     args = make_parser().parse_args(typed)
     if args.speed <= 0 or (args.seconds is not None and args.seconds <= 0):
         raise UsageError("--speed and --seconds must be more than 0", "leave them away")
     if (path := args.gif or args.mp4) is not None:
-        from Daddy.streaming.viewer.clips import check
+        from Daddy.streaming.viewer.clip_writer import check
 
         check(path)
     if args.recording:
-        from Daddy.replay import show
+        from Daddy.recording_cli import show
 
         return show(args, SystemClock())
     prepare()
     if args.record_start:
-        from Daddy.recording import record
+        from Daddy.start_state_capture import record
 
         return record(args.record_start, _config(args), SystemClock())
     return _show(args)
 
 
 def _config(args: argparse.Namespace) -> Config:
-    config = laptop.game_config(args, stage.GAME)
+    config = laptop_cli.game_config(args, playback_setup.GAME)
     asked = {name: getattr(args, name) for name in ("start", "episode_steps")}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    return laptop.with_training(config, **given)
+    return laptop_cli.with_training(config, **given)
 
 
-def _label(found: stage.Found | None) -> str:
+def _label(found: playback_setup.Found | None) -> str:
     return found.label if found else "random buttons"
 
 
 def _show(args: argparse.Namespace) -> int:
     path, config = args.gif or args.mp4, _config(args)
-    found = stage.find_weights(args.weights, config.training.assists) if args.weights else None
-    with closing(stage.open_game(config)) as game:
-        actor = stage.cast(game, found)
+    found = (
+        playback_setup.find_weights(args.weights, config.training.assists) if args.weights else None
+    )
+    with closing(playback_setup.open_game(config)) as game:
+        actor = playback_setup.cast(game, found)
         print(f"{_label(found)} in {game.rom.name}", flush=True)
         if path is None:
             _in_window(args, game, actor, _label(found))
@@ -140,24 +142,26 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _on_film(args: argparse.Namespace, game: Any, actor: stage.Actor, path: Path) -> None:
+def _on_film(args: argparse.Namespace, game: Any, actor: playback_setup.Actor, path: Path) -> None:
     from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND
-    from Daddy.streaming.viewer.clips import save_film
+    from Daddy.streaming.viewer.clip_writer import save_film
 
     rate = FRAMES_PER_SECOND / FILM_FRAMES
     wanted = round((args.seconds or SECONDS_OF_FILM) * rate)
     pictures: list[bytes] = []
     game.watch(lambda: pictures.append(game.picture()))
-    stage.perform(game, actor, args.seed, lambda: len(pictures) < wanted)
+    playback_setup.perform(game, actor, args.seed, lambda: len(pictures) < wanted)
     save_film(path, pictures[:wanted], rate * args.speed)
     print(f"wrote {path}: {len(pictures[:wanted]) / rate:.1f} s of the game", flush=True)
 
 
-def _in_window(args: argparse.Namespace, game: Any, actor: stage.Actor, label: str) -> None:
+def _in_window(
+    args: argparse.Namespace, game: Any, actor: playback_setup.Actor, label: str
+) -> None:
     from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND
-    from Daddy.streaming.viewer.window import Handheld
+    from Daddy.streaming.viewer.pygame_window import Handheld
 
-    pacer, pause = stage.Pacer(SystemClock()), FILM_FRAMES / FRAMES_PER_SECOND
+    pacer, pause = playback_setup.Pacer(SystemClock()), FILM_FRAMES / FRAMES_PER_SECOND
     left = args.seconds or float("inf")
 
     def watch() -> None:
@@ -169,7 +173,7 @@ def _in_window(args: argparse.Namespace, game: Any, actor: stage.Actor, label: s
 
     with closing(Handheld(f"Daddy: {label}")) as window:
         game.watch(watch)
-        stage.perform(game, actor, args.seed, lambda: left > 0 and not window.closed)
+        playback_setup.perform(game, actor, args.seed, lambda: left > 0 and not window.closed)
 
 
 def _evaluate(args: argparse.Namespace) -> int:
@@ -188,8 +192,12 @@ def _evaluate(args: argparse.Namespace) -> int:
         result = evaluation.compare(config, args.weights, args.versions, seeds, args.jobs)
         print(evaluation.comparison_table(result), flush=True)
     else:
-        found = stage.find_weights(args.weights, config.training.assists) if args.weights else None
-        with closing(stage.open_game(config)) as game:
+        found = (
+            playback_setup.find_weights(args.weights, config.training.assists)
+            if args.weights
+            else None
+        )
+        with closing(playback_setup.open_game(config)) as game:
             played = evaluation.judge_all(config, game, found, seeds, args.jobs)
             result = evaluation.report(_label(found), game, played)
         print(evaluation.table(result), flush=True)

@@ -16,29 +16,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from Daddy import laptop
+from Daddy import laptop_cli
 from Daddy.background.laptop_tasks import laptop_tasks
-from Daddy.core import machine, process
-from Daddy.core.assists import refuse_strange, strange
+from Daddy.core import child_process, machine_info
+from Daddy.core.assist_rules import refuse_strange, strange
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
-from Daddy.core.events import EventWriter
-from Daddy.core.names import new_incarnation
-from Daddy.core.paths import RunPaths
+from Daddy.core.event_log import EventWriter
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.run_contract import GAME, agreed, differing, from_pairs, unknown
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.stopping import StopSignal
-from Daddy.core.terms import GAME, agreed, differing, from_pairs, unknown
-from Daddy.hardware.profile import load_profile, save_profile
-from Daddy.hardware.recommend import recommend
-from Daddy.laptop import Limits, Visit
+from Daddy.core.stop_reasons import StopSignal
+from Daddy.hardware.machine_profile import load_profile, save_profile
+from Daddy.hardware.recommend_envs import recommend
+from Daddy.laptop_cli import Limits, Visit
 from Daddy.learning.preloading import prepare
 from Daddy.weights.laptop.pulled_folder import Verified, newest_verified
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from Daddy.learning.console import Commentary
+    from Daddy.learning.interfaces import FrameSink
     from Daddy.learning.learner_parts import Surroundings
-    from Daddy.learning.ports import FrameSink
 
 LOOK_EVERY_S = 0.5
 ENDLESS: Mapping[str, object] = {"total_steps": 0, "checkpoint_interval": 1 << 40}
@@ -71,7 +71,7 @@ def make_parser() -> argparse.ArgumentParser:
     flag("--max-seconds", type=float, default=0.0, help="end after so many seconds (0: never)")
     flag("--run-dir", type=Path, default=Path("runs/laptop"),
          help="events, logs and checkpoints of this laptop (runs/laptop)")  # fmt: skip
-    laptop.add_flags(parser)
+    laptop_cli.add_flags(parser)
     return parser
 
 
@@ -92,20 +92,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
     prepare()
-    user_id = laptop.user_name(args.user_id)
+    user_id = laptop_cli.user_name(args.user_id)
     shared = args.shared_dir.expanduser().resolve()
     found = wait_for_version(shared, args.wait_seconds, clock, signals)
     if found is None:
         print(f"ended ({signals.stop_reason()}): no version had come yet", flush=True)
         return 0
     terms = from_pairs(found.frame.terms)
-    config = laptop.game_config(args, found.frame.workload, terms)
+    config = laptop_cli.game_config(args, found.frame.workload, terms)
     run = RunPaths(args.run_dir.expanduser().resolve())
     config = config.model_copy(update={"run_dir": str(run.root)})
     _refuse_other_assists(config, found, contribute=args.contribute)
     _compare(config, terms, found, contribute=args.contribute)
     config, count, groups = as_measured(args, config, user_id, clock)
-    config = laptop.with_training(config, num_envs=count, **ENDLESS)
+    config = laptop_cli.with_training(config, num_envs=count, **ENDLESS)
     limits = Limits(args.max_steps, args.max_seconds, clock, signals)
     push = args.contribute and not args.no_push
     visit = Visit(config, groups, user_id, shared, run, clock, args.contribute, push)
@@ -176,13 +176,15 @@ def as_measured(
     As typed, as measured, or as the table has it. With a measured profile the environments are
     also run side by side as was found best.
     """
-    folder = laptop.profile_folder(args)
+    folder = laptop_cli.profile_folder(args)
     if args.autotune:
-        measured = laptop.measure(config, user_id, laptop.QUICK_SECONDS_PER_COUNT, clock, args.nice)
+        measured = laptop_cli.measure(
+            config, user_id, laptop_cli.QUICK_SECONDS_PER_COUNT, clock, args.nice
+        )
         print(f"measured; stored in {save_profile(folder, measured)}")
     if args.num_envs != AUTO:
         return config, int(args.num_envs), 0
-    facts = laptop.machine_facts()
+    facts = laptop_cli.machine_facts()
     known = load_profile(folder, user_id)
     advice = recommend(facts)
     if known is not None and known.fits(facts) and known.workload == config.training.workload:
@@ -190,7 +192,7 @@ def as_measured(
         print(f"  (the guide's table, without a measurement: {advice.envs})", flush=True)
         if config.training.vector_backend != "auto":
             return config, known.envs, 0
-        config = laptop.with_training(config, vector_backend=known.backend)
+        config = laptop_cli.with_training(config, vector_backend=known.backend)
         return config, known.envs, known.groups
     print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")
     print(f"  (not measured; python -m Daddy.autotune --user-id {user_id} measures it)", flush=True)
@@ -204,19 +206,21 @@ def play_visit(
     from Daddy.learning.console import Commentary
     from Daddy.learning.learner_parts import assemble
     from Daddy.learning.loop import train
-    from Daddy.learning.player import play
+    from Daddy.learning.play_loop import play
     from Daddy.weights.laptop.pulled_folder import Effort, add_visit
 
     training, clock = visit.config.training, visit.clock
     who = (run_name, training.workload, "actor", visit.user_id, clock)
     writer = EventWriter(visit.run.events, *who)
     commentary = Commentary(writer, frames, clock, partial(print, flush=True))
-    machine.lower_priority(niceness)  # now that all is loaded; what is started later inherits it
+    machine_info.lower_priority(
+        niceness
+    )  # now that all is loaded; what is started later inherits it
     # A laptop begins with the newest version, so its checkpoints are nobody's.
     with tempfile.TemporaryDirectory(prefix="daddy-") as scratch:
         around = _surroundings(visit, commentary, limits, Path(scratch))
         environments = partial(
-            laptop.make_environments, visit.config, training.num_envs, visit.groups
+            laptop_cli.make_environments, visit.config, training.num_envs, visit.groups
         )
         parts = assemble(visit.config, WORKLOADS[training.workload], around, environments)
         with closing(parts.vector), laptop_tasks(visit, commentary):
@@ -257,7 +261,7 @@ def _surroundings(
 @contextmanager
 def _frames(visit: Visit, port: int | None) -> Iterator[FrameSink]:
     """Where pictures go: nowhere, or through a relay of our own to the viewer on this machine."""
-    from Daddy.learning.ports import NoFrames
+    from Daddy.learning.interfaces import NoFrames
 
     if port is None:
         yield NoFrames()
@@ -271,16 +275,16 @@ def _frames(visit: Visit, port: int | None) -> Iterator[FrameSink]:
         with closing(sender):
             yield sender
     finally:
-        machine.end_tree(relay, RELAY_GRACE_S)
+        machine_info.end_tree(relay, RELAY_GRACE_S)
 
 
-def _start_relay(run: RunPaths, port: int) -> machine.ProcessId:
+def _start_relay(run: RunPaths, port: int) -> machine_info.ProcessId:
     run.stream.mkdir(parents=True, exist_ok=True)
     print(f"streaming to 127.0.0.1:{port}; to watch: "
           f"python -m Daddy.streaming.tunnel_server --port {port}")  # fmt: skip
     where = ["--run-dir", str(run.root), "--port", str(port)]
     argv = [sys.executable, "-m", "Daddy.streaming.relay", *where, "--via", "spool"]
-    return process.start([*argv, "--die-with-parent", str(machine.myself().pid)],
+    return child_process.start([*argv, "--die-with-parent", str(machine_info.myself().pid)],
                          log_path=run.logs / "relay.log")  # fmt: skip
 
 

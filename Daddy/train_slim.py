@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from Daddy.background.background_task import has_archive
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import load, run_paths, shared_paths
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
-from Daddy.core.job import SLOT, Boot, read_job
-from Daddy.core.machine import memory_bytes, usable_cores
-from Daddy.core.names import new_incarnation, new_token
-from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
+from Daddy.core.job_environment import SLOT, Boot, read_job
+from Daddy.core.load_config import load, run_paths, shared_paths
+from Daddy.core.machine_info import memory_bytes, usable_cores
+from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.settings import Collaboration, Config, Section, Training
-from Daddy.core.shared_paths import JoinedPaths
-from Daddy.core.stopping import StopSignal
-from Daddy.hardware.recommend import Facts, recommend
-from Daddy.learning.attempt import Attempt, Told
+from Daddy.core.shared_weights_paths import JoinedPaths
+from Daddy.core.slot_lease import PATIENCE_S, Seat, claim, resume
+from Daddy.core.stop_reasons import StopSignal
+from Daddy.hardware.recommend_envs import Facts, recommend
+from Daddy.learning.job_attempt import Attempt, Told
 from Daddy.learning.preloading import (
     VectorAhead,
     beat_while_loading,
@@ -36,15 +36,15 @@ from Daddy.learning.preloading import (
     read_ahead,
     undisturbed,
 )
-from Daddy.pokemon.rom import cartridge_path
+from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
+    from Daddy.learning.interfaces import NoExchange, NoFrames
     from Daddy.learning.loop import Outcome
-    from Daddy.learning.ports import NoExchange, NoFrames
-    from Daddy.learning.vector import Backend
+    from Daddy.learning.make_vector import Backend
     from Daddy.streaming.tunnel_client import FrameSender
-    from Daddy.weights.exchange import SharedExchange
+    from Daddy.weights.weight_exchange import SharedExchange
 
 _EXIT_CODES = {
     "done": ExitCode.DONE,
@@ -144,7 +144,7 @@ def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
             boot=attempt.boot,
         )
         if config.collaboration.enabled and not config.collaboration.join and has_archive(config):
-            from Daddy.background.job_tasks import job_tasks
+            from Daddy.background.milestone_intake import job_tasks
 
             closing.enter_context(job_tasks(attempt, peer))
         parts = assemble(config, workload, around, ahead)
@@ -158,7 +158,7 @@ def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
 
 def _environments(attempt: Attempt, events: Told) -> VectorAhead:
     """Begun before torch is loaded, which needs longer."""
-    from Daddy.learning.vector import is_forking, make_vector
+    from Daddy.learning.make_vector import is_forking, make_vector
 
     training, row = attempt.config.training, WORKLOADS[attempt.config.training.workload]
     count, backend = training.num_envs, _backend(attempt, events)
@@ -169,7 +169,7 @@ def _environments(attempt: Attempt, events: Told) -> VectorAhead:
 def _backend(attempt: Attempt, events: Told) -> Backend:
     """As configured; else as measured on this machine, said beside the guide's table."""
     from Daddy.learning.env_benchmark import chosen_backend
-    from Daddy.learning.vector import groups_for
+    from Daddy.learning.make_vector import groups_for
 
     config, training = attempt.config, attempt.config.training
     if training.vector_backend != "auto" or groups_for(training.num_envs) == 1:
@@ -189,11 +189,11 @@ def _backend(attempt: Attempt, events: Told) -> Backend:
 def _exchange(attempt: Attempt, peer: str, term: int, events: Told) -> NoExchange | SharedExchange:
     config = attempt.config
     if not config.collaboration.enabled:
-        from Daddy.learning.ports import NoExchange
+        from Daddy.learning.interfaces import NoExchange
 
         return NoExchange()
-    from Daddy.weights.exchange import SharedExchange
-    from Daddy.weights.settings import from_config
+    from Daddy.weights.exchange_settings import from_config
+    from Daddy.weights.weight_exchange import SharedExchange
 
     row, shared = WORKLOADS[config.training.workload], shared_paths(config)
     settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
@@ -206,7 +206,7 @@ def _exchange(attempt: Attempt, peer: str, term: int, events: Told) -> NoExchang
 
 
 def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
-    from Daddy.learning.ports import NoFrames
+    from Daddy.learning.interfaces import NoFrames
 
     if not attempt.config.training.stream:
         return NoFrames()
@@ -277,7 +277,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings among parsed flags, by dotted key, as `core.config.load` takes them."""
+    """The settings among parsed flags, by dotted key, as `core.load_config.load` takes them."""
     return {key: value for key, value in vars(args).items() if "." in key or key == "run_dir"}
 
 

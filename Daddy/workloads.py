@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.assists import from_bits
-from Daddy.core.config import run_paths
-from Daddy.core.job import read_job
+from Daddy.core.assist_rules import from_bits
+from Daddy.core.job_environment import read_job
+from Daddy.core.load_config import run_paths
+from Daddy.core.run_contract import GAME, OBSERVATION
 from Daddy.core.settings import Config, Training
-from Daddy.core.terms import GAME, OBSERVATION
-from Daddy.core.vocabulary import AgentReport
-from Daddy.learning.ports import EnvWorkload
+from Daddy.core.shared_types import AgentReport
+from Daddy.learning.interfaces import EnvWorkload
+from Daddy.pokemon.find_rom import cartridge_path, check_start, rom_of
 from Daddy.pokemon.map_names import map_name
-from Daddy.pokemon.rom import cartridge_path, check_start, rom_of
 
 if TYPE_CHECKING:
     import gymnasium
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from Daddy.learning.policy import ActorCritic
     from Daddy.learning.vector_rows import VectorEnv
-    from Daddy.pokemon.archive.decisions import Rules
+    from Daddy.pokemon.archive.state_selection import Rules
     from Daddy.pokemon.env import PokemonRedEnv
 
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
@@ -85,7 +85,7 @@ def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
 
     if config.archive.mode == "off":
         return PokemonRedEnv
-    from Daddy.pokemon.archive.env import Access, ArchivedEnv
+    from Daddy.pokemon.archive.archive_env import Access, ArchivedEnv
 
     job = read_job(os.environ)
     access = Access(run_paths(config).archive, archive_rules(config), job.slot, job.release)
@@ -94,7 +94,7 @@ def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
 
 def archive_rules(config: Config) -> Rules:
     """The numbers that an archive's decisions follow, as configured."""
-    from Daddy.pokemon.archive.decisions import Rules
+    from Daddy.pokemon.archive.state_selection import Rules
 
     mode = config.archive.mode
     return Rules(follow=mode in ("swarm", "both"), starts=mode in ("starts", "both"))
@@ -107,7 +107,7 @@ def _cartpole(config: Config) -> EnvFactory:
 
 
 def _story(facts: Mapping[str, Any]) -> Sequence[str]:
-    from Daddy.pokemon.story import from_columns
+    from Daddy.pokemon.story_milestones import from_columns
 
     return from_columns(facts)
 

@@ -21,8 +21,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from Daddy.core.errors import UsageError, run_entry
-from Daddy.core.events import read_events
-from Daddy.core.paths import RunPaths
+from Daddy.core.event_log import read_events
+from Daddy.core.run_paths import RunPaths
 from Daddy.dashboard import Fleet, fold
 
 INK, FAINT = "#1f2933", "#cbd2d9"

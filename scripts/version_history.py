@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.store.records import Version
-from Daddy.weights.store.store import Store, numbers
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.store.weight_records import Version
+from Daddy.weights.store.weight_store import Store, numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from Daddy import play, run_actors_only, stage
+from Daddy import play, playback_setup, run_actors_only
 from Daddy.core.errors import ExitCode, WeightsError, run_entry
-from Daddy.core.events import read_events
-from Daddy.core.paths import RunPaths
+from Daddy.core.event_log import read_events
+from Daddy.core.run_paths import RunPaths
 from Daddy.weights import model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,8 +86,8 @@ def test_nobody_plays_these_weights_without_these_helps(
         assert run_entry(play.main, typed) == ExitCode.WEIGHTS
         assert "learnt with the assists money, no_wild" in capsys.readouterr().err
         with pytest.raises(WeightsError, match="the assists no_wild, which are not in use"):
-            stage.find_weights(place, ["money"])
-        assert stage.find_weights(place, ["flash", *HELPS]).weights
+            playback_setup.find_weights(place, ["money"])
+        assert playback_setup.find_weights(place, ["flash", *HELPS]).weights
 
 
 def test_a_file_of_them_says_so_wherever_it_was_copied_to(helped: RunPaths, tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_a_file_of_them_says_so_wherever_it_was_copied_to(helped: RunPaths, tmp_
     copied.parent.mkdir()
     made.rename(copied)
     with pytest.raises(WeightsError, match="the assists no_wild, which are not in use here"):
-        stage.find_weights(copied, ["money"])
-    found = stage.find_weights(copied, HELPS)
+        playback_setup.find_weights(copied, ["money"])
+    found = playback_setup.find_weights(copied, HELPS)
     assert found.label.startswith("v")
     assert found.weights
 

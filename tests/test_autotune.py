@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.machine import usable_cores
-from Daddy.hardware.profile import load_profile
-from Daddy.hardware.recommend import Facts
+from Daddy.core.machine_info import usable_cores
+from Daddy.hardware.machine_profile import load_profile
+from Daddy.hardware.recommend_envs import Facts
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -1,18 +1,18 @@
 import pytest
 from rich.console import Console
 
-from Daddy.cluster.orchestrator import ledger
+from Daddy.cluster.orchestrator import ledger_file
 from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.control_files import write_intent
-from Daddy.cluster.orchestrator.records import Intent, Mode
+from Daddy.cluster.orchestrator.controller_records import Intent, Mode
+from Daddy.core.atomic_files import append_line, write_json
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import effective_json
-from Daddy.core.events import EventWriter
-from Daddy.core.files import append_line, write_json
-from Daddy.core.paths import RunPaths
+from Daddy.core.event_log import EventWriter
+from Daddy.core.load_config import effective_json
+from Daddy.core.run_paths import RunPaths
 from Daddy.dashboard import Episode, RunView, curve, fold
-from tests.cluster.commands.test_screen import CLOCK, jobs, looking_at
-from tests.cluster.commands.test_screen import run as slots  # noqa: F401 - a fixture
+from tests.cluster.commands.test_status_screen import CLOCK, jobs, looking_at
+from tests.cluster.commands.test_status_screen import run as slots  # noqa: F401 - a fixture
 from tests.cluster.conftest import config_of
 
 
@@ -133,7 +133,7 @@ def test_mode_and_reason_are_the_intents_where_the_summary_is_old(slots):  # noq
 def test_a_ledger_is_read_again_only_once_it_grew(slots, monkeypatch):  # noqa: F811
     slots.config.write_bytes(effective_json(config_of(slots.root, run_dir=str(slots.root))))
     reads = []
-    monkeypatch.setattr(ledger, "read_entries", lambda path: reads.append(path) or iter(()))
+    monkeypatch.setattr(ledger_file, "read_entries", lambda path: reads.append(path) or iter(()))
     view = RunView(slots, SystemClock()).refresh().refresh()
     assert len(reads) == 1
     append_line(slots.ledger, "{}")

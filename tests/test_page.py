@@ -1,7 +1,7 @@
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.events import EventWriter
+from Daddy.core.event_log import EventWriter
 from scripts import page
 
 

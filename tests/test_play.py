@@ -19,19 +19,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from Daddy import play, recording, stage
+from Daddy import play, playback_setup, start_state_capture
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import load
 from Daddy.core.errors import ExitCode, RomError, UsageError, WeightsError, run_entry
-from Daddy.core.paths import RunPaths
-from Daddy.core.rom import load_rom
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.learning.player import Mashing
+from Daddy.core.load_config import load
+from Daddy.core.rom_identity import load_rom
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.learning.play_loop import Mashing
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts.shelf import shelf_of
+from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.starts.start_state import BY_HAND, beginning, start_state
+from Daddy.pokemon.starts.start_state_folder import shelf_of
 from scripts.benches._state_report import play_time_s
 from tests.components import program
 
@@ -74,7 +74,7 @@ def test_a_run_its_shared_folder_a_slot_and_a_checkpoint_all_name_weights(
 ) -> None:
     blob = next(trained.slot(0).checkpoints.glob("*.safetensors"))
     labels = [
-        stage.find_weights(path).label
+        playback_setup.find_weights(path).label
         for path in (
             trained.root,
             trained.shared_weights,
@@ -123,7 +123,7 @@ def test_an_mp4_needs_ffmpeg_and_says_so_before_playing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    monkeypatch.setattr(stage, "open_game", lambda _: pytest.fail("played first"))
+    monkeypatch.setattr(playback_setup, "open_game", lambda _: pytest.fail("played first"))
     with pytest.raises(UsageError, match="needs ffmpeg"):
         play.main([*GAME, "--random", "--mp4", str(tmp_path / "x.mp4")])
 
@@ -271,9 +271,9 @@ def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
 def test_who_is_judged_goes_on_from_no_archive_and_leaves_nothing_in_one(tmp_path: Path) -> None:
     """Also where the settings of a run, or its variables, want one."""
     wanted = {"archive.mode": "both", "run_dir": str(tmp_path / "run")}
-    game = stage.open_game(load(None, wanted))
+    game = playback_setup.open_game(load(None, wanted))
     try:
-        for _ in stage.episode(game, Mashing(7), seed=1):
+        for _ in playback_setup.episode(game, Mashing(7), seed=1):
             if play_time_s(game.progress.image) > 20:
                 break
     finally:
@@ -329,10 +329,10 @@ def test_weights_of_another_network_are_refused_by_name(tmp_path: Path) -> None:
     from Daddy.weights.encoding.state_codec import encode
 
     (tmp_path / "other.st").write_bytes(encode({"actor.weight": torch.zeros(3, 3)}))
-    found = stage.find_weights(tmp_path / "other.st")
+    found = playback_setup.find_weights(tmp_path / "other.st")
     game = PokemonRedEnv()
     with pytest.raises(WeightsError, match=r"other\.st is of another network"):
-        stage.cast(game, found)
+        playback_setup.cast(game, found)
     game.close()
 
 
@@ -342,10 +342,10 @@ def test_a_moment_is_kept_by_hand_and_found_under_its_name(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rom = load_rom(find_rom(None, environ={}))
     shelf, emulator = shelf_of(rom.sha1), Emulator(rom.data)
-    assert not recording.keep(emulator, rom, shelf, "early"), "the title is no start"
+    assert not start_state_capture.keep(emulator, rom, shelf, "early"), "the title is no start"
     emulator.load_state(beginning(rom))
     emulator.hold({"down"}, 20)
-    assert recording.keep(emulator, rom, shelf, "spot")
+    assert start_state_capture.keep(emulator, rom, shelf, "spot")
     emulator.close()
     assert shelf.names(BY_HAND) == ["spot"]
     assert start_state(rom, "spot") == shelf.get("spot", BY_HAND)
@@ -357,12 +357,12 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     import pygame
 
-    from Daddy.streaming.viewer import window
+    from Daddy.streaming.viewer import pygame_window
 
-    really = window.Handheld.show
+    really = pygame_window.Handheld.show
     shown = [0]
 
-    def show(window: window.Handheld, pixels: bytes) -> list[str]:
+    def show(window: pygame_window.Handheld, pixels: bytes) -> list[str]:
         shown[0] += 1
         strokes = {2: pygame.K_RETURN, 100: pygame.K_F5, 103: pygame.K_q}
         if shown[0] in strokes:
@@ -371,10 +371,10 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
             pygame.event.post(pygame.event.Event(pygame.KEYUP, key=pygame.K_RETURN))
         return really(window, pixels)
 
-    monkeypatch.setattr(window.Handheld, "show", show)
+    monkeypatch.setattr(pygame_window.Handheld, "show", show)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     config = load()
-    assert recording.record("spot", config, Hasty()) == 0
+    assert start_state_capture.record("spot", config, Hasty()) == 0
     assert "kept" in capsys.readouterr().out
     assert not pygame.display.get_init()
 
@@ -382,11 +382,11 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
 def test_leaving_without_having_kept_anything_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from Daddy.streaming.viewer import window
+    from Daddy.streaming.viewer import pygame_window
 
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    monkeypatch.setattr(window.Handheld, "show", lambda *_: ["q"])
+    monkeypatch.setattr(pygame_window.Handheld, "show", lambda *_: ["q"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     config = load()
     with pytest.raises(RomError, match="nothing was kept as 'spot'"):
-        recording.record("spot", config, Hasty())
+        start_state_capture.record("spot", config, Hasty())

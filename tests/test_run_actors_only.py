@@ -21,15 +21,15 @@ import pytest
 import torch
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import load
-from Daddy.core.events import read_events
-from Daddy.core.machine import memory_bytes, usable_cores
-from Daddy.core.names import new_incarnation
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.hardware.profile import Profile, save_profile
-from Daddy.hardware.recommend import Facts
-from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.settings import ExchangeSettings
+from Daddy.core.event_log import read_events
+from Daddy.core.load_config import load
+from Daddy.core.machine_info import memory_bytes, usable_cores
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.hardware.machine_profile import Profile, save_profile
+from Daddy.hardware.recommend_envs import Facts
+from Daddy.weights.exchange_settings import ExchangeSettings
+from Daddy.weights.weight_exchange import SharedExchange
 from Daddy.workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,13 +12,13 @@ import torch
 
 from Daddy import train_slim
 from Daddy.cluster.release_build import freeze
-from Daddy.core.config import load
-from Daddy.core.events import read_events
+from Daddy.core.event_log import read_events
 from Daddy.core.lease import end_term, read_lease
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import load
+from Daddy.core.run_paths import RunPaths
 from Daddy.dashboard import fold
 from Daddy.learning.checkpoint import load_newest, manifests
-from Daddy.learning.ports import NoFrames
+from Daddy.learning.interfaces import NoFrames
 from Daddy.streaming import tunnel_client
 
 CHECKOUT = Path(__file__).resolve().parents[1]

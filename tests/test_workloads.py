@@ -5,7 +5,7 @@ import pytest
 from gymnasium.spaces import Dict, Discrete
 
 from Daddy.core.settings import Config
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.learning.vector_threads import SerialVector
 from Daddy.workloads import WORKLOADS
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock
-from Daddy.core.config import run_paths
 from Daddy.core.errors import DaddyError
+from Daddy.core.load_config import run_paths
 from Daddy.core.settings import Config
-from Daddy.pokemon.rom import cartridge_path, rom_of
+from Daddy.pokemon.find_rom import cartridge_path, rom_of
 from Daddy.workloads import archive_rules, game_options
 
 if TYPE_CHECKING:
+    from Daddy.pokemon.archive.archive_store import Archive
     from Daddy.pokemon.archive.claim_replay import Game
-    from Daddy.pokemon.archive.store import Archive
 
 Say = Callable[[str], None]
 
@@ -67,9 +67,9 @@ def open_archive(config: Config) -> tuple[Archive, Game]:
 
     RomError for a game that cannot be played.
     """
+    from Daddy.pokemon.archive.archive_store import shared
     from Daddy.pokemon.archive.claim_replay import Game
     from Daddy.pokemon.archive.state_format import Kin
-    from Daddy.pokemon.archive.store import shared
     from Daddy.pokemon.emulator import PYBOY_VERSION
 
     training = config.training

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy.background.background_task import BackgroundTask, Say, Sender, has_archive, open_archive
-from Daddy.core import machine, process
+from Daddy.core import child_process, machine_info
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError
-from Daddy.core.machine import ProcessId
-from Daddy.core.names import new_incarnation
+from Daddy.core.machine_info import ProcessId
+from Daddy.core.name_validation import new_incarnation
 from Daddy.core.saved_cluster import SETUP, remembered, settings_path
-from Daddy.weights.laptop.ssh import find_remote
+from Daddy.weights.laptop.ssh_login import find_remote
 
 if TYPE_CHECKING:
-    from Daddy.laptop import Visit
+    from Daddy.laptop_cli import Visit
     from Daddy.learning.console import Commentary
 
 EVERY_S = 15
@@ -52,13 +52,15 @@ def pushing(
         return
     log.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "Daddy.weights.sync", "push", "", str(shared), str(EVERY_S)]
-    child = process.start([*argv, "--die-with-parent", str(machine.myself().pid)], log_path=log)
+    child = child_process.start(
+        [*argv, "--die-with-parent", str(machine_info.myself().pid)], log_path=log
+    )
     say(f"contributions are pushed every {EVERY_S} s (log: {log})")
     try:
         with closing(BackgroundTask(Watcher(child, log, say).once, LOOK_S, clock, say)):
             yield
     finally:
-        machine.end_tree(child, GRACE_S)
+        machine_info.end_tree(child, GRACE_S)
 
 
 class Watcher:
@@ -73,7 +75,7 @@ class Watcher:
         """Look at what is new in its log. OSError."""
         if self._over:
             return
-        self._over = not machine.is_alive(self._child)
+        self._over = not machine_info.is_alive(self._child)
         lines = self._new_lines()
         for line in lines:
             if line.startswith(_TROUBLE):

@@ -13,14 +13,14 @@ from pathlib import Path
 from Daddy.background.background_task import Sender
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive import archive_keys as keys
-from Daddy.pokemon.archive import claims
+from Daddy.pokemon.archive import claim_format
+from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive.archive_store import Archive
+from Daddy.pokemon.archive.claim_format import Claim
 from Daddy.pokemon.archive.claim_replay import Game, judge
 from Daddy.pokemon.archive.claim_store import ClaimStore
-from Daddy.pokemon.archive.claims import Claim
-from Daddy.pokemon.archive.store import Archive
-from Daddy.weights import parcels
-from Daddy.weights.store.records import ParcelReceipt
+from Daddy.weights import attachments
+from Daddy.weights.store.weight_records import ParcelReceipt
 
 HAND_IN_S = 20.0
 """Shortest time between two claims."""
@@ -48,7 +48,7 @@ class MilestoneSync:
     def once(self) -> None:
         """Play one of the run's milestones, hand in one of ours. OSError, DaddyError."""
         shown = self._look()
-        wanted = claims.to_play(shown, {*self._tried, *self._living()})
+        wanted = claim_format.to_play(shown, {*self._tried, *self._living()})
         if wanted:
             self._play(wanted[0], shown)
         if self._sender is not None:
@@ -56,7 +56,7 @@ class MilestoneSync:
 
     def _look(self) -> dict[str, Claim]:
         """What the run shows, each read once."""
-        for ident, path in parcels.shown_here(self._local).items():
+        for ident, path in attachments.shown_here(self._local).items():
             if ident not in self._shown:
                 self._shown[ident] = _read(path)
         return {ident: claim for ident, claim in self._shown.items() if claim is not None}
@@ -71,7 +71,7 @@ class MilestoneSync:
             return shown.get(one) or self._book.find(one)
 
         # Later claims of our own will go back to the ancestors.
-        for step in claims.line(shown[ident].parent, find):
+        for step in claim_format.line(shown[ident].parent, find):
             if self._book.find(step) is None:
                 self._book.write(shown[step])
         verdict = judge(shown[ident], self._archive, self._game, "the run", find)
@@ -84,7 +84,7 @@ class MilestoneSync:
         self._tell({"state": "milestone", "what": what, "milestones": held[:40]})
 
     def _hand_in(self, sender: Sender, shown: Mapping[str, Claim], accepted: set[str]) -> None:
-        now, handed = self._clock.monotonic(), parcels.handed_in(self._local, sender.peer)
+        now, handed = self._clock.monotonic(), attachments.handed_in(self._local, sender.peer)
         unanswered = handed - self._answered
         if now - self._handed_at < HAND_IN_S or len(unanswered) >= UNANSWERED_LIMIT:
             return
@@ -99,26 +99,26 @@ class MilestoneSync:
         pairs = self._book.pairs()
         sent = {state for ident, state in pairs if ident in handed}
         ways = {state: ident for ident, state in pairs if state not in sent}
-        own = claims.best_first(self._archive.look().entries, ways)
+        own = claim_format.best_first(self._archive.look().entries, ways)
         known = [*shown.values(), *filter(None, map(self._book.find, handed))]
         own = [ident for ident in own if ident not in shown and ident not in self._tried]
-        return claims.to_hand_in(own, self._book.find, known)
+        return claim_format.to_hand_in(own, self._book.find, known)
 
     def _send(self, sender: Sender, ident: str, names: Mapping[str, str]) -> bool:
         """False for a claim that cannot be sent."""
         claim = self._book.find(ident)
         assert claim is not None
         try:
-            claim = claims.as_the_run_knows_it(claim, self._book.find, names)
-            data = claims.to_bytes(claim)
+            claim = claim_format.as_the_run_knows_it(claim, self._book.find, names)
+            data = claim_format.to_bytes(claim)
         except FileError:
             data = b""
-        if not 0 < len(data) <= parcels.MOST_BYTES:
+        if not 0 < len(data) <= attachments.MOST_BYTES:
             self._tried.add(ident)
             return False
         self._book.write(claim, dict(self._book.pairs())[ident])
         self._sequence += 1
-        parcels.hand_in(self._local, sender.peer, sender.incarnation, self._sequence, data)
+        attachments.hand_in(self._local, sender.peer, sender.incarnation, self._sequence, data)
         self._tell_of("handed in", claim)
         return True
 
@@ -131,7 +131,7 @@ class MilestoneSync:
 
     def _receipts(self) -> list[ParcelReceipt]:
         peer = self._sender.peer if self._sender else ""
-        return parcels.read_parcel_receipts(self._local, peer) if peer else []
+        return attachments.read_parcel_receipts(self._local, peer) if peer else []
 
     def _tell_answers(self) -> set[str]:
         """Tell of new answers; the hashes of all claims that were accepted."""
@@ -145,8 +145,8 @@ class MilestoneSync:
 
 
 def _read(path: Path) -> Claim | None:
-    data = parcels.read_shown(path)
+    data = attachments.read_shown(path)
     try:
-        return None if data is None else claims.from_bytes(data)
+        return None if data is None else claim_format.from_bytes(data)
     except FileError:
         return None

@@ -18,18 +18,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.bundle import nearest
 from Daddy.cluster.orchestrator.control_files import read_orders
+from Daddy.cluster.release_bundle import nearest
+from Daddy.core.atomic_files import read_json
+from Daddy.core.child_process import start
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
-from Daddy.core.events import EventWriter
-from Daddy.core.files import read_json
-from Daddy.core.job import RELEASE, SLOT, TERM, Boot, Job, read_job
-from Daddy.core.machine import age_seconds, host_name, myself
-from Daddy.core.paths import ReleasePaths, RunPaths
-from Daddy.core.process import start
-from Daddy.core.seat import PATIENCE_S, Seat, claim
-from Daddy.core.stopping import StopSignal, hold_signals
+from Daddy.core.event_log import EventWriter
+from Daddy.core.job_environment import RELEASE, SLOT, TERM, Boot, Job, read_job
+from Daddy.core.machine_info import age_seconds, host_name, myself
+from Daddy.core.run_paths import ReleasePaths, RunPaths
+from Daddy.core.slot_lease import PATIENCE_S, Seat, claim
+from Daddy.core.stop_reasons import StopSignal, hold_signals
 
 _LEARNER = "Daddy.train_slim"
 _SIDECAR = "Daddy.cluster.orchestrator.sidecar"

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.bundle import pack
-from Daddy.core.config import CHECKOUT, effective_json, load_effective
+from Daddy.cluster.release_bundle import pack
+from Daddy.core.atomic_files import sha256_hex, to_json, write_atomic, write_new
+from Daddy.core.child_process import run
 from Daddy.core.errors import DaddyError
-from Daddy.core.files import sha256_hex, to_json, write_atomic, write_new
-from Daddy.core.paths import ReleasePaths, RunPaths
-from Daddy.core.process import run
+from Daddy.core.load_config import CHECKOUT, effective_json, load_effective
+from Daddy.core.run_paths import ReleasePaths, RunPaths
 from Daddy.core.settings import Config
 
 VERSION = 2

@@ -23,10 +23,10 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from Daddy.core.atomic_files import read_bounded, read_json, write_json
 from Daddy.core.errors import FileError, UsageError, WeightsError
-from Daddy.core.files import read_bounded, read_json, write_json
-from Daddy.core.names import PEER, check_peer
-from Daddy.core.shared_paths import JoinedPaths, SharedPaths, joined
+from Daddy.core.name_validation import PEER, check_peer
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths, joined
 
 _READ = ("RUN.json", "HEAD.json", "peers.json", "merged", "blobs", "peers")
 """Names in a shared folder that other accounts read."""

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.atomic_files import create_exclusive, read_json, to_json, write_json
 from Daddy.core.errors import FileError
-from Daddy.core.files import create_exclusive, read_json, to_json, write_json
-from Daddy.core.machine import ProcessId, host_name, is_alive
+from Daddy.core.machine_info import ProcessId, host_name, is_alive
 
 _TERM = re.compile(r"term-(\d{6,})\.json")
 

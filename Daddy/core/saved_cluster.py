@@ -17,8 +17,8 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from Daddy.core.atomic_files import read_json
 from Daddy.core.errors import ConfigError, FileError
-from Daddy.core.files import read_json
 
 SETUP = "./Daddy/cluster/sync_weights.sh setup"
 

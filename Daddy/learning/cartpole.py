@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
-from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
 
 LIMIT = 500
 """Steps after which an episode is cut, as in CartPole-v1."""
@@ -64,7 +64,7 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return float(self._steps), float(self._episode), float(self._steps)
 
     def picture(self) -> bytes:
-        """The pole's tip above the cart at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
+        """The pole's tip above the cart at 2 bits a pixel: `SCREEN_BYTES` bytes."""
         position, _, angle, _ = (float(value) for value in np.asarray(self._game.state))
         shades = np.zeros((SCREEN_HEIGHT, SCREEN_WIDTH), np.uint8)
         for rows, metres in ((_TIP, position + 2 * np.sin(angle)), (_CART, position)):

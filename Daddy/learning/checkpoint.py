@@ -20,8 +20,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 
+from Daddy.core.atomic_files import read_bounded, read_json, sha256_hex, write_atomic, write_json
 from Daddy.core.errors import DaddyError, ExitCode, FileError
-from Daddy.core.files import read_bounded, read_json, sha256_hex, write_atomic, write_json
 
 VERSION = 1
 _MANIFEST_LIMIT = 4 * 1024 * 1024

@@ -21,15 +21,15 @@ from torch import Tensor
 from Daddy.core.clock import Clock
 from Daddy.learning.device import mixed_precision
 from Daddy.learning.diagnostics import Watch
-from Daddy.learning.normalise import RewardNormaliser
+from Daddy.learning.hyperparameters import PpoSettings, seed_for
+from Daddy.learning.interfaces import EpisodeEnd, Transition
 from Daddy.learning.policy import ActorCritic
-from Daddy.learning.ports import EpisodeEnd, Transition
-from Daddy.learning.rollout import Rollout
-from Daddy.learning.settings import PpoSettings, seed_for
+from Daddy.learning.reward_normalisation import RewardNormaliser
+from Daddy.learning.rollout_buffer import Rollout
 from Daddy.learning.vector_rows import VectorEnv
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import Observations
+    from Daddy.learning.interfaces import Observations
 
 
 @dataclass

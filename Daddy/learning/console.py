@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import Any
 
 from Daddy.core.clock import Clock
-from Daddy.core.vocabulary import AgentReport, EventSink
-from Daddy.learning.ports import FrameSink
+from Daddy.core.shared_types import AgentReport, EventSink
+from Daddy.learning.interfaces import FrameSink
 
 RECENT_EPISODES = 50
 RECENT_RATES = 5

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from Daddy.core.clock import Clock
-from Daddy.learning.ports import Reached
+from Daddy.learning.interfaces import Reached
 
 PLACE = ("map_id", "y", "x")
 """Telemetry columns that say where an agent stands."""

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
-from Daddy.core.files import read_json, write_json
-from Daddy.core.machine import usable_cores
-from Daddy.learning.vector import Backend, groups_for, make_vector, puffer_installed
+from Daddy.core.machine_info import usable_cores
+from Daddy.learning.make_vector import Backend, groups_for, make_vector, puffer_installed
 from Daddy.learning.vector_rows import EnvFactory
 
 if TYPE_CHECKING:

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.job import Boot
-from Daddy.core.machine import usable_cores
+from Daddy.core.job_environment import Boot
+from Daddy.core.machine_info import usable_cores
 from Daddy.core.settings import KEPT_CHECKPOINTS, Config
-from Daddy.core.vocabulary import EventSink
+from Daddy.core.shared_types import EventSink
 from Daddy.learning.device import keep_freed_memory, limit_threads
 from Daddy.learning.device import resolve as resolve_device
-from Daddy.learning.ports import (
+from Daddy.learning.hyperparameters import PpoSettings, seed_for
+from Daddy.learning.hyperparameters import resolve as resolve_settings
+from Daddy.learning.interfaces import (
     EnvWorkload,
     FrameSink,
     Place,
     Stopper,
     WeightExchange,
 )
-from Daddy.learning.settings import PpoSettings, seed_for
-from Daddy.learning.settings import resolve as resolve_settings
 from Daddy.learning.vector_rows import VectorEnv
 
 if TYPE_CHECKING:

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from Daddy.core.assists import refuse_strange
+from Daddy.core.assist_rules import refuse_strange
 from Daddy.core.errors import ConfigError
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.checkpoint import Checkpoint, bytes_of, tensor_of, with_prefix
 from Daddy.learning.collector import Collector, new_collector
 from Daddy.learning.diagnostics import Milestones, Walks
+from Daddy.learning.hyperparameters import seed_for
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.policy import misfit
 from Daddy.learning.ppo import Learner
-from Daddy.learning.rollout import Rollout
-from Daddy.learning.schedule import Cost, affordable
-from Daddy.learning.settings import seed_for
+from Daddy.learning.rollout_buffer import Rollout
+from Daddy.learning.schedules import Cost, affordable
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import StateDict
+    from Daddy.learning.interfaces import StateDict
 
 
 @dataclass

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from Daddy.core.seat import LEAVING
 from Daddy.core.settings import KEPT_HOURS
-from Daddy.core.vocabulary import Adoption
+from Daddy.core.shared_types import Adoption
+from Daddy.core.slot_lease import LEAVING
 from Daddy.learning import checkpoint as disk
 from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.learner_parts import Parts
@@ -34,10 +34,10 @@ from Daddy.learning.run_log import (
     write_error,
     write_state,
 )
-from Daddy.learning.schedule import learning_rate
+from Daddy.learning.schedules import learning_rate
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import StateDict
+    from Daddy.learning.interfaces import StateDict
 
 _ADOPT_SECONDS = 1.0
 """Shortest time between two looks with no offer of ours between: each is a listing and a beat."""

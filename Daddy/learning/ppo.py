@@ -16,12 +16,12 @@ from torch import Tensor
 
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.device import mixed_precision
+from Daddy.learning.hyperparameters import PpoSettings
 from Daddy.learning.policy import ActorCritic
-from Daddy.learning.rollout import Minibatch, Rollout
-from Daddy.learning.settings import PpoSettings
+from Daddy.learning.rollout_buffer import Minibatch, Rollout
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import StateDict
+    from Daddy.learning.interfaces import StateDict
 
 _EPSILON = 1e-8
 _NAMES = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")

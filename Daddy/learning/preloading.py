@@ -25,8 +25,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock
-from Daddy.core.job import Boot
-from Daddy.core.seat import Seat
+from Daddy.core.job_environment import Boot
+from Daddy.core.slot_lease import Seat
 
 if TYPE_CHECKING:
     from Daddy.learning.vector_rows import VectorEnv

@@ -21,11 +21,11 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from Daddy.core.errors import FileError
-from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.learning.ports import EpisodeEnd, Transition
+from Daddy.core.shared_types import SCREEN_BYTES
+from Daddy.learning.interfaces import EpisodeEnd, Transition
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import Observations
+    from Daddy.learning.interfaces import Observations
 
 
 def split(num_envs: int, wanted: int) -> tuple[slice, ...]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from Daddy.learning.ports import Transition
+from Daddy.learning.interfaces import Transition
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, Outcome, Rows, VectorEnv, layout_of
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import Observations
+    from Daddy.learning.interfaces import Observations
 
 _SWITCH_INTERVAL_S = 0.0002
 """Python's 5 ms are fifteen steps of an emulator: what waits for the interpreter waits that long

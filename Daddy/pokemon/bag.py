@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import Image, byte, numbers, span
+from Daddy.pokemon.read_memory import Image, byte, numbers, span
 
 CARD_KEY: Final = 0x30
 SILPH_SCOPE: Final = 0x48

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.inputs import operations
-from Daddy.pokemon.inputs.recorder import Recorder
-from Daddy.pokemon.memory import Image
+from Daddy.pokemon.inputs import emulator_operations
+from Daddy.pokemon.inputs.input_recorder import Recorder
+from Daddy.pokemon.read_memory import Image
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pysdl2 tells which SDL it brings
@@ -82,12 +82,12 @@ class Emulator:
         self._boy.button(button, _HELD_FRAMES)
         self._play(FRAMES_PER_STEP)
         if self._recorder is not None:
-            self._tell(operations.press(BUTTONS.index(button)), FRAMES_PER_STEP)
+            self._tell(emulator_operations.press(BUTTONS.index(button)), FRAMES_PER_STEP)
 
     def idle(self) -> None:
         """Play one step with no further key."""
         self._play(FRAMES_PER_STEP)
-        self._tell(operations.IDLE, FRAMES_PER_STEP)
+        self._tell(emulator_operations.IDLE, FRAMES_PER_STEP)
 
     def hold(self, buttons: Collection[str], frames: int) -> None:
         """Play `frames` frames with exactly `buttons` down, as a person's fingers do."""
@@ -96,7 +96,7 @@ class Emulator:
             turn(button)
         self._play(frames)
         bits = sum(1 << number for number, button in enumerate(BUTTONS) if button in buttons)
-        self._tell(operations.hold(bits, frames), frames)
+        self._tell(emulator_operations.hold(bits, frames), frames)
 
     def wait(self, frames: int, *, watched: bool = False) -> None:
         """Play `frames` frames with no key down and draw the last one."""
@@ -105,7 +105,7 @@ class Emulator:
                 self._play(frames)
             else:
                 self._boy.tick(frames, True, False)
-            self._tell(operations.wait(frames), frames)
+            self._tell(emulator_operations.wait(frames), frames)
 
     def _play(self, frames: int) -> None:
         if self.watcher is None:
@@ -134,7 +134,7 @@ class Emulator:
     def write(self, address: int, value: int) -> None:
         """Put one byte into the game's RAM (a cartridge's seed; facts in tests)."""
         self._boy.memory[address] = value
-        self._tell(operations.write(address, value), 0)
+        self._tell(emulator_operations.write(address, value), 0)
 
     def half_screen(self) -> NDArray[np.uint8]:
         """The picture at half size: (72, 80) uint8 of 0, 85, 153 or 255 (white), a copy."""
@@ -145,7 +145,7 @@ class Emulator:
         return self._screen[:, :, 0].copy()
 
     def picture(self) -> bytes:
-        """The picture at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
+        """The picture at 2 bits a pixel, `core.shared_types.SCREEN_BYTES` bytes."""
         red = np.ascontiguousarray(self._screen[:, :, 0]).reshape(-1).view("<u4")
         shades = red >> 6 & _LOWEST_TWO
         packed: NDArray[np.uint8] = ~(shades * _SIDE_BY_SIDE >> 24).astype(np.uint8)

@@ -1,8 +1,8 @@
 """The game as a Gymnasium environment: `PokemonRedEnv`, id ``Daddy/PokemonRed-v0``.
 
 A step is one of seven keys, 24 frames, one picture, one reward. Equal seeds and actions give equal
-episodes. `save_state` and `load_state` go on exactly, with the exploration memory, the counters and
-the random generator.
+episodes. `env_state_format` and `load_state` go on exactly, with the exploration memory, the
+counters and the random generator.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from Daddy.core.assists import to_bits
-from Daddy.core.rom import load_rom
+from Daddy.core.assist_rules import to_bits
+from Daddy.core.rom_identity import load_rom
 from Daddy.core.settings import Reward
-from Daddy.pokemon import cutscene, story
-from Daddy.pokemon import save_state as saving
-from Daddy.pokemon.assists.apply import Helper
+from Daddy.pokemon import cutscene, story_milestones
+from Daddy.pokemon import env_state_format as saving
+from Daddy.pokemon.assists.apply_assists import Helper
 from Daddy.pokemon.emulator import (
     BUTTONS,
     FRAMES_PER_SECOND,
@@ -29,18 +29,18 @@ from Daddy.pokemon.emulator import (
     PYBOY_VERSION,
     Emulator,
 )
-from Daddy.pokemon.inputs.recorder import Recorder
+from Daddy.pokemon.find_rom import find_rom
+from Daddy.pokemon.game_progress import Progress, read_progress
+from Daddy.pokemon.inputs.input_recorder import Recorder
 from Daddy.pokemon.observation import Observation, observation_space, observe
-from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.ram_map import RANDOM
 from Daddy.pokemon.reward import Records, RewardTracker
-from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.start_state import start_state
 
 TELEMETRY: Final = (
     *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
     *("cells", "maps", "events", "x", "y", "waits", "real_game"),
-    *("assists", "assists_used", "assists_off", *story.MILESTONE_COLUMNS),
+    *("assists", "assists_used", "assists_off", *story_milestones.MILESTONE_COLUMNS),
 )
 _START_FRAMES = 60
 """Frames an episode may begin later than another: the game stirs its dice once a frame."""
@@ -75,7 +75,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     ) -> None:
         """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
 
-        `init_state` names the state that episodes begin from. `assists`: names in `core.assists`
+        `init_state` names the state that episodes begin from. `assists`: names of `assist_rules`
         (ValueError). `recorder`: from
         `start_prefix.recorder_at`. RomError.
         """
@@ -209,7 +209,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
                 to_bits(names) if names else 0
                 for names in (self._helper.names, assists.used, assists.off)
             ),
-            *story.to_columns(records.held, self.rom.real),
+            *story_milestones.to_columns(records.held, self.rom.real),
         )
 
     @property
@@ -222,7 +222,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._emulator.watcher = watcher
 
     def picture(self) -> bytes:
-        """The screen at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
+        """The screen at 2 bits a pixel, `core.shared_types.SCREEN_BYTES` bytes."""
         return self._emulator.picture()
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
@@ -252,7 +252,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return saving.to_bytes(state)
 
     def load_state(self, data: bytes) -> Observation:
-        """Go on exactly where `save_state` was called.
+        """Go on exactly where `env_state_format` was called.
 
         RomError for another game's state, and one that had assists which are not in use here.
         """

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from Daddy.pokemon.game_progress import Progress
 from Daddy.pokemon.observation import COLUMNS, ROWS
-from Daddy.pokemon.progress import Progress
 
 _LIGHTLY_HURT: Final = 0.02
 """Smallest rise of the party's HP fraction that counts as a healing (less is rounding)."""

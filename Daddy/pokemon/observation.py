@@ -18,11 +18,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import Image, bytes_at
+from Daddy.pokemon import story_order
+from Daddy.pokemon.game_progress import Progress, fraction
 from Daddy.pokemon.party import BLOCK, Creature, members
-from Daddy.pokemon.progress import Progress, fraction
+from Daddy.pokemon.read_memory import Image, bytes_at
 
 if TYPE_CHECKING:
     from Daddy.pokemon.exploration import Visited
@@ -55,7 +55,7 @@ _MOST_USES: Final = 63
 _ASLEEP: Final = 0b111
 _STATUS: Final = (1 << 3, 1 << 4, 1 << 5, 1 << 6)
 _BAG: Final = slice(ram.BAG_COUNT - ram.RAM_START, ram.BAG + 2 * ram.BAG_SIZE - ram.RAM_START)
-_KNOWN: Final = ~sum(1 << ladder.COMES_AND_GOES[name] for name in ladder.UNKNOWN)
+_KNOWN: Final = ~sum(1 << story_order.COMES_AND_GOES[name] for name in story_order.UNKNOWN)
 """The event bits without those that tell of what waits elsewhere."""
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 RAM_START: Final = 0xC000
 RAM_SIZE: Final = 0x2000
-"""Bytes of work RAM, 0xC000 to 0xDFFF: the image that `progress` reads."""
+"""Bytes of work RAM, 0xC000 to 0xDFFF: the image that `game_progress` reads."""
 RANDOM: Final = (0xFFD3, 0xFFD4)
 """The game's two dice, in high RAM; writing them seeds it."""
 

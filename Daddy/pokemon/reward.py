@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 
 from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import story
+from Daddy.pokemon import story_milestones
 from Daddy.pokemon.bag import HM_BITS, REQUIRED_BITS
 from Daddy.pokemon.exploration import Exploration
-from Daddy.pokemon.memory import byte
+from Daddy.pokemon.game_progress import Progress, rewardable
 from Daddy.pokemon.party import CUT, FIELD_MOVES
-from Daddy.pokemon.progress import Progress, rewardable
+from Daddy.pokemon.read_memory import byte
 
 STEEP_LEVELS: Final = 15
 """Level sum up to which a level counts fully; beyond it a quarter, or grinding would pay best."""
@@ -73,7 +73,7 @@ def advance(records: Records, now: Progress, real: bool, uses: int = 0) -> Recor
     grown = Records(
         records.maps | (1 << now.map_id if now.placed else 0),
         records.events | rewardable(now.events),
-        _union(records.held, story.reached(now, real)),
+        _union(records.held, story_milestones.reached(now, real)),
         records.items | now.item_bits,
         records.badges | now.badges,
         max(records.level_sum, now.level_sum),
@@ -206,7 +206,7 @@ class RewardTracker:
             self.records = advance(before, now, self._real, uses)
         self._shrub = next_shrub(self._shrub, now)
         counts = self.memory.find(was, now) | achieved(before, self.records)
-        if "cell" in counts and now.map_id in story.open_places(before.held, self._real):
+        if "cell" in counts and now.map_id in story_milestones.open_places(before.held, self._real):
             counts["cell"] *= self._weights.open_goal
         if blacked_out(was, now):
             counts["blackout"] = 1.0

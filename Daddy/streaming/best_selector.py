@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from Daddy.core.vocabulary import AgentReport
+from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.protocol.messages import Row
 
 

@@ -21,17 +21,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from Daddy.core.atomic_files import read_json, write_atomic, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError, run_entry
-from Daddy.core.events import EventWriter
-from Daddy.core.files import read_json, write_atomic, write_json
-from Daddy.core.machine import die_with_parent, full_host_name, host_name
-from Daddy.core.names import new_token
-from Daddy.core.paths import ATTACH, HOME_ATTACH, RunPaths
-from Daddy.core.stopping import set_by
+from Daddy.core.event_log import EventWriter
+from Daddy.core.machine_info import die_with_parent, full_host_name, host_name
+from Daddy.core.name_validation import new_token
+from Daddy.core.run_paths import ATTACH, HOME_ATTACH, RunPaths
+from Daddy.core.stop_reasons import set_by
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.connection import Direct, Link, Sieve
 from Daddy.streaming.login.featured_streams import Programme, note
+from Daddy.streaming.login.relay_connections import Direct, Link, Sieve
 from Daddy.streaming.login.spool import SEATS, Seat, SpoolReader, jobs_token, prepare
 from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError, copy_line
 from Daddy.streaming.protocol.handshake import (

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.machine import die_with_parent
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.machine_info import die_with_parent
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.learner.direct_port import Port
 from Daddy.streaming.learner.shared_ring import StreamerEnd
 from Daddy.streaming.login.spool import SpoolWriter, Watchers

@@ -1,9 +1,9 @@
 """The learner's side of the stream: reports and wanted pictures into shared memory.
 
-:class:`FrameSender` is what ``learning.ports.FrameSink`` asks for. It only copies: a process of its
-own (``streamer``) packs, writes and sends, at the lowest priority, and says when it wants what, so
-that training needs no clock. That process dies alone: training goes on, and starts another one,
-once a minute at most.
+:class:`FrameSender` is what ``learning.interfaces.FrameSink`` asks for. It only copies: a process
+of its own (``streamer``) packs, writes and sends, at the lowest priority, and says when it wants
+what, so that training needs no clock. That process dies alone: training goes on, and starts another
+one, once a minute at most.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from Daddy.core.child_process import Child, companion
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.machine import host_name
-from Daddy.core.names import check_peer, new_incarnation
-from Daddy.core.process import Child, companion
-from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.core.machine_info import host_name
+from Daddy.core.name_validation import check_peer, new_incarnation
+from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
 from Daddy.streaming.learner.shared_ring import LearnerEnd, nameless_file
 from Daddy.streaming.protocol.spool_segment import Picture
 

@@ -22,20 +22,20 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, NetworkError, UsageError, run_entry
-from Daddy.core.machine import host_name
+from Daddy.core.machine_info import host_name
 from Daddy.core.saved_cluster import kept_login, remembered, settings_path, tunnel_options
-from Daddy.core.stopping import set_by
+from Daddy.core.stop_reasons import set_by
 from Daddy.streaming.protocol.handshake import Token, ensure_token, home_token, load_tokens
 from Daddy.streaming.protocol.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
 from Daddy.streaming.viewer.connect import Carrier, add_arguments, find_target
 from Daddy.streaming.viewer.connect_plan import Course, Way, first_course
-from Daddy.streaming.viewer.headless import Printer, Recorder, check_patience
-from Daddy.streaming.viewer.keys import View
+from Daddy.streaming.viewer.headless_viewer import Printer, Recorder, check_patience
+from Daddy.streaming.viewer.key_bindings import View
 from Daddy.streaming.viewer.receiver import Receiver
 from Daddy.streaming.viewer.view_model import Scene, Waiting
 
 if TYPE_CHECKING:
-    from Daddy.streaming.viewer.window import Window
+    from Daddy.streaming.viewer.pygame_window import Window
 
 WEB_PORT = 9998
 _MAX_S = 366 * 86400.0
@@ -170,7 +170,7 @@ def _show(
         waited_s = clock.monotonic() - began
         check_patience(args.wait, waited_s, receiver.served, receiver.refused)
         if args.screenshot and any(panel.pixels for panel in scene.panels):
-            from Daddy.streaming.viewer.window import save_picture
+            from Daddy.streaming.viewer.pygame_window import save_picture
 
             save_picture(args.screenshot, scene, size, waiting)
 
@@ -200,7 +200,7 @@ def _page(
     subscribe: Callable[[int, Sequence[str]], None],
 ) -> AbstractContextManager[object]:
     """The page for browsers until it is closed; its link goes to the terminal, not to the lines."""
-    from Daddy.streaming.web.server import WebServer
+    from Daddy.streaming.web.web_server import WebServer
 
     wish = lambda top_k: subscribe(top_k, args.pin)  # noqa: E731
     say = functools.partial(print, file=sys.stderr, flush=True)
@@ -210,7 +210,7 @@ def _page(
 def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Window | None:
     """The window, or None with a hint when pygame or a display is missing."""
     try:
-        from Daddy.streaming.viewer.window import Window
+        from Daddy.streaming.viewer.pygame_window import Window
 
         view = View(args.top_k, pins=tuple(args.pin))
         return Window((args.width, args.height), view, waiting, clock)

@@ -19,17 +19,17 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
+from Daddy.core.atomic_files import read_bounded, sha256_hex
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, FileError, WeightsError
-from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.core.paths import MirrorPaths, RunPaths
+from Daddy.core.run_paths import MirrorPaths, RunPaths
 from Daddy.core.settings import KEPT_VERSIONS
-from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.weights.history import read_records
-from Daddy.weights.store.durable import Durable, Hook, no_hook
-from Daddy.weights.store.records import RunCard, Version, Written, is_reverted, parse
-from Daddy.weights.store.store import Store, numbers
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
+from Daddy.weights.commit_history import read_records
+from Daddy.weights.store.crash_safe_files import Durable, Hook, no_hook
 from Daddy.weights.store.strict_json import LIMIT
+from Daddy.weights.store.weight_records import RunCard, Version, Written, is_reverted, parse
+from Daddy.weights.store.weight_store import Store, numbers
 
 RESTORE = "python -m Daddy.weights.restore"
 """The command that brings back what is gone."""

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from Daddy.core.atomic_files import read_bounded
 from Daddy.core.errors import DaddyError
-from Daddy.core.events import read_newest_events
-from Daddy.core.files import read_bounded
-from Daddy.core.names import new_token
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.store.kept_versions import kept_numbers
-from Daddy.weights.store.records import Written, is_reverted, parse
-from Daddy.weights.store.store import Store
+from Daddy.core.event_log import read_newest_events
+from Daddy.core.name_validation import new_token
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.strict_json import LIMIT
+from Daddy.weights.store.version_retention import kept_numbers
+from Daddy.weights.store.weight_records import Written, is_reverted, parse
+from Daddy.weights.store.weight_store import Store
 from Daddy.weights.version_comparison import Worse, worse_in_pairs, worse_in_play
 
 PAIRS_LIMIT = 500

@@ -19,16 +19,16 @@ from Daddy.core.friend_accounts import (
     opening,
     remember_joined,
 )
-from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.core.vocabulary import EventSink
-from Daddy.weights.encoding.arithmetic import StateDict
-from Daddy.weights.exchange import SharedExchange
+from Daddy.core.shared_types import EventSink
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
+from Daddy.weights.encoding.state_arithmetic import StateDict
+from Daddy.weights.exchange_settings import RULES, ExchangeSettings
 from Daddy.weights.merge.contributions import sequences
-from Daddy.weights.settings import RULES, ExchangeSettings
-from Daddy.weights.store.durable import Hook, no_hook
+from Daddy.weights.store.crash_safe_files import Hook, no_hook
 from Daddy.weights.store.heartbeats import own_incarnations
-from Daddy.weights.store.records import RunCard, Version
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_records import RunCard, Version
+from Daddy.weights.store.weight_store import Store
+from Daddy.weights.weight_exchange import SharedExchange
 
 
 class JoinedStore(Store):

@@ -25,10 +25,10 @@ from Daddy.core.friend_accounts import (
     without_friend,
     write_friends,
 )
-from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.weights.locate import add_settings, locate, locate_at
-from Daddy.weights.store.store import Store
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
+from Daddy.weights.locate_weights import add_settings, locate, locate_at
+from Daddy.weights.store.weight_store import Store
 
 
 def make_parser() -> argparse.ArgumentParser:

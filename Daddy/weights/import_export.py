@@ -12,26 +12,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from Daddy.core.assists import refuse_strange
+from Daddy.core.assist_rules import refuse_strange
+from Daddy.core.atomic_files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.clock import Clock
-from Daddy.core.config import run_paths, shared_paths
 from Daddy.core.errors import FileError, WeightsError
-from Daddy.core.files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.humanize import one_line
-from Daddy.core.names import new_token
+from Daddy.core.load_config import run_paths, shared_paths
+from Daddy.core.name_validation import new_token
+from Daddy.core.run_contract import agreed, to_pairs
 from Daddy.core.settings import Config
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.core.terms import agreed, to_pairs
-from Daddy.weights.encoding.arithmetic import StateDict, is_finite
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.encoding.state_arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of, schema_of_bytes
 from Daddy.weights.laptop.pulled_folder import newest_verified
-from Daddy.weights.locate import Location, nothing_in
-from Daddy.weights.store.delivery import serve
-from Daddy.weights.store.kept_versions import kept_numbers
-from Daddy.weights.store.records import Keyframe, RunCard, Version, Written, parse
-from Daddy.weights.store.store import BLOB_LIMIT, Store, numbers
+from Daddy.weights.locate_weights import Location, nothing_in
+from Daddy.weights.store.laptop_delivery import serve
 from Daddy.weights.store.strict_json import LIMIT
+from Daddy.weights.store.version_retention import kept_numbers
+from Daddy.weights.store.weight_records import Keyframe, RunCard, Version, Written, parse
+from Daddy.weights.store.weight_store import BLOB_LIMIT, Store, numbers
 
 KEY = "daddy_card"
 """The card's name in the header."""

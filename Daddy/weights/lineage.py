@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from Daddy.core.humanize import one_line
-from Daddy.core.names import FRIENDS_JOB, SLOT
-from Daddy.weights.store.records import Keyframe, Receipt, Version
+from Daddy.core.name_validation import FRIENDS_JOB, SLOT
+from Daddy.weights.store.weight_records import Keyframe, Receipt, Version
 
 Record = dict[str, Any]
 

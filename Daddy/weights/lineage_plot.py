@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from Daddy.core.humanize import one_line
-from Daddy.core.names import SLOT
+from Daddy.core.name_validation import SLOT
 from Daddy.weights.lineage import Record, peer_order, shares_of
 
 INK, FAINT, RED = "#1f2933", "#cbd2d9", "#c53030"

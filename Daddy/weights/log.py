@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
-from Daddy.core.events import read_events
-from Daddy.weights.history import read_records
+from Daddy.core.event_log import read_events
+from Daddy.weights.commit_history import read_records
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_frame
 from Daddy.weights.lineage import Record, from_receipts, from_records, lines
-from Daddy.weights.locate import Location, add_place, locate, nothing_in
-from Daddy.weights.store.kept_versions import kept_reasons
-from Daddy.weights.store.records import Keyframe
-from Daddy.weights.store.store import Store
+from Daddy.weights.locate_weights import Location, add_place, locate, nothing_in
+from Daddy.weights.store.version_retention import kept_reasons
+from Daddy.weights.store.weight_records import Keyframe
+from Daddy.weights.store.weight_store import Store
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
-from Daddy.core.files import read_json, write_json
-from Daddy.core.machine import die_with_parent
-from Daddy.core.paths import RunPaths, mirrors_folder
+from Daddy.core.machine_info import die_with_parent
+from Daddy.core.run_paths import RunPaths, mirrors_folder
 from Daddy.core.settings import KEPT_VERSIONS
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.core.stopping import set_by
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.core.stop_reasons import set_by
 from Daddy.weights.backup import RESTORE, MirrorCard, export, find_missing
 from Daddy.weights.evaluations import worse_said
-from Daddy.weights.locate import add_settings
-from Daddy.weights.store.durable import Hook, no_hook
-from Daddy.weights.store.store import numbers
+from Daddy.weights.locate_weights import add_settings
+from Daddy.weights.store.crash_safe_files import Hook, no_hook
+from Daddy.weights.store.weight_store import numbers
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -101,7 +101,7 @@ class Keeper:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done or signalled, 2 usage, 3 config, 9 no copy could be made."""
-    from Daddy.core.config import effective_json, load, run_paths, shared_paths
+    from Daddy.core.load_config import effective_json, load, run_paths, shared_paths
 
     args, clock = make_parser().parse_args(argv), SystemClock()
     config = load(args.config, {"run_dir": args.run_dir}, os.environ, args.site)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, UsageError, run_entry
-from Daddy.weights.locate import add_place, add_settings, locate
+from Daddy.weights.locate_weights import add_place, add_settings, locate
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -58,7 +58,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _import(args: argparse.Namespace) -> None:
-    from Daddy.core.config import load
+    from Daddy.core.load_config import load
     from Daddy.weights.import_export import plant, read_model
 
     settings = {"run_dir": args.run_dir, "training.assists": args.assists}

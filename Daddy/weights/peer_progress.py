@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from Daddy.core.vocabulary import Adoption
-from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference, is_finite
-from Daddy.weights.store.records import Version, is_reverted
-from Daddy.weights.store.store import Store
+from Daddy.core.shared_types import Adoption
+from Daddy.weights.encoding.state_arithmetic import StateDict, add, copy, difference, is_finite
+from Daddy.weights.store.weight_records import Version, is_reverted
+from Daddy.weights.store.weight_store import Store
 
 Key = tuple[str, int]
 """A contribution of a peer: incarnation and sequence."""

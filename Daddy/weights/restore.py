@@ -28,9 +28,9 @@ from tempfile import TemporaryFile
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
 from Daddy.core.lease import Lease, end_term, holder_alive, read_lease
-from Daddy.core.paths import RunPaths, mirrors_folder
+from Daddy.core.run_paths import RunPaths, mirrors_folder
 from Daddy.core.settings import Config
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.backup import (
     Files,
     Read,
@@ -41,13 +41,13 @@ from Daddy.weights.backup import (
     states_to,
     write_copy,
 )
+from Daddy.weights.exchange_settings import SILENCE_S
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_frame
-from Daddy.weights.locate import add_settings
-from Daddy.weights.settings import SILENCE_S
+from Daddy.weights.locate_weights import add_settings
 from Daddy.weights.store import heartbeats
-from Daddy.weights.store.durable import Hook, no_hook
-from Daddy.weights.store.records import Keyframe, RunCard, Version, is_reverted
-from Daddy.weights.store.store import Store, numbers
+from Daddy.weights.store.crash_safe_files import Hook, no_hook
+from Daddy.weights.store.weight_records import Keyframe, RunCard, Version, is_reverted
+from Daddy.weights.store.weight_store import Store, numbers
 
 LEAP = 10_000
 """Numbers between what was known and what follows, at least: at a version each five seconds, half a
@@ -396,7 +396,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 nothing verifies, another run, or it is written to, 9."""
     args = make_parser().parse_args(argv)
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
-    from Daddy.core.config import load, run_paths, shared_paths
+    from Daddy.core.load_config import load, run_paths, shared_paths
 
     folder = args.run_dir if args.run is None else str(args.run.expanduser().absolute())
     config = load(args.config, {"run_dir": folder}, os.environ, args.site)

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
-from Daddy.core.shared_paths import JoinedPaths
-from Daddy.weights.locate import Location, add_place, locate, version_number
+from Daddy.core.shared_weights_paths import JoinedPaths
+from Daddy.weights.locate_weights import Location, add_place, locate, version_number
 from Daddy.weights.merge import contributions
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
-from Daddy.weights.store.records import KEPT_RANGES, Revert, Version
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_records import KEPT_RANGES, Revert, Version
+from Daddy.weights.store.weight_store import Store
 
 MOST_WAIT_S = 120.0
 _LOOK_S = 0.05
@@ -129,8 +129,8 @@ def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | N
     it. The next merger or reader repeats the rest if this process dies.
     """
     from Daddy.weights.encoding.state_codec import decode, encode
-    from Daddy.weights.store.delivery import serve
-    from Daddy.weights.store.rebuild import repair
+    from Daddy.weights.store.laptop_delivery import serve
+    from Daddy.weights.store.rebuild_version import repair
 
     newest, good = store.newest(), store.version(number)
     assert newest is not None

@@ -23,7 +23,7 @@ from Daddy.core.humanize import age, amount, clock, one_line, span
 from Daddy.weights.evaluations import worse_said
 from Daddy.weights.laptop.pulled_folder import told
 from Daddy.weights.lineage import Record, refusal_text
-from Daddy.weights.locate import add_place, locate
+from Daddy.weights.locate_weights import add_place, locate
 from Daddy.weights.weights_report import report_laptop, report_run
 
 _WIDE = 1000

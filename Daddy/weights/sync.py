@@ -21,16 +21,21 @@ from types import FrameType
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, NetworkError, UsageError, WeightsError, run_entry
-from Daddy.core.events import EventWriter
+from Daddy.core.event_log import EventWriter
 from Daddy.core.humanize import age
-from Daddy.core.machine import die_with_parent
+from Daddy.core.machine_info import die_with_parent
 from Daddy.core.saved_cluster import remembered, settings_path
 from Daddy.weights.laptop import pull_push
 from Daddy.weights.laptop.pull_push import Pulled, folder_bytes, turn
-from Daddy.weights.laptop.setup import run_setup
-from Daddy.weights.laptop.ssh import DEFAULT_LOCAL, HostKeyChangedError, find_remote, open_login
-from Daddy.weights.laptop.transport import Carrier, choose_carrier
-from Daddy.weights.store.records import Keyframe
+from Daddy.weights.laptop.rsync_sftp import Carrier, choose_carrier
+from Daddy.weights.laptop.setup_wizard import run_setup
+from Daddy.weights.laptop.ssh_login import (
+    DEFAULT_LOCAL,
+    HostKeyChangedError,
+    find_remote,
+    open_login,
+)
+from Daddy.weights.store.weight_records import Keyframe
 
 COMMANDS = ("pull", "push", "bidirectional", "status", "setup", "login")
 LONGEST_PAUSE_S = 60.0

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, fmean, pvariance, variance
 
-from Daddy.core.intervals import t_point
-from Daddy.weights.store.records import is_reverted
+from Daddy.core.confidence_intervals import t_point
+from Daddy.weights.store.weight_records import is_reverted
 
 FEWEST = 50
 """Episodes of each side."""

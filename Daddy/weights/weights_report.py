@@ -15,9 +15,10 @@ from pathlib import Path
 from Daddy.core.errors import DaddyError
 from Daddy.core.friend_accounts import trust_note
 from Daddy.core.settings import KEPT_VERSIONS
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.backup import find_missing
-from Daddy.weights.history import read_records
+from Daddy.weights.commit_history import read_records
+from Daddy.weights.exchange_settings import SILENCE_S
 from Daddy.weights.laptop.pull_push import contributors, disk, waiting
 from Daddy.weights.laptop.pulled_folder import (
     effect_of,
@@ -26,12 +27,11 @@ from Daddy.weights.laptop.pulled_folder import (
     read_all_receipts,
 )
 from Daddy.weights.lineage import REFUSAL, Record, fields, peer_order
-from Daddy.weights.locate import nothing_in
+from Daddy.weights.locate_weights import nothing_in
 from Daddy.weights.merge import contributions
-from Daddy.weights.settings import SILENCE_S
 from Daddy.weights.store import heartbeats
-from Daddy.weights.store.records import Keyframe, RunCard, Version
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_records import Keyframe, RunCard, Version
+from Daddy.weights.store.weight_store import Store
 
 RECENT = 32
 """Versions that count as of late, for the rate and the refusals."""

@@ -14,11 +14,11 @@ import shutil
 from pathlib import Path
 
 from . import slurm_texts
-from .commands import run_watched
 from .layout import Layout, State, write_text
-from .machines import LOGIN
+from .namespaces import LOGIN
 from .packages import Programs
-from .say import ClusterError
+from .progress import ClusterError
+from .run_child import run_watched
 from .supervisor import Daemon
 
 BOOTSTRAP_S = 60

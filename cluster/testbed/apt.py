@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from .commands import run, run_watched
 from .layout import write_text
-from .say import ClusterError, say
+from .progress import ClusterError, say
+from .run_child import run, run_watched
 
 DOWNLOAD_S = 300
 STAMP = "unpacked-at"

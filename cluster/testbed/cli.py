@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from . import launch, packages, probe, shaper
-from .decide import Wishes
 from .layout import State, load_state, open_layout
-from .say import ClusterError, say
+from .plan_addresses import Wishes
+from .progress import ClusterError, say
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 UP, DEGRADED, DOWN = 0, 20, 21

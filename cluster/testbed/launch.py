@@ -11,9 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from . import accounting, machines, netlink, packages, probe, processes, supervisor
-from .decide import RUN_SSHD, Wishes, decide
-from .furnish import furnish, make_folders, network_of, slurm_plan
+from . import accounting, namespaces, netlink, packages, probe, processes, supervisor
 from .layout import (
     STATE_FILE,
     STATE_FILE_BEFORE,
@@ -26,8 +24,10 @@ from .layout import (
     open_layout,
     save_state,
 )
-from .say import ClusterError, say, wait_until
+from .plan_addresses import RUN_SSHD, Wishes, decide
+from .progress import ClusterError, say, wait_until
 from .slurm_texts import NODES
+from .write_files import furnish, make_folders, network_of, slurm_plan
 
 _VOLATILE_FOLDERS = ("run", "state", "spool")
 _VOLATILE_FILES = (STATE_FILE, STATE_FILE_BEFORE, "env.sh", "ssh_config")
@@ -117,24 +117,24 @@ def _launch(layout: Layout, state: State, programs: packages.Programs) -> State:
     return state
 
 
-def _plug_in(layout: Layout, state: State) -> dict[str, machines.Machine]:
+def _plug_in(layout: Layout, state: State) -> dict[str, namespaces.Machine]:
     """Runs in the supervisor: the machines, where they can be machines of their own."""
     network = network_of(state)
     if state.made_run_sshd:
         RUN_SSHD.mkdir(mode=0o755, exist_ok=True)
     if not state.private_users:
         return {}
-    machines.private_users(layout.user_files)
+    namespaces.private_users(layout.user_files)
     if network:
-        return machines.build(network, NODES if state.slurm else 0)
-    return machines.build_without_network()
+        return namespaces.build(network, NODES if state.slurm else 0)
+    return namespaces.build_without_network()
 
 
 def _daemons(layout: Layout, state: State, programs: packages.Programs) -> list[supervisor.Daemon]:
     """Everything that runs, in the order of starting."""
     tool, munge = programs.tools, layout.munge
     sshd = (tool["sshd"], "-D", "-e", "-f", str(layout.etc / "sshd_config"))
-    login = supervisor.Daemon("sshd", sshd, machine=machines.LOGIN)
+    login = supervisor.Daemon("sshd", sshd, machine=namespaces.LOGIN)
     if not state.slurm:
         return [login]
     plan = slurm_plan(state, programs.slurm_plugins)
@@ -149,7 +149,7 @@ def _daemons(layout: Layout, state: State, programs: packages.Programs) -> list[
         supervisor.Daemon(
             "slurmctld",
             (tool["slurmctld"], "-D"),
-            machine=machines.LOGIN,
+            machine=namespaces.LOGIN,
             before=tuple(accounting.settle(layout, plan, state, programs)),
         ),
         *(

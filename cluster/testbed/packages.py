@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .apt import STAMP, fetch, library_folders
-from .say import ClusterError
+from .progress import ClusterError
 
 LOGIN_PACKAGES = ("openssh-server", "openssh-client", "openssh-sftp-server", "rsync")
 MARIADB = ("mariadb-server-core|mariadb-server-core-10.6|mariadb-server-core-10.5",)

@@ -9,10 +9,10 @@ import socket
 from pathlib import Path
 
 from . import processes
-from .commands import run
 from .layout import Layout, State, boot_id
 from .packages import SYSTEM_PATH
-from .say import ClusterError, wait_until
+from .progress import ClusterError, wait_until
+from .run_child import run
 from .slurm_texts import NODES, PARTITION
 
 START_S = 40.0

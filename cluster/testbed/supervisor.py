@@ -19,7 +19,7 @@ from pathlib import Path
 
 from . import processes, syscalls
 from .layout import write_text
-from .machines import Machine
+from .namespaces import Machine
 
 GRACE_S = 2.0
 BEFORE_S = 30.0

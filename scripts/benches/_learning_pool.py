@@ -19,11 +19,11 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from Daddy.core.config import CHECKOUT
+from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import DaddyError, ExitCode
-from Daddy.core.events import EventTail
-from Daddy.core.files import read_json, write_json
-from Daddy.core.machine import ending_with, usable_cores
+from Daddy.core.event_log import EventTail
+from Daddy.core.load_config import CHECKOUT
+from Daddy.core.machine_info import ending_with, usable_cores
 from scripts.benches._learning_runs import WON, Run, Story
 
 _LOOK_S, _TELL_S = 1.0, 20.0

@@ -21,16 +21,16 @@ import numpy as np
 
 from Daddy import train_slim, workloads
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import load, run_paths
 from Daddy.core.errors import ExitCode, run_entry
-from Daddy.core.events import EventWriter
-from Daddy.core.job import SLOT
-from Daddy.core.paths import RunPaths
+from Daddy.core.event_log import EventWriter
+from Daddy.core.job_environment import SLOT
+from Daddy.core.load_config import load, run_paths
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.stopping import StopSignal
-from Daddy.learning.ports import EpisodeEnd
+from Daddy.core.stop_reasons import StopSignal
+from Daddy.learning.hyperparameters import resolve, seed_for
+from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.preloading import prepare
-from Daddy.learning.settings import resolve, seed_for
 from Daddy.learning.vector_rows import VectorEnv
 from Daddy.workloads import WORKLOADS
 
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ[SLOT] = "0"  # what environments keep says whose it is
     signals = StopSignal().install()
     prepare()
-    from Daddy.learning.vector import make_vector
+    from Daddy.learning.make_vector import make_vector
 
     training, run = config.training, run_paths(config)
     make_env = WORKLOADS[training.workload].make_env(config)

@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.events import read_events
-from Daddy.core.files import sha256_hex, to_json, write_atomic
-from Daddy.core.paths import RunPaths
+from Daddy.core.atomic_files import sha256_hex, to_json, write_atomic
+from Daddy.core.event_log import read_events
+from Daddy.core.run_paths import RunPaths
 from scripts.cartridge.build import LEAN, build
 
 WON = "won"

@@ -9,9 +9,7 @@ from functools import partial
 from statistics import median
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
     JobState,
@@ -23,6 +21,8 @@ from Daddy.cluster.orchestrator.records import (
     SlotView,
     Snapshot,
 )
+from Daddy.cluster.orchestrator.planner import plan
+from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.slurm_squeue import LISTING, job_comment, job_name, parse_listing
 
 NOW = 1_700_000_000.0

@@ -13,20 +13,20 @@ from typing import Any
 
 import torch
 
-from Daddy.core.names import new_incarnation
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.core.vocabulary import Adoption
-from Daddy.learning.ports import WeightExchange
-from Daddy.weights import exchange as exchanging
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.shared_types import Adoption
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.learning.interfaces import WeightExchange
 from Daddy.weights import peer_progress
-from Daddy.weights.encoding.arithmetic import StateDict, copy, difference, move
+from Daddy.weights import weight_exchange as exchanging
+from Daddy.weights.encoding.state_arithmetic import StateDict, copy, difference, move
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
-from Daddy.weights.merge import contributions, judging
+from Daddy.weights.merge import contributions, make_version
 from Daddy.weights.merge.admission import ADMITTED, Verdict
 from Daddy.weights.store.heartbeats import Pulse, beat
-from Daddy.weights.store.records import Contribution, Version
-from Daddy.weights.store.store import Store
-from scripts.benches._sharing_crew import Crew, Member
+from Daddy.weights.store.weight_records import Contribution, Version
+from Daddy.weights.store.weight_store import Store
+from scripts.benches._sharing_group import Crew, Member
 from scripts.version_history import read_history
 
 BOAST = 1_000
@@ -149,10 +149,10 @@ class Plain:
 def open_gate() -> Iterator[None]:
     """The product without its looks at values: the control that shows what the gate is worth."""
     off: list[tuple[Any, str, Callable[..., Any]]] = [
-        (judging, "judge_values", _admit),
-        (judging, "believe", _as_claimed),
-        (judging, "norm", _unknown),  # what is no number could not be written down
-        *((module, "is_finite", _always) for module in (exchanging, judging, peer_progress)),
+        (make_version, "judge_values", _admit),
+        (make_version, "believe", _as_claimed),
+        (make_version, "norm", _unknown),  # what is no number could not be written down
+        *((module, "is_finite", _always) for module in (exchanging, make_version, peer_progress)),
     ]
     kept = [(module, name, getattr(module, name)) for module, name, _ in off]
     try:

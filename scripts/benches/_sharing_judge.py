@@ -17,7 +17,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
 from Daddy.learning.cartpole import LIMIT, SCALE
-from Daddy.weights.encoding.arithmetic import StateDict
+from Daddy.weights.encoding.state_arithmetic import StateDict
 
 GAMES = 32
 _PROBE_SEED = 20_000_000

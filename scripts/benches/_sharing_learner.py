@@ -13,19 +13,19 @@ from pathlib import Path
 
 import torch
 
-from Daddy.core.names import new_incarnation
+from Daddy.core.name_validation import new_incarnation
 from Daddy.core.settings import Training
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning import loop
 from Daddy.learning.cartpole import CartPole
+from Daddy.learning.hyperparameters import resolve, seed_for
+from Daddy.learning.interfaces import NoFrames, WeightExchange
 from Daddy.learning.learner_parts import Pace, Parts, TensorBoard
 from Daddy.learning.learner_state import Session
+from Daddy.learning.make_vector import make_vector
 from Daddy.learning.policy import ActorCritic, make_policy
-from Daddy.learning.ports import NoFrames, WeightExchange
-from Daddy.learning.settings import resolve, seed_for
-from Daddy.learning.vector import make_vector
-from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.exchange_settings import ExchangeSettings
+from Daddy.weights.weight_exchange import SharedExchange
 from Daddy.workloads import WORKLOADS
 
 FEATURES = 64

@@ -24,9 +24,9 @@ from typing import Any
 import torch
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.settings import ExchangeSettings
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.exchange_settings import ExchangeSettings
+from Daddy.weights.weight_exchange import SharedExchange
 
 PEERS = (1, 4, 8, 32)
 ROUND_TRIP_S = 0.02

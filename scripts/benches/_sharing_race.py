@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.names import new_incarnation
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.device import limit_threads
-from Daddy.weights.encoding.arithmetic import StateDict, add
+from Daddy.weights.encoding.state_arithmetic import StateDict, add
 from Daddy.weights.encoding.state_codec import decode, encode
-from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store.records import Version
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_records import Version
+from Daddy.weights.store.weight_store import Store
+from Daddy.weights.weight_exchange import SharedExchange
 from scripts.version_history import read_history
 
 if TYPE_CHECKING:

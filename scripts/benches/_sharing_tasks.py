@@ -16,8 +16,8 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.files import read_json, sha256_hex, to_json, write_json
-from Daddy.core.machine import die_with_parent, usable_cores
+from Daddy.core.atomic_files import read_json, sha256_hex, to_json, write_json
+from Daddy.core.machine_info import die_with_parent, usable_cores
 from Daddy.learning.preloading import prepare
 
 ROUNDS, QUICK_ROUNDS = 28, 3
@@ -75,7 +75,7 @@ def play(task: Task) -> str:
     """Play it through and keep its result; returns a line for people."""
     import torch
 
-    from scripts.benches._sharing_crew import Crew
+    from scripts.benches._sharing_group import Crew
     from scripts.benches._sharing_hostile import HostileCrew
 
     torch.set_num_threads(1)

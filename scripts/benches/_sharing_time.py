@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.events import read_events
-from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.event_log import read_events
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from scripts.benches._learning_pool import single_threaded
 from scripts.version_history import read_history
 

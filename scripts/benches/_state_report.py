@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from Daddy.pokemon import ladder, story
 from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon import story_milestones, story_order
 from Daddy.pokemon.bag import pairs
+from Daddy.pokemon.game_progress import Progress, not_started, read_progress
 from Daddy.pokemon.map_names import map_name
-from Daddy.pokemon.memory import Image, bits, byte, packed_decimal, span, word
 from Daddy.pokemon.party import FIELD_MOVES, Creature
-from Daddy.pokemon.progress import Progress, not_started, read_progress
+from Daddy.pokemon.read_memory import Image, bits, byte, packed_decimal, span, word
 
 _FACING = ("down", "up", "left", "right")
 _BATTLE = ("none", "wild", "trainer")
@@ -140,10 +140,10 @@ def _what(image: Image, now: Progress) -> dict[str, str]:
 
 
 def _story(now: Progress, real: bool) -> dict[str, str]:
-    held = story.reached(now, real)
-    names = story.names(real)
-    flags = f"{now.story_flags} of {len(ladder.STORY)} story flags"
-    passing = (name for name, flag in ladder.COMES_AND_GOES.items() if now.events >> flag & 1)
+    held = story_milestones.reached(now, real)
+    names = story_milestones.names(real)
+    flags = f"{now.story_flags} of {len(story_order.STORY)} story flags"
+    passing = (name for name, flag in story_order.COMES_AND_GOES.items() if now.events >> flag & 1)
     return {
         "events": f"{now.events.bit_count()} set, {flags}",
         "milestones": f"{len(held)} of {len(names)}: {_listed(n for n in names if n in held)}",

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 
-from Daddy.core.config import CHECKOUT
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import CHECKOUT
+from Daddy.core.run_paths import RunPaths
 
 _TRIES = 5
 _VERDICTS = (20, 21, 22)

@@ -12,8 +12,8 @@ from Daddy.learning.vector_rows import EnvRow, Rows, layout_of
 from Daddy.pokemon import cutscene
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.observation import observe
-from Daddy.pokemon.progress import read_progress
 
 STEPS, REPEATS = 100, 5
 

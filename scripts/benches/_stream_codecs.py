@@ -12,7 +12,7 @@ from statistics import mean
 
 from PIL import Image
 
-from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.streaming.login.flow_control import MIN_WINDOW, Sender
 from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.protocol.frame_codec import FrameDecoder

@@ -13,11 +13,11 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from Daddy.core.rom import load_rom
-from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.core.rom_identity import load_rom
+from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.pokemon.emulator import BUTTONS, Emulator
+from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.ram_map import RAM_SIZE, RAM_START
-from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.start_state import beginning
 from scripts.cartridge.player import Player, read_facts
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from Daddy.core.config import load
+from Daddy.core.load_config import load
 from Daddy.learning import loop, run_log
 from Daddy.learning.preloading import prepare
 from Daddy.pokemon.emulator import Emulator

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.core.machine import die_with_parent
-from Daddy.core.vocabulary import AgentReport
+from Daddy.core.machine_info import die_with_parent
+from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches._stream_straight import read_corpus
 from scripts.benches._stream_watcher import AGENTS

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from Daddy.core.errors import SchedulerError
-from Daddy.core.vocabulary import AgentReport
+from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.protocol.handshake import ensure_token
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches._stream_login import Line, Login, login_node, ours, tunnel, wait_for

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
+from Daddy.core.load_config import CHECKOUT
 
 _SYSTEM = ":/usr/sbin:/usr/local/sbin:/sbin"
 _SSHD = """

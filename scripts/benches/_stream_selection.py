@@ -6,7 +6,7 @@ import math
 import random
 from statistics import mean, median
 
-from Daddy.core.vocabulary import AgentReport
+from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.login.fleet_state import Fleet
 from Daddy.streaming.protocol.messages import row_of

@@ -14,12 +14,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.core.machine import die_with_parent
-from Daddy.core.stopping import set_by
-from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.core.machine_info import die_with_parent
+from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
+from Daddy.core.stop_reasons import set_by
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.connection import Link
 from Daddy.streaming.login.featured_streams import Programme
+from Daddy.streaming.login.relay_connections import Link
 from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES, Kind, Message
 from Daddy.streaming.protocol.handshake import load_tokens
 from Daddy.streaming.protocol.messages import Status, Wish, row_of

@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from Daddy.core.config import load
-from Daddy.core.machine import die_with_parent
+from Daddy.core.load_config import load
+from Daddy.core.machine_info import die_with_parent
+from Daddy.learning.interfaces import FrameSink, NoFrames
 from Daddy.learning.learner_state import Session
-from Daddy.learning.ports import FrameSink, NoFrames
 from Daddy.learning.preloading import prepare
 from Daddy.learning.run_log import new_step_hook
 from Daddy.streaming.tunnel_client import FEATURED_FPS, FrameSender

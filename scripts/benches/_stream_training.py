@@ -25,9 +25,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from Daddy.core.config import CHECKOUT
+from Daddy.core.confidence_intervals import Interval, of_mean
 from Daddy.core.errors import SchedulerError
-from Daddy.core.intervals import Interval, of_mean
+from Daddy.core.load_config import CHECKOUT
 from Daddy.streaming.protocol.handshake import ensure_token
 from scripts.benches._stream_login import (
     Line,

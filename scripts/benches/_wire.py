@@ -20,12 +20,12 @@ from typing import TypeVar
 
 import torch
 
-from Daddy.core import process
-from Daddy.core.config import load
+from Daddy.core import child_process
+from Daddy.core.load_config import load
 from Daddy.core.settings import PROFILES
-from Daddy.weights.encoding.arithmetic import StateDict, copy, difference, norm
 from Daddy.weights.encoding.delta_frames import pack, pack_step, unpack, unpack_step
 from Daddy.weights.encoding.quantise import decode_delta, quantise
+from Daddy.weights.encoding.state_arithmetic import StateDict, copy, difference, norm
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
 from Daddy.workloads import WORKLOADS, network
@@ -171,7 +171,9 @@ def _rsync(
         write(path, state)
     words = ["rsync", "--ignore-times", "--no-whole-file", "--stats", str(there), str(here)]
     begun = _children_s()
-    done = process.run(words, RSYNC_S, env={"PATH": "/usr/bin:/bin:/usr/local/bin", "LC_ALL": "C"})
+    done = child_process.run(
+        words, RSYNC_S, env={"PATH": "/usr/bin:/bin:/usr/local/bin", "LC_ALL": "C"}
+    )
     seconds = _children_s() - begun
     if done.returncode or there.read_bytes() != here.read_bytes():
         raise RuntimeError(f"rsync failed: {done.stderr}")

@@ -21,15 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from Daddy.cluster.orchestrator.actions import Submit
-from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.apply_plan import Effects
+from Daddy.cluster.orchestrator.child_processes import Companions
 from Daddy.cluster.orchestrator.control_files import write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.controller import Controller
-from Daddy.cluster.orchestrator.effects import Effects
-from Daddy.cluster.orchestrator.ledger import LedgerFile
-from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     JobState,
     Mode,
@@ -37,13 +34,16 @@ from Daddy.cluster.orchestrator.records import (
     QueueJob,
     Snapshot,
 )
-from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec
+from Daddy.cluster.orchestrator.ledger_file import LedgerFile
+from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
+from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import CHECKOUT
-from Daddy.core.events import EventWriter
+from Daddy.core.event_log import EventWriter
 from Daddy.core.lease import Lease
-from Daddy.core.names import new_token
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import CHECKOUT
+from Daddy.core.name_validation import new_token
+from Daddy.core.run_paths import RunPaths
 from scripts.benches import _planner, _status
 
 SLOTS = 2
@@ -56,7 +56,7 @@ JOB = """
 import sys, threading, time
 from pathlib import Path
 from Daddy.core.lease import Lease
-from Daddy.core.machine import host_name, myself
+from Daddy.core.machine_info import host_name, myself
 root, token, slots, seconds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 log = (root / "log" / token).open("a", buffering=1)
 print("start", time.time(), file=log)

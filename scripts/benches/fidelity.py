@@ -18,23 +18,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from Daddy.core.config import CHECKOUT
+from Daddy.core.atomic_files import read_bounded
+from Daddy.core.child_process import Completed, ProcessTimeoutError
+from Daddy.core.child_process import run as run_child
 from Daddy.core.errors import ExitCode, UsageError
-from Daddy.core.files import read_bounded
-from Daddy.core.process import Completed, ProcessTimeoutError
-from Daddy.core.process import run as run_child
-from Daddy.core.rom import load_rom
-from Daddy.pokemon import story
+from Daddy.core.load_config import CHECKOUT
+from Daddy.core.rom_identity import load_rom
+from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.memory import byte
-from Daddy.pokemon.progress import read_progress
+from Daddy.pokemon.find_rom import cartridge_path, find_rom
+from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.ram_map import WHOLE
-from Daddy.pokemon.rom import cartridge_path, find_rom
-from Daddy.pokemon.starts.preflight import refusal
+from Daddy.pokemon.read_memory import byte
+from Daddy.pokemon.starts.playability_check import refusal
 from scripts.cartridge.player import Player, read_facts
 
 OPTIONS = {"states": "a folder of your own PyBoy save states"}
-READER = (sys.executable, "-m", "scripts.benches._state_reader")
+READER = (sys.executable, "-m", "scripts.benches._fidelity_child")
 LIMIT_S = 30.0
 """A good state takes about a second, most of it for starting an interpreter."""
 FOREIGN = 3
@@ -146,7 +146,7 @@ def _played() -> Iterator[tuple[str, bytes]]:
     seen: frozenset[str] = frozenset()
     for _ in range(_MOST_STEPS):
         image = bytes(emulator.ram(WHOLE))
-        held = story.reached(read_progress(image), real=False)
+        held = story_milestones.reached(read_progress(image), real=False)
         for milestone in sorted(held - seen):
             yield milestone, emulator.save_state()
         seen |= held

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from Daddy.core.config import CHECKOUT
+from Daddy.core.atomic_files import read_json
+from Daddy.core.confidence_intervals import of_mean, of_share
 from Daddy.core.errors import UsageError
-from Daddy.core.files import read_json
-from Daddy.core.intervals import of_mean, of_share
-from Daddy.core.machine import usable_cores
-from Daddy.core.rom import load_rom
+from Daddy.core.load_config import CHECKOUT
+from Daddy.core.machine_info import usable_cores
+from Daddy.core.rom_identity import load_rom
 from Daddy.learning.preloading import prepare
 from scripts.benches._learning_pool import Pool, judgement
 from scripts.benches._learning_runs import ARMS, PPO_ARCHIVE, RANDOM_ARCHIVE, WON, Run, lean_game

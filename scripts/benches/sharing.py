@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.config import CHECKOUT
+from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import UsageError
-from Daddy.core.files import read_json, write_json
+from Daddy.core.load_config import CHECKOUT
 from Daddy.learning.preloading import prepare
 
 STATE = CHECKOUT / "runs" / "benches" / "sharing"

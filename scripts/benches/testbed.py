@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from Daddy.core.child_process import run as run_child
 from Daddy.core.errors import SchedulerError
-from Daddy.core.process import run as run_child
 
 _SUBMIT = ("sbatch", "-o", "/dev/null", "--wrap", "true")
 DOORS = Path(__file__).resolve().parents[2] / "cluster" / "testbed"

@@ -19,16 +19,16 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import load
-from Daddy.core.machine import usable_cores
+from Daddy.core.load_config import load
+from Daddy.core.machine_info import usable_cores
 from Daddy.core.settings import Config
 from Daddy.learning.env_benchmark import random_rate
 from Daddy.learning.preloading import prepare
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
+    from Daddy.learning.interfaces import EnvWorkload, FrameSink
     from Daddy.learning.learner_state import Session
-    from Daddy.learning.ports import EnvWorkload, FrameSink
 
 FLAT = True
 ROUNDS, ITERATIONS, SECONDS = 7, 2, 3.0
@@ -92,10 +92,10 @@ def session_of(
 
     ``frames`` takes its pictures; nobody does where it is None.
     """
+    from Daddy.learning.interfaces import NoExchange, NoFrames
     from Daddy.learning.learner_parts import Surroundings, assemble
     from Daddy.learning.loop import begin
-    from Daddy.learning.ports import NoExchange, NoFrames
-    from Daddy.learning.vector import make_vector
+    from Daddy.learning.make_vector import make_vector
 
     row, alone = given or WORKLOADS[config.training.workload], Alone()
     training = config.training

@@ -4,7 +4,7 @@ The limit is cores x bare, where bare is the mean rate of as many simultaneous l
 frames and one frame drawn as there are usable cores: nothing but the emulator. Each round measures
 the limit and every contender once, one after the other, so that a machine that slows down slows all
 of them; ratios are taken within a round, and their median is reported (`of_limit`). The uneven
-scene plays steps of 1 to 20 times 24 frames (`_uneven`); there, 24 frames count as one step.
+scene plays steps of 1 to 20 times 24 frames (`_uneven_steps`); there, 24 frames count as one step.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from Daddy.core.machine import resident_bytes, usable_cores
-from Daddy.core.rom import load_rom
+from Daddy.core.machine_info import resident_bytes, usable_cores
+from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.rom import find_rom
+from Daddy.pokemon.find_rom import find_rom
 from scripts.benches import _step_parts
-from scripts.benches._contenders import PEERS, Bare, Contender, Ours, make_peer, missing, quiet
-from scripts.benches._uneven import MEAN, UnevenEnv
+from scripts.benches._uneven_steps import MEAN, UnevenEnv
+from scripts.benches._vector_peers import PEERS, Bare, Contender, Ours, make_peer, missing, quiet
 
 FLAT = True
 COUNTS = (1, 2, 4, 8, 16)

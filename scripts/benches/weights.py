@@ -23,11 +23,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import load
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.load_config import load
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.device import limit_threads
-from Daddy.weights.encoding.arithmetic import StateDict, move
-from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.encoding.state_arithmetic import StateDict, move
+from Daddy.weights.weight_exchange import SharedExchange
 from Daddy.workloads import WORKLOADS
 from scripts.benches._sharing_race import bare_exchange, loss
 from scripts.version_history import read_history

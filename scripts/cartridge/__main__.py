@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from Daddy.core.files import write_atomic
+from Daddy.core.atomic_files import write_atomic
 from scripts.cartridge.build import LEAN, OUTPUT, build, symbol_module
 
 

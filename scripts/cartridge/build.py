@@ -8,8 +8,8 @@ from string import capwords
 from textwrap import fill
 from typing import Final
 
+from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.ram_map import EVENTS
-from Daddy.pokemon.rom import cartridge_path
 from scripts.cartridge.assembler import Assembler
 from scripts.cartridge.header import with_header
 from scripts.cartridge.player import QUEST
@@ -49,7 +49,7 @@ def build(constants: Mapping[str, int] | None = None) -> tuple[bytes, dict[str, 
 
 
 def symbol_module() -> str:
-    """Return the text of ``Daddy/pokemon/cartridge/symbols.py``."""
+    """Return the text of ``Daddy/pokemon/cartridge/rom_symbols.py``."""
     events = (
         f'("{flag.name.lower()}", 0x{8 * (flag.address - EVENTS) + flag.bit:03X}, '
         f"{QUEST[flag.name].map}, {flag.required}),"

@@ -16,13 +16,13 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import load, run_paths
 from Daddy.core.errors import run_entry
-from Daddy.core.files import write_json
 from Daddy.core.humanize import format_duration
-from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.load_config import load, run_paths
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.dashboard import RunView
 from Daddy.learning.preloading import prepare
 from scripts.demonstration.picture import draw

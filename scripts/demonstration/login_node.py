@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.config import CHECKOUT
+from Daddy.core.child_process import Completed, run
 from Daddy.core.errors import SchedulerError
-from Daddy.core.process import Completed, run
+from Daddy.core.load_config import CHECKOUT
 
 TESTBED = CHECKOUT / "cluster" / "testbed"
 _START_S = 600.0

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from Daddy.core.clock import Clock
-from Daddy.core.events import EventWriter
+from Daddy.core.event_log import EventWriter
 from Daddy.core.settings import Config
-from Daddy.learning.settings import seed_for
-from Daddy.learning.vector import make_vector
+from Daddy.learning.hyperparameters import seed_for
+from Daddy.learning.make_vector import make_vector
 from Daddy.workloads import WORKLOADS
 
 ENVIRONMENTS = 4

@@ -14,10 +14,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.core import machine, process
-from Daddy.core.config import CHECKOUT, SITES, load, run_paths
+from Daddy.core import child_process, machine_info
 from Daddy.core.errors import SchedulerError
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import CHECKOUT, SITES, load, run_paths
+from Daddy.core.run_paths import RunPaths
 from scripts.demonstration.login_node import LoginNode, lower_login_node, raise_login_node
 
 _GRACE_S = 5.0
@@ -47,7 +47,7 @@ class Stage:
     slurm: bool
     headless: bool
     node: LoginNode = field(init=False)
-    viewer: machine.ProcessId = field(init=False)
+    viewer: machine_info.ProcessId = field(init=False)
     _exit: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Stage:
@@ -82,7 +82,7 @@ class Stage:
 
     def end_viewer(self) -> None:
         """Close it while agents still play, so that its last picture is of them."""
-        machine.end_tree(self.viewer, _GRACE_S)
+        machine_info.end_tree(self.viewer, _GRACE_S)
 
     def open_tunnel(self, port: int) -> None:
         """``ssh -R``: the login node's port leads to the viewer's."""
@@ -129,16 +129,16 @@ class Stage:
             "SYNC_REMOTE_DIR": str(shared),
         }
 
-    def _start(self, name: str, argv: Sequence[str], **env: str) -> machine.ProcessId:
+    def _start(self, name: str, argv: Sequence[str], **env: str) -> machine_info.ProcessId:
         log = self.run.logs / f"{name}.log"
         settings = {**os.environ, "PATH": self.node.path, "PYTHONUNBUFFERED": "1", **env}
-        who = process.start(argv, log_path=log, env=settings, cwd=CHECKOUT)
-        self._exit.callback(machine.end_tree, who, _GRACE_S)
+        who = child_process.start(argv, log_path=log, env=settings, cwd=CHECKOUT)
+        self._exit.callback(machine_info.end_tree, who, _GRACE_S)
         return who
 
     def _controller(
         self, command: str, *options: str, stream_port: int | None = None
-    ) -> process.Completed:
+    ) -> child_process.Completed:
         site = ["--site", self.site] if (SITES / f"{self.site}.json").exists() else []
         env = {"DADDY_RUN_DIR": str(self.run.root)}
         if stream_port:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.events import read_events
-from Daddy.core.files import read_bounded, read_json, sha256_hex
-from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.atomic_files import read_bounded, read_json, sha256_hex
+from Daddy.core.event_log import read_events
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.dashboard import Episode, Fleet, fold, mean
 
 _RECORD_LIMIT = 1 << 20

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import torch
 
-from Daddy.core.files import sha256_hex, to_json
-from Daddy.weights.encoding.arithmetic import StateDict
+from Daddy.core.atomic_files import sha256_hex, to_json
+from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.merge.contributions import box_name
-from Daddy.weights.store.records import Contribution, Keyframe
+from Daddy.weights.store.weight_records import Contribution, Keyframe
 
 SPARSE_BYTES = 10 << 30
 _SMALL = 1e-4

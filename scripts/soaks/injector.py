@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Daddy.core.lease import read_lease
-from Daddy.core.machine import ProcessId, identify, is_alive
-from Daddy.core.paths import RunPaths
+from Daddy.core.machine_info import ProcessId, identify, is_alive
+from Daddy.core.run_paths import RunPaths
 from scripts.soaks.records import Fault
 
 FREEZE_S = 120.0

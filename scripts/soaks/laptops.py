@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core import machine, process
-from Daddy.core.config import CHECKOUT
+from Daddy.core import child_process, machine_info
 from Daddy.core.errors import SchedulerError
-from Daddy.core.events import read_events
-from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.event_log import read_events
+from Daddy.core.load_config import CHECKOUT
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.pulled_folder import newest_verified, read_receipts
-from Daddy.weights.store.records import Version
+from Daddy.weights.store.weight_records import Version
 from scripts.demonstration.stage import Stage, fresh_run
 from scripts.soaks.hostile import SPARSE_BYTES, Attack, Forge
 from scripts.version_history import read_history
@@ -72,16 +72,16 @@ class Laptop:
             "SYNC_REMOTE_DIR": str(self.stage.run.shared_weights),
         }
         log = self.home / f"{what}.log"
-        self.processes.append(process.start(argv, log_path=log, env=env, cwd=CHECKOUT))
+        self.processes.append(child_process.start(argv, log_path=log, env=env, cwd=CHECKOUT))
 
     def __post_init__(self) -> None:
-        self.processes: list[machine.ProcessId] = []
+        self.processes: list[machine_info.ProcessId] = []
         self.home.mkdir(parents=True)
 
     def end(self) -> None:
         """Close the lid."""
         for one in self.processes:
-            machine.end_tree(one, GRACE_S)
+            machine_info.end_tree(one, GRACE_S)
         self.processes.clear()
 
     def receipts(self) -> Counter[str]:
@@ -107,7 +107,7 @@ class Laptop:
 
     def _run(self, argv: Sequence[str]) -> None:
         env = {**os.environ, "PATH": self.stage.node.path}
-        done = process.run(argv, 60.0, env=env)
+        done = child_process.run(argv, 60.0, env=env)
         if done.returncode:
             raise SchedulerError(f"{argv[0]} failed: {done.stderr.strip()[-300:]}")
 

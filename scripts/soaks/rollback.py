@@ -23,17 +23,17 @@ from typing import Any
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, WeightsError
-from Daddy.core.names import new_incarnation
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.device import limit_threads
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.rollback import roll_back
-from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store.records import Input, Version, is_reverted
-from Daddy.weights.store.store import Store
-from scripts.soaks.fleet import small
+from Daddy.weights.store.weight_records import Input, Version, is_reverted
+from Daddy.weights.store.weight_store import Store
+from Daddy.weights.weight_exchange import SharedExchange
+from scripts.soaks.weights_fleet import small
 from scripts.version_history import read_history
 
 JOBS, LAPTOPS = 4, 2

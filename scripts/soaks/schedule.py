@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from Daddy.core.errors import DaddyError, WeightsError
-from Daddy.weights.encoding.arithmetic import add
-from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.merge import retention
-from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store.rebuild import replay
-from Daddy.weights.store.records import is_reverted
-from Daddy.weights.store.store import Store
-from scripts.soaks.baton import Baton, Odds
-from scripts.soaks.fleet import Fleet, Silent, small
-from scripts.soaks.lagging import LaggingFiles
-from scripts.soaks.mounting import mounted
-from scripts.soaks.witness import Witness
+from Daddy.weights.encoding.state_arithmetic import add
+from Daddy.weights.exchange_settings import ExchangeSettings
+from Daddy.weights.merge import cleanup
+from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.weight_records import is_reverted
+from Daddy.weights.store.weight_store import Store
+from Daddy.weights.weight_exchange import SharedExchange
+from scripts.soaks.fs_patch import mounted
+from scripts.soaks.interleaver import Baton, Odds
+from scripts.soaks.invariant_checker import Witness
+from scripts.soaks.lagging_fs import LaggingFiles
+from scripts.soaks.weights_fleet import Fleet, Silent, small
 from scripts.version_history import read_history
 
 ROOT = "/lagging"
@@ -99,7 +99,7 @@ def _watched(witness: Witness) -> Iterator[None]:
 
 def _quick_sweeps() -> contextlib.AbstractContextManager[object]:
     """A schedule lasts minutes, so what retention does once an hour it does every 15 minutes."""
-    return patch.multiple(retention, ORPHAN_S=900.0, SWEEP_S=100.0, GAP_S=200.0)
+    return patch.multiple(cleanup, ORPHAN_S=900.0, SWEEP_S=100.0, GAP_S=200.0)
 
 
 def _judge_end(fleet: Fleet, baton: Baton, witness: Witness, settings: ExchangeSettings) -> None:

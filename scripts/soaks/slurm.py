@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.control_parameters import look_seconds, make_policy
-from Daddy.cluster.orchestrator.ledger import read_entries
-from Daddy.core.config import CHECKOUT
+from Daddy.cluster.orchestrator.ledger_file import read_entries
+from Daddy.core.child_process import Completed
+from Daddy.core.child_process import run as run_child
 from Daddy.core.errors import SchedulerError
 from Daddy.core.lease import read_lease
-from Daddy.core.paths import RunPaths
-from Daddy.core.process import Completed
-from Daddy.core.process import run as run_child
+from Daddy.core.load_config import CHECKOUT
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from scripts.benches.testbed import DOORS, Cluster, cluster
 from scripts.soaks.injector import Injector

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from scripts.soaks import enemy, visits
+from scripts.soaks import hostile_relay, visits
 from scripts.soaks.visits import Visit
 
 LIMIT = 64 * 1024
@@ -75,7 +75,7 @@ def _chunks(sizes: list[int], seed: int) -> Iterator[Outcome]:
 
 def throw(seed: int, chunk: tuple[int, int]) -> Outcome:
     """So many messages (the chunk's second number) in visits, each with a seed of its own."""
-    enemy.prepare()
+    hostile_relay.prepare()
     outcome, number = Outcome(), 0
     for target in (*CONNECTIONS, *OTHERS):  # what is imported or kept at the first call is no leak
         _judge(target, f"{seed} first", Outcome())

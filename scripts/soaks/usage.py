@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from scripts.soaks.spans import Span, cost
+from scripts.soaks.cpu_spans import Span, cost
 
 HANDOVERS_A_DAY = 24.0
 """Four slots, jobs of four hours."""

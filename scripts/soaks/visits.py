@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.featured_streams import Programme
 from Daddy.streaming.login.spool import read_wishes
@@ -35,11 +35,11 @@ from Daddy.streaming.protocol.spool_segment import (
     read_segment,
     seal,
 )
-from Daddy.streaming.viewer.headless import line
-from Daddy.streaming.viewer.keys import View
-from Daddy.streaming.viewer.screen import draw
+from Daddy.streaming.viewer.headless_viewer import line
+from Daddy.streaming.viewer.key_bindings import View
 from Daddy.streaming.viewer.view_model import Source, Waiting, compose
-from scripts.soaks import enemy
+from Daddy.streaming.viewer.window_layout import draw
+from scripts.soaks import hostile_relay
 from scripts.soaks.mutate import changed, mutate
 
 LENGTH = 40
@@ -60,16 +60,20 @@ class Visit(NamedTuple):
 
 def stranger_at_the_viewer(chance: random.Random) -> Visit:
     """Somebody without the token connects to the viewer's port."""
-    return _stranger(Session(VIEWER, [enemy.TOKEN], enemy.MAKE_VIEWER), RELAY, chance)
+    return _stranger(
+        Session(VIEWER, [hostile_relay.TOKEN], hostile_relay.MAKE_VIEWER), RELAY, chance
+    )
 
 
 def stranger_at_the_relay(chance: random.Random) -> Visit:
     """Somebody without the token listens where the relay looks for a viewer."""
-    return _stranger(Session(RELAY, [enemy.TOKEN], enemy.MAKE_RELAY), VIEWER, chance)
+    return _stranger(
+        Session(RELAY, [hostile_relay.TOKEN], hostile_relay.MAKE_RELAY), VIEWER, chance
+    )
 
 
 def _stranger(session: Session, role: str, chance: random.Random) -> Visit:
-    wire, thrown = enemy.greeting_stream(role, chance), 0
+    wire, thrown = hostile_relay.greeting_stream(role, chance), 0
     while wire:
         piece = chance.randrange(1, 400)
         thrown += 1
@@ -100,10 +104,10 @@ def looked_at(chance: random.Random) -> Visit:
 
 
 def _deceive(source: Source, chance: random.Random) -> Visit:
-    session, seal = enemy.sealed(VIEWER)
+    session, seal = hostile_relay.sealed(VIEWER)
     streams, seen = set[int](), 0
     for count in range(1, LENGTH + 1):
-        data = enemy.spoilt(enemy.relay_says(chance), chance)
+        data = hostile_relay.spoilt(hostile_relay.relay_says(chance), chance)
         try:
             for message in session.receive(seal(data)):
                 answers, _ = source.hear(message, float(count))
@@ -114,17 +118,17 @@ def _deceive(source: Source, chance: random.Random) -> Visit:
             session.take()
         except ProtocolError:
             return Visit(count, 1, _PICTURE * (seen + len(streams)))
-        if not enemy.fits(data):
+        if not hostile_relay.fits(data):
             break
     return Visit(count, 0, _PICTURE * (seen + len(streams)))
 
 
 def false_viewer(chance: random.Random) -> Visit:
     """A viewer with the token that says anything to a relay that sends pictures."""
-    session, seal = enemy.sealed(RELAY)
+    session, seal = hostile_relay.sealed(RELAY)
     programme = Programme(_ABOUT, Wish(2, 15.0), Rules())
     for count in range(1, LENGTH + 1):
-        data = enemy.spoilt(enemy.viewer_says(chance), chance)
+        data = hostile_relay.spoilt(hostile_relay.viewer_says(chance), chance)
         try:
             for message in session.receive(seal(data)):
                 if message.kind == Kind.SUBSCRIBE:
@@ -135,7 +139,7 @@ def false_viewer(chance: random.Random) -> Visit:
                     programme.hear(message, float(count))
         except ProtocolError:
             return Visit(count, 1)
-        if not enemy.fits(data):
+        if not hostile_relay.fits(data):
             break
     return Visit(count, 0)
 
@@ -150,7 +154,7 @@ def bodies(chance: random.Random) -> Visit:
     """Every body into every reader, whosever it is."""
     refused = 0
     for _ in range(LENGTH):
-        says = chance.choice((enemy.relay_says, enemy.viewer_says))
+        says = chance.choice((hostile_relay.relay_says, hostile_relay.viewer_says))
         try:
             chance.choice(_READERS)(changed(says(chance).body, chance))
         except ProtocolError:
@@ -162,8 +166,8 @@ def pictures(chance: random.Random) -> Visit:
     """Deflated bytes of every format, with and without bases, and what deflate can promise."""
     refused, decoder = 0, frame_codec.FrameDecoder()
     for number in range(1, LENGTH // 4 + 1):
-        base = enemy.picture(chance.randrange(40)) if chance.random() < 0.5 else None
-        data = frame_codec.encode(enemy.picture(number), base)
+        base = hostile_relay.picture(chance.randrange(40)) if chance.random() < 0.5 else None
+        data = frame_codec.encode(hostile_relay.picture(number), base)
         if chance.random() < 0.05:
             data = zlib.compress(bytes(2_000_000), 9)[2:-4]
         try:
@@ -171,7 +175,8 @@ def pictures(chance: random.Random) -> Visit:
         except frame_codec.CodecError:
             refused += 1
         shown = [
-            frame_codec.tiled(frame_codec.to_tiles(enemy.picture(number + one))) for one in range(3)
+            frame_codec.tiled(frame_codec.to_tiles(hostile_relay.picture(number + one)))
+            for one in range(3)
         ]
         if chance.random() < 0.5:
             data = frame_codec.deflate_tiled(shown[0], shown[1:])
@@ -199,8 +204,13 @@ def segments(chance: random.Random) -> Visit:
 
 def _segment(number: int, chance: random.Random) -> bytes:
     who = Writer(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
-    taken = [Picture(n % 2, n, 0, 66 * n, enemy.picture(n)) for n in range(chance.randrange(4))]
-    packer, head = Packer(), pack_head(pack_reports(who, [enemy.report(n) for n in range(4)]), 5)
+    taken = [
+        Picture(n % 2, n, 0, 66 * n, hostile_relay.picture(n)) for n in range(chance.randrange(4))
+    ]
+    packer, head = (
+        Packer(),
+        pack_head(pack_reports(who, [hostile_relay.report(n) for n in range(4)]), 5),
+    )
     frames = [message for one in taken if (message := packer.pack(one)) is not None]
     whole = seal(number, [*head, *frames])
     if chance.random() < 0.2:
@@ -217,7 +227,8 @@ def _spoilt_some(body: bytes, chance: random.Random) -> list[bytes]:
     while (message := splitter.next()) is not None:
         parts.append(message)
     return [
-        enemy.spoilt(one, chance) if chance.random() < 0.4 else framing.pack(one) for one in parts
+        hostile_relay.spoilt(one, chance) if chance.random() < 0.4 else framing.pack(one)
+        for one in parts
     ]
 
 
@@ -242,7 +253,7 @@ def spoilt_streams(chance: random.Random) -> Visit:
     with suppress(ProtocolError):
         while count < LENGTH:
             count += 1
-            wire = framing.pack(enemy.relay_says(chance))
+            wire = framing.pack(hostile_relay.relay_says(chance))
             splitter.feed(mutate(wire, chance) if chance.random() < 0.1 else wire)
             while splitter.next() is not None:
                 pass

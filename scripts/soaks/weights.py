@@ -1,8 +1,9 @@
 """Random schedules of four writers, two mergers and retention on a file system that lags.
 
-The product's own exchange, merger and retention run on files in memory (``lagging.py``); processes
-are switched at every file operation, frozen, killed and followed by successors, calls fail, answers
-get lost, everything hangs for an hour (``baton.py``). Every change is judged (``witness.py``).
+The product's own exchange, merger and retention run on files in memory (``lagging_fs.py``);
+processes are switched at every file operation, frozen, killed and followed by successors, calls
+fail, answers get lost, everything hangs for an hour (``interleaver.py``). Every change is judged
+(``invariant_checker.py``).
 """
 
 from __future__ import annotations

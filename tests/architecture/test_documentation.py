@@ -78,7 +78,7 @@ def keys_of(model: Any) -> Iterator[str]:
 
 
 def test_every_config_key_is_documented() -> None:
-    from Daddy.core.config import Config
+    from Daddy.core.load_config import Config
 
     text = (ROOT / "docs" / "configuration.md").read_text()
     missing = [key for key in keys_of(Config) if f"`{key}`" not in text]

@@ -11,32 +11,32 @@ from tests.architecture.tree import Source, imports_of
 
 DOORS = {
     "pyboy": ["Daddy/pokemon/emulator.py"],
-    "pufferlib": ["Daddy/learning/pufferlib_door.py", "scripts/benches/_contenders.py"],
+    "pufferlib": ["Daddy/learning/pufferlib_import.py", "scripts/benches/_vector_peers.py"],
     "submitit": [
         "Daddy/cluster/orchestrator/slurm_templates.py",
     ],
-    "paramiko": ["Daddy/weights/laptop/transport.py"],
-    "psutil": ["Daddy/core/machine.py", "scripts/*.py"],
-    "pygame": ["Daddy/streaming/viewer/window.py"],
-    "PIL": ["Daddy/streaming/viewer/clips.py", "scripts/*.py"],
+    "paramiko": ["Daddy/weights/laptop/rsync_sftp.py"],
+    "psutil": ["Daddy/core/machine_info.py", "scripts/*.py"],
+    "pygame": ["Daddy/streaming/viewer/pygame_window.py"],
+    "PIL": ["Daddy/streaming/viewer/clip_writer.py", "scripts/*.py"],
     "torch": [
         "Daddy/learning/*.py",
-        "Daddy/weights/encoding/arithmetic.py",
+        "Daddy/weights/encoding/state_arithmetic.py",
         "Daddy/weights/encoding/state_codec.py",
-        "Daddy/weights/exchange.py",
+        "Daddy/weights/weight_exchange.py",
         "Daddy/weights/encoding/quantise.py",
         "scripts/benches/_sharing_*.py",
         "scripts/benches/_wire.py",
         "scripts/benches/train.py",
-        "scripts/soaks/fleet.py",
+        "scripts/soaks/weights_fleet.py",
         "scripts/soaks/hostile.py",
     ],
-    "stable_baselines3": ["scripts/benches/_contenders.py"],
+    "stable_baselines3": ["scripts/benches/_vector_peers.py"],
     "matplotlib": [
         "Daddy/weights/lineage_plot.py",
         "scripts/*.py",
     ],
-    "subprocess": ["Daddy/core/process.py", "scripts/*.py"],
+    "subprocess": ["Daddy/core/child_process.py", "scripts/*.py"],
 }
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from Daddy.background.background_task import Sender
-from Daddy.background.job_tasks import FIRST_WAIT_S, LONGEST_WAIT_S, MilestoneIntake, Turns
+from Daddy.background.milestone_intake import FIRST_WAIT_S, LONGEST_WAIT_S, MilestoneIntake, Turns
 from Daddy.background.milestone_sync import MilestoneSync
-from Daddy.core.files import sha256_hex
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.pokemon.archive import claims, store
+from Daddy.core.atomic_files import sha256_hex
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.pokemon.archive import archive_store, claim_format
+from Daddy.pokemon.archive.archive_env import ArchivedEnv
 from Daddy.pokemon.archive.claim_replay import Game
-from Daddy.pokemon.archive.decisions import Rules
-from Daddy.pokemon.archive.env import ArchivedEnv
-from Daddy.pokemon.rom import cartridge_path
-from Daddy.weights import parcels
+from Daddy.pokemon.archive.state_selection import Rules
+from Daddy.pokemon.find_rom import cartridge_path
+from Daddy.weights import attachments
 from Daddy.weights.laptop.pull_push import pull, push
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_store import Store
 from tests.pokemon.archive.players import advance, archived, milestones_of
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin
@@ -74,7 +74,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     yield made
     made.learner.close()
     made.player.close()
-    store.shared.cache_clear()
+    archive_store.shared.cache_clear()
 
 
 def most(env: ArchivedEnv) -> int:
@@ -137,14 +137,14 @@ def box(world: World, data: bytes, number: int = 1, name: str = "") -> Path:
     return path
 
 
-def answer(world: World, number: int = 1) -> parcels.ParcelReceipt:
+def answer(world: World, number: int = 1) -> attachments.ParcelReceipt:
     folder = world.shared / "receipts" / "mallory"
     shutil.copytree(folder, world.local / "receipts" / "mallory", dirs_exist_ok=True)
-    found = parcels.read_parcel_receipts(world.local, "mallory")
+    found = attachments.read_parcel_receipts(world.local, "mallory")
     return next(one for one in found if one.sequence == number)
 
 
-def honest(world: World) -> claims.Claim:
+def honest(world: World) -> claim_format.Claim:
     world.player.reset(seed=5)
     world.player._rules = replace(RULES, per_key=0)
     advance(world.player, 1)
@@ -166,7 +166,7 @@ def test_a_claim_that_lies_is_refused_with_a_receipt(
     world: World, change: dict[str, object], reason: str
 ) -> None:
     claim = replace(honest(world), **change)  # type: ignore[arg-type]
-    path = box(world, claims.to_bytes(claim))
+    path = box(world, claim_format.to_bytes(claim))
     world.intake.once()
     assert reason in answer(world).reason
     assert not answer(world).accepted
@@ -176,7 +176,10 @@ def test_a_claim_that_lies_is_refused_with_a_receipt(
 
 def test_an_endless_claim_is_ended(world: World) -> None:
     world.intake._game = replace(GAME, seconds=2.0)
-    box(world, claims.to_bytes(claims.Claim("", {"seed": 1}, b"\3" * 200_000, frozenset())))
+    box(
+        world,
+        claim_format.to_bytes(claim_format.Claim("", {"seed": 1}, b"\3" * 200_000, frozenset())),
+    )
     world.intake.once()
     assert "did not end within 2 s" in answer(world).reason
 
@@ -192,7 +195,7 @@ def test_who_lies_waits_longer_each_time_and_keeps_nobody_else_waiting(world: Wo
     for number in range(1, 6):
         box(world, b"no claim %d" % number, number)
     claim = honest(world)
-    parcels.hand_in(world.local, "anna", "0a" * 4, 1, claims.to_bytes(claim))
+    attachments.hand_in(world.local, "anna", "0a" * 4, 1, claim_format.to_bytes(claim))
     push(world.carrier, world.local, world.clock)
     for _ in range(4):
         world.intake.once()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.rom import cartridge_path
+from Daddy.pokemon.find_rom import cartridge_path
 from scripts.cartridge.build import build
 from scripts.cartridge.game_state import Facts, read_facts
 from scripts.cartridge.player import Player

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.process import run
-from Daddy.core.rom import CARTRIDGE_SHA1, LEAN_CARTRIDGE_SHA1, load_rom
-from Daddy.pokemon.rom import cartridge_path
+from Daddy.core.child_process import run
+from Daddy.core.rom_identity import CARTRIDGE_SHA1, LEAN_CARTRIDGE_SHA1, load_rom
+from Daddy.pokemon.find_rom import cartridge_path
 from scripts.cartridge.__main__ import main
 from scripts.cartridge.build import LEAN, SOURCE, build
 from scripts.cartridge.expressions import AsmError

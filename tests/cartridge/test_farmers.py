@@ -16,7 +16,7 @@ from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.progress import Progress
+from Daddy.pokemon.game_progress import Progress
 from tests.cartridge.stops import game_at, walk_to
 
 WEIGHTS = Reward()

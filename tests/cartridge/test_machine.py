@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.progress import Progress, read_progress
+from Daddy.pokemon.game_progress import Progress, read_progress
 from scripts.benches._state_report import doubts
 from tests.cartridge.game import Game
 from tests.cartridge.stops import game_at, walk_to

@@ -9,8 +9,8 @@ import pytest
 from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.exploration import Visited
+from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.observation import observe
-from Daddy.pokemon.progress import read_progress
 from scripts.cartridge.maps import read_atlas
 from scripts.cartridge.named_moments import told
 from scripts.cartridge.symbols import SECRET_ADDRESS

@@ -6,8 +6,8 @@ from collections.abc import Set as AbstractSet
 
 import pytest
 
-from Daddy.pokemon.ladder import UNPAID
-from Daddy.pokemon.rom import cartridge_path
+from Daddy.pokemon.find_rom import cartridge_path
+from Daddy.pokemon.story_order import UNPAID
 from scripts.cartridge.build import build
 from scripts.cartridge.distances import (
     STEPS,

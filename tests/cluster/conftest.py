@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from Daddy.core.config import load
-from Daddy.core.events import read_events
+from Daddy.core.event_log import read_events
 from Daddy.core.lease import read_lease
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import load
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.dashboard import Fleet, fold
 from tests import patience

@@ -14,14 +14,14 @@ import sys
 import threading
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.slots import newest_checkpoint
+from Daddy.cluster.orchestrator.slot_status import newest_checkpoint
+from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import load_effective, run_paths
-from Daddy.core.events import EventWriter
-from Daddy.core.files import write_json
-from Daddy.core.job import read_job
-from Daddy.core.seat import resume
-from Daddy.core.stopping import StopSignal, drain_margin
+from Daddy.core.event_log import EventWriter
+from Daddy.core.job_environment import read_job
+from Daddy.core.load_config import load_effective, run_paths
+from Daddy.core.slot_lease import resume
+from Daddy.core.stop_reasons import StopSignal, drain_margin
 
 STEP_S = 0.1
 

@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator import controller as module
-from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.child_processes import Companions
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.controller import Controller, EndedJobs, FileWatch
+from Daddy.cluster.orchestrator.controller_records import JobState, Ledger, Mode, QueueJob, Snapshot
 from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
-from Daddy.cluster.orchestrator.history import Entry, replay
-from Daddy.cluster.orchestrator.records import JobState, Ledger, Mode, QueueJob, Snapshot
-from Daddy.cluster.orchestrator.scheduler import JobRef
+from Daddy.cluster.orchestrator.ledger_replay import Entry, replay
+from Daddy.cluster.orchestrator.scheduler_interface import JobRef
+from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import FileError
-from Daddy.core.events import read_events
-from Daddy.core.files import read_json
+from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, standing
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import until
-from tests.cluster.test_effects import Hands
+from tests.cluster.test_apply_plan import Hands
 
 CLOCK = SystemClock()
 

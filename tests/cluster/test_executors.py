@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.executors import SpecMaker, choose_executor, run_id, slurm_request
+from Daddy.cluster.orchestrator.plan_actions import Submit
 from Daddy.cluster.release_build import Release
-from Daddy.core.config import effective_json, run_paths
+from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import SchedulerError
-from Daddy.core.files import write_atomic
+from Daddy.core.load_config import effective_json, run_paths
 from tests.cluster.conftest import config_of
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import UsageError
-from Daddy.core.paths import STREAM_TOKEN
+from Daddy.core.run_paths import STREAM_TOKEN
 from Daddy.streaming.tunnel_server import _waiting
 from Daddy.streaming.viewer.connect import find_target
 from Daddy.streaming.viewer.connect_plan import Way, ssh_words

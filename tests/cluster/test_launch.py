@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.control_files import write_orders
-from Daddy.cluster.orchestrator.records import Orders
+from Daddy.cluster.orchestrator.controller_records import Orders
 from Daddy.cluster.release_build import Release, freeze
-from Daddy.core.config import load
-from Daddy.core.events import read_events
+from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, read_lease
-from Daddy.core.machine import host_name, myself
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import load
+from Daddy.core.machine_info import host_name, myself
+from Daddy.core.run_paths import RunPaths
 from Daddy.dashboard import fold
 from tests.cluster.conftest import small_config, until
 
@@ -195,8 +195,8 @@ def test_a_copy_that_a_cleaner_was_at_is_made_anew(site):
 def test_without_a_place_on_the_node_it_runs_from_the_shared_copy(site, tmp_path):
     (site.node / f"daddy-{os.getuid()}").mkdir(mode=0o755)
     (site.node / f"daddy-{os.getuid()}").chmod(0o755)  # anybody could look into it
-    from Daddy.cluster.bundle import nearest
-    from Daddy.core.paths import ReleasePaths
+    from Daddy.cluster.release_bundle import nearest
+    from Daddy.core.run_paths import ReleasePaths
 
     places = {"TMPDIR": str(site.node), "SLURM_TMPDIR": str(tmp_path / "missing")}
     folder, why = nearest(ReleasePaths(site.release.path), places, os.getuid() + 1)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.history import fold
-from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     JobState,
     Ledger,
@@ -17,6 +15,8 @@ from Daddy.cluster.orchestrator.records import (
     SlotView,
     Snapshot,
 )
+from Daddy.cluster.orchestrator.ledger_replay import fold
+from Daddy.cluster.orchestrator.reconcile import reconcile
 from tests.cluster.world import attempt_of
 
 NOW = 1000.0

@@ -6,9 +6,9 @@ import pytest
 
 from Daddy.cluster import release_build
 from Daddy.cluster.release_build import freeze
-from Daddy.core.config import load
-from Daddy.core.files import read_json
-from Daddy.core.paths import RunPaths
+from Daddy.core.atomic_files import read_json
+from Daddy.core.load_config import load
+from Daddy.core.run_paths import RunPaths
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,12 @@ from Daddy.cluster.orchestrator.control_files import (
     write_intent,
     write_probe,
 )
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.orchestrator.sidecar import Watch
 from Daddy.core.clock import SystemClock
-from Daddy.core.events import read_events
+from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, end_term, read_lease
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import small_config, until
 
 

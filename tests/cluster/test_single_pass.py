@@ -97,7 +97,7 @@ import sys, time
 from pathlib import Path
 from Daddy.cluster.orchestrator import tenure
 from Daddy.core.clock import SystemClock
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 lease = tenure.take(RunPaths(Path(sys.argv[1])), SystemClock(), passing=True)
 time.sleep(2.5)
 lease.release("one pass was made")
@@ -123,7 +123,7 @@ def test_whether_jobs_may_submit_is_found_out_and_silence_is_no_answer(person, t
     config["training"]["cartridge"] = True
     person.config.write_text(json.dumps(config))
     from Daddy.cluster.release_build import freeze
-    from Daddy.core.config import load
+    from Daddy.core.load_config import load
 
     freeze(person.run, load(person.config), person.checkout)
     env = {"PATH": f"{programs}:{os.environ['PATH']}"}

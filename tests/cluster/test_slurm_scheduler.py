@@ -12,9 +12,15 @@ from typing import Any
 
 import pytest
 
-from Daddy.cluster.orchestrator.actions import Amend
-from Daddy.cluster.orchestrator.records import Snapshot
-from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Refused, Submitted, Unanswered
+from Daddy.cluster.orchestrator.controller_records import Snapshot
+from Daddy.cluster.orchestrator.plan_actions import Amend
+from Daddy.cluster.orchestrator.scheduler_interface import (
+    JobRef,
+    JobSpec,
+    Refused,
+    Submitted,
+    Unanswered,
+)
 from Daddy.cluster.orchestrator.slurm_scheduler import (
     SlurmScheduler,
     amendments,
@@ -22,9 +28,9 @@ from Daddy.cluster.orchestrator.slurm_scheduler import (
     read_answer,
 )
 from Daddy.cluster.orchestrator.slurm_squeue import FIELDS
+from Daddy.core.child_process import Completed
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import SchedulerError
-from Daddy.core.process import Completed
 from tests.cluster.test_slurm_squeue import USUAL, line
 
 RUN, TOKEN = "slim_run-0fed50", "0123456789ab"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.scheduler import JobSpec
+from Daddy.cluster.orchestrator.scheduler_interface import JobSpec
 from Daddy.cluster.orchestrator.slurm_templates import render
 
 

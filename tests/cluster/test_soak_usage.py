@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.soaks.spans import Cost, Span, cost, passes_in
+from scripts.soaks.cpu_spans import Cost, Span, cost, passes_in
 from scripts.soaks.usage import Usage
 
 STEP_S, LOOK_S, QUIET_S = 0.25, 3.0, 150.0

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from Daddy.core.files import sha256_hex
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.atomic_files import sha256_hex
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import newest_verified
-from Daddy.weights.laptop.ssh import Remote
+from Daddy.weights.laptop.ssh_login import Remote
 from tests.components import program
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, nudged
 from tests.weights.login import SCRIPT, Login, running_sshd

@@ -8,23 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 
-from Daddy.cluster.orchestrator.actions import (
-    Action,
-    Amend,
-    Cancel,
-    Conclude,
-    EndTerm,
-    Notify,
-    Orders,
-    Pause,
-    Signal,
-    Submit,
-)
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.history import Entry, replay
-from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
     JobState,
@@ -39,6 +24,21 @@ from Daddy.cluster.orchestrator.records import (
     Snapshot,
     Unknown,
 )
+from Daddy.cluster.orchestrator.ledger_replay import Entry, replay
+from Daddy.cluster.orchestrator.plan_actions import (
+    Action,
+    Amend,
+    Cancel,
+    Conclude,
+    EndTerm,
+    Notify,
+    Orders,
+    Pause,
+    Signal,
+    Submit,
+)
+from Daddy.cluster.orchestrator.planner import plan
+from Daddy.cluster.orchestrator.reconcile import reconcile
 
 
 def attempt_of(**facts) -> Attempt:

@@ -16,7 +16,7 @@ from Daddy.core.friend_accounts import (
     remember_joined,
     view,
 )
-from Daddy.core.shared_paths import SharedPaths, joined
+from Daddy.core.shared_weights_paths import SharedPaths, joined
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import torch
 
 from Daddy.core.clock import SystemClock
 from Daddy.learning.cartpole import CartPole
+from Daddy.learning.hyperparameters import PpoSettings
+from Daddy.learning.interfaces import NoExchange, NoFrames
 from Daddy.learning.learner_parts import Pace, Parts, TensorBoard
 from Daddy.learning.policy import make_policy
-from Daddy.learning.ports import NoExchange, NoFrames
-from Daddy.learning.settings import PpoSettings
 from Daddy.learning.vector_threads import SerialVector
 from Daddy.workloads import WORKLOADS
 

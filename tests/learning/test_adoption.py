@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from Daddy.core.vocabulary import Adoption
+from Daddy.core.shared_types import Adoption
 from Daddy.learning import ppo
 from Daddy.learning.cartpole import CartPole
+from Daddy.learning.interfaces import NoExchange
 from Daddy.learning.loop import adopt_newer, begin, collect, estimate, update
 from Daddy.learning.policy import make_policy
-from Daddy.learning.ports import NoExchange
 from tests.learning.helpers import Notebook, cartpole_parts
 
 

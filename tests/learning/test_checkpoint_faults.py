@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from Daddy.core import files
-from Daddy.core.stopping import StopSignal
+from Daddy.core import atomic_files
+from Daddy.core.stop_reasons import StopSignal
 from Daddy.learning.checkpoint import Checkpoint, load_newest, save
 
 
@@ -42,7 +42,7 @@ def test_fault_24_a_signal_arrives_during_a_checkpoint_write(
             assert load_newest(tmp_path).checkpoint.step == 1, "the old one is intact meanwhile"
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fsync", interrupted)
+        patch.setattr(atomic_files.os, "fsync", interrupted)
         save(tmp_path, checkpoint(2), 9)
     assert stopper.stop_reason() == f"signal {signal.Signals(number).name}", "honoured afterwards"
     assert load_newest(tmp_path).checkpoint.step == 2

@@ -12,7 +12,7 @@ import torch
 
 from Daddy.learning.cartpole import CartPole
 from Daddy.learning.learner_state import Session, new_session, reset_environments
-from Daddy.learning.rollout import Rollout
+from Daddy.learning.rollout_buffer import Rollout
 from Daddy.learning.vector_threads import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts
 

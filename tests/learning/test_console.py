@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
 from Daddy.learning.console import Commentary
 
 

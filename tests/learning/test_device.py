@@ -4,8 +4,8 @@ import torch
 from Daddy.core.errors import ConfigError
 from Daddy.core.settings import Training
 from Daddy.learning.device import mixed_precision, resolve
-from Daddy.learning.settings import PpoSettings
-from Daddy.learning.settings import resolve as resolve_settings
+from Daddy.learning.hyperparameters import PpoSettings
+from Daddy.learning.hyperparameters import resolve as resolve_settings
 
 
 def test_cuda_without_a_gpu_is_an_error_and_never_a_silent_cpu(monkeypatch):

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import SystemClock
-from Daddy.core.files import read_json, write_json
 from Daddy.learning import env_benchmark
 from Daddy.learning.cartpole import CartPole
 from Daddy.learning.env_benchmark import choose, chosen_backend, random_rate
-from Daddy.learning.vector import Backend, make_vector
+from Daddy.learning.make_vector import Backend, make_vector
 from tests.learning.toys import Slow
 
 

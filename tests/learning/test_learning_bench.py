@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from Daddy.core.errors import UsageError
-from Daddy.core.events import read_events
+from Daddy.core.event_log import read_events
 from Daddy.learning.checkpoint import load_newest
 from scripts.benches import _learning_random, learning
 from scripts.benches._learning_pool import Pool, StoppedError

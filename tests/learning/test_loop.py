@@ -7,12 +7,12 @@ import torch
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, WeightsError
-from Daddy.core.vocabulary import SCREEN_BYTES, Adoption, AgentReport
+from Daddy.core.shared_types import SCREEN_BYTES, Adoption, AgentReport
 from Daddy.learning import loop
 from Daddy.learning.checkpoint import load_newest, manifests, save
+from Daddy.learning.interfaces import NoExchange, NoFrames
 from Daddy.learning.learner_state import to_checkpoint
 from Daddy.learning.loop import adopt_newer, begin, collect, look_is_due, train
-from Daddy.learning.ports import NoExchange, NoFrames
 from Daddy.learning.run_log import METRICS
 from Daddy.workloads import WORKLOADS
 from tests.learning.helpers import PACE, SETTINGS, Place, StopAfter, cartpole_parts

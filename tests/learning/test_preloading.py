@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.job import Boot
+from Daddy.core.job_environment import Boot
 from Daddy.learning.preloading import LOADED, VectorAhead, beat_while_loading, undisturbed
 
 

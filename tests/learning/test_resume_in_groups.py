@@ -12,7 +12,7 @@ import torch
 from Daddy.learning.cartpole import CartPole
 from Daddy.learning.checkpoint import Checkpoint, load_newest
 from Daddy.learning.loop import train
-from Daddy.learning.vector import Backend, make_vector
+from Daddy.learning.make_vector import Backend, make_vector
 from tests.learning.helpers import PACE, SETTINGS, Never, Place, StopAfter, cartpole_parts
 
 MEMORY = 16

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from Daddy.learning.cartpole import CartPole
+from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.loop import train
-from Daddy.learning.ports import EpisodeEnd
 from Daddy.learning.run_log import _write_episodes
 from Daddy.learning.vector_threads import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts

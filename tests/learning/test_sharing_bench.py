@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from Daddy.core.errors import UsageError
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.cartpole import SCALE, CartPole
-from Daddy.weights.encoding.arithmetic import StateDict, norm
+from Daddy.weights.encoding.state_arithmetic import StateDict, norm
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_store import Store
 from scripts.benches import _sharing_hostile as hostile
 from scripts.benches import _sharing_race as race
 from scripts.benches import _sharing_tasks as tasks
 from scripts.benches import sharing
-from scripts.benches._sharing_crew import Crew
+from scripts.benches._sharing_group import Crew
 from scripts.benches._sharing_judge import Crowd, advance, judge, probe
 from scripts.benches._sharing_learner import first_policy
 from scripts.benches._sharing_results import Found, best, iqm, middle, ratio, worth
@@ -149,11 +149,14 @@ def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
 
 def judging_is_whole() -> bool:
     from Daddy.weights import peer_progress
-    from Daddy.weights.encoding import arithmetic
-    from Daddy.weights.merge import admission, judging
+    from Daddy.weights.encoding import state_arithmetic
+    from Daddy.weights.merge import admission, make_version
 
-    whole = judging.judge_values is admission.judge_values and judging.norm is arithmetic.norm
-    return whole and peer_progress.is_finite is arithmetic.is_finite
+    whole = (
+        make_version.judge_values is admission.judge_values
+        and make_version.norm is state_arithmetic.norm
+    )
+    return whole and peer_progress.is_finite is state_arithmetic.is_finite
 
 
 def test_every_contribution_of_the_race_is_in_the_result_and_the_control_counts_too(

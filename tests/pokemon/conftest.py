@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from Daddy.core.rom import load_rom
+from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.rom import find_rom
+from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.starts.start_state import beginning
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.progress import Progress, read_progress
+from Daddy.pokemon.game_progress import Progress, read_progress
 from Daddy.pokemon.reward import RewardTracker
 from tests.pokemon.images import creature, image, put
 

@@ -7,8 +7,8 @@ are right.
 
 from __future__ import annotations
 
-from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon import story_order
 
 ROOMS = {38: (8, 8), 37: (8, 8), 0: (18, 20), 40: (12, 10), 12: (36, 20), 1: (36, 40), 42: (8, 8)}
 """Rows and columns."""
@@ -82,12 +82,14 @@ class PaperRed:
         events = int.from_bytes(
             self._image[ram.EVENTS - ram.RAM_START :][: ram.EVENT_BYTES], "little"
         )
-        return bool(events & ladder.mask(tuple(s for s in ladder.STORY if s.name == name)))
+        return bool(
+            events & story_order.mask(tuple(s for s in story_order.STORY if s.name == name))
+        )
 
     def _set(self, *names: str) -> None:
         start = ram.EVENTS - ram.RAM_START
         events = int.from_bytes(self._image[start : start + ram.EVENT_BYTES], "little")
-        events |= ladder.mask(tuple(step for step in ladder.STORY if step.name in names))
+        events |= story_order.mask(tuple(step for step in story_order.STORY if step.name in names))
         self._image[start : start + ram.EVENT_BYTES] = events.to_bytes(ram.EVENT_BYTES, "little")
 
     # title, menu, options, names

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from Daddy.core.rom import load_rom
+from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_SECOND
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.inputs import operations
-from Daddy.pokemon.inputs.tape import Tape, to_bytes
+from Daddy.pokemon.find_rom import cartridge_path
+from Daddy.pokemon.inputs import emulator_operations
+from Daddy.pokemon.inputs.recording_format import Tape, to_bytes
 from Daddy.pokemon.ram_map import RAM_START
 from Daddy.pokemon.recordings.start_prefix import recorder_at
-from Daddy.pokemon.rom import cartridge_path
 from scripts.cartridge.player import Facts, Player, read_facts
 
 
 def length(tape: Tape) -> int:
     """Frames that a recording lasts."""
-    return sum(operation.frames for operation in operations.each(tape.operations))
+    return sum(operation.frames for operation in emulator_operations.each(tape.operations))
 
 
 def record_sample(steps: int, seed: int = 1, *, scripted: bool = True) -> Tape:

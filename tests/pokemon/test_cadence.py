@@ -15,8 +15,8 @@ import pytest
 from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import FRAMES_PER_STEP, Emulator
-from Daddy.pokemon.memory import byte
-from Daddy.pokemon.progress import placed
+from Daddy.pokemon.game_progress import placed
+from Daddy.pokemon.read_memory import byte
 from scripts.cartridge.game_state import read_facts
 from scripts.cartridge.maps import read_atlas
 from scripts.cartridge.player import BEDS, Player

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from Daddy.core.errors import RomError
-from Daddy.core.rom import load_rom
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.rom_identity import load_rom
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, Emulator
-from Daddy.pokemon.progress import read_progress
-from Daddy.pokemon.rom import find_rom
+from Daddy.pokemon.find_rom import find_rom
+from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.starts.start_state import beginning
 
 KEYS = ["down", "left", "a", "up", "right", "b", "start", "a"] * 6

@@ -13,8 +13,8 @@ from gymnasium.utils.env_checker import check_env
 
 from Daddy.core.errors import RomError
 from Daddy.core.settings import Reward
-from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.pokemon import story
+from Daddy.core.shared_types import SCREEN_BYTES
+from Daddy.pokemon import story_milestones
 from Daddy.pokemon.env import PokemonRedEnv
 from scripts.cartridge import symbols
 
@@ -220,11 +220,11 @@ def test_a_milestone_shows_in_the_telemetry_by_its_name(make: Make) -> None:
     env, (flag, *_) = make(), symbols.STORY
     env.reset(seed=0)
     facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
-    assert story.from_columns(facts) == ()
+    assert story_milestones.from_columns(facts) == ()
     env._emulator.write(flag.address, 1 << flag.bit)
     env.step(0)
     facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
-    assert story.from_columns(facts) == (flag.name.lower(),)
+    assert story_milestones.from_columns(facts) == (flag.name.lower(),)
 
 
 def test_episodes_are_numbered_from_the_seed(make: Make) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import story
+from Daddy.pokemon import story_milestones
 from Daddy.pokemon.exploration import Exploration, Visited
-from Daddy.pokemon.progress import Progress
+from Daddy.pokemon.game_progress import Progress
 from tests.pokemon.images import put
 from tests.pokemon.moments import WEIGHTS, at, earned, moment, party, walk
 
@@ -40,10 +40,13 @@ def test_a_map_closes_once_its_milestones_are_won() -> None:
 
 
 def test_every_milestone_of_the_cartridge_opens_a_map_of_it() -> None:
-    ours = (*story.REQUIRED[False].steps, *story.REQUIRED[False].facts)
-    assert story.open_places(frozenset(), real=False) == {one.place for one in ours}
-    assert 37 in story.open_places(frozenset(), real=False)
-    assert story.open_places(frozenset(story.names(real=False)), real=False) == frozenset()
+    ours = (*story_milestones.REQUIRED[False].steps, *story_milestones.REQUIRED[False].facts)
+    assert story_milestones.open_places(frozenset(), real=False) == {one.place for one in ours}
+    assert 37 in story_milestones.open_places(frozenset(), real=False)
+    assert (
+        story_milestones.open_places(frozenset(story_milestones.names(real=False)), real=False)
+        == frozenset()
+    )
 
 
 def test_a_way_between_two_maps_is_paid_once_in_each_direction() -> None:

@@ -13,7 +13,7 @@ from Daddy.core.errors import UsageError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.bag import HM_BITS, REQUIRED_ITEMS
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.rom import cartridge_path
+from Daddy.pokemon.find_rom import cartridge_path
 from scripts.benches import __main__ as benches
 from scripts.benches import fidelity
 from scripts.benches._state_report import doubts, item_name, letters, table

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core import rom
+from Daddy.core import rom_identity
 from Daddy.core.errors import RomError
-from Daddy.core.rom import ENVIRONMENT_VARIABLE, Rom, load_rom
+from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE, Rom, load_rom
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import story
+from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.find_rom import find_rom
+from Daddy.pokemon.game_progress import not_started, read_progress
 from Daddy.pokemon.party import CUT
-from Daddy.pokemon.progress import not_started, read_progress
-from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts import route_player
 from Daddy.pokemon.starts import start_state as starting
 from scripts.benches._state_report import play_time_s, table
@@ -39,7 +39,7 @@ def _file(tmp_path: Path) -> Path:
 def _known(file: Path, monkeypatch: pytest.MonkeyPatch) -> Rom:
     """The lookalike, taken for the real game: its hash is put among the known ones."""
     sha1 = hashlib.sha1(file.read_bytes(), usedforsecurity=False).hexdigest()
-    monkeypatch.setitem(rom._KNOWN, sha1, "Pokémon Red")
+    monkeypatch.setitem(rom_identity._KNOWN, sha1, "Pokémon Red")
     return load_rom(find_rom(None, environ={ENVIRONMENT_VARIABLE: str(file)}))
 
 
@@ -59,7 +59,7 @@ def put(emulator: Emulator, address: int, *values: int) -> None:
 def test_the_right_header_is_not_enough_the_hash_decides(file: Path) -> None:
     with pytest.raises(RomError, match="not a game we know") as caught:
         load_rom(file)
-    assert rom.RED_SHA1 in str(caught.value)
+    assert rom_identity.RED_SHA1 in str(caught.value)
     with pytest.raises(RomError):
         PokemonRedEnv(file)
 
@@ -140,7 +140,7 @@ def test_the_examples_of_the_fact_sheet_are_read_through_the_emulator(emulator: 
     assert now.bag == ((0x3F, 1), (0x04, 12))
     assert now.events == 1 << 0x077 | 1 << 0x068 | 1 << 2559
     assert play_time_s(now.image) == 3723
-    assert story.reached(now) == {"beat_brock", "cut_taught"}
+    assert story_milestones.reached(now) == {"beat_brock", "cut_taught"}
     told = table(emulator.ram(ram.WHOLE), real=True)
     assert told["bag"] == "ship's ticket x 1, item 4 x 12"
     assert told["options"] == "text delay 1, style set, animations off"

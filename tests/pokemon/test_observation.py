@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon import story_order
 from Daddy.pokemon.exploration import Visited
+from Daddy.pokemon.game_progress import Progress, read_progress
 from Daddy.pokemon.observation import observation_space, observe, scalars
-from Daddy.pokemon.progress import Progress, read_progress
 from tests.pokemon.images import creature, image, put
 
 SCREEN = np.zeros((72, 80), np.uint8)
@@ -98,9 +98,9 @@ def test_events_keep_the_bytes_of_the_game() -> None:
     assert events.sum() == 0b100
 
 
-@pytest.mark.parametrize("name", ladder.UNKNOWN)
+@pytest.mark.parametrize("name", story_order.UNKNOWN)
 def test_a_flag_of_what_waits_elsewhere_is_not_observed(name: str) -> None:
-    flag = ladder.COMES_AND_GOES[name]
+    flag = story_order.COMES_AND_GOES[name]
     data = put(image(), ram.EVENTS + flag // 8, 1 << flag % 8)
     assert not seen(data)["events"].any()
 

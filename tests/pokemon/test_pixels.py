@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from Daddy.pokemon.exploration import Visited
+from Daddy.pokemon.game_progress import CENTRE_X, CENTRE_Y, Progress, read_progress
 from Daddy.pokemon.observation import observe
-from Daddy.pokemon.progress import CENTRE_X, CENTRE_Y, Progress, read_progress
 from scripts.cartridge.maps import read_atlas
 from tests.cartridge.game import ROM, Game, starting_at
 

@@ -8,11 +8,11 @@ from functools import lru_cache
 import pytest
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import story
+from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.game_progress import Progress, not_started, read_progress
 from Daddy.pokemon.map_names import map_name
-from Daddy.pokemon.memory import bits, byte
-from Daddy.pokemon.progress import Progress, not_started, read_progress
+from Daddy.pokemon.read_memory import bits, byte
 from scripts.benches._state_report import doubts, play_time_s
 from scripts.cartridge.player import Player
 from scripts.cartridge.symbols import MAPS
@@ -43,7 +43,7 @@ def diary() -> Diary:
         memory = game.memory()
         now = read_progress(memory)
         kept.steps.append(now)
-        for key in story.keys(now, real=False) - kept.firsts.keys():
+        for key in story_milestones.keys(now, real=False) - kept.firsts.keys():
             kept.firsts[key] = step
         for doubt in doubts(memory, real=False):
             kept.doubts.setdefault(doubt, step)
@@ -61,17 +61,17 @@ def _game() -> Diary:
 
 
 def test_every_milestone_of_the_cartridge_is_reached_once_and_kept(game: Diary) -> None:
-    assert set(story.names(real=False)) <= set(game.firsts)
+    assert set(story_milestones.names(real=False)) <= set(game.firsts)
     last: frozenset[str] = frozenset()
     for now in game.steps:
-        held = story.reached(now, real=False)
+        held = story_milestones.reached(now, real=False)
         assert last <= held
         last = held
 
 
 def test_every_map_on_the_way_is_entered_and_gets_a_key_of_its_own(game: Diary) -> None:
     entered = {key for key in game.firsts if key.startswith("at_")}
-    keys = {story.place_key(one.number, real=False): one.name for one in MAPS}
+    keys = {story_milestones.place_key(one.number, real=False): one.name for one in MAPS}
     assert {name for key, name in keys.items() if key not in entered} <= {
         name for name in keys.values() if "REST HOUSE" in name
     }

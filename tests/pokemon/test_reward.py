@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from Daddy.core.settings import Reward
-from Daddy.pokemon import ladder, story
 from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon import story_milestones, story_order
 from Daddy.pokemon.bag import REQUIRED_ITEMS
 from Daddy.pokemon.party import CUT, FIELD_MOVES
 from Daddy.pokemon.reward import Records, achieved, level_value, records_from, reward_parts
@@ -45,7 +45,9 @@ def test_the_leagues_defeats_are_paid_once_though_the_game_forgets_them() -> Non
     assert earned(walk([at(), beaten, at(), beaten])) == WEIGHTS.event + WEIGHTS.required
 
 
-@pytest.mark.parametrize("flag", ladder.COMES_AND_GOES.values(), ids=ladder.COMES_AND_GOES)
+@pytest.mark.parametrize(
+    "flag", story_order.COMES_AND_GOES.values(), ids=story_order.COMES_AND_GOES
+)
 def test_flags_that_say_how_things_stand_earn_nothing(flag: int) -> None:
     assert walk([at(), event(ram.EVENTS + flag // 8, 1 << flag % 8)]) == [{}]
 
@@ -140,7 +142,10 @@ def test_everything_that_grows_in_the_records_is_paid() -> None:
 def test_the_story_is_worth_more_than_all_else_that_can_be_had_beside_it() -> None:
     """A milestone outweighs the ground of a whole map that has none."""
     largest = 144 * 20 // 2
-    assert len(story.names()) * (WEIGHTS.required + WEIGHTS.event) > 10 * WEIGHTS.cell * largest
+    assert (
+        len(story_milestones.names()) * (WEIGHTS.required + WEIGHTS.event)
+        > 10 * WEIGHTS.cell * largest
+    )
 
 
 SHRUB, GRASS = 0x3D, 0x52

@@ -6,11 +6,11 @@ from threading import Thread
 
 import numpy as np
 
-from Daddy.core.rom import load_rom
+from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, Emulator
-from Daddy.pokemon.progress import read_progress
-from Daddy.pokemon.rom import cartridge_path
+from Daddy.pokemon.find_rom import cartridge_path
+from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.starts.start_state import beginning
 
 ROM = load_rom(cartridge_path())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.components import absent
 

@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Submitted
+from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Submitted
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.clock import SystemClock
-from Daddy.core.names import new_token
+from Daddy.core.name_validation import new_token
 from tests.patience import until
 from tests.real.conftest import Cluster, Student
 

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from Daddy.cluster.orchestrator.control_files import read_orders, write_orders
-from Daddy.cluster.orchestrator.records import Orders
+from Daddy.cluster.orchestrator.controller_records import Orders
 from Daddy.core.lease import LeaseView, holder_alive, read_lease
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.patience import until
 from tests.real.conftest import Cluster, door

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.actions import Amend
-from Daddy.cluster.orchestrator.records import JobState, QueueJob, Snapshot, Waits
-from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Refused, Submitted
+from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob, Snapshot, Waits
+from Daddy.cluster.orchestrator.plan_actions import Amend
+from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Refused, Submitted
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.clock import SystemClock
-from Daddy.core.names import new_token
+from Daddy.core.name_validation import new_token
 from tests.patience import until
 from tests.real.conftest import CHECKOUT, Cluster
 
@@ -228,7 +228,7 @@ PARENT = """
 import os, pathlib, sys
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.clock import SystemClock
-from Daddy.cluster.orchestrator.scheduler import JobSpec
+from Daddy.cluster.orchestrator.scheduler_interface import JobSpec
 folder = pathlib.Path(sys.argv[1])
 spec = JobSpec(token=sys.argv[2], number=1, run_id="door-000000", argv=("true",), environment={},
                work_dir=folder, logs=folder, script=folder / "job.sbatch", time_limit_s=60,

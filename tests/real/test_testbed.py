@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from cluster.testbed import layout, login_texts
-from Daddy.core.config import load
+from Daddy.core.load_config import load
 from tests.patience import until
 from tests.real.conftest import CHECKOUT, DOORS, Cluster, door, start
 
@@ -488,7 +488,7 @@ def test_no_password_hash_of_the_host_is_copied() -> None:
 
 
 def test_both_site_profiles_are_valid_configurations() -> None:
-    from Daddy.core.config import load
+    from Daddy.core.load_config import load
 
     cluster, real = load(site="testbed"), load(site="engr")
     assert (cluster.training.device, cluster.training.cartridge) == ("cpu", True)

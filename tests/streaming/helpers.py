@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
 from Daddy.streaming.protocol.handshake import RELAY, VIEWER, Session, Token
 from Daddy.streaming.protocol.spool_segment import (
     Packer,

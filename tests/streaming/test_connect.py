@@ -17,11 +17,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from Daddy.core.child_process import Conversation, converse
 from Daddy.core.clock import SystemClock
-from Daddy.core.events import read_events
-from Daddy.core.paths import ATTACH, HOME_ATTACH
-from Daddy.core.process import Conversation, converse
-from Daddy.core.vocabulary import TUNNEL_PORT
+from Daddy.core.event_log import read_events
+from Daddy.core.run_paths import ATTACH, HOME_ATTACH
+from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.streaming.login.spool import Watchers, read_wishes
 from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import Wish
@@ -30,7 +30,7 @@ from Daddy.streaming.viewer import connect
 from Daddy.streaming.viewer.connect import Carrier
 from Daddy.streaming.viewer.connect_plan import Target, Way, first_course
 from Daddy.streaming.viewer.receiver import Receiver
-from Daddy.weights.laptop.keys import Rrsync, key_line
+from Daddy.weights.laptop.ssh_keys import Rrsync, key_line
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, start

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.core.atomic_files import write_json
 from Daddy.core.errors import UsageError, run_entry
-from Daddy.core.files import write_json
-from Daddy.core.paths import HOME_ATTACH
+from Daddy.core.run_paths import HOME_ATTACH
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.protocol.handshake import Token, find_opening, opening_line
 from Daddy.streaming.relay import script_text
@@ -33,10 +33,10 @@ from Daddy.streaming.viewer.connect_plan import (
     usual_causes,
     wrong_node,
 )
-from Daddy.streaming.viewer.drawing import HEIGHT, Text
-from Daddy.streaming.viewer.keys import View
-from Daddy.streaming.viewer.screen import draw
+from Daddy.streaming.viewer.draw_list import HEIGHT, Text
+from Daddy.streaming.viewer.key_bindings import View
 from Daddy.streaming.viewer.view_model import Waiting, compose
+from Daddy.streaming.viewer.window_layout import draw
 
 TARGET = Target("anna@login1.site.edu", (HOME_ATTACH,))
 CONFINED = Target("anna@login1.site.edu", (HOME_ATTACH,), tunnel_key="/keys/tunnel")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.machine import host_name
+from Daddy.core.machine_info import host_name
 from Daddy.streaming import relay as relays
 from Daddy.streaming.learner.direct_port import (
     ASK_AGAIN_S,
@@ -23,9 +23,9 @@ from Daddy.streaming.learner.direct_port import (
     Lookup,
     Port,
 )
-from Daddy.streaming.login import connection as direct
-from Daddy.streaming.login.connection import Direct, Sieve
+from Daddy.streaming.login import relay_connections as direct
 from Daddy.streaming.login.fleet_state import Fleet
+from Daddy.streaming.login.relay_connections import Direct, Sieve
 from Daddy.streaming.login.spool import (
     jobs_token,
     own_address,

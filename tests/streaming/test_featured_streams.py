@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.connection import Link
 from Daddy.streaming.login.featured_streams import Programme, note
 from Daddy.streaming.login.flow_control import FREE_S
+from Daddy.streaming.login.relay_connections import Link
 from Daddy.streaming.login.spool import SpoolWriter
 from Daddy.streaming.protocol.framing import Kind, Message
 from Daddy.streaming.protocol.handshake import VIEWER, Session

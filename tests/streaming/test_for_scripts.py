@@ -14,11 +14,11 @@ import pytest
 
 from Daddy.core.errors import run_entry
 from Daddy.streaming import tunnel_server
-from Daddy.streaming.login import connection
+from Daddy.streaming.login import relay_connections
 from Daddy.streaming.protocol.framing import Kind, read_bye
 from Daddy.streaming.protocol.handshake import RELAY, Session, Token, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import Peer
-from Daddy.streaming.viewer.headless import agent_line
+from Daddy.streaming.viewer.headless_viewer import agent_line
 from tests.streaming.helpers import CHECKOUT, finish, free_port, start
 from tests.streaming.test_relay_to_viewer import learners, relay
 from tests.streaming.test_viewer import panel
@@ -76,7 +76,7 @@ def test_no_relay_in_time_is_exit_30_with_the_usual_causes(tmp_path: Path) -> No
 def test_a_refused_relay_is_exit_31_with_both_key_ids(
     run: Path, token: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(connection, "BACKOFF_S", (0.2,))
+    monkeypatch.setattr(relay_connections, "BACKOFF_S", (0.2,))
     other, port = tmp_path / "other", free_port()
     ensure_token(other, "stranger")
     with relay(run, port, other):

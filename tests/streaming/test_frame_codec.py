@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.protocol.frame_codec import MAX_BASES, NEW, PLACES, Tiled, tiled
 from Daddy.streaming.protocol.frame_codec import deflate_tiled as deflate

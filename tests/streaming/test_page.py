@@ -17,13 +17,13 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, run_entry
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.viewer.receiver import Receiver, listen
 from Daddy.streaming.viewer.view_model import Waiting
-from Daddy.streaming.web import server
-from Daddy.streaming.web.server import WebServer
+from Daddy.streaming.web import web_server
+from Daddy.streaming.web.web_server import WebServer
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, start
 from tests.streaming.test_relay_to_viewer import learners, receiver, relay, run, token
@@ -174,7 +174,7 @@ def test_every_answer_forbids_to_keep_guess_frame_or_fetch_from_elsewhere(page: 
 
 def test_the_page_names_nothing_outside_itself() -> None:
     for name in ("page.html", "page.css", "page.js"):
-        text = server._part(name).decode()
+        text = web_server._part(name).decode()
         others = set(re.findall(r"https?://[^\s\"')]+", text)) - {"http://www.w3.org/2000/svg"}
         assert others == set()
         assert "innerHTML" not in text
@@ -218,7 +218,7 @@ def test_a_browser_may_ask_for_more_agents_but_not_for_any_number(
 def test_a_browser_that_reads_nothing_holds_up_neither_another_nor_the_pictures(
     run, token, receiver, page, monkeypatch
 ) -> None:
-    monkeypatch.setattr(server, "SEND_S", 1.0)
+    monkeypatch.setattr(web_server, "SEND_S", 1.0)
     frozen, other = Browser(page).enter(page), Browser(page).enter(page)
     head = "".join(f"{name}: {value}\r\n" for name, value in frozen.headers.items())
     with learners(run / "stream"), relay(run, receiver.port, token), socket.socket() as mute:
@@ -282,7 +282,7 @@ def _all_of(stranger: socket.socket) -> bytes:
 
 
 def test_who_asks_too_slowly_and_a_crowd_are_closed(page: Page, monkeypatch) -> None:
-    monkeypatch.setattr(server, "HEAD_S", 0.3)
+    monkeypatch.setattr(web_server, "HEAD_S", 0.3)
     crowd = [socket.create_connection(("127.0.0.1", page.port), timeout=30) for _ in range(40)]
     try:
         for one in crowd:
@@ -297,7 +297,7 @@ def test_who_asks_too_slowly_and_a_crowd_are_closed(page: Page, monkeypatch) -> 
 
 
 def test_who_drips_is_closed_however_steadily(page: Page, monkeypatch) -> None:
-    monkeypatch.setattr(server, "HEAD_S", 0.3)
+    monkeypatch.setattr(web_server, "HEAD_S", 0.3)
     with socket.create_connection(("127.0.0.1", page.port), timeout=30) as dripping:
         dripping.sendall(b"GET / HTTP/1.1\r\nX: ")
         assert until(lambda: not _takes(dripping, b"x"), 10)

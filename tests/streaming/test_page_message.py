@@ -6,12 +6,12 @@ import json
 import struct
 from dataclasses import replace
 
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.protocol.messages import Peer, Row
-from Daddy.streaming.viewer.drawing import THEMES
-from Daddy.streaming.viewer.history import Dot, Place, World
+from Daddy.streaming.viewer.draw_list import THEMES
+from Daddy.streaming.viewer.view_history import Dot, Place, World
 from Daddy.streaming.viewer.view_model import Panel, Scene, Waiting
-from Daddy.streaming.web.server import Had, pack, style, tag
+from Daddy.streaming.web.web_server import Had, pack, style, tag
 from tests.streaming.helpers import picture
 
 WAITING = Waiting(9998, "anna@login.example.edu")

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.events import read_events
-from Daddy.core.machine import identify, is_alive
+from Daddy.core.event_log import read_events
+from Daddy.core.machine_info import identify, is_alive
 from Daddy.streaming import relay as relays
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.spool import SpoolReader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from Daddy.dashboard import Handover
-from scripts.soaks.watching import growth, returns
+from scripts.soaks.viewer_soak import growth, returns
 
 
 def test_memory_grows_from_when_a_process_has_settled_to_its_end() -> None:

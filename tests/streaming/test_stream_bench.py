@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from Daddy.core.intervals import of_mean
+from Daddy.core.confidence_intervals import of_mean
 from scripts.benches import _stream_costs as costs
 from scripts.benches import _stream_targets as targets
 from scripts.benches import stream

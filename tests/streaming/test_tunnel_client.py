@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine import identify, is_alive
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.machine_info import identify, is_alive
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming import streamer, tunnel_client
 from Daddy.streaming.learner import direct_port as listener
 from Daddy.streaming.learner.direct_port import Port

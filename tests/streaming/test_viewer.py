@@ -17,10 +17,10 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.protocol.messages import Peer, row_of
-from Daddy.streaming.viewer import window as painting
-from Daddy.streaming.viewer.drawing import (
+from Daddy.streaming.viewer import pygame_window as painting
+from Daddy.streaming.viewer.draw_list import (
     ADVANCE,
     BADGES,
     DEPTH,
@@ -37,11 +37,11 @@ from Daddy.streaming.viewer.drawing import (
     fit,
     measure,
 )
-from Daddy.streaming.viewer.history import History, World
-from Daddy.streaming.viewer.keys import TABLE, Sheet, View
-from Daddy.streaming.viewer.screen import arrange, draw, panel_at
+from Daddy.streaming.viewer.key_bindings import TABLE, Sheet, View
+from Daddy.streaming.viewer.pygame_window import Painter, Window, paint, save_picture
+from Daddy.streaming.viewer.view_history import History, World
 from Daddy.streaming.viewer.view_model import Panel, Scene, Waiting
-from Daddy.streaming.viewer.window import Painter, Window, paint, save_picture
+from Daddy.streaming.viewer.window_layout import arrange, draw, panel_at
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.store.store import Store
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
 

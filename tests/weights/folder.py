@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.weights.laptop.ssh import Remote
+from Daddy.weights.laptop.ssh_login import Remote
 
 
 @dataclass

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import torch
 
-from Daddy.core.names import new_incarnation
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.encoding.arithmetic import StateDict
-from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store.durable import Hook, no_hook
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.encoding.state_arithmetic import StateDict
+from Daddy.weights.exchange_settings import ExchangeSettings
+from Daddy.weights.store.crash_safe_files import Hook, no_hook
+from Daddy.weights.weight_exchange import SharedExchange
 
 
 @dataclass

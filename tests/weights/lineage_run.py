@@ -12,15 +12,15 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.core.events import EventWriter
+from Daddy.core.event_log import EventWriter
 from Daddy.core.lease import Lease
-from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
-from Daddy.weights.store.records import Contribution, parse
+from Daddy.weights.store.weight_records import Contribution, parse
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
-from tests.weights.test_exchange import rewrite
+from tests.weights.test_weight_exchange import rewrite
 
 
 @dataclass

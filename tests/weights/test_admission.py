@@ -19,7 +19,7 @@ from Daddy.weights.merge.admission import (
     remember,
     usual_beside,
 )
-from Daddy.weights.store.records import Contribution, Input, Version
+from Daddy.weights.store.weight_records import Contribution, Input, Version
 
 HASH = "ab" * 32
 OTHER = "cd" * 32

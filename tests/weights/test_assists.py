@@ -7,9 +7,9 @@ import json
 import pytest
 
 from Daddy.core.errors import ExitCode, WeightsError
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.laptop.laptop_exchange import PulledVersions
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, begin, make_state
 from tests.weights.test_inbox import Cluster
 

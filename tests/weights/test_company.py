@@ -12,11 +12,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.encoding.arithmetic import StateDict, add, move
-from Daddy.weights.store.rebuild import replay
-from Daddy.weights.store.records import Version
-from Daddy.weights.store.store import Store
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.encoding.state_arithmetic import StateDict, add, move
+from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.weight_records import Version
+from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
 from tests.weights.helpers import Peer, ToldClock, begin, make_state
 

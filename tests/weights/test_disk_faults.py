@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from Daddy.core import files
+from Daddy.core import atomic_files
 from Daddy.core.errors import WeightsError
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.store.store import Store
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, close
 
@@ -144,7 +144,7 @@ def test_a_reader_keeps_its_own_bytes_or_gets_none(tmp_path, monkeypatch, how):
         return real(descriptor)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fstat", meanwhile)
+        patch.setattr(atomic_files.os, "fstat", meanwhile)
         if how == "replaced":
             assert store.get_blob(path.stem) == good
         else:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from Daddy.core.files import write_atomic
-from Daddy.weights import parcels
+from Daddy.core.atomic_files import write_atomic
+from Daddy.weights import attachments
 from Daddy.weights.laptop.pulled_folder import Effort, add_visit, effect_of, efforts, told
 from Daddy.weights.status import draw
-from Daddy.weights.store.records import ParcelReceipt, Receipt
+from Daddy.weights.store.weight_records import ParcelReceipt, Receipt
 from Daddy.weights.weights_report import report_laptop
 
 OWN = "0a" * 4
@@ -60,7 +60,7 @@ def test_a_damaged_total_begins_anew(tmp_path: Path) -> None:
 
 def test_the_status_screen_shows_it(tmp_path: Path) -> None:
     laptop(tmp_path)
-    parcels.hand_in(tmp_path, "anna", OWN, 4, b"x")
+    attachments.hand_in(tmp_path, "anna", OWN, 4, b"x")
     report = report_laptop(tmp_path, 0.0)
     stream = io.StringIO()
     Console(file=stream, width=200).print(draw(report, 0.0))

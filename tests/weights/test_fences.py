@@ -2,11 +2,11 @@
 
 import json
 
-from Daddy.core.names import new_incarnation
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.exchange import SharedExchange
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store import heartbeats
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_store import Store
+from Daddy.weights.weight_exchange import SharedExchange
 from tests.weights.helpers import Told, ToldClock, begin, make_state, nudged, settings
 
 

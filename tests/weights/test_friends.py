@@ -7,8 +7,8 @@ import os
 
 import pytest
 
+from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
-from Daddy.core.files import sha256_hex
 from Daddy.core.friend_accounts import (
     MOST,
     MOST_NAMES,
@@ -20,16 +20,16 @@ from Daddy.core.friend_accounts import (
     without_friend,
     write_friends,
 )
-from Daddy.core.names import new_incarnation
-from Daddy.core.shared_paths import JoinedPaths, SharedPaths
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights import friends
 from Daddy.weights.friend_exchange import join
 from Daddy.weights.merge import merger
 from Daddy.weights.merge.contributions import Found, in_turn
 from Daddy.weights.merge.merge_inputs import FRIENDS_INPUTS_LIMIT
-from Daddy.weights.store.rebuild import replay
-from Daddy.weights.store.records import Contribution, parse
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.weight_records import Contribution, parse
+from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weights_report import report_run
 from scripts.version_history import read_history
 from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from scripts.soaks.hostile import SPARSE_BYTES, Forge, touching

@@ -7,14 +7,14 @@ import os
 
 import pytest
 
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import schema_of
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.merge.merge_inputs import PeerReader
-from Daddy.weights.store.records import Contribution, parse
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_records import Contribution, parse
+from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
 
@@ -150,7 +150,7 @@ def test_a_hostile_pickle_is_never_opened_as_one(tmp_path, clock):
     mine = tmp_path / "owned"
     evil = b"cos\nsystem\n(S'touch %s'\ntR." % str(mine).encode()
     evil += b"\0" * (offer.size - len(evil)) if len(evil) < offer.size else b""
-    from Daddy.core.files import sha256_hex
+    from Daddy.core.atomic_files import sha256_hex
 
     changed = dataclasses.replace(offer, blob=sha256_hex(evil), size=len(evil))
     rename_pair(record, changed)

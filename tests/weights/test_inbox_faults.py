@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from Daddy.core.files import sha256_hex
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.atomic_files import sha256_hex
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.encoding.tensor_layout import PLAIN
 from Daddy.weights.laptop.pulled_folder import read_receipts

@@ -8,12 +8,12 @@ import zlib
 
 import pytest
 
-from Daddy.core.files import sha256_hex
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.atomic_files import sha256_hex
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.merge.contributions import box_name
-from Daddy.weights.store.rebuild import replay
-from Daddy.weights.store.records import Contribution, Keyframe, parse
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.weight_records import Contribution, Keyframe, parse
+from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, nudged
 from tests.weights.test_inbox import Cluster
 

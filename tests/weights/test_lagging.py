@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.soaks.baton import Baton, Odds
-from scripts.soaks.lagging import LaggingFiles
-from scripts.soaks.mounting import mounted
+from scripts.soaks.fs_patch import mounted
+from scripts.soaks.interleaver import Baton, Odds
+from scripts.soaks.lagging_fs import LaggingFiles
 
 
 class Still:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from Daddy.core.errors import ExitCode, run_entry
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import log, status
 from Daddy.weights.lineage_plot import LAPTOPS
 from tests.weights.lineage_run import LineageRun, everything_below
@@ -176,7 +176,7 @@ def test_the_run_of_the_configuration_is_meant_when_none_is_named(told, capsys, 
 
 
 def test_a_run_that_keeps_its_weights_elsewhere_says_so_in_its_config(told, tmp_path, capsys):
-    from Daddy.core.config import effective_json, load
+    from Daddy.core.load_config import effective_json, load
 
     elsewhere = {"run_dir": str(tmp_path), "collaboration.shared_dir": str(told.shared)}
     (tmp_path / "config.json").write_bytes(effective_json(load(overrides=elsewhere)))

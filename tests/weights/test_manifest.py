@@ -6,7 +6,7 @@ import json
 import pytest
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.store.records import Contribution, Input, Refusal, Version, parse
+from Daddy.weights.store.weight_records import Contribution, Input, Refusal, Version, parse
 from tests.weights.test_admission import OFFER
 
 INPUT = Input("slot-0", "01234567", 1, "ab" * 32, 0, 0, 0.25, 1.0, 2.5, 100, 100, 10)

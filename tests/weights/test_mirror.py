@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.core.atomic_files import sha256_hex, write_json
 from Daddy.core.errors import WeightsError
-from Daddy.core.files import sha256_hex, write_json
-from Daddy.core.paths import MirrorPaths, RunPaths
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.run_paths import MirrorPaths, RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.backup import choose, export, find_missing, hash_in, read_mirror
 from Daddy.weights.mirror import Keeper
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, begin
 
 ROOM = 1_000_000

@@ -12,17 +12,17 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from Daddy.core.config import load
+from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import ExitCode, WeightsError, run_entry
-from Daddy.core.files import sha256_hex
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.load_config import load
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import log, model
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of
 from Daddy.weights.import_export import KEY, Card, Model, pick, plant, read_model, to_markdown
-from Daddy.weights.locate import locate_at
-from Daddy.weights.store.records import parse
-from Daddy.weights.store.store import Store
+from Daddy.weights.locate_weights import locate_at
+from Daddy.weights.store.weight_records import parse
+from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, begin, close, make_state
 from tests.weights.lineage_run import LineageRun
 

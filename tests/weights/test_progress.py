@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, close, shifted

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.merge import merger as merging
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.store.rebuild import replay
-from Daddy.weights.store.records import Version
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.weight_records import Version
+from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, settings
 

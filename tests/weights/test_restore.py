@@ -16,14 +16,14 @@ import pytest
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import WeightsError
 from Daddy.core.lease import Lease
-from Daddy.core.machine import host_name, myself
-from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.machine_info import host_name, myself
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import restore
 from Daddy.weights.backup import export, find_missing
-from Daddy.weights.encoding.arithmetic import is_finite
+from Daddy.weights.commit_history import read_records
+from Daddy.weights.encoding.state_arithmetic import is_finite
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.history import read_records
 from Daddy.weights.restore import (
     LEAP,
     UNTOLD,
@@ -35,7 +35,7 @@ from Daddy.weights.restore import (
     source_at,
     writers,
 )
-from Daddy.weights.store.store import Store, numbers
+from Daddy.weights.store.weight_store import Store, numbers
 from Daddy.weights.weights_report import report_run
 from tests.weights.helpers import ToldClock, begin, close
 from tests.weights.test_mirror import Points, keep_moment, only

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.slots import newest_checkpoint
-from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.store.store import Store, numbers
+from Daddy.cluster.orchestrator.slot_status import newest_checkpoint
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.store.weight_store import Store, numbers
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

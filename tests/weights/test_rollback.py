@@ -11,18 +11,18 @@ from rich.console import Console
 
 from Daddy.core.errors import ExitCode, UsageError, WeightsError
 from Daddy.core.friend_accounts import Friend, write_friends
-from Daddy.core.shared_paths import SharedPaths, joined
+from Daddy.core.shared_weights_paths import SharedPaths, joined
 from Daddy.weights import rollback
-from Daddy.weights.encoding.arithmetic import StateDict
+from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.lineage import from_records, lines
 from Daddy.weights.rollback import roll_back
 from Daddy.weights.status import draw
-from Daddy.weights.store.rebuild import replay
-from Daddy.weights.store.records import Revert, Version, parse
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.weight_records import Revert, Version, parse
+from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weights_report import report_run
 from scripts.soaks import rollback as soak
 from scripts.version_history import read_history

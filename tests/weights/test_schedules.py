@@ -11,10 +11,10 @@ import pytest
 
 from Daddy.weights.friend_exchange import JoinedExchange
 from Daddy.weights.merge import admission, merger
+from Daddy.weights.merge.cleanup import Sweeper
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.merge.retention import Sweeper
-from Daddy.weights.store.durable import Durable
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.crash_safe_files import Durable
+from Daddy.weights.store.weight_store import Store
 from scripts.soaks.schedule import run_schedule
 from scripts.soaks.weights import summary
 

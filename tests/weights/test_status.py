@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from Daddy.core.errors import ExitCode, run_entry
-from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import status
 from Daddy.weights import weights_report as report_module
-from Daddy.weights.settings import SILENCE_S
+from Daddy.weights.exchange_settings import SILENCE_S
 from Daddy.weights.status import MOST_PEERS, draw
 from Daddy.weights.weights_report import disk, report_run
 from tests.weights.helpers import ToldClock

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.paths import STREAM_TOKEN
+from Daddy.core.run_paths import STREAM_TOKEN
 from Daddy.streaming.protocol.handshake import load_tokens
-from Daddy.weights.laptop.setup import fetch_stream_token
-from Daddy.weights.laptop.ssh import Remote
+from Daddy.weights.laptop.setup_wizard import fetch_stream_token
+from Daddy.weights.laptop.ssh_login import Remote
 from tests.components import program
 from tests.weights.login import running_sshd
 

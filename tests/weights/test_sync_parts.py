@@ -13,14 +13,14 @@ import pytest
 from Daddy.core.errors import ConfigError, FileError, NetworkError, UsageError
 from Daddy.core.saved_cluster import remembered
 from Daddy.weights.laptop.pull_push import shown
-from Daddy.weights.laptop.ssh import (
+from Daddy.weights.laptop.rsync_sftp import FLAGS, PARTIAL, RsyncCarrier, time_limit
+from Daddy.weights.laptop.ssh_login import (
     HostKeyChangedError,
     Remote,
     explain,
     find_remote,
     remember,
 )
-from Daddy.weights.laptop.transport import FLAGS, PARTIAL, RsyncCarrier, time_limit
 from Daddy.weights.sync import StopNow, Sync, pause_s, repeat, stop_on_signals
 from tests.weights.helpers import ToldClock
 

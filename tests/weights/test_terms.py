@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.laptop.laptop_exchange import PulledVersions
 from Daddy.weights.laptop.pulled_folder import read_frame
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, begin, make_state
 
 OURS = (("reward.badge", "1.9"), ("training.gamma", "0.99"))

@@ -10,10 +10,10 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.saved_cluster import remembered
-from Daddy.weights.laptop.keys import Rrsync, own_keys
-from Daddy.weights.laptop.setup import Seen, find_ring, read_rrsync
-from Daddy.weights.laptop.ssh import Remote, explain, remember
-from Daddy.weights.laptop.transport import RsyncCarrier, choose_carrier
+from Daddy.weights.laptop.rsync_sftp import RsyncCarrier, choose_carrier
+from Daddy.weights.laptop.setup_wizard import Seen, find_ring, read_rrsync
+from Daddy.weights.laptop.ssh_keys import Rrsync, own_keys
+from Daddy.weights.laptop.ssh_login import Remote, explain, remember
 from tests.components import program
 from tests.weights.laptop_home import a_laptop
 

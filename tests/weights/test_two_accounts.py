@@ -22,9 +22,9 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import ExitCode
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.store.rebuild import replay
-from Daddy.weights.store.store import Store
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
 
 PATIENCE_S = 150.0

@@ -11,14 +11,14 @@ import torch
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, WeightsError
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.delta_frames import pack_step
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.laptop.pull_push import BEGUN, cheapest, pull
 from Daddy.weights.laptop.pulled_folder import newest_verified
-from Daddy.weights.store.delivery import KEEP_KEYFRAMES, REACH, SPARE, serve
-from Daddy.weights.store.records import Keyframe, Part, parse
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.laptop_delivery import KEEP_KEYFRAMES, REACH, SPARE, serve
+from Daddy.weights.store.weight_records import Keyframe, Part, parse
+from Daddy.weights.store.weight_store import Store
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin, nudged
 

@@ -9,14 +9,14 @@ import os
 import pytest
 
 from Daddy.core.friend_accounts import Friend, read_friends, with_friend, write_friends
-from Daddy.core.names import new_incarnation
-from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.weights.encoding.arithmetic import add
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
+from Daddy.weights.encoding.state_arithmetic import add
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.friend_exchange import join
 from Daddy.weights.restore import plan_restore
-from Daddy.weights.store.records import Revert
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_records import Revert
+from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import Peer, Told, ToldClock, begin, make_state, settings
 from tests.weights.test_company import SIZE, step, turned
 from tests.weights.test_restore import (  # noqa: F401 - fixtures among them

@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 from dataclasses import asdict, dataclass
 
-from Daddy.cluster.orchestrator.records import Intent, Mode, Orders
+from Daddy.cluster.orchestrator.controller_records import Intent, Mode, Orders
+from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import FileError
-from Daddy.core.files import read_json, write_json
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 
 VERSION = 1
 """Of each of the three formats."""

@@ -14,15 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 
-from Daddy.cluster.orchestrator.actions import Plan
-from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.apply_plan import Effects
+from Daddy.cluster.orchestrator.child_processes import Companions
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.effects import Effects
-from Daddy.cluster.orchestrator.history import Entry
-from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
     Ledger,
@@ -35,13 +31,17 @@ from Daddy.cluster.orchestrator.records import (
     Snapshot,
     Unknown,
 )
-from Daddy.cluster.orchestrator.scheduler import JobRef, Scheduler
-from Daddy.cluster.orchestrator.slots import Silence, read_slots
-from Daddy.cluster.orchestrator.summary import summarise
+from Daddy.cluster.orchestrator.ledger_replay import Entry
+from Daddy.cluster.orchestrator.plan_actions import Plan
+from Daddy.cluster.orchestrator.planner import plan
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.scheduler_interface import JobRef, Scheduler
+from Daddy.cluster.orchestrator.slot_status import Silence, read_slots
+from Daddy.cluster.orchestrator.status_summary import summarise
+from Daddy.core.atomic_files import write_json
 from Daddy.core.errors import ControllerAliveError, FileError
-from Daddy.core.files import write_json
 from Daddy.core.lease import standing
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 
 _BEAT_S = 10.0
 """Seconds between two proofs of life of the controller's lease."""

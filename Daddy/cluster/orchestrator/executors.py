@@ -10,18 +10,18 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
-from Daddy.cluster.orchestrator.actions import Submit
-from Daddy.cluster.orchestrator.scheduler import JobSpec, Scheduler
+from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.scheduler_interface import JobSpec, Scheduler
 from Daddy.cluster.release_build import Release
+from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import Clock
-from Daddy.core.config import load_effective
 from Daddy.core.errors import SchedulerError
-from Daddy.core.files import sha256_hex
 from Daddy.core.humanize import parse_duration
-from Daddy.core.job import RELEASE
-from Daddy.core.paths import RunPaths
+from Daddy.core.job_environment import RELEASE
+from Daddy.core.load_config import load_effective
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.stopping import drain_margin
+from Daddy.core.stop_reasons import drain_margin
 
 
 def choose_executor(config: Config, environ: Mapping[str, str]) -> str:

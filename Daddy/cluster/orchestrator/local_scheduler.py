@@ -1,8 +1,8 @@
 """A queue on this machine, with everything that Slurm's has: a cap, limits, a listing.
 
-Each submission starts a ``local_job``, which survives us and waits for one of the places; the
-listing is made of the files of ``local_queue``. Everything is on one machine: processes are told
-apart by pid and creation time.
+Each submission starts a ``local_job_runner``, which survives us and waits for one of the places;
+the listing is made of the files of ``local_queue_files``. Everything is on one machine: processes
+are told apart by pid and creation time.
 """
 
 from __future__ import annotations
@@ -16,16 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.orchestrator.actions import Amend
-from Daddy.cluster.orchestrator.local_queue import (
-    BOOT_S,
-    ENDED,
-    LocalJobFiles,
-    is_held,
-    live_jobs,
-    new_job,
-)
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     JobState,
     Observation,
     QueueJob,
@@ -33,13 +24,22 @@ from Daddy.cluster.orchestrator.records import (
     Snapshot,
     Unknown,
 )
-from Daddy.cluster.orchestrator.scheduler import Answer, JobRef, JobSpec, Submitted
+from Daddy.cluster.orchestrator.local_queue_files import (
+    BOOT_S,
+    ENDED,
+    LocalJobFiles,
+    is_held,
+    live_jobs,
+    new_job,
+)
+from Daddy.cluster.orchestrator.plan_actions import Amend
+from Daddy.cluster.orchestrator.scheduler_interface import Answer, JobRef, JobSpec, Submitted
+from Daddy.core.atomic_files import write_atomic
+from Daddy.core.child_process import running, start
 from Daddy.core.clock import Clock
-from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import FileError, SchedulerError
-from Daddy.core.files import write_atomic
-from Daddy.core.machine import is_alive, signal_process
-from Daddy.core.process import running, start
+from Daddy.core.load_config import CHECKOUT
+from Daddy.core.machine_info import is_alive, signal_process
 
 _REMEMBERED_S = 300.0
 """Seconds an ended job stays in the listing (Slurm's MinJobAge)."""
@@ -82,7 +82,12 @@ class LocalScheduler:
     def _launch(self, files: LocalJobFiles, spec: JobSpec) -> None:
         """Start the job's keeper in a session of its own, from the release of the job."""
         code = spec.environment.get("PYTHONPATH", str(CHECKOUT))
-        argv = [sys.executable, "-m", "Daddy.cluster.orchestrator.local_job", str(files.folder)]
+        argv = [
+            sys.executable,
+            "-m",
+            "Daddy.cluster.orchestrator.local_job_runner",
+            str(files.folder),
+        ]
         env = {**os.environ, "PYTHONPATH": code}
         start(argv, log_path=self._queue / "keepers.log", env=env)
 

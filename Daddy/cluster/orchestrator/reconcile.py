@@ -13,8 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.control_parameters import SILENCE_S, SLOW_CLAIM_S, Policy
-from Daddy.cluster.orchestrator.history import Entry
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     JobState,
     Ledger,
@@ -25,6 +24,7 @@ from Daddy.cluster.orchestrator.records import (
     Snapshot,
     Waits,
 )
+from Daddy.cluster.orchestrator.ledger_replay import Entry
 
 _BY_EXIT_CODE = {
     0: Outcome.DONE,

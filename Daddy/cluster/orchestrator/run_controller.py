@@ -104,11 +104,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     word, release = options.pop("command"), options.pop("release", None)
     ready_fd = options.pop("ready_fd", None)
     if release is not None:
-        from Daddy.cluster.orchestrator.commands.serve import serve
+        from Daddy.cluster.orchestrator.commands.daemon import serve
 
         gc.set_threshold(*_USUAL)
         return serve(release, ready_fd=ready_fd)
-    from Daddy.cluster.orchestrator.commands.request import Request
+    from Daddy.cluster.orchestrator.commands.run_selection import Request
 
     overrides = {name: options.pop(name) for name in [*options] if "." in name}
     request = Request(options.pop("config"), options.pop("site"), overrides)

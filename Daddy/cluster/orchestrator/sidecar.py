@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.orchestrator.control_files import Probe, read_intent, read_probe, write_probe
-from Daddy.cluster.orchestrator.decisions.takeover import Helm, Sight, turn
-from Daddy.cluster.orchestrator.records import Intent
-from Daddy.cluster.orchestrator.slots import Silence
+from Daddy.cluster.orchestrator.controller_records import Intent
+from Daddy.cluster.orchestrator.decisions.sidecar_takeover import Helm, Sight, turn
+from Daddy.cluster.orchestrator.slot_status import Silence
+from Daddy.core.atomic_files import read_json
+from Daddy.core.child_process import run as run_program
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
-from Daddy.core.events import EventWriter
-from Daddy.core.files import read_json
+from Daddy.core.event_log import EventWriter
 from Daddy.core.lease import LeaseView, holder_alive, read_lease
-from Daddy.core.machine import die_with_parent
-from Daddy.core.paths import RunPaths
-from Daddy.core.process import run as run_program
+from Daddy.core.machine_info import die_with_parent
+from Daddy.core.run_paths import RunPaths
 
 SILENCE_S = 90.0
 """A controller's beat moves every ten seconds."""

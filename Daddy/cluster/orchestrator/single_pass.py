@@ -14,20 +14,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from Daddy.cluster.orchestrator import tenure
-from Daddy.cluster.orchestrator.actions import Submit
+from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.control_files import Probe, write_probe
+from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_wiring import assemble
 from Daddy.cluster.orchestrator.executors import SpecMaker, run_id
-from Daddy.cluster.orchestrator.records import Mode
-from Daddy.cluster.orchestrator.slots import Silence
+from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.slot_status import Silence
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
-from Daddy.cluster.orchestrator.wiring import assemble
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import load_effective, run_paths
 from Daddy.core.errors import ExitCode, SchedulerError, run_entry
-from Daddy.core.machine import host_name
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import load_effective, run_paths
+from Daddy.core.machine_info import host_name
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 
 _WATCHED_S = 3.0
@@ -61,9 +61,9 @@ def one_pass(
     ``watched``: the lease's holder was seen to be silent for long, so a last look is enough.
     The lease is given back whatever happens, so that a controller can come back at any time.
     """
-    patience_s = _WATCHED_S if watched else tenure.SILENCE_S
+    patience_s = _WATCHED_S if watched else controller_lease.SILENCE_S
     config = load_effective(release.config)
-    lease = tenure.take(run, clock, patience_s, passing=True, watched=watched)
+    lease = controller_lease.take(run, clock, patience_s, passing=True, watched=watched)
     try:
         lease.beat()
         controller = assemble(config, release, lease, clock, companions=False, watched=silence)

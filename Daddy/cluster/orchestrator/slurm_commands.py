@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from Daddy.core.atomic_files import append_line
+from Daddy.core.child_process import Completed, run
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
-from Daddy.core.files import append_line
-from Daddy.core.machine import host_name
-from Daddy.core.process import Completed, run
+from Daddy.core.machine_info import host_name
 
 _FOREIGN = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SALLOC_", "SRUN_", "SACCT_", "SCONTROL_",
             "SINFO_")  # fmt: skip

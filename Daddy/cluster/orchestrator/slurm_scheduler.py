@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.actions import Amend
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     JobState,
     Observation,
     QueueJob,
@@ -24,7 +23,8 @@ from Daddy.cluster.orchestrator.records import (
     Unknown,
     Waits,
 )
-from Daddy.cluster.orchestrator.scheduler import (
+from Daddy.cluster.orchestrator.plan_actions import Amend
+from Daddy.cluster.orchestrator.scheduler_interface import (
     Answer,
     JobRef,
     JobSpec,
@@ -33,8 +33,8 @@ from Daddy.cluster.orchestrator.scheduler import (
     Unanswered,
 )
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
+from Daddy.cluster.orchestrator.slurm_limits import Request, maintenance_begins, read_site
 from Daddy.cluster.orchestrator.slurm_sacct import parse_ends, sacct_argv
-from Daddy.cluster.orchestrator.slurm_site import Request, maintenance_begins, read_site
 from Daddy.cluster.orchestrator.slurm_squeue import (
     LISTING,
     GarbledListingError,
@@ -42,11 +42,11 @@ from Daddy.cluster.orchestrator.slurm_squeue import (
     parse_listing,
 )
 from Daddy.cluster.orchestrator.slurm_templates import render
+from Daddy.core.atomic_files import write_atomic
+from Daddy.core.child_process import Completed, ProcessTimeoutError, ProgramMissingError
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, SchedulerError
-from Daddy.core.files import write_atomic
-from Daddy.core.machine import user_name
-from Daddy.core.process import Completed, ProcessTimeoutError, ProgramMissingError
+from Daddy.core.machine_info import user_name
 
 _SUBMIT_TIMEOUT_S = 40.0
 """Above the 9 to 10 s that sbatch itself waits for a silent slurmctld."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 
-from Daddy.cluster.orchestrator.scheduler import JobSpec
+from Daddy.cluster.orchestrator.scheduler_interface import JobSpec
 from Daddy.cluster.orchestrator.slurm_squeue import job_comment, job_name
 from Daddy.core.humanize import format_duration
-from Daddy.core.job import JOB_END_TIME, JOB_ID
+from Daddy.core.job_environment import JOB_END_TIME, JOB_ID
 
 _ASK_END = (
     f'export {JOB_END_TIME}="${{SLURM_JOB_END_TIME:-$(SLURM_TIME_FORMAT=%s timeout 10 squeue '

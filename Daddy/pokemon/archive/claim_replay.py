@@ -19,19 +19,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
+from Daddy.core.child_process import Completed, ProcessTimeoutError, run
 from Daddy.core.errors import DaddyError, FileError, UsageError
-from Daddy.core.files import read_bounded, sha256_hex, write_atomic
-from Daddy.core.process import Completed, ProcessTimeoutError, run
-from Daddy.core.rom import load_rom
-from Daddy.pokemon import story
-from Daddy.pokemon.archive import archive_keys as keys
-from Daddy.pokemon.archive import claims, decisions
+from Daddy.core.rom_identity import load_rom
+from Daddy.pokemon import story_milestones
+from Daddy.pokemon.archive import claim_format, state_selection
+from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive.archive_store import Archive
+from Daddy.pokemon.archive.claim_format import Claim, Find
 from Daddy.pokemon.archive.claim_store import ClaimStore
-from Daddy.pokemon.archive.claims import Claim, Find
 from Daddy.pokemon.archive.file_names import Entry
 from Daddy.pokemon.archive.state_format import STATE_LIMIT, Provenance
-from Daddy.pokemon.archive.store import Archive
-from Daddy.pokemon.inputs import tape
+from Daddy.pokemon.inputs import recording_format
 
 _BOOT_S = 30.0
 """Seconds to load the emulator and begin the game."""
@@ -61,7 +61,7 @@ class Game:
 
 @dataclass(frozen=True)
 class Begin:
-    """The log to play (`claims.joined`), and the archived state it begins from.
+    """The log to play (`claim_format.joined`), and the archived state it begins from.
 
     Without a state (hash, provenance and bytes are empty) it begins at the start of the game.
     """
@@ -111,7 +111,7 @@ def judge(
         return Judgement(None, f"it does not reach {', '.join(missing[:5])}")
     if keys.milestones(held) <= begin.held:
         return Judgement(None, "it reaches nothing that its parent does not hold")
-    verdict = decisions.worth_keeping(held, archive.look(), archive.rules)
+    verdict = state_selection.worth_keeping(held, archive.look(), archive.rules)
     if not verdict.keep:
         return Judgement(None, verdict.reason)
     entry = archive.put(_provenance(claim, begin, held, facts, author), state)
@@ -126,9 +126,9 @@ def _from_here(claim: Claim, archive: Archive, book: ClaimStore, find: Find) -> 
     """
     here = {entry.sha256: entry for entry in archive.look().entries}
     living = {ident: here[state] for ident, state in book.pairs() if state in here}
-    if claims.ident(claim) in living:
+    if claim_format.ident(claim) in living:
         raise FileError("it is here already", "nothing is lost")
-    whole = claims.joined(claim, find, living)
+    whole = claim_format.joined(claim, find, living)
     if not whole.parent:
         return Begin(whole)
     return Begin(whole, living[whole.parent].sha256, *archive.get(living[whole.parent]))
@@ -139,7 +139,7 @@ def _provenance(
 ) -> Provenance:
     """The parent's, where there is one; its assists are inherited beside those in use."""
     blank = Provenance((), "", "", None, 0, None, "", facts["rom_sha1"], facts["pyboy"])
-    before, ident = begin.provenance or blank, claims.ident(claim)
+    before, ident = begin.provenance or blank, claim_format.ident(claim)
     return replace(
         before,
         held=tuple(sorted(held)),
@@ -163,8 +163,8 @@ def record(archive: Archive, game: Game, milestone: str, real: bool) -> bytes:
     for the game alone. `real`: Red or Blue. UsageError where the game has no such milestone,
     FileError where nobody reached it or no claim can be followed.
     """
-    if milestone not in story.names(real):
-        known = ", ".join(story.names(real))
+    if milestone not in story_milestones.names(real):
+        known = ", ".join(story_milestones.names(real))
         raise UsageError(f"there is no milestone {milestone!r} in this game", f"one of: {known}")
     reason = "claims that it goes on from are gone, or it is too long"
     for claim in claims_reaching(ClaimStore(archive.folder), milestone)[:_ATTEMPTS]:
@@ -175,7 +175,7 @@ def record(archive: Archive, game: Game, milestone: str, real: bool) -> bytes:
             elif milestone not in found[0]["held"]:
                 reason = "its keys do not lead there with this release"
             else:
-                return read_bounded(Path(folder) / _RECORDING, tape.FILE_LIMIT)
+                return read_bounded(Path(folder) / _RECORDING, recording_format.FILE_LIMIT)
     raise FileError(f"the way to {milestone} cannot be followed: {reason}", "try another milestone")
 
 
@@ -195,8 +195,8 @@ def claims_reaching(book: ClaimStore, milestone: str) -> list[Claim]:
     found = []
     for claim in holding:
         with contextlib.suppress(FileError):
-            found.append(claims.joined(claim, book.find, ()))
-    return sorted(found, key=lambda claim: (len(claim.inputs), claims.ident(claim)))
+            found.append(claim_format.joined(claim, book.find, ()))
+    return sorted(found, key=lambda claim: (len(claim.inputs), claim_format.ident(claim)))
 
 
 # -- the parent's end of the child
@@ -211,7 +211,7 @@ def _play_again(
     """
     if begin.state:
         write_atomic(folder / "parent", begin.state)
-    write_atomic(folder / "claim", claims.to_bytes(begin.claim))
+    write_atomic(folder / "claim", claim_format.to_bytes(begin.claim))
     wanted = _BOOT_S + len(begin.claim.inputs) / _STEPS_PER_S + (_START_S if until else 0.0)
     seconds = min(game.seconds or math.inf, wanted)
     order = {
@@ -254,7 +254,9 @@ def main() -> int:
     order = json.loads(sys.argv[1])
     _limit_resources(float(order["seconds"]))
     try:
-        claim = claims.from_bytes(read_bounded(Path(order["folder"]) / "claim", claims.CLAIM_LIMIT))
+        claim = claim_format.from_bytes(
+            read_bounded(Path(order["folder"]) / "claim", claim_format.CLAIM_LIMIT)
+        )
         with contextlib.redirect_stdout(sys.stderr):  # making a start state prints a line
             found = _play(claim, order)
         print(json.dumps(found))
@@ -275,8 +277,8 @@ def _limit_resources(seconds: float) -> None:
 def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
     from Daddy.pokemon.emulator import PYBOY_VERSION
     from Daddy.pokemon.env import PokemonRedEnv
+    from Daddy.pokemon.env_state_format import generator_from
     from Daddy.pokemon.recordings.start_prefix import recorder_at
-    from Daddy.pokemon.save_state import generator_from
 
     folder, until = Path(order["folder"]), order["until"]
     options, recorder = order["options"], None
@@ -284,23 +286,23 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
         rom = load_rom(Path(order["rom"]), options.get("allow_unknown_rom", False))
         recorder = recorder_at(rom, options.get("init_state") or "")
     env = PokemonRedEnv(
-        order["rom"], **options, episode_steps=claims.MOST_INPUTS + 1, recorder=recorder
+        order["rom"], **options, episode_steps=claim_format.MOST_INPUTS + 1, recorder=recorder
     )
     if not claim.parent and "seed" not in claim.start:
         env.np_random = generator_from(claim.start)
     env.reset(seed=claim.start.get("seed"))
     if claim.parent:
         env.adopt(read_bounded(folder / "parent", STATE_LIMIT))
-    held = story.keys(env.progress, env.rom.real, order["square"])
+    held = story_milestones.keys(env.progress, env.rom.real, order["square"])
     for action in claim.inputs:
         env.step(action)
-        held = keys.moment(held, story.keys(env.progress, env.rom.real, order["square"]))
+        held = keys.moment(held, story_milestones.keys(env.progress, env.rom.real, order["square"]))
         if until in held:
             break
     if recorder:
         name = Path(options.get("init_state") or "").stem
         recording = recorder.tape(f"the way to {until}", name, env.assists)
-        write_atomic(folder / _RECORDING, tape.to_bytes(recording))
+        write_atomic(folder / _RECORDING, recording_format.to_bytes(recording))
     state = env.save_state()
     write_atomic(folder / "reached", state)
     return {

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from Daddy.core.atomic_files import create_exclusive, read_bounded
 from Daddy.core.errors import FileError
-from Daddy.core.files import create_exclusive, read_bounded
-from Daddy.pokemon.archive import claims
-from Daddy.pokemon.archive.claims import CLAIM_LIMIT, Claim
+from Daddy.pokemon.archive import claim_format
+from Daddy.pokemon.archive.claim_format import CLAIM_LIMIT, Claim
 
 MOST_CLAIMS = 16_384
 """Claims that are kept: some tens of megabytes. Beyond that, unused ones are removed."""
@@ -38,8 +38,10 @@ class ClaimStore:
 
         Without a state: one that others go on from.
         """
-        ident = claims.ident(claim)
-        create_exclusive(self.folder / _name(ident, state), claims.to_bytes(claim), mode=0o444)
+        ident = claim_format.ident(claim)
+        create_exclusive(
+            self.folder / _name(ident, state), claim_format.to_bytes(claim), mode=0o444
+        )
         return ident
 
     def pairs(self) -> list[tuple[str, str]]:
@@ -62,8 +64,10 @@ class ClaimStore:
 
     def _load(self, ident: str, state: str) -> Claim | None:
         with contextlib.suppress(OSError, FileError):
-            found = claims.from_bytes(read_bounded(self.folder / _name(ident, state), CLAIM_LIMIT))
-            return found if claims.ident(found) == ident else None
+            found = claim_format.from_bytes(
+                read_bounded(self.folder / _name(ident, state), CLAIM_LIMIT)
+            )
+            return found if claim_format.ident(found) == ident else None
         return None
 
     def _listed(self) -> list[tuple[str, str]]:
@@ -79,7 +83,7 @@ class ClaimStore:
             return 0
         needed = {ident for ident, state in listed if state in alive}
         for ident in list(needed):
-            needed |= set(claims.line(ident, self.find))
+            needed |= set(claim_format.line(ident, self.find))
         gone = [(ident, state) for ident, state in listed if ident not in needed]
         for ident, state in gone:
             self._read.pop(ident, None)

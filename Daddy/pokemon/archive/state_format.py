@@ -1,8 +1,8 @@
 """Pure. Encodes a state with its provenance as bytes and decodes it.
 
 The format: a magic, the length of a JSON header, the header, and the bytes of an environment's
-state (`Daddy.pokemon.save_state`). Nothing is executed when it is read; a state that is damaged,
-foreign or made with assists that are not in use is refused by name.
+state (`Daddy.pokemon.env_state_format`). Nothing is executed when it is read; a state that is
+damaged, foreign or made with assists that are not in use is refused by name.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final
 
 from pydantic import ConfigDict, TypeAdapter
 
-from Daddy.core.assists import strange
+from Daddy.core.assist_rules import strange
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.file_names import Entry
 
 MAGIC: Final = b"DADDYARC"
@@ -34,8 +34,8 @@ class Provenance:
     `parent`: hash of the state it was reached from, "" from the start of the game. `step`: steps
     its environment had lived. `origin`: "played", or the claim that was played again. `slot` is
     None for a learner started by hand. `hp`: of the whole party, added up. `assists`: those in use
-    then, and so its parents' too. `claim`: the one that leads here (`claims.ident`), "" without
-    one: reached from a state without one.
+    then, and so its parents' too. `claim`: the one that leads here (`claim_format.ident`), ""
+    without one: reached from a state without one.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

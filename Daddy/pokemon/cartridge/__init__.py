@@ -1,1 +1,1 @@
-"""The free game: `daddy.gb` and `symbols`, both written by ``python -m scripts.cartridge``."""
+"""The free game: `daddy.gb` and `rom_symbols`, both written by ``python -m scripts.cartridge``."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 
-from Daddy.core.rom import Rom
+from Daddy.core.rom_identity import Rom
 from Daddy.pokemon.emulator import PYBOY_VERSION, Emulator
-from Daddy.pokemon.inputs.recorder import Recorder
+from Daddy.pokemon.inputs.input_recorder import Recorder
 from Daddy.pokemon.starts.route_player import StuckError
 from Daddy.pokemon.starts.start_state import default_start, start_state, ways_to
 

@@ -15,8 +15,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from Daddy.core.errors import DaddyError, RomError
-from Daddy.core.rom import Rom
-from Daddy.pokemon import story
+from Daddy.core.rom_identity import Rom
+from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import (
     BUTTONS,
     FRAMES_PER_SECOND,
@@ -24,12 +24,12 @@ from Daddy.pokemon.emulator import (
     PYBOY_VERSION,
     Emulator,
 )
-from Daddy.pokemon.inputs import operations, tape
-from Daddy.pokemon.inputs.operations import Kind, Operation
-from Daddy.pokemon.inputs.tape import DIGEST_BYTES, DIGEST_FRAMES, Tape
-from Daddy.pokemon.memory import Image
-from Daddy.pokemon.progress import read_progress
+from Daddy.pokemon.game_progress import read_progress
+from Daddy.pokemon.inputs import emulator_operations, recording_format
+from Daddy.pokemon.inputs.emulator_operations import Kind, Operation
+from Daddy.pokemon.inputs.recording_format import DIGEST_BYTES, DIGEST_FRAMES, Tape
 from Daddy.pokemon.ram_map import RANDOM, WHOLE
+from Daddy.pokemon.read_memory import Image
 
 _MOST_PLACES = 512
 
@@ -52,7 +52,7 @@ def check_game(recording: Tape, rom: Rom) -> None:
 
 def check_start(recording: Tape, state: bytes) -> None:
     """RomError unless the recording begins at this state."""
-    if tape.of_state(recording.rom_sha1, recording.pyboy, state) != recording.start:
+    if recording_format.of_state(recording.rom_sha1, recording.pyboy, state) != recording.start:
         name = recording.start_name or "this"
         raise RomError(
             f"the recording begins at another state than {name!r} is here",
@@ -121,10 +121,10 @@ class VerifyingPlayer:
         """Do the next operation, and compare the digest that is due after it; RomError."""
         if self._failure is not None:
             raise self._failure
-        operation = operations.read(self._recording.operations, self._now.at)
+        operation = emulator_operations.read(self._recording.operations, self._now.at)
         self._do(operation)
         frames, since = self.frames + operation.frames, self._now.since + operation.frames
-        due = self._now.due or tape.changes(operation)
+        due = self._now.due or recording_format.changes(operation)
         self._now = Place(operation.end, frames, since, self._now.digests, due=due)
         if since >= DIGEST_FRAMES or (self.over and due):
             self._compare()
@@ -134,7 +134,7 @@ class VerifyingPlayer:
         now = self._now
         first = now.digests * DIGEST_BYTES
         expected = self._recording.digests[first : first + DIGEST_BYTES]
-        if tape.digest(self.memory()) != expected:
+        if recording_format.digest(self.memory()) != expected:
             self._failure = RomError(
                 "the game went another way than was recorded, between "
                 f"{time_text(now.frames - now.since)} and {time_text(now.frames)}",
@@ -213,7 +213,7 @@ class ReadAhead:
         self.failure: DaddyError | None = None
         """The error that ended it before the recording's end."""
         self._player = VerifyingPlayer(rom, recording, start)
-        self._real, self._begins = rom.real, tape.beginning(recording)
+        self._real, self._begins = rom.real, recording_format.beginning(recording)
         self._places: list[Place] = [self._player.first]
         self._spacing, self._stop = DIGEST_FRAMES, threading.Event()
         self._thread: threading.Thread | None = None
@@ -240,7 +240,7 @@ class ReadAhead:
         if done.kind == Kind.LOAD and self._player.frames > self._begins:
             found.cuts.append(self._player.frames)
         if done.frames or done.kind == Kind.LOAD:
-            now = story.reached(read_progress(self._player.memory()), self._real)
+            now = story_milestones.reached(read_progress(self._player.memory()), self._real)
             if self._player.frames <= self._begins:
                 found.held = now
             for name in sorted(now - found.held - found.reached.keys()):

@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import story
+from Daddy.pokemon import story_milestones
+from Daddy.pokemon.game_progress import Progress, is_free, read_progress
 from Daddy.pokemon.map_names import map_name
-from Daddy.pokemon.memory import Image, byte
-from Daddy.pokemon.progress import Progress, is_free, read_progress
-from Daddy.pokemon.starts.route import CREATURE
+from Daddy.pokemon.read_memory import Image, byte
+from Daddy.pokemon.starts.start_routes import CREATURE
 
 STEPS = {"down": (1, 0), "up": (-1, 0), "left": (0, -1), "right": (0, 1)}
 _DOORS_MOST = 32
@@ -84,7 +84,7 @@ class PlayerView:
 
 @lru_cache(maxsize=64)
 def _flag(name: str, real: bool) -> int:
-    return next(step.flag for step in story.steps(real) if step.name == name)
+    return next(step.flag for step in story_milestones.steps(real) if step.name == name)
 
 
 def read_view(image: Image) -> PlayerView:

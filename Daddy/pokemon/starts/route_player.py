@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.errors import RomError
 from Daddy.pokemon.starts.player_view import STEERING, STEPS, Cell, Menu, PlayerView, read_view
-from Daddy.pokemon.starts.route import Begin, Choose, Go, Read, Route, SetOptions, Step, Talk, Title
+from Daddy.pokemon.starts.start_routes import (
+    Begin,
+    Choose,
+    Go,
+    Read,
+    Route,
+    SetOptions,
+    Step,
+    Talk,
+    Title,
+)
 
 if TYPE_CHECKING:
     from Daddy.pokemon.emulator import Emulator

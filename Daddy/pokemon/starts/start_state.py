@@ -17,15 +17,15 @@ from itertools import cycle
 from pathlib import Path
 from typing import Final
 
+from Daddy.core.atomic_files import read_bounded, sha256_hex
 from Daddy.core.errors import FileError, RomError
-from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.core.rom import Rom
+from Daddy.core.rom_identity import Rom
 from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.starts.playability_check import adopt
 from Daddy.pokemon.starts.player_view import STEERING, read_view
-from Daddy.pokemon.starts.preflight import adopt
-from Daddy.pokemon.starts.route import BEGINNING, VERSION, Route, routes
 from Daddy.pokemon.starts.route_player import RoutePlayer, StuckError
-from Daddy.pokemon.starts.shelf import Shelf, shelf_of
+from Daddy.pokemon.starts.start_routes import BEGINNING, VERSION, Route, routes
+from Daddy.pokemon.starts.start_state_folder import Shelf, shelf_of
 
 StrPath = str | os.PathLike[str]
 BY_HAND: Final = "hand"

@@ -19,7 +19,7 @@ from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
 
-from Daddy.core.vocabulary import AgentReport
+from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.protocol.spool_segment import Picture
 
 MAX_AGENTS = 512

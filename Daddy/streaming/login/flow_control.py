@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.protocol.frame_codec import MAX_BASES, Tiled, tiled
 from Daddy.streaming.protocol.messages import FORMAT_TILES, FORMAT_TILING, Frame

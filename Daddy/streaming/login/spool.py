@@ -24,9 +24,9 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from Daddy.core.atomic_files import JSON_LIMIT, parse_json, read_bounded, read_json, write_json
 from Daddy.core.errors import FileError
-from Daddy.core.files import JSON_LIMIT, parse_json, read_bounded, read_json, write_json
-from Daddy.core.names import PEER
+from Daddy.core.name_validation import PEER
 from Daddy.streaming.protocol.framing import clean
 from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import MAX_TOP_K

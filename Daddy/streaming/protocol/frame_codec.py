@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress, repeat
 from typing import NamedTuple
 
-from Daddy.core.vocabulary import SCREEN_BYTES, SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.core.shared_types import SCREEN_BYTES, SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.streaming.protocol.messages import FORMAT_TILES, FORMAT_TILING, Frame
 
 _TILE_ROWS = 8

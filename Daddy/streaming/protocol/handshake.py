@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.atomic_files import create_exclusive, read_bounded
 from Daddy.core.errors import FileError
-from Daddy.core.files import create_exclusive, read_bounded
-from Daddy.core.paths import STREAM_TOKEN
+from Daddy.core.run_paths import STREAM_TOKEN
 from Daddy.streaming.protocol.framing import (
     MAC_BYTES,
     READ_BYTES,

@@ -15,8 +15,8 @@ from operator import attrgetter
 from typing import Any
 
 from Daddy.core.errors import UsageError
-from Daddy.core.names import PEER, check_peer
-from Daddy.core.vocabulary import AgentReport
+from Daddy.core.name_validation import PEER, check_peer
+from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.protocol.framing import (
     BODY_LIMIT,
     Kind,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
-from Daddy.core.vocabulary import AgentReport
+from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.protocol.framing import (
     BODY_LIMIT,

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from Daddy.core.child_process import Conversation, ProgramMissingError, converse
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError, UsageError
-from Daddy.core.paths import ATTACH, HOME_ATTACH
-from Daddy.core.process import Conversation, ProgramMissingError, converse
+from Daddy.core.run_paths import ATTACH, HOME_ATTACH
 from Daddy.core.saved_cluster import (
     kept_login,
     master_socket,
@@ -27,7 +27,7 @@ from Daddy.core.saved_cluster import (
     remembered,
     settings_path,
 )
-from Daddy.core.vocabulary import TUNNEL_PORT
+from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.streaming.protocol.framing import READ_BYTES
 from Daddy.streaming.protocol.handshake import Token, find_opening
 from Daddy.streaming.viewer import connect_plan

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
-from Daddy.core.vocabulary import TUNNEL_PORT
+from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.streaming.protocol.framing import clean
 
 LOGIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from Daddy.core.humanize import amount
-from Daddy.streaming.viewer.drawing import (
+from Daddy.streaming.viewer.draw_list import (
     ADVANCE,
     BADGES,
     DEPTH,
@@ -28,8 +28,8 @@ from Daddy.streaming.viewer.drawing import (
     measure,
     mix,
 )
-from Daddy.streaming.viewer.history import Cell, Place, World
-from Daddy.streaming.viewer.keys import TABLE, Sheet
+from Daddy.streaming.viewer.key_bindings import TABLE, Sheet
+from Daddy.streaming.viewer.view_history import Cell, Place, World
 from Daddy.streaming.viewer.view_model import Panel, Scene
 
 _CURVE = 2 * LINE

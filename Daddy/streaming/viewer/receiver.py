@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError
-from Daddy.core.machine import listener_on, socket_owner
+from Daddy.core.machine_info import listener_on, socket_owner
 from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError, Reason, bye
 from Daddy.streaming.protocol.handshake import VIEWER, Channel, Token
 from Daddy.streaming.protocol.messages import Wish

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from Daddy.core.humanize import amount
-from Daddy.core.vocabulary import TUNNEL_PORT
+from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.streaming.protocol.frame_codec import FrameDecoder
 from Daddy.streaming.protocol.framing import (
     BODY_LIMIT,
@@ -35,7 +35,7 @@ from Daddy.streaming.protocol.messages import (
     stamps,
 )
 from Daddy.streaming.viewer.connect_plan import KNOCK_S, usual_causes
-from Daddy.streaming.viewer.history import NOWHERE, History, World
+from Daddy.streaming.viewer.view_history import NOWHERE, History, World
 
 STALE_S = 5.0
 """A picture older than this is dimmed and says so."""

@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import save
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.encoding.arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.delta_frames import pack, unpack
+from Daddy.weights.encoding.state_arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.state_codec import decode, load_tensors
 from Daddy.weights.encoding.tensor_layout import (
     BLOCK,

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from Daddy.weights.encoding.arithmetic import StateDict
+from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.tensor_layout import (
     damaged,
     refuse_other_schema,

@@ -12,14 +12,14 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from Daddy.core.assists import refuse_strange
+from Daddy.core.assist_rules import refuse_strange
+from Daddy.core.atomic_files import sha256_hex, write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
-from Daddy.core.files import sha256_hex, write_atomic
-from Daddy.core.names import check_peer
-from Daddy.core.vocabulary import Adoption
-from Daddy.weights.encoding.arithmetic import StateDict, add, copy, is_finite
+from Daddy.core.name_validation import check_peer
+from Daddy.core.shared_types import Adoption
 from Daddy.weights.encoding.quantise import decode_delta, quantise
+from Daddy.weights.encoding.state_arithmetic import StateDict, add, copy, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
 from Daddy.weights.laptop.pulled_folder import (
@@ -30,7 +30,7 @@ from Daddy.weights.laptop.pulled_folder import (
 )
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.peer_progress import Base, Fate, Progress
-from Daddy.weights.store.records import Contribution, Receipt, is_reverted
+from Daddy.weights.store.weight_records import Contribution, Receipt, is_reverted
 
 Tell = Callable[[str, Mapping[str, object]], None]
 """Writes an event down: its name and its data."""
@@ -145,7 +145,7 @@ UNMERGED_LIMIT = 8
 class LaptopExchange(PulledVersions):
     """One laptop process's view of ``local_dir`` (usually ``~/shared_weights``).
 
-    ``incarnation`` is new for every process (``core.names.new_incarnation``).
+    ``incarnation`` is new for every process (``core.name_validation.new_incarnation``).
     """
 
     def __init__(

@@ -20,9 +20,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError, WeightsError
-from Daddy.core.files import read_bounded, sha256_hex, write_atomic
+from Daddy.weights.attachments import CLAIMS, MOST_SENT, make_room, parcels_in
 from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.delta_frames import unpack, unpack_step
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
@@ -33,10 +34,9 @@ from Daddy.weights.laptop.pulled_folder import (
     read_frame,
     read_version,
 )
-from Daddy.weights.laptop.transport import Carrier
-from Daddy.weights.parcels import CLAIMS, MOST_SENT, make_room, parcels_in
-from Daddy.weights.store.records import Contribution, Keyframe, Part, parse
+from Daddy.weights.laptop.rsync_sftp import Carrier
 from Daddy.weights.store.strict_json import LIMIT
+from Daddy.weights.store.weight_records import Contribution, Keyframe, Part, parse
 
 KEEP_KEYFRAMES = 3
 BEGUN = "BEGUN.json"

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import FileError, WeightsError
-from Daddy.core.files import read_bounded, sha256_hex, write_atomic
-from Daddy.core.names import PEER, check_peer
-from Daddy.weights.parcels import read_parcel_receipts, read_records
-from Daddy.weights.store.records import Keyframe, Receipt, Written, parse
+from Daddy.core.name_validation import PEER, check_peer
+from Daddy.weights.attachments import read_parcel_receipts, read_records
 from Daddy.weights.store.strict_json import LIMIT
+from Daddy.weights.store.weight_records import Keyframe, Receipt, Written, parse
 
 _PULL_AGAIN = "run sync_weights.sh pull again: it fetches only what verifies"
 PREVIOUS = "HEAD.previous.json"

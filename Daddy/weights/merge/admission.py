@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from Daddy.core.assists import strange
+from Daddy.core.assist_rules import strange
 from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
-from Daddy.weights.store.records import Contribution, Input, Version, is_reverted
+from Daddy.weights.store.weight_records import Contribution, Input, Version, is_reverted
 
 OTHERS_NEEDED = 3
 """Other jobs that must be there before anybody is called an outlier."""

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from Daddy.core.atomic_files import read_bounded
 from Daddy.core.errors import DaddyError, FileError, WeightsError
-from Daddy.core.files import read_bounded
-from Daddy.core.names import FRIENDS_JOB, PEER, SLOT
+from Daddy.core.name_validation import FRIENDS_JOB, PEER, SLOT
 from Daddy.weights.store.heartbeats import Process, folders, processes
-from Daddy.weights.store.records import Contribution, Key, Receipt, Version, parse
-from Daddy.weights.store.store import BLOB_LIMIT, Store
 from Daddy.weights.store.strict_json import INCARNATION, LIMIT
+from Daddy.weights.store.weight_records import Contribution, Key, Receipt, Version, parse
+from Daddy.weights.store.weight_store import BLOB_LIMIT, Store
 
 BOX_LIMIT = 64
 """Records read from one laptop's box at a time; the rest waits for the next look."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from Daddy.weights.merge import contributions
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.heartbeats import Pulse
-from Daddy.weights.store.records import Contribution
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.weight_records import Contribution
+from Daddy.weights.store.weight_store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Adapter for reading: everything a merge needs, read once after the lease into one value.
 
-The rest is pure (``judging``), up to the effects at the end (``merger``). The same reader serves
-the look that decides whether a merge is due; without news it takes one file operation for each
-other process and a few more.
+The rest is pure (``make_version``), up to the effects at the end (``merger``). The same reader
+serves the look that decides whether a merge is due; without news it takes one file operation for
+each other process and a few more.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from Daddy.core.atomic_files import JSON_LIMIT, read_bounded
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
-from Daddy.core.files import JSON_LIMIT, read_bounded
 from Daddy.core.friend_accounts import Outbox
-from Daddy.core.names import PEER
-from Daddy.weights.encoding.arithmetic import StateDict
+from Daddy.core.name_validation import PEER
+from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
+from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge.admission import Fault, refuse
 from Daddy.weights.merge.contributions import (
     Found,
@@ -29,7 +30,7 @@ from Daddy.weights.merge.contributions import (
     read_blob,
     records_in,
 )
-from Daddy.weights.merge.judging import (
+from Daddy.weights.merge.make_version import (
     Judged,
     MergeInputs,
     Peers,
@@ -38,7 +39,6 @@ from Daddy.weights.merge.judging import (
     judge_bytes,
     judge_record_of,
 )
-from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.heartbeats import (
     Process,
     Pulse,
@@ -47,10 +47,10 @@ from Daddy.weights.store.heartbeats import (
     own_incarnations,
     read_pulse,
 )
-from Daddy.weights.store.rebuild import newest_state
-from Daddy.weights.store.records import Key, Version
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.rebuild_version import newest_state
 from Daddy.weights.store.strict_json import INCARNATION
+from Daddy.weights.store.weight_records import Key, Version
+from Daddy.weights.store.weight_store import Store
 
 INPUTS_LIMIT = 48
 """Contributions judged in one merge, so that a commit record stays small; others wait."""

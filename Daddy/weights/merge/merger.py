@@ -14,18 +14,18 @@ from dataclasses import replace
 
 from Daddy.core.clock import Clock
 from Daddy.core.lease import Lease, drop_term
-from Daddy.weights.encoding.arithmetic import StateDict
+from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
+from Daddy.weights.exchange_settings import ExchangeSettings
+from Daddy.weights.merge.averaging import is_due
+from Daddy.weights.merge.cleanup import KEEP_TERMS, Sweeper
 from Daddy.weights.merge.contributions import write_receipts
-from Daddy.weights.merge.judging import Judged, Peers, judge_all, make_version
+from Daddy.weights.merge.make_version import Judged, Peers, judge_all, make_version
 from Daddy.weights.merge.merge_inputs import PeerReader, choose, read_inputs
-from Daddy.weights.merge.retention import KEEP_TERMS, Sweeper
-from Daddy.weights.merge.weighting import is_due
-from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store.delivery import serve
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
-from Daddy.weights.store.records import Key, Version
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.laptop_delivery import serve
+from Daddy.weights.store.weight_records import Key, Version
+from Daddy.weights.store.weight_store import Store
 
 
 class Merger:

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.atomic_files import JSON_LIMIT, parse_json, read_bounded, to_json
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
-from Daddy.core.files import JSON_LIMIT, parse_json, read_bounded, to_json
 from Daddy.core.friend_accounts import Outbox
 from Daddy.core.lease import Lease, end_term, read_lease
-from Daddy.core.names import WRITER, new_token
-from Daddy.weights.store.store import Store
+from Daddy.core.name_validation import WRITER, new_token
 from Daddy.weights.store.strict_json import INCARNATION
+from Daddy.weights.store.weight_store import Store
 
 LEASE_SILENCE_S = 20.0
 """A merge takes seconds; a merger silent for longer counts as gone (safety does not need it)."""

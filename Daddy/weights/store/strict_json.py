@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from Daddy.core.names import WRITER
+from Daddy.core.name_validation import WRITER
 
 FORMAT = 1
 REQUIRED = {"required": True}

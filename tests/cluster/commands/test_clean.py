@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.commands.clean import DAY_S, InUse, Thing, clean, leftovers
-from Daddy.cluster.orchestrator.commands.request import Request
+from Daddy.cluster.orchestrator.commands.run_selection import Request
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
-from Daddy.cluster.orchestrator.history import Entry
-from Daddy.cluster.orchestrator.ledger import LedgerFile
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.ledger_file import LedgerFile
+from Daddy.cluster.orchestrator.ledger_replay import Entry
 from Daddy.core.lease import Lease
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 
 OLD_S = 1_600_000_000.0
 

@@ -11,16 +11,16 @@ import pytest
 from rich.console import Console
 
 from Daddy.cluster.orchestrator.commands.health import SILENT_S
-from Daddy.cluster.orchestrator.commands.screen import draw
 from Daddy.cluster.orchestrator.commands.status import MOST_JOBS, friends_jobs, read_status
+from Daddy.cluster.orchestrator.commands.status_screen import draw
+from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
-from Daddy.core.files import read_json
 from Daddy.core.friend_accounts import Friend, write_friends
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.shared_paths import SharedPaths, joined
-from tests.cluster.commands.test_screen import jobs, looking_at
-from tests.cluster.commands.test_screen import run as slots  # noqa: F401 - a fixture
+from Daddy.core.shared_weights_paths import SharedPaths, joined
+from tests.cluster.commands.test_status_screen import jobs, looking_at
+from tests.cluster.commands.test_status_screen import run as slots  # noqa: F401 - a fixture
 from tests.weights.helpers import ToldClock, begin
 from tests.weights.test_friends import enter
 

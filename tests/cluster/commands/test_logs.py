@@ -13,7 +13,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.commands.logs import Follower
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.core.lease import Lease
 from tests.cluster.conftest import Person, until
 

@@ -19,13 +19,13 @@ from Daddy.cluster.orchestrator.commands.preflight import (
     parse_partitions,
     partition_findings,
 )
-from Daddy.cluster.orchestrator.commands.request import absolute
-from Daddy.core.config import run_paths, shared_paths
+from Daddy.cluster.orchestrator.commands.run_selection import absolute
 from Daddy.core.errors import RomError
 from Daddy.core.friend_accounts import Friend, write_friends
+from Daddy.core.load_config import run_paths, shared_paths
 from Daddy.core.settings import Config, Slurm
-from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.pokemon.rom import cartridge_path
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
+from Daddy.pokemon.find_rom import cartridge_path
 from tests.cluster.conftest import config_of
 from tests.weights.helpers import ToldClock, begin
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator import tenure
+from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
 from tests.cluster.commands.conftest import Shim
@@ -27,7 +27,7 @@ def controlled(person: Person, mode: Mode, **changes: object) -> Lease:
     """This very process is the controller of the person's run."""
     facts = {"executor": "local", "release": "r", "game": "cartpole", "started_ts": 1.0}
     write_intent(person.run, Intent(mode, 2, **{**facts, **changes}), 0.0)  # type: ignore[arg-type]
-    lease = Lease.claim(person.run.controller_lease, tenure.me(CLOCK))
+    lease = Lease.claim(person.run.controller_lease, controller_lease.me(CLOCK))
     assert lease is not None
     return lease
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
     JobState,
@@ -15,6 +14,7 @@ from Daddy.cluster.orchestrator.records import (
     QueueJob,
     Snapshot,
 )
+from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather
 from tests.cluster.world import attempt_of
 
 NOW = 1_000_000.0

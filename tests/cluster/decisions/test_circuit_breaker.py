@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Outcome, Phase
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD, judge
-from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome, Phase
 
 POLICY = Policy(delays_s=(0, 60, 300, 900), breaker_failures=99)
 NOW = 1_000_000.0

@@ -6,11 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.cluster.orchestrator.actions import Amend, Cancel, Notify, Signal, Submit
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.draining import end_silent
-from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     JobState,
     Ledger,
@@ -21,6 +18,9 @@ from Daddy.cluster.orchestrator.records import (
     Snapshot,
     Waits,
 )
+from Daddy.cluster.orchestrator.decisions.draining import end_silent
+from Daddy.cluster.orchestrator.plan_actions import Amend, Cancel, Notify, Signal, Submit
+from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, given, queue, trains, waits
 
 POLICY = Policy(recancel_s=60)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import inf
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.records import Intent, Ledger, Mode, Outcome
+from Daddy.cluster.orchestrator.controller_records import Intent, Ledger, Mode, Outcome
+from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 
 POLICY = Policy(

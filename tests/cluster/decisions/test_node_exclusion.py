@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from Daddy.cluster.orchestrator.actions import Amend
+from Daddy.cluster.orchestrator.controller_records import Ledger, Outcome
 from Daddy.cluster.orchestrator.decisions.node_exclusion import excluded, keep_away
-from Daddy.cluster.orchestrator.records import Ledger, Outcome
+from Daddy.cluster.orchestrator.plan_actions import Amend
 from tests.cluster.decisions.conftest import NOW, ended, trains, waits
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from Daddy.cluster.orchestrator.controller_records import Intent, Ledger, Mode, Outcome
 from Daddy.cluster.orchestrator.decisions.release_rollout import rollout
-from Daddy.cluster.orchestrator.records import Intent, Ledger, Mode, Outcome
 from tests.cluster.decisions.conftest import ended, trains
 
 NEW = Intent(Mode.RUN, 4, release="new")

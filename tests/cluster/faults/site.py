@@ -19,18 +19,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.orchestrator import slurm_commands, wiring
+from Daddy.cluster.orchestrator import controller_wiring, slurm_commands
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller import Controller
-from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
-from Daddy.cluster.orchestrator.records import Ledger, Mode
+from Daddy.cluster.orchestrator.controller_records import Ledger, Mode
+from Daddy.cluster.orchestrator.ledger_file import LedgerFile, read_entries
 from Daddy.cluster.release_build import Release
-from Daddy.core.config import effective_json
-from Daddy.core.events import read_events
-from Daddy.core.files import read_json, write_json
+from Daddy.core.atomic_files import read_json, write_json
+from Daddy.core.child_process import Completed, ProcessTimeoutError
+from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, end_term, read_lease
-from Daddy.core.paths import RunPaths
-from Daddy.core.process import Completed, ProcessTimeoutError
+from Daddy.core.load_config import effective_json
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from tests.cluster.faults import shim
 
@@ -453,7 +453,9 @@ class Login:
         if read_intent(self.run) is None:
             self.intend(mode)
         clock = self.site.clock
-        self.controller = wiring.assemble(self.config, self.release, lease, clock, companions=False)
+        self.controller = controller_wiring.assemble(
+            self.config, self.release, lease, clock, companions=False
+        )
         return self.controller
 
     def intend(self, mode: Mode) -> None:

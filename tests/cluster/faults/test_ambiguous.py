@@ -15,8 +15,8 @@ from collections import Counter
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.ledger import LedgerFile
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from tests.cluster.faults.site import Login, Site, VirtualClock
 
 EACH = 100

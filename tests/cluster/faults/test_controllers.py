@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from Daddy.cluster.orchestrator import tenure
-from Daddy.cluster.orchestrator.ledger import LedgerFile
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator import controller_lease
+from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from Daddy.core.errors import ControllerAliveError
 from Daddy.core.lease import Lease, read_lease
 from tests.cluster.faults.site import HOUR, Login, Site, VirtualClock
@@ -92,10 +92,10 @@ def test_fault_14_two_controllers_on_two_login_nodes(site: Site, login: Login) -
     assert first is not None
     clock = Beating(site, first.effects.lease)
     with pytest.raises(ControllerAliveError, match="login"):
-        tenure.take(site.run, clock)
+        controller_lease.take(site.run, clock)
     clock.other = None  # the first one stops beating: its host is gone, or it was suspended
     begun = site.true
-    second = tenure.take(site.run, clock)
+    second = controller_lease.take(site.run, clock)
     assert 90.0 <= site.true - begun <= 120.0
     before = [site.calls(name) for name in ("sbatch", "scancel")]
     lines = site.run.ledger.read_text()
@@ -119,7 +119,7 @@ def test_fault_15_a_lease_holder_suspended_for_five_minutes(
     def sleep_after_looking():
         seen = look()
         site.tick(300.0)
-        tenure.take(site.run, site.clock)
+        controller_lease.take(site.run, site.clock)
         return seen
 
     for life in list(site.lives.values()):  # it would have much to do

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from Daddy.cluster.orchestrator.records import Mode, Outcome
+from Daddy.cluster.orchestrator.controller_records import Mode, Outcome
 from tests.cluster.faults.site import HOUR, Login, Site
 
 

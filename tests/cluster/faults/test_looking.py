@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.records import Mode, Outcome
+from Daddy.cluster.orchestrator.controller_records import Mode, Outcome
 from tests.cluster.faults.site import HOUR, Login, Site
 
 

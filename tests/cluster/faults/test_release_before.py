@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.release_build import Release
-from Daddy.core.config import effective_json
 from Daddy.core.lease import read_lease
+from Daddy.core.load_config import effective_json
 from tests.cluster.faults.site import Login, Site
 
 BEFORE = Path(__file__).parents[2] / "core" / "config_of_the_release_before.json"

@@ -7,7 +7,7 @@ from random import Random
 
 from Daddy.cluster.orchestrator.simulate.incidents import Incidents, draw_incidents
 from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, Rates, Scenario, Workload
-from Daddy.cluster.orchestrator.simulate.site import Job, Site
+from Daddy.cluster.orchestrator.simulate.simulated_site import Job, Site
 
 NEVER = 1e15
 CALM = Rates(

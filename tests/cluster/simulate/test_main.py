@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from Daddy.cluster.orchestrator.simulate.__main__ import main
-from Daddy.cluster.orchestrator.simulate.baselines import BASELINES
+from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
 from Daddy.cluster.orchestrator.simulate.scenario import OURS, WORKLOADS, Scenario
 from Daddy.cluster.orchestrator.simulate.simulation import live
 from Daddy.core.errors import ExitCode, run_entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.baselines import BASELINES
+from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
 from Daddy.cluster.orchestrator.simulate.scenario import (
     NO_DAEMON,
     POLICIES,
@@ -12,6 +12,7 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     main_rows,
     more_rows,
 )
+from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime
 from Daddy.cluster.orchestrator.simulate.simulation import (
     interval,
     make_site,
@@ -19,7 +20,6 @@ from Daddy.cluster.orchestrator.simulate.simulation import (
     to_json,
     to_text,
 )
-from Daddy.cluster.orchestrator.simulate.site import GpuTime
 
 WORKS = list(WORKLOADS.values())
 

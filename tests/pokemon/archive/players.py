@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from Daddy.pokemon.archive.decisions import Rules
-from Daddy.pokemon.archive.env import Access, ArchivedEnv
+from Daddy.pokemon.archive.archive_env import Access, ArchivedEnv
+from Daddy.pokemon.archive.state_selection import Rules
 from scripts.cartridge.player import BUTTONS, Player, read_facts
 
 

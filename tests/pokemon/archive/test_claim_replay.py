@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.core.child_process import Completed
 from Daddy.core.errors import FileError, UsageError
-from Daddy.core.process import Completed
-from Daddy.pokemon import save_state as saving
-from Daddy.pokemon.archive import archive_keys as keys
-from Daddy.pokemon.archive import store
+from Daddy.pokemon import env_state_format as saving
+from Daddy.pokemon.archive import archive_store
+from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive.archive_env import ArchivedEnv
+from Daddy.pokemon.archive.archive_store import Archive
+from Daddy.pokemon.archive.claim_format import Claim, from_bytes, ident, to_bytes
+from Daddy.pokemon.archive.claim_format import line as line_of
 from Daddy.pokemon.archive.claim_replay import Game, _answer, claims_reaching, judge, record
 from Daddy.pokemon.archive.claim_store import ClaimStore
-from Daddy.pokemon.archive.claims import Claim, from_bytes, ident, to_bytes
-from Daddy.pokemon.archive.claims import line as line_of
-from Daddy.pokemon.archive.decisions import Rules
-from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.file_names import Entry
-from Daddy.pokemon.archive.store import Archive
+from Daddy.pokemon.archive.state_selection import Rules
 from Daddy.pokemon.emulator import PYBOY_VERSION
-from Daddy.pokemon.inputs import tape
+from Daddy.pokemon.find_rom import cartridge_path
+from Daddy.pokemon.inputs import recording_format
 from Daddy.pokemon.recordings.verifying_player import ReadAhead
-from Daddy.pokemon.rom import cartridge_path
 from tests.pokemon.archive.players import advance, archived
 
 RULES = Rules(follow=False)
@@ -42,7 +42,7 @@ def player(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Archived
     env.reset(seed=11)
     yield env
     env.close()
-    store.shared.cache_clear()
+    archive_store.shared.cache_clear()
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def alone(tmp_path: Path) -> Iterator[ArchivedEnv]:
     env.reset(seed=3)
     yield env
     env.close()
-    store.shared.cache_clear()
+    archive_store.shared.cache_clear()
 
 
 def test_the_way_is_recorded_over_all_claims_from_power_on_to_the_milestone(
@@ -261,7 +261,7 @@ def test_the_way_is_recorded_over_all_claims_from_power_on_to_the_milestone(
     advance(alone, 3)
     assert len(alone._book.pairs()) > 2
     data = record(alone._archive, CHILD, "got_starter", real=False)
-    found = tape.from_bytes(data, "mine")
+    found = recording_format.from_bytes(data, "mine")
     assert found.from_power_on
     assert found.title == "the way to got_starter"
     scout = ReadAhead(alone.rom, found)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from Daddy.pokemon.archive.decisions import Rules, is_over
 from Daddy.pokemon.archive.env_history import EnvHistory, from_facts
+from Daddy.pokemon.archive.state_selection import Rules, is_over
 
 RULES = Rules(patience=10)
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from Daddy.core.config import load
-from Daddy.core.job import SLOT
-from Daddy.core.paths import RunPaths
-from Daddy.learning.vector import make_vector, puffer_installed
+from Daddy.core.job_environment import SLOT
+from Daddy.core.load_config import load
+from Daddy.core.run_paths import RunPaths
+from Daddy.learning.make_vector import make_vector, puffer_installed
 from Daddy.learning.vector_rows import VectorEnv
 from Daddy.pokemon.archive.file_names import catalogue
 from Daddy.workloads import WORKLOADS
 
 SCRIPTED = """
 import sys
-from Daddy.core.config import load
+from Daddy.core.load_config import load
 from Daddy.workloads import WORKLOADS
 from tests.pokemon.archive.players import advance
 config = load(overrides={"run_dir": sys.argv[1], "archive.mode": "swarm"})

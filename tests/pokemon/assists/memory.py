@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.assists.state import Act, Moment, moment_before
-from Daddy.pokemon.progress import Progress, read_progress
+from Daddy.pokemon.assists.assist_state import Act, Moment, moment_before
+from Daddy.pokemon.game_progress import Progress, read_progress
 from tests.pokemon.images import creature, put
 
 RAINBOW, SOUL = 1 << 3, 1 << 4

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.core.assists import NAMES
+from Daddy.core.assist_rules import NAMES
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.assists.registry import TABLE
-from Daddy.pokemon.assists.state import Act
+from Daddy.pokemon.assists.assist_registry import TABLE
+from Daddy.pokemon.assists.assist_state import Act
 from tests.pokemon.assists.memory import (
     BULBASAUR,
     CUT,

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from Daddy.core.assists import NAMES, PEERS
+from Daddy.core.assist_rules import NAMES, PEERS
 from Daddy.core.errors import ExitCode, RomError
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.assists.apply import Help, Helper
-from Daddy.pokemon.assists.registry import TABLE
-from Daddy.pokemon.assists.state import (
+from Daddy.pokemon.assists.apply_assists import Help, Helper
+from Daddy.pokemon.assists.assist_registry import TABLE
+from Daddy.pokemon.assists.assist_state import (
     MOST_FAILURES,
     MOST_LOOKS,
     AssistState,

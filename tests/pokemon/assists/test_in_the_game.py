@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from Daddy.core.assists import NAMES, from_bits
+from Daddy.core.assist_rules import NAMES, from_bits
 from Daddy.core.errors import RomError
-from Daddy.pokemon import ladder
+from Daddy.pokemon import env_state_format as saving
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import save_state as saving
+from Daddy.pokemon import story_order
 from Daddy.pokemon.archive import state_format
-from Daddy.pokemon.archive.archive_keys import rank
-from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.state_format import Kin
-from Daddy.pokemon.assists.apply import Helper
-from Daddy.pokemon.assists.registry import TABLE, Assist
-from Daddy.pokemon.assists.state import Act, Moment, moment_before
+from Daddy.pokemon.archive.state_keys import rank
+from Daddy.pokemon.archive.state_selection import Rules
+from Daddy.pokemon.assists.apply_assists import Helper
+from Daddy.pokemon.assists.assist_registry import TABLE, Assist
+from Daddy.pokemon.assists.assist_state import Act, Moment, moment_before
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.progress import read_progress
+from Daddy.pokemon.game_progress import read_progress
 from scripts.cartridge.player import BUTTONS, Player, read_facts
 from tests.pokemon.archive.players import advance, archived
 from tests.pokemon.assists.test_decisions import ready
@@ -132,7 +132,7 @@ def test_what_an_assist_changes_pays_nothing(make: Make) -> None:
 def test_an_event_that_an_assist_sets_is_not_paid_and_one_that_happens_is(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = ladder.STORY[10].flag
+    event = story_order.STORY[10].flag
 
     def happen(now: Moment) -> Act | None:
         return None if now.has_event(event) else Act("it happens", (now.with_event(event),))

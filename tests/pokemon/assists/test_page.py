@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.assists import NAMES
-from Daddy.pokemon import story
-from Daddy.pokemon.assists.registry import TABLE
+from Daddy.core.assist_rules import NAMES
+from Daddy.pokemon import story_milestones
+from Daddy.pokemon.assists.assist_registry import TABLE
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "assists.md").read_text()
 
@@ -22,7 +22,7 @@ def row(name: str) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_assist_has_a_row_with_the_milestones_that_it_serves(name: str) -> None:
     serves = set(re.findall(r"`(\w+)`", row(name)[3]))
-    assert serves <= set(story.names())
+    assert serves <= set(story_milestones.names())
     assert serves or row(name)[3].startswith("nothing")
 
 

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import RomError
-from Daddy.core.rom import load_rom
-from Daddy.pokemon.archive.decisions import Rules
+from Daddy.core.rom_identity import load_rom
+from Daddy.pokemon.archive.state_selection import Rules
 from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.inputs import operations as ops
-from Daddy.pokemon.inputs import tape
-from Daddy.pokemon.inputs.recorder import Recorder
-from Daddy.pokemon.inputs.tape import Tape, from_bytes, to_bytes
+from Daddy.pokemon.find_rom import cartridge_path
+from Daddy.pokemon.inputs import emulator_operations as ops
+from Daddy.pokemon.inputs import recording_format
+from Daddy.pokemon.inputs.input_recorder import Recorder
+from Daddy.pokemon.inputs.recording_format import Tape, from_bytes, to_bytes
 from Daddy.pokemon.ram_map import BADGES, RANDOM
 from Daddy.pokemon.recordings.start_prefix import recorder_at, recorder_of
 from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer, check_start
-from Daddy.pokemon.rom import cartridge_path
-from Daddy.pokemon.starts.shelf import shelf_of
 from Daddy.pokemon.starts.start_state import BY_HAND, beginning
+from Daddy.pokemon.starts.start_state_folder import shelf_of
 from tests.pokemon.archive.players import advance, archived
 from tests.pokemon.sample import length, record_sample, weigh
 
@@ -82,7 +82,7 @@ def test_all_that_can_be_done_at_the_door_is_done_again(
     recorded.load_state(kept)
     recorded.hold({"up"}, 100)
     found = from_bytes(to_bytes(recorder.tape("everything")), "mine")
-    assert len(found.digests) == 2 * tape.DIGEST_BYTES
+    assert len(found.digests) == 2 * recording_format.DIGEST_BYTES
     frames: list[None] = []
     assert played(found) == recorded.ram()
     assert played(found, watched=lambda: frames.append(None)) == recorded.ram()
@@ -92,10 +92,10 @@ def test_all_that_can_be_done_at_the_door_is_done_again(
 def test_what_is_written_after_the_last_frame_has_a_digest_of_its_own(
     recorded: Emulator, recorder: Recorder
 ) -> None:
-    recorded.wait(tape.DIGEST_FRAMES)
+    recorded.wait(recording_format.DIGEST_FRAMES)
     recorded.write(RANDOM[0], 77)
     found = from_bytes(to_bytes(recorder.tape()), "mine")
-    assert len(found.digests) == 2 * tape.DIGEST_BYTES
+    assert len(found.digests) == 2 * recording_format.DIGEST_BYTES
     assert played(found) == recorded.ram()
     with pytest.raises(RomError, match="went another way"):
         played(replace(found, digests=found.digests[:8] + bytes(8)))
@@ -239,7 +239,7 @@ def test_any_place_that_is_verified_can_be_gone_back_to() -> None:
         seen[deck.frames] = (bytes(deck.memory()), deck.picture())
     for goal in sorted(seen, reverse=True)[:: len(seen) // 4]:
         scout.send(deck, goal)
-        assert 0 <= goal - deck.frames < 2 * tape.DIGEST_FRAMES
+        assert 0 <= goal - deck.frames < 2 * recording_format.DIGEST_FRAMES
         while deck.frames < goal:
             deck.step()
         assert (bytes(deck.memory()), deck.picture()) == seen[goal]

@@ -8,11 +8,11 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.rom import cartridge_path
+from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.starts import route_player as driving
 from Daddy.pokemon.starts.player_view import STEERING, Cell, PlayerView, read_view
-from Daddy.pokemon.starts.route import CARTRIDGE, REAL, Choose, Go, Read, Route, Talk, routes
 from Daddy.pokemon.starts.route_player import Ground, RoutePlayer, StuckError
+from Daddy.pokemon.starts.start_routes import CARTRIDGE, REAL, Choose, Go, Read, Route, Talk, routes
 from tests.pokemon.paper import PaperRed
 
 ROM = cartridge_path().read_bytes()

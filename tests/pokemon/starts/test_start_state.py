@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import RomError
-from Daddy.core.rom import Rom, load_rom
+from Daddy.core.rom_identity import Rom, load_rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.progress import read_progress
-from Daddy.pokemon.rom import cartridge_path, find_rom
+from Daddy.pokemon.find_rom import cartridge_path, find_rom
+from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.starts import start_state as starting
-from Daddy.pokemon.starts.route import BEGINNING, CARTRIDGE, Go, Route
-from Daddy.pokemon.starts.shelf import Shelf, default_root, shelf_of
+from Daddy.pokemon.starts.start_routes import BEGINNING, CARTRIDGE, Go, Route
 from Daddy.pokemon.starts.start_state import BY_HAND, default_start, start_state
+from Daddy.pokemon.starts.start_state_folder import Shelf, default_root, shelf_of
 
 ROM = load_rom(find_rom(None, environ={}))
 HOME = Route("bedroom", "", CARTRIDGE[0].steps, there=37)
@@ -102,7 +102,7 @@ def test_a_peers_name_means_our_like_and_its_file_is_adopted_by_its_path(
 
 
 def place(state: bytes) -> tuple[int, int, int]:
-    from Daddy.pokemon.progress import read_progress
+    from Daddy.pokemon.game_progress import read_progress
 
     emulator = Emulator(ROM.data)
     emulator.load_state(state)

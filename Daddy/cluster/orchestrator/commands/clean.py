@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.commands.request import Request, known_intent
-from Daddy.cluster.orchestrator.commands.storage import human
-from Daddy.cluster.orchestrator.ledger import read_ledger
-from Daddy.cluster.orchestrator.slots import read_slots
+from Daddy.cluster.orchestrator.commands.disk_space import human
+from Daddy.cluster.orchestrator.commands.run_selection import Request, known_intent
+from Daddy.cluster.orchestrator.ledger_file import read_ledger
+from Daddy.cluster.orchestrator.slot_status import read_slots
+from Daddy.core.atomic_files import find_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, FileError
-from Daddy.core.files import find_json
 from Daddy.core.lease import read_lease
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import KEPT_CHECKPOINTS
 
 _FALL_BACK = 2

@@ -15,16 +15,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.cluster.orchestrator import tenure
-from Daddy.cluster.orchestrator.commands.request import Request, frozen
-from Daddy.cluster.orchestrator.commands.serve import launch
+from Daddy.cluster.orchestrator import controller_lease
+from Daddy.cluster.orchestrator.commands.daemon import launch
+from Daddy.cluster.orchestrator.commands.run_selection import Request, frozen
 from Daddy.cluster.orchestrator.control_files import read_intent
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.orchestrator.single_pass import one_pass
+from Daddy.core.child_process import run as run_program
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
-from Daddy.core.process import run as run_program
+from Daddy.core.load_config import CHECKOUT
 
 _ENSURE = "run_controller ensure"
 _CRON_TIMEOUT_S = 3.0
@@ -90,9 +90,9 @@ def _ensured(request: Request) -> str:
     if intent.mode is not Mode.RUN:
         reason = f" ({intent.reason})" if intent.reason else ""
         return f"nothing is started: {_WHY_NOT[intent.mode]}{reason}"
-    view = tenure.living(run, clock)
+    view = controller_lease.living(run, clock)
     if view is not None:
-        return f"a controller is alive: {tenure.named(view.holder)}, term {view.term}"
+        return f"a controller is alive: {controller_lease.named(view.holder)}, term {view.term}"
     release, _ = frozen(run, intent, config)
     if not release.config.exists():
         raise FileError(f"release {intent.release} is gone from {run.releases}", "say start")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from Daddy.cluster.orchestrator.records import Mode, Waits
+from Daddy.cluster.orchestrator.controller_records import Mode, Waits
 from Daddy.core.errors import ExitCode
 from Daddy.core.humanize import age
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.commands.request import Request, known_intent
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.commands.run_selection import Request, known_intent
+from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, FileError, UsageError
 from Daddy.core.lease import read_lease
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 
 LAST = 20
 """Lines of each file that are shown first."""

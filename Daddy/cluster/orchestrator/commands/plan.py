@@ -11,15 +11,9 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
-from Daddy.cluster.orchestrator.actions import Action, Plan
-from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
+from Daddy.cluster.orchestrator.commands.run_selection import Request, frozen, known_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy, make_policy
-from Daddy.cluster.orchestrator.executors import choose_executor, make_scheduler
-from Daddy.cluster.orchestrator.history import Entry, fold
-from Daddy.cluster.orchestrator.ledger import read_ledger
-from Daddy.cluster.orchestrator.plan import plan as decide
-from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     Ledger,
     Mode,
@@ -27,11 +21,17 @@ from Daddy.cluster.orchestrator.records import (
     SlotView,
     Snapshot,
 )
-from Daddy.cluster.orchestrator.slots import read_slots
-from Daddy.cluster.orchestrator.summary import summarise
+from Daddy.cluster.orchestrator.executors import choose_executor, make_scheduler
+from Daddy.cluster.orchestrator.ledger_file import read_ledger
+from Daddy.cluster.orchestrator.ledger_replay import Entry, fold
+from Daddy.cluster.orchestrator.plan_actions import Action, Plan
+from Daddy.cluster.orchestrator.planner import plan as decide
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.slot_status import read_slots
+from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 
 
 def plan(request: Request) -> int:

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from Daddy.cluster.orchestrator.actions import Submit
-from Daddy.cluster.orchestrator.commands.storage import (
+from Daddy.cluster.orchestrator.commands.disk_space import (
     Mount,
     Room,
     forecast,
@@ -32,22 +31,23 @@ from Daddy.cluster.orchestrator.commands.storage import (
     told,
 )
 from Daddy.cluster.orchestrator.executors import SpecMaker, run_id
+from Daddy.cluster.orchestrator.plan_actions import Submit
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
+from Daddy.core.atomic_files import create_exclusive
+from Daddy.core.child_process import run as run_program
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import run_paths, shared_paths
 from Daddy.core.errors import DaddyError, FileError, RomError, SchedulerError
-from Daddy.core.files import create_exclusive
 from Daddy.core.friend_accounts import check_reach, make_readable, my_place, opening, outboxes
 from Daddy.core.humanize import format_duration, parse_duration
-from Daddy.core.machine import boot_time, command_lines, mounts
-from Daddy.core.names import new_incarnation
-from Daddy.core.paths import RunPaths
-from Daddy.core.process import run as run_program
-from Daddy.core.rom import load_rom
+from Daddy.core.load_config import run_paths, shared_paths
+from Daddy.core.machine_info import boot_time, command_lines, mounts
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.rom_identity import load_rom
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config, Slurm
-from Daddy.core.shared_paths import JoinedPaths, SharedPaths
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 
 _SINFO_TIMEOUT_S = 15.0
 _QUOTA_TIMEOUT_S = 5.0

@@ -10,8 +10,8 @@ import os
 import threading
 from dataclasses import replace
 
-from Daddy.cluster.orchestrator import tenure
-from Daddy.cluster.orchestrator.actions import Submit
+from Daddy.cluster.orchestrator import controller_lease
+from Daddy.cluster.orchestrator.commands.daemon import launch, serve
 from Daddy.cluster.orchestrator.commands.ensure import survival
 from Daddy.cluster.orchestrator.commands.preflight import (
     Findings,
@@ -20,23 +20,23 @@ from Daddy.cluster.orchestrator.commands.preflight import (
     check_slurm,
     game_name,
 )
-from Daddy.cluster.orchestrator.commands.request import Request, absolute, known_intent
-from Daddy.cluster.orchestrator.commands.serve import launch, serve
+from Daddy.cluster.orchestrator.commands.run_selection import Request, absolute, known_intent
 from Daddy.cluster.orchestrator.commands.status import last_summary
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.controller_records import Intent, Mode
 from Daddy.cluster.orchestrator.executors import SpecMaker, choose_executor
-from Daddy.cluster.orchestrator.records import Intent, Mode
+from Daddy.cluster.orchestrator.plan_actions import Submit
 from Daddy.cluster.orchestrator.single_pass import one_pass
 from Daddy.cluster.orchestrator.slurm_templates import render
 from Daddy.cluster.release_build import Release, freeze
+from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import run_paths
 from Daddy.core.errors import ControllerAliveError, ExitCode
-from Daddy.core.files import write_atomic
 from Daddy.core.lease import LeaseView
-from Daddy.core.machine import user_name
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import run_paths
+from Daddy.core.machine_info import user_name
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 
 _LEAVES_S = 10.0
@@ -61,7 +61,10 @@ def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = T
         _fits(wish, intent, view, foreground=foreground)
         if intent is not None and _nothing_new(config, intent):
             print(f"{config.run_name} runs already: {_fleet(intent)}")
-            print(f"controller: {tenure.named(view.holder)}, term {view.term}; nothing was changed")
+            print(
+                f"controller: {controller_lease.named(view.holder)}, term {view.term}; "
+                "nothing was changed"
+            )
             return ExitCode.DONE
     release = _check(config, found, daemon=daemon)
     new = replace(wish, release=release.ident, started_ts=clock.now())
@@ -119,18 +122,18 @@ def _check(config: Config, found: Findings, *, daemon: bool) -> Release:
 
 def _controller(run: RunPaths, intent: Intent | None, clock: Clock) -> LeaseView | None:
     """The controller that lives; one whose run has just ended is given a moment to leave."""
-    view = tenure.living(run, clock)
+    view = controller_lease.living(run, clock)
     ended = intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE)
     until, never = clock.monotonic() + _LEAVES_S, threading.Event()
     while ended and view is not None and clock.monotonic() < until:
         clock.wait(never, 0.2)
-        view = tenure.living(run, clock)
+        view = controller_lease.living(run, clock)
     return view
 
 
 def _fits(wish: Intent, intent: Intent | None, view: LeaseView, *, foreground: bool) -> None:
     """ControllerAliveError when the one that lives cannot do what is wished for."""
-    who = tenure.named(view.holder)
+    who = controller_lease.named(view.holder)
     if intent is not None and intent.mode in (Mode.DRAIN, Mode.NOW):
         raise ControllerAliveError(
             f"the run is being stopped: {who} waits for its jobs to leave",
@@ -167,7 +170,7 @@ def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> None:
     if old is not None and old.mode is Mode.PAUSED:
         said.append(f"the pause is over ({old.reason})")
     said = said or ["failures so far are forgiven: empty slots are tried again now"]
-    print(f"handed to the controller ({tenure.named(view.holder)}):")
+    print(f"handed to the controller ({controller_lease.named(view.holder)}):")
     print("\n".join(f"  {line}" for line in said))
 
 

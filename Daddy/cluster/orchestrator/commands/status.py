@@ -21,28 +21,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.cluster.orchestrator.commands.health import SILENT_S, judge, slot_state
-from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
+from Daddy.cluster.orchestrator.commands.run_selection import Request, frozen, known_intent
 from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.cluster.orchestrator.control_parameters import make_policy
-from Daddy.cluster.orchestrator.history import trained
-from Daddy.cluster.orchestrator.ledger import read_ledger
-from Daddy.cluster.orchestrator.records import SUMMARY_VERSION, Intent, Ledger, Observation
-from Daddy.cluster.orchestrator.tenure import holder
+from Daddy.cluster.orchestrator.controller_lease import holder
+from Daddy.cluster.orchestrator.controller_records import (
+    SUMMARY_VERSION,
+    Intent,
+    Ledger,
+    Observation,
+)
+from Daddy.cluster.orchestrator.ledger_file import read_ledger
+from Daddy.cluster.orchestrator.ledger_replay import trained
+from Daddy.core.atomic_files import JSON_LIMIT, find_json, parse_json
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import shared_paths
 from Daddy.core.errors import ExitCode, FileError
-from Daddy.core.files import JSON_LIMIT, find_json, parse_json
 from Daddy.core.friend_accounts import Outbox, outboxes
 from Daddy.core.humanize import one_line
 from Daddy.core.lease import holder_alive, read_lease
-from Daddy.core.machine import user_name
-from Daddy.core.paths import RunPaths
+from Daddy.core.load_config import shared_paths
+from Daddy.core.machine_info import user_name
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.shared_paths import SharedPaths
-from Daddy.core.stopping import drain_margin
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.core.stop_reasons import drain_margin
 
 if TYPE_CHECKING:
-    from Daddy.cluster.orchestrator.scheduler import Scheduler
+    from Daddy.cluster.orchestrator.scheduler_interface import Scheduler
 
 MOST_JOBS = 32
 """Lines for other accounts' jobs that a screen has room for, those first that beat last."""
@@ -121,7 +126,7 @@ def _print(run_name: str, told: dict[str, Any], now: float, *, as_json: bool) ->
         return
     from rich.console import Console
 
-    from Daddy.cluster.orchestrator.commands.screen import draw
+    from Daddy.cluster.orchestrator.commands.status_screen import draw
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -136,7 +141,7 @@ def _stay(run_name: str, looks: Iterator[dict[str, Any]], clock: Clock) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from Daddy.cluster.orchestrator.commands.screen import draw
+    from Daddy.cluster.orchestrator.commands.status_screen import draw
 
     console = Console(highlight=False)
     with Live(console=console, screen=True, auto_refresh=False) as live:

@@ -6,17 +6,22 @@ import os
 import threading
 from dataclasses import replace
 
-from Daddy.cluster.orchestrator import tenure
-from Daddy.cluster.orchestrator.commands.request import Request, absolute, frozen, known_intent
-from Daddy.cluster.orchestrator.commands.serve import see_through
+from Daddy.cluster.orchestrator import controller_lease
+from Daddy.cluster.orchestrator.commands.daemon import see_through
+from Daddy.cluster.orchestrator.commands.run_selection import (
+    Request,
+    absolute,
+    frozen,
+    known_intent,
+)
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.controller_records import Intent, Mode
 from Daddy.cluster.orchestrator.executors import choose_executor
-from Daddy.cluster.orchestrator.records import Intent, Mode
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, ExitCode, SchedulerError
 from Daddy.core.lease import newest_term
-from Daddy.core.paths import RunPaths
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 
 _LOOK_S = 0.2
@@ -52,7 +57,7 @@ def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
                 "the controller has not seen all jobs leave yet",
                 "it goes on trying: look with `status`, or say `stop --now`",
             )
-        alive = tenure.lives(run)
+        alive = controller_lease.lives(run)
         if alive is False or (alive is None and newest_term(run.controller_lease) != met):
             try:
                 code = see_through(run, release, config, clock)

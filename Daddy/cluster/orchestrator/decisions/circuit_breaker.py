@@ -16,7 +16,7 @@ from math import inf
 from zlib import crc32
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome, Phase
+from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Outcome, Phase
 
 FOREVER_S = 10 * 365 * 86400.0
 """Hold after a failure that waiting cannot help: until the person says ``start`` again."""

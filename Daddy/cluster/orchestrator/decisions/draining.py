@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from Daddy.cluster.orchestrator.actions import Action, Cancel, Conclude, Notify, Signal
 from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
-from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     JobState,
     Mode,
@@ -22,6 +20,8 @@ from Daddy.cluster.orchestrator.records import (
     Snapshot,
     Waits,
 )
+from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
+from Daddy.cluster.orchestrator.plan_actions import Action, Cancel, Conclude, Notify, Signal
 
 _STALL_S = 1800.0
 """Seconds of beats without a checkpoint that are worth a word to the person."""

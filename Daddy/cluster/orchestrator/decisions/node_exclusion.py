@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from Daddy.cluster.orchestrator.actions import Action, Amend
+from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Outcome
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import is_failure
-from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome
+from Daddy.cluster.orchestrator.plan_actions import Action, Amend
 
 _STRIKES = 2
 _STRIKE_S = 86_400.0

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.controller_records import Attempt, Intent, Ledger, Snapshot
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, judge
 from Daddy.cluster.orchestrator.decisions.release_rollout import Rollout, rollout
 from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, submit_block
-from Daddy.cluster.orchestrator.records import Attempt, Intent, Ledger, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from Daddy.cluster.orchestrator.controller_records import Intent, Ledger, Outcome
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import failures, is_final
-from Daddy.cluster.orchestrator.records import Intent, Ledger, Outcome
 
 _TRIES = 2
 """Failures without progress after which a new release is given up."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import inf
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     JobState,
     Ledger,

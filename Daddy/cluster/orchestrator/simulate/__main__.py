@@ -21,9 +21,9 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     read_export,
 )
 from Daddy.cluster.orchestrator.simulate.simulation import run_rows, to_json, to_text
+from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import FileError, UsageError, run_entry
-from Daddy.core.files import write_atomic
 
 _DAYS, _SEEDS = 30.0, 20
 _QUICK_DAYS, _QUICK_SEEDS = 10.0, 4

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass
 from random import Random
 from statistics import mean, stdev
 
-from Daddy.cluster.orchestrator.simulate.baselines import BASELINES
+from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
 from Daddy.cluster.orchestrator.simulate.incidents import draw_incidents
-from Daddy.cluster.orchestrator.simulate.our_controller import OurController
 from Daddy.cluster.orchestrator.simulate.scenario import (
     NO_DAEMON,
     OURS,
@@ -22,9 +21,10 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     Scenario,
     as_lived,
 )
-from Daddy.cluster.orchestrator.simulate.site import GpuTime, Person, Site
+from Daddy.cluster.orchestrator.simulate.simulated_controller import OurController
+from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime, Person, Site
 from Daddy.core.clock import Clock
-from Daddy.core.machine import usable_cores
+from Daddy.core.machine_info import usable_cores
 
 Results = Mapping[Row, Mapping[str, Sequence[GpuTime]]]
 """The months of each policy in each row of the table, by seed."""

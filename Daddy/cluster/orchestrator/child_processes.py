@@ -1,0 +1,70 @@
+"""Programs that run beside the controller for as long as it lives, such as the stream's relay.
+
+They are given as argument lists, started again when they end (later and later while they fail at
+once), and end with the controller: they watch their parent themselves and are ended when it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.child_process import running, start
+from Daddy.core.clock import Clock
+from Daddy.core.machine_info import ProcessId, end_tree, is_alive
+
+_FIRST_DELAY_S = 1.0
+_LONGEST_DELAY_S = 300.0
+_STEADY_S = 60.0
+"""Seconds a companion must live for its failures to be forgotten."""
+
+
+@dataclass(slots=True)
+class _State:
+    process: ProcessId | None = None
+    started: float = 0.0
+    due: float = 0.0
+    delay_s: float = _FIRST_DELAY_S
+
+
+@dataclass
+class Companions:
+    """Keeps named programs alive."""
+
+    programs: Mapping[str, Sequence[str]]
+    logs: Path
+    env: Mapping[str, str]
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self._states = {name: _State() for name in self.programs}
+
+    def tend(self) -> None:
+        """Start what should run and does not."""
+        children = running()
+        now = self.clock.monotonic()
+        for name, state in self._states.items():
+            if state.process is not None and state.process.pid not in children:
+                steady = now - state.started >= _STEADY_S
+                longer = min(_LONGEST_DELAY_S, state.delay_s * 2)
+                state.delay_s = _FIRST_DELAY_S if steady else longer
+                state.process, state.due = None, now + state.delay_s
+            if state.process is None and now >= state.due:
+                log = self.logs / f"{name}.log"
+                state.process = start(self.programs[name], log_path=log, env=self.env)
+                state.started = now
+
+    def alive(self) -> dict[str, int | None]:
+        """Pid of each companion; None while it is down."""
+        return {
+            name: state.process.pid if state.process and is_alive(state.process) else None
+            for name, state in self._states.items()
+        }
+
+    def end(self, grace_s: float = 5.0) -> None:
+        """End all of them."""
+        for state in self._states.values():
+            if state.process is not None:
+                end_tree(state.process, grace_s)
+        running()

@@ -1,0 +1,115 @@
+"""Wiring: a configuration and a lease become the controller of one term."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from Daddy.cluster.orchestrator.apply_plan import Effects
+from Daddy.cluster.orchestrator.child_processes import Companions
+from Daddy.cluster.orchestrator.control_parameters import Policy, look_seconds, make_policy
+from Daddy.cluster.orchestrator.controller import Controller
+from Daddy.cluster.orchestrator.executors import SpecMaker, make_scheduler
+from Daddy.cluster.orchestrator.ledger_file import LedgerFile
+from Daddy.cluster.orchestrator.slot_status import Silence
+from Daddy.cluster.release_build import Release
+from Daddy.core.atomic_files import find_json
+from Daddy.core.child_process import run as run_program
+from Daddy.core.clock import Clock
+from Daddy.core.errors import DaddyError
+from Daddy.core.event_log import EventWriter
+from Daddy.core.lease import Lease
+from Daddy.core.load_config import run_paths, shared_paths
+from Daddy.core.machine_info import host_name
+from Daddy.core.settings import Config
+
+_NOTIFY_TIMEOUT_S = 20.0
+_LIMIT = 4000
+"""Characters of a message."""
+
+
+def assemble(
+    config: Config,
+    release: Release,
+    lease: Lease,
+    clock: Clock,
+    *,
+    companions: bool,
+    watched: Silence | None = None,
+) -> Controller:
+    """The controller of ``config``'s run under ``lease``, with the relay beside it if wanted."""
+    run, executor, name = run_paths(config), config.controller.executor, config.run_name
+
+    @cache
+    def rules(ident: str) -> Policy:
+        return make_policy(Release(ident, run.releases / ident).settings(config), executor)
+
+    def tell_person(kind: str, text: str) -> None:
+        if wrong := notify(config.controller.notify, kind, f"{name}: {text}"):
+            print(wrong, flush=True)
+
+    ledger = LedgerFile(run.ledger, lease.term)
+    scheduler = make_scheduler(executor, config, run, clock)
+    make_spec = SpecMaker(config, run, release)
+    workload = config.training.workload
+    events = EventWriter(run.events, name, workload, "controller", host_name(), clock)
+    environment = {**os.environ, "PYTHONPATH": str(release.path)}
+    programs = _programs(config, release) if companions else {}
+    return Controller(
+        Effects(run, lease, ledger, scheduler, make_spec, events, clock, tell_person),
+        rules,
+        Companions(programs, run.logs, environment, clock),
+        _steps(config),
+        look_seconds(config, executor),
+        watched,
+    )
+
+
+def notify(command: str, kind: str, text: str, timeout_s: float = _NOTIFY_TIMEOUT_S) -> str:
+    """Run ``command`` (as typed in a shell, but without one); in words what went wrong, or ''.
+
+    The text goes to its standard input, the kind of trouble into the variable ``DADDY_KIND``.
+    """
+    if not command.strip():
+        return ""
+    try:
+        argv = shlex.split(command)
+        argv[0] = str(Path(argv[0]).expanduser())
+        env = {**os.environ, "DADDY_KIND": kind}
+        done = run_program(argv, timeout_s, env=env, stdin=f"{text[:_LIMIT]}\n")
+    except (DaddyError, OSError, ValueError) as error:
+        return f"controller.notify failed: {error}"
+    if done.returncode == 0:
+        return ""
+    said = (done.stderr.strip().splitlines() or ["without a word"])[-1]
+    return f"controller.notify failed: exit code {done.returncode}: {said[:300]}"
+
+
+def _programs(config: Config, release: Release) -> dict[str, list[str]]:
+    """The relay, which holds the login node's end of the tunnel, and the mirror of the weights."""
+    training, programs = config.training, {}
+    if config.controller.relay and training.stream:
+        relay = ["Daddy.streaming.relay", "--run-dir", config.run_dir]
+        relay += ["--port", str(training.stream_port), "--top-k", str(training.stream_top_k)]
+        programs["relay"] = relay
+    ours = config.collaboration.enabled and not config.collaboration.join
+    if ours and (seconds := 60.0 * config.mirror.minutes):
+        programs["mirror"] = ["Daddy.weights.mirror", "--config", str(release.config)]
+        programs["mirror"] += ["--every", str(seconds)]
+    ends = ["--die-with-parent", str(os.getpid())]
+    return {name: [sys.executable, "-m", *argv, *ends] for name, argv in programs.items()}
+
+
+def _steps(config: Config) -> Callable[[], tuple[int, int]]:
+    """(steps of all contributors in the newest version, steps that end the run)."""
+    head, total = shared_paths(config).head, config.training.total_steps
+
+    def read() -> tuple[int, int]:
+        done = find_json(head).get("fleet_steps", 0)
+        return (done if isinstance(done, int) else 0), total
+
+    return read

@@ -1,0 +1,242 @@
+"""Pure: what the ledger's entries mean. Replaying all of them gives the ledger, in any life.
+
+Entries are facts in the order they were written: ``intent`` comes before the scheduler is asked,
+everything else after something was seen or done. An entry this code does not know is passed over,
+so that a newer ledger can still be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice
+from typing import Any
+
+from Daddy.cluster.orchestrator.controller_records import (
+    Attempt,
+    Ledger,
+    Orphan,
+    Outcome,
+    Phase,
+    Requests,
+    Site,
+)
+
+_KEPT = 250
+"""Attempts kept in mind: more than a day may have, nine days of four slots; the file keeps all."""
+_SLOW_KEPT = 16
+_WINDOW_S = 86_400.0
+_Change = Callable[[Attempt, "Entry"], Attempt]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ledger; ``token`` is empty where no attempt is meant; ``ts`` wall seconds."""
+
+    kind: str
+    ts: float
+    token: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _submitted(attempt: Attempt, entry: Entry) -> Attempt:
+    """Also a job that showed up after it had been given up: the late answer counts."""
+    running = attempt.phase is Phase.RUNNING
+    attempt = _observed(attempt, absences=0, answered_ts=attempt.observed.answered_ts or entry.ts)
+    return replace(
+        attempt,
+        job_id=int(entry.data["job_id"]),
+        phase=Phase.RUNNING if running else Phase.SUBMITTED,
+        ended_ts=None,
+        outcome=None,
+    )
+
+
+def _started(attempt: Attempt, entry: Entry) -> Attempt:
+    began = float(entry.data.get("started_ts") or entry.ts)
+    node = str(entry.data.get("node", ""))
+    return replace(attempt, phase=Phase.RUNNING, started_ts=began, node=node)
+
+
+_NO_SLOT: Mapping[str, Any] = {"slot": None, "term": None, "claimed_ts": None, "left_ts": None}
+
+
+def _requeued(attempt: Attempt, entry: Entry) -> Attempt:
+    restarts = int(entry.data.get("restarts", attempt.observed.restarts + 1))
+    attempt = _observed(attempt, restarts=restarts, silent_ts=None)
+    return replace(attempt, phase=Phase.SUBMITTED, started_ts=None, **_NO_SLOT)
+
+
+def _claimed(attempt: Attempt, entry: Entry) -> Attempt:
+    return replace(
+        attempt,
+        slot=int(entry.data["slot"]),
+        term=int(entry.data["term"]),
+        release=str(entry.data.get("release") or attempt.release),
+        claimed_ts=entry.ts,
+        left_ts=None,
+        progressed_ts=None,
+    )
+
+
+def _over(attempt: Attempt, entry: Entry) -> Attempt:
+    """The scheduler refused it, or its job ended."""
+    data = entry.data
+    attempt = replace(attempt, ended_ts=entry.ts, reason=str(data.get("reason", "")))
+    if entry.kind == "rejected":
+        return replace(attempt, phase=Phase.REJECTED)
+    outcome, canceller = Outcome(data["outcome"]), data.get("canceller")
+    return replace(attempt, phase=Phase.ENDED, outcome=outcome, canceller=canceller)
+
+
+def _amended(attempt: Attempt, entry: Entry) -> Attempt:
+    data, before = entry.data, attempt.requests
+    return _asked(
+        attempt,
+        held=bool(data.get("hold", before.held)),
+        excluded=tuple(data.get("exclude", before.excluded) or ()),
+        limit_s=data.get("limit_s", before.limit_s),
+    )
+
+
+def _asked(attempt: Attempt, **requests: Any) -> Attempt:
+    return replace(attempt, requests=replace(attempt.requests, **requests))
+
+
+def _observed(attempt: Attempt, **facts: Any) -> Attempt:
+    return replace(attempt, observed=replace(attempt.observed, **facts))
+
+
+_ABOUT_ATTEMPTS: Mapping[str, _Change] = {
+    "submitted": _submitted,
+    "answered": lambda attempt, entry: _observed(attempt, answered_ts=entry.ts),
+    "unanswered": lambda attempt, entry: _observed(attempt, answered_ts=entry.ts),
+    "rejected": _over,
+    "started": _started,
+    "requeued": _requeued,
+    "claimed": _claimed,
+    "ended": _over,
+    "amended": _amended,
+    "left": lambda attempt, entry: replace(
+        attempt, left_ts=entry.ts, reason=str(entry.data.get("reason", ""))
+    ),
+    "progressed": lambda attempt, entry: replace(attempt, progressed_ts=entry.ts),
+    "absent": lambda attempt, entry: _observed(
+        attempt, absences=attempt.observed.absences + 1, absent_ts=entry.ts
+    ),
+    "present": lambda attempt, _: _observed(attempt, absences=0),
+    "silent": lambda attempt, entry: _observed(attempt, silent_ts=entry.ts),
+    "stirred": lambda attempt, _: _observed(attempt, silent_ts=None),
+    "signalled": lambda attempt, entry: _asked(attempt, signalled_ts=entry.ts),
+    "dismissed": lambda attempt, _: _asked(attempt, dismissed=True),
+    "cancelled": lambda attempt, entry: _asked(attempt, cancelled_ts=entry.ts, dismissed=True),
+    "canceller": lambda attempt, entry: replace(attempt, canceller=entry.data["canceller"]),
+}
+
+
+def _new_attempt(entry: Entry) -> Attempt:
+    data = entry.data
+    return Attempt(
+        token=entry.token,
+        number=int(data["number"]),
+        phase=Phase.INTENT,
+        intended_ts=entry.ts,
+        job_id=data.get("job_id"),
+        after=data.get("after"),
+        release=str(data.get("release", "")),
+        requests=Requests(excluded=tuple(data.get("exclude", ()))),
+    )
+
+
+def fold(ledger: Ledger, *entries: Entry) -> Ledger:
+    """The ledger after more entries: a month's are read in a tenth of a second."""
+    attempts, run = {one.token: one for one in ledger.attempts}, ledger
+    for entry in entries:
+        before = attempts.get(entry.token)
+        if entry.kind == "intent" and before is None:
+            _let_go(attempts)
+            attempts[entry.token] = _new_attempt(entry)
+        elif (about_run := _ABOUT_RUN.get(entry.kind)) is not None:
+            run = about_run(run, entry)
+        elif before is not None and (change := _ABOUT_ATTEMPTS.get(entry.kind)) is not None:
+            attempts[entry.token] = change(before, entry)
+            run = _learn(run, before, entry)
+    return replace(run, attempts=tuple(attempts.values()))
+
+
+def _learn(ledger: Ledger, attempt: Attempt, entry: Entry) -> Ledger:
+    """The ledger with the meaning for the run as a whole of a fact about ``attempt`` before it."""
+    release, proven = attempt.release, ledger.proven
+    if entry.kind == "progressed" and release and proven[-1:] != (release,):
+        older = tuple(one for one in proven if one != release)
+        return replace(ledger, proven=(*older, release))
+    if entry.kind == "ended" and attempt.started_ts is not None:
+        return replace(ledger, used_s=ledger.used_s + max(0.0, entry.ts - attempt.started_ts))
+    if entry.kind == "claimed" and entry.data.get("slow"):
+        return replace(ledger, slow_claims=(*ledger.slow_claims, entry.ts)[-_SLOW_KEPT:])
+    return ledger
+
+
+def _let_go(attempts: dict[str, Attempt]) -> None:
+    """Remove the oldest that have ended, where there are too many."""
+    surplus = max(0, len(attempts) - _KEPT)
+    ended = (token for token, one in attempts.items() if not one.live)
+    for token in list(islice(ended, surplus)):
+        del attempts[token]
+
+
+def _orphaned(ledger: Ledger, entry: Entry) -> Ledger:
+    data = entry.data
+    orphan = Orphan(int(data["slot"]), int(data["term"]), str(data.get("reason", "")))
+    return replace(ledger, orphans=(*ledger.orphans, orphan))
+
+
+def _freed(ledger: Ledger, entry: Entry) -> Ledger:
+    place = (entry.data["slot"], entry.data["term"])
+    orphans = tuple(one for one in ledger.orphans if (one.slot, one.term) != place)
+    return replace(ledger, orphans=orphans)
+
+
+def _learnt(ledger: Ledger, entry: Entry) -> Ledger:
+    known = {one.name for one in fields(Site)}
+    facts = {name: value for name, value in entry.data.get("site", {}).items() if name in known}
+    return replace(ledger, site=replace(ledger.site, **facts))
+
+
+def _restarted(ledger: Ledger, entry: Entry) -> Ledger:
+    asked = float(entry.data.get("asked", entry.ts))
+    return replace(ledger, started_ts=entry.ts, asked_ts=asked, noticed={})
+
+
+_ABOUT_RUN: Mapping[str, Callable[[Ledger, Entry], Ledger]] = {
+    "orphaned": _orphaned,
+    "freed": _freed,
+    "start": _restarted,
+    "learnt": _learnt,
+    "noticed": lambda ledger, entry: replace(
+        ledger, noticed={**ledger.noticed, str(entry.data["notice"]): entry.ts}
+    ),
+}
+
+
+def replay(entries: Iterable[Entry]) -> Ledger:
+    """The ledger that these entries tell."""
+    return fold(Ledger(), *entries)
+
+
+def trained(ledger: Ledger, now: float) -> dict[str, float]:
+    """Seconds for which slots were held (``trained_s``) within the last ``window_s`` seconds.
+
+    The window reaches back to the first attempt, a day at most.
+    """
+    first = min((one.intended_ts for one in ledger.attempts), default=now)
+    since = max(first, now - _WINDOW_S)
+    held = sum(_held_s(one, since, now) for one in ledger.attempts)
+    return {"trained_s": round(held, 1), "window_s": round(max(0.0, now - since), 1)}
+
+
+def _held_s(attempt: Attempt, since: float, now: float) -> float:
+    if attempt.claimed_ts is None:
+        return 0.0
+    end = min(stamp for stamp in (attempt.left_ts, attempt.ended_ts, now) if stamp is not None)
+    return max(0.0, end - max(attempt.claimed_ts, since))

@@ -1,0 +1,226 @@
+"""The five policies in use elsewhere, as small as they are, on the same site.
+
+Sources of each: ``docs/simulator.md``. A person that is needed comes after ``human_s``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from Daddy.cluster.orchestrator.simulate.simulated_site import DRAINED, Job, Person, Site, Stage
+from Daddy.core.stop_reasons import drain_margin
+
+_POLL_S, _PAUSE_S = 60.0, 15.0
+_SEED_RUNS_S = 13_500.0
+_WARNED_S = 90.0
+_REQUEUE_S = 125.0
+_DEPTH = 45
+_TASKS = 1000
+
+
+class Baseline(Person):
+    """The part that all of them share: start, load, train. None looks for signs of life."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.slots = range(site.scenario.cap)
+        self.runs_s = site.scenario.limit_s - drain_margin(site.scenario.limit_s)
+        self._made = 0
+
+    def new(self, slot: int, after: Job | None = None) -> Job:
+        self._made += 1
+        site = self.site
+        return Job(self._made, slot, site.now, self.runs_s, site.scenario.limit_s, after)
+
+    def submits(self, job: Job) -> bool:
+        """Whether slurmctld answers and takes the job."""
+        return not self.site.down and self.site.submit(job)
+
+    def wait_for_person(self, call: Callable[[], None]) -> None:
+        """Call once a person has seen that something needs them."""
+        self.site.at(self.site.now + self.site.scenario.rates.human_s, call)
+
+    def started(self, job: Job) -> None:
+        self.site.boot(job, broken=self.site.broken)
+
+    def trains(self, job: Job) -> None:
+        self.site.train(job)
+
+
+class SeedPerSlot(Baseline):
+    """A loop on the login node polls each job and submits again 15 s after it is gone.
+
+    It takes a silent slurmctld for an end, and dies of its refused sbatch.
+    """
+
+    def begin(self) -> None:
+        site = self.site
+        self.runs_s = min(_SEED_RUNS_S, self.runs_s)
+        self.alive = True
+        self.jobs: dict[int, Job] = {}
+        for death in site.incidents.deaths:
+            site.at(death, self._die)
+        for outage, end in site.incidents.outages:
+            poll = outage + site.rng.uniform(0, _POLL_S)
+            if poll < end:
+                site.at(poll, self._die)
+        self._fill()
+
+    def _die(self) -> None:
+        if self.alive:
+            self.alive = False
+            self.wait_for_person(self._revive)
+
+    def _revive(self) -> None:
+        if self.site.down:
+            self.wait_for_person(self._revive)
+            return
+        self.alive = True
+        self._fill()
+
+    def _fill(self) -> None:
+        for slot in self.slots:
+            if slot not in self.jobs or self.jobs[slot].stage is Stage.ENDED:
+                self.again(slot)
+
+    def ended(self, job: Job) -> None:
+        later = self.site.rng.uniform(0, _POLL_S) + _PAUSE_S
+        if self.jobs.get(job.track) is job:
+            self.site.at(self.site.now + later, lambda: self._gone(job))
+
+    def _gone(self, job: Job) -> None:
+        if self.alive and self.jobs[job.track] is job:
+            self.again(job.track)
+
+    def again(self, slot: int) -> None:
+        job = self.new(slot)
+        if self.submits(job):
+            self.jobs[slot] = job
+        else:
+            self._die()
+
+
+class SeedGang(SeedPerSlot):
+    """The same with four ranks that train only together, and are all cancelled when one is gone."""
+
+    def trains(self, job: Job) -> None:
+        """Ranks meet at the rendezvous: the last one to be there starts the training."""
+        job.silent_from = self.site.now
+        team = [rank for rank in self.jobs.values() if rank.stage is Stage.BOOTING]
+        if len(team) == len(self.slots) and all(rank.silent_from is not None for rank in team):
+            for rank in team:
+                self.site.train(rank)
+
+    def leaves(self, job: Job) -> None:
+        for rank in self.jobs.values():
+            if rank is not job:
+                self.site.silence(rank, Stage.HUNG, lost=False)
+
+    def ended(self, job: Job) -> None:
+        if self.jobs.get(job.track) is not job:
+            return
+        for rank in self.jobs.values():
+            self.site.silence(rank, Stage.HUNG)
+        super().ended(job)
+
+    def _gone(self, job: Job) -> None:
+        if self.alive and self.jobs[job.track] is job:
+            self._fill()
+
+    def _fill(self) -> None:
+        old, self.jobs = self.jobs, {}
+        for rank in old.values():
+            self.site.end(rank, "CANCELLED", None)
+        for slot in self.slots:
+            self.again(slot)
+
+
+class SelfRequeue(Baseline):
+    """A job that is warned requeues itself; after anything worse a person has to come."""
+
+    def begin(self) -> None:
+        self.runs_s = self.site.scenario.limit_s - _WARNED_S
+        for slot in self.slots:
+            self._submit(slot)
+
+    def _submit(self, slot: int) -> None:
+        if not self.submits(self.new(slot)):
+            self.wait_for_person(lambda: self._submit(slot))
+
+    def ended(self, job: Job) -> None:
+        site = self.site
+        if job.word == "NODE_FAIL" or (job.exit_code == DRAINED and not site.down):
+            site.at(site.now + _REQUEUE_S, lambda: site.queue(self.new(job.track)))
+        else:
+            self.wait_for_person(lambda: self._submit(job.track))
+
+
+class SingletonChain(Baseline):
+    """Forty-five jobs per slot, each waiting for the one before; a person submits the next lot."""
+
+    def begin(self) -> None:
+        self.chains: dict[int, deque[Job]] = {slot: deque() for slot in self.slots}
+        for slot in self.slots:
+            self._fill(slot)
+
+    def _fill(self, slot: int) -> None:
+        chain, last = self.chains[slot], None
+        while len(chain) < _DEPTH and self.submits(job := self.new(slot, last)):
+            chain.append(job)
+            last = job
+        if not chain:
+            self.wait_for_person(lambda: self._fill(slot))
+
+    def ended(self, job: Job) -> None:
+        self.chains[job.track].popleft()
+        if not self.chains[job.track]:
+            self.wait_for_person(lambda: self._fill(job.track))
+
+
+class Array(Baseline):
+    """``--array=0-999%4``: the scheduler itself starts the next task; a person submits the next."""
+
+    def begin(self) -> None:
+        self.left, self.aged, self.needed = 0, 0.0, False
+        self._fill()
+
+    def _fill(self) -> None:
+        site = self.site
+        if site.down:
+            self.wait_for_person(self._fill)
+            return
+        most = site.scenario.max_submit
+        self.left = _TASKS if most is None else min(_TASKS, most - site.present)
+        self.aged, self.needed = site.aged, False
+        self.site.gpu_time.submissions += 1
+        self._next()
+
+    def _next(self) -> None:
+        """As many tasks compete as may run: the array is one record with one age."""
+        site = self.site
+        while len(site.waiting) < max(1, site.scenario.cap - len(site.running)):
+            if self.left <= 0:
+                if not self.needed:
+                    self.needed = True
+                    self.wait_for_person(self._fill)
+                return
+            self.left -= 1
+            site.queue(self.new(0), self.aged)
+
+    def started(self, job: Job) -> None:
+        busy = {other.track for other in self.site.running if other is not job}
+        job.track = next(slot for slot in self.slots if slot not in busy)
+        super().started(job)
+
+    def ended(self, _job: Job) -> None:
+        self._next()
+
+
+BASELINES: dict[str, type[Baseline]] = {
+    "seed_gang": SeedGang,
+    "seed_per_slot": SeedPerSlot,
+    "self_requeue": SelfRequeue,
+    "singleton": SingletonChain,
+    "array": Array,
+}

@@ -1,0 +1,415 @@
+"""Our controller on the simulated site: the product's ``reconcile``, ``fold`` and ``plan``.
+
+Their surroundings are simulated: the time of a pass, its listing, and the effect of its actions. A
+claim or a goodbye leads to a pass within two seconds, as in the product's loop; everything else is
+seen at the next regular pass. Passes without any news are counted and not made: the site tells when
+something changed, ``Plan.due_at`` when time alone changes a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, inf
+
+from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, Policy
+from Daddy.cluster.orchestrator.controller_records import (
+    Intent,
+    JobState,
+    Ledger,
+    Mode,
+    Orders,
+    QueueJob,
+    SlotView,
+    Snapshot,
+    Waits,
+)
+from Daddy.cluster.orchestrator.decisions.job_cap import limit_refused
+from Daddy.cluster.orchestrator.ledger_replay import Entry, fold
+from Daddy.cluster.orchestrator.plan_actions import (
+    Action,
+    Amend,
+    Cancel,
+    EndTerm,
+    Notify,
+    Signal,
+    Submit,
+)
+from Daddy.cluster.orchestrator.planner import plan
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.simulate.simulated_site import (
+    DRAINED,
+    NOT_NEEDED,
+    Job,
+    Person,
+    Site,
+    Stage,
+)
+from Daddy.core.slot_lease import PATIENCE_S
+from Daddy.core.stop_reasons import drain_margin
+
+RUNS_S = 13_500.0
+"""``training.max_runtime_seconds`` as it comes."""
+_LOOK_S = 3.0
+_TAKEOVER_S = 90.0
+"""Until the next job's sidecar takes over where there is no daemon."""
+_KILL_WAIT_S = 30.0
+_WATCHED_S = 6 * 3600.0
+"""After a failure first checkpoints matter to ``plan`` for this long."""
+
+
+_LISTED_S = 300.0
+"""Time for which ended jobs stay in the listing (Slurm's MinJobAge)."""
+_HOLDER_SILENCE_S = 120.0
+_SEEK_S = 2.0
+_SILENT = (Stage.HUNG, Stage.DEAD, Stage.ENDED)
+_STAYING = (Stage.BOOTING, Stage.TRAINING)
+
+
+class SimulatedListing:
+    """The simulated queue as squeue lists it."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.jobs: list[Job] = []
+
+    def snapshot(self) -> Snapshot:
+        """The queue as it stands now."""
+        site, now = self._site, self._site.now
+        self.jobs = [
+            job for job in self.jobs if job.stage is not Stage.ENDED or now - job.ended <= _LISTED_S
+        ]
+        full = len(site.running) >= site.scenario.cap
+        rows = tuple(_row(job, self._waits(job, full=full)) for job in self.jobs)
+        notice = site.scenario.rates.maintenance_notice_s
+        windows = site.incidents.maintenance
+        begins = (begin for begin, end in windows if begin - notice <= now < end)
+        return Snapshot(now, rows, maintenance_ts=next(begins, None))
+
+    def _waits(self, job: Job, *, full: bool) -> Waits:
+        if job.stage is Stage.WAITING and full:
+            return Waits.CAP
+        waits = job.stage is Stage.WAITING and not self._site.fits(job)
+        return Waits.RESERVATION if waits else Waits.TURN
+
+
+def _row(job: Job, waits: Waits) -> QueueJob:
+    if job.stage in (Stage.BLOCKED, Stage.WAITING):
+        why = "Dependency" if job.stage is Stage.BLOCKED else waits.value
+        return QueueJob(job.number, job.token, JobState.PENDING, "PENDING", why, waits=waits)
+    ended = job.stage is Stage.ENDED
+    return QueueJob(
+        job.number,
+        job.token,
+        JobState.ENDED if ended else JobState.RUNNING,
+        job.word,
+        node=job.node,
+        started_ts=job.started if job.node else None,
+        ends_ts=job.ended if ended else job.started + job.limit_s,
+        exit_code=job.exit_code if ended else None,
+    )
+
+
+@dataclass(slots=True)
+class SlotLease:
+    """A slot's newest term."""
+
+    term: int = 0
+    job: Job | None = None
+    goodbye: str | None = "never held"
+    release: str = ""
+    checkpoint_term: int = 0
+
+    def silent_s(self, now: float) -> float:
+        """Time since the holder's last sign of life."""
+        job = self.job
+        if job is None or job.stage not in _SILENT:
+            return 0.0
+        return now - (job.ended if job.silent_from is None else job.silent_from)
+
+
+class SimulatedLeases:
+    """All slots' leases: simulated jobs claim them, the controller reads them.
+
+    The rules are those of ``core.slot_lease``: a job takes a slot that the orders name and whose
+    term has ended; it waits while a holder leaves or is silent, ends the term of one that was
+    silent for two minutes, and goes (exit code 11) when every slot is held by a job that means to
+    stay. ``claimed`` is called when a slot is taken.
+    """
+
+    def __init__(self, site: Site, count: int, claimed: Callable[[Job, SlotLease], None]) -> None:
+        self.site = site
+        self.slots = [SlotLease() for _ in range(count)]
+        self.orders = Orders()
+        self._claimed = claimed
+
+    def seek(self, job: Job) -> None:
+        """The job looks for a slot, and again every two seconds while that may help."""
+        if not job.running:
+            return
+        now, waited = self.site.now, self.site.now - job.started
+        wanted = [slot for slot in sorted(self.orders.slots) if slot < len(self.slots)]
+        for number in wanted:
+            slot = self.slots[number]
+            # silence counts on the newcomer's own clock
+            if slot.goodbye is None and min(slot.silent_s(now), waited) >= _HOLDER_SILENCE_S:
+                slot.goodbye = "no beat"
+            if slot.goodbye is not None:
+                slot.term, slot.job, slot.goodbye = slot.term + 1, job, None
+                slot.release = self.orders.slots[number]
+                job.track = number
+                self._claimed(job, slot)
+                return
+        holders = (self.slots[number].job for number in wanted)
+        hope = any(holder is None or holder.stage not in _STAYING for holder in holders)
+        if waited >= PATIENCE_S or (waited > 0 and not hope):
+            self.site.end(job, "FAILED", NOT_NEEDED)
+        else:
+            self.site.at(now + _SEEK_S, lambda: self.seek(job))
+
+    def of(self, job: Job) -> SlotLease | None:
+        """The slot that the job holds."""
+        held = (slot for slot in self.slots if slot.job is job and slot.goodbye is None)
+        return next(held, None)
+
+    def end(self, number: int, term: int, reason: str) -> None:
+        """End a term, as its holder or with proof."""
+        slot = self.slots[number]
+        if slot.term == term and slot.goodbye is None:
+            slot.goodbye = reason
+
+    def views(self) -> tuple[SlotView, ...]:
+        """The leases as the controller reads them."""
+        return tuple(
+            SlotView(
+                number,
+                slot.term,
+                slot.job.token,
+                slot.goodbye,
+                checkpoint_term=slot.checkpoint_term,
+                release=slot.release,
+                silent_s=slot.silent_s(self.site.now),
+            )
+            for number, slot in enumerate(self.slots)
+            if slot.job is not None
+        )
+
+
+class OurController(Person):
+    """One run of ours. ``daemon``: whether a controller lives on the login node."""
+
+    def __init__(self, site: Site, *, daemon: bool = True) -> None:
+        scenario = site.scenario
+        self.site = site
+        self.policy = Policy(max_running=scenario.cap, limit_s=scenario.limit_s)
+        self.daemon = daemon
+        self.ledger = Ledger()
+        self.wanted = Intent(Mode.RUN, scenario.cap, release="first")
+        self.leases = SimulatedLeases(site, scenario.cap, self._claimed)
+        self.listing = SimulatedListing(site)
+        self.jobs: dict[str, Job] = {}
+        self._broken: set[str] = set()
+        self._wake = 0.0
+        self._step = self.policy.pass_s
+        self._next = inf
+        self._asleep_until = 0.0
+        self._hot_until = 0.0
+        self._failed_at = -inf
+
+    # news of the site -----------------------------------------------------------------------
+
+    def begin(self) -> None:
+        site = self.site
+        cap, most = site.scenario.cap, site.scenario.max_submit
+        self._note("start")
+        self._note("learnt", site={"max_running": cap, "max_submitted": most, "enforced": True})
+        for death in site.incidents.deaths if self.daemon else ():
+            site.at(death, self._die)
+        for number, (begin, end) in enumerate(site.incidents.deploys):
+            self._broken.add(f"broken-{number}")
+            site.at(begin, partial(self._deploy, f"broken-{number}"))
+            site.at(end, partial(self._deploy, f"mended-{number}"))
+        for begin, _ in site.incidents.maintenance:
+            for hint in (begin - self.policy.limit_s, begin - 1800):
+                site.at(max(0.0, hint), self._seen)
+        site.at(0.0, self._pass)
+
+    def _deploy(self, release: str) -> None:
+        """The person says start, with other code."""
+        self.wanted = Intent(Mode.RUN, self.wanted.slots, release=release)
+        self._note("start")
+        self._told()
+
+    def _die(self) -> None:
+        self._asleep_until = self.site.now + self.site.scenario.rates.watchdog_s
+        self.site.at(self._asleep_until, self._pass)
+
+    def started(self, job: Job) -> None:
+        self.leases.seek(job)
+        if not self.daemon:
+            self.site.at(self.site.now, self._pass)
+        self._seen()
+
+    def _claimed(self, job: Job, slot: SlotLease) -> None:
+        self.site.boot(job, broken=slot.release in self._broken)
+        self._told()
+
+    def trains(self, job: Job) -> None:
+        self.site.train(job)
+        self.site.at(self.site.now + self.site.scenario.checkpoint_s, lambda: self._progress(job))
+
+    def _progress(self, job: Job) -> None:
+        slot = self.leases.of(job)
+        if slot is None or job.stage is not Stage.TRAINING:
+            return
+        slot.checkpoint_term = slot.term
+        unproven = slot.release not in self.ledger.proven
+        if unproven or self.site.now - self._failed_at < _WATCHED_S:
+            self._seen()
+
+    def silent(self, job: Job) -> None:
+        late = self.site.now + SILENCE_S
+        self.site.at(late, lambda: self._seen() if job.running else None)
+
+    def ended(self, job: Job) -> None:
+        slot = self.leases.of(job)
+        if slot is not None and job.exit_code == DRAINED:
+            if job.trains_from is not None:
+                slot.checkpoint_term = slot.term
+            slot.goodbye = "wall time"
+            self._told()
+        elif job.exit_code != DRAINED:
+            self._failed_at = self.site.now
+        if not self.daemon and slot is self.leases.slots[0]:
+            self._asleep_until = self.site.now + _TAKEOVER_S
+        self._seen()
+
+    # the time of a pass ------------------------------------------------------------------------
+
+    def _told(self) -> None:
+        """A small file says that something happened."""
+        if self.daemon:
+            self._look_at(self.site.now + self.site.rng.uniform(0, _LOOK_S))
+        else:
+            self._seen()
+
+    def _seen(self) -> None:
+        """The next regular pass will show it."""
+        self._look_at(self._wake + self._regular_passes() * self._step)
+
+    def _regular_passes(self) -> int:
+        """Regular passes after the one at ``_wake`` that are due before now."""
+        return max(0, ceil((self.site.now - self._wake) / self._step))
+
+    def _look_at(self, when: float) -> None:
+        if when < self._next:
+            self._next = when
+            self.site.at(when, lambda: self._pass() if self._next == when else None)
+
+    # a pass ---------------------------------------------------------------------------------
+
+    def _pass(self) -> None:
+        site, now = self.site, self.site.now
+        self._next = inf
+        if now < self._asleep_until or not self._awake():
+            self._look_at(max(self._asleep_until, now + self.policy.pass_s))
+            return
+        self._count_passes()
+        if site.down:
+            self._wake = now + self.policy.pass_s
+            self._look_at(self._wake)
+            return
+        snapshot = self.listing.snapshot()
+        seen = reconcile(self.ledger, snapshot, self.leases.views(), self.policy, now)
+        self.ledger = fold(self.ledger, *seen)
+        decided = plan(self.wanted, self.ledger, snapshot, self.policy, now)
+        if decided.orders is not None:
+            self.leases.orders = decided.orders
+        self._wake = max(decided.wake_at, now + 1.0)
+        full = all(slot.goodbye is None for slot in self.leases.slots)
+        self._step = self.policy.quiet_pass_s if full else self.policy.pass_s
+        self._apply(decided.actions)
+        asked = any(isinstance(action, Signal | Cancel) for action in decided.actions)
+        due = self._wake if asked else decided.due_at
+        if due < inf:
+            self._look_at(max(due, now + 1.0))
+
+    def _awake(self) -> bool:
+        """Whether there is a process to make a pass: without a daemon, a job that runs."""
+        fine = (Stage.BOOTING, Stage.TRAINING, Stage.HUNG)
+        return self.daemon or not self.jobs or any(job.stage in fine for job in self.site.running)
+
+    def _count_passes(self) -> None:
+        hot = max(0.0, min(self._hot_until, self.site.now) - self._wake)
+        self.site.gpu_time.commands += (
+            1 + self._regular_passes() + int(hot / self.policy.hot_pass_s)
+        )
+
+    # the effect of actions ------------------------------------------------------------------
+
+    def _apply(self, actions: tuple[Action, ...]) -> None:
+        discouraged = False
+        for action in actions:
+            if isinstance(action, Submit):
+                discouraged = discouraged or not self._submit(action)
+            elif isinstance(action, EndTerm):
+                self.leases.end(action.slot, action.term, action.reason)
+                self._note("freed", slot=action.slot, term=action.term)
+            elif isinstance(action, Notify):
+                self._note("noticed", notice=action.kind)
+            else:
+                assert isinstance(action, Amend | Signal | Cancel), f"{action} was not expected"
+                self._touch(action, self.jobs[action.token])
+
+    def _submit(self, action: Submit) -> bool:
+        site = self.site
+        number, limit = self.ledger.next_number, site.scenario.limit_s
+        token, runs = _token(number), min(RUNS_S, limit - drain_margin(limit))
+        after = None if action.after is None else self.jobs[_token(action.after)]
+        job = Job(number, 0, site.now, runs, limit, after, token, excluded=action.exclude)
+        facts = {"release": action.release, "after": action.after, "exclude": action.exclude}
+        self._note("intent", token, number=number, **facts)
+        site.gpu_time.commands += 1
+        self._hot_until = site.now + HOT_FOR_S
+        self.jobs[token] = job
+        if not site.submit(job):
+            self._note("learnt", site=limit_refused(self.ledger))
+            self._note("rejected", token, reason="refused: AssocMaxSubmitJobLimit")
+            return False
+        self.listing.jobs.append(job)
+        self._note("submitted", token, job_id=number)
+        return True
+
+    def _touch(self, action: Amend | Signal | Cancel, job: Job) -> None:
+        site = self.site
+        site.gpu_time.commands += 1
+        if isinstance(action, Signal):
+            site.at(site.now + 1.0, lambda: site.leave(job))
+            self._note("signalled", job.token)
+        elif isinstance(action, Cancel):
+            patience = _KILL_WAIT_S if job.stage is Stage.HUNG else 1.0
+            site.at(site.now + patience, lambda: site.end(job, "CANCELLED", None))
+            self._note("cancelled", job.token)
+        else:
+            self._amend(action, job)
+
+    def _amend(self, action: Amend, job: Job) -> None:
+        facts: dict[str, object] = {}
+        if action.hold is not None:
+            job.held = facts["hold"] = action.hold
+        if action.exclude is not None:
+            job.excluded = facts["exclude"] = action.exclude
+        if action.limit_s is not None:
+            job.limit_s = facts["limit_s"] = action.limit_s
+            job.runs_s = min(job.runs_s, action.limit_s - drain_margin(action.limit_s))
+        self._note("amended", job.token, **facts)
+        if job.stage is Stage.WAITING:
+            self.site.settle()
+
+    def _note(self, kind: str, token: str = "", **data: object) -> None:
+        self.ledger = fold(self.ledger, Entry(kind, self.site.now, token, data))
+
+
+def _token(number: int) -> str:
+    return f"{number:012x}"

@@ -1,0 +1,141 @@
+"""Pure. Reads the rules of a Slurm site through ``ask``: limits of jobs, and reservations.
+
+A limit can sit in the user's association, in the account's, in the QOS a job gets and in that of
+the partition; it can count jobs or GPUs and CPUs. The smallest wins. Every question may go
+unanswered, because sites hide their accounting; then the controller learns from the queue. Formats:
+sacctmgr(1), scontrol(1), Slurm 22.05.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from Daddy.cluster.orchestrator.controller_records import Site
+
+Ask = Callable[[Sequence[str]], "str | None"]
+"""Runs a command; its output, or None where it failed."""
+Request = Mapping[str, str | int]
+"""The options that a job passes to Slurm, by long name."""
+_Row = Mapping[str, str]
+_Limit = tuple[int, str]
+"""Jobs, and the name of the limit."""
+
+_SHOW = ("sacctmgr", "--noheader", "--parsable2", "show")
+_ASSOCIATION = (
+    "Account", "User", "Partition", "QOS", "DefaultQOS",
+    "MaxJobs", "MaxSubmit", "GrpJobs", "GrpSubmit", "GrpTRES",
+)  # fmt: skip
+_QOS = (
+    "Name", "Flags", "MaxJobsPU", "MaxSubmitPU", "MaxTRESPU",
+    "MaxJobsPA", "MaxSubmitPA", "GrpJobs", "GrpSubmit", "GrpTRES",
+)  # fmt: skip
+_RUN = ("MaxJobs", "GrpJobs", "MaxJobsPU", "MaxJobsPA")
+_SUBMIT = ("MaxSubmit", "GrpSubmit", "MaxSubmitPU", "MaxSubmitPA")
+_TRES = ("MaxTRESPU", "GrpTRES")
+_FACT = re.compile(r"(\w+)=(\S*)")
+
+
+def read_site(ask: Ask, user: str, request: Request) -> tuple[Site, str]:
+    """The site's limits, and in words where they were read: six questions at most."""
+    lines = (
+        line.partition("=") for line in (ask(("scontrol", "show", "config")) or "").split("\n")
+    )
+    config = {name.strip(): value.strip() for name, given, value in lines if given}
+    enforce = config.get("AccountingStorageEnforce", "").lower().replace(" ", "").split(",")
+    stalls = "assoc_limit_stop" in config.get("SchedulerParameters", "")
+    if not {"limits", "safe", "all"} & set(enforce):
+        why = "enforces no limits" if config else "does not tell its configuration"
+        return Site(blocks_others=stalls), f"Slurm {why}"
+    rows = _limiting_rows(ask, user, request)
+    running = [limit for where, row in rows for limit in _running_limits(row, where, request)]
+    submitted = [limit for where, row in rows for limit in _counts(row, _SUBMIT, where)]
+    cap, most = min(running, default=None), min(submitted, default=None)
+    site = Site(
+        max_running=None if cap is None else cap[0],
+        max_submitted=None if most is None else most[0],
+        enforced=cap is not None,
+        blocks_others=stalls,
+    )
+    told = [f"{name} {jobs}" for jobs, name in filter(None, (cap, most))]
+    return site, ", ".join(told) or "no limit of jobs is to be read"
+
+
+def _limiting_rows(ask: Ask, user: str, request: Request) -> list[tuple[str, _Row]]:
+    """Every row that limits a job of this request, after the name of its place."""
+    account = str(request.get("account", "")) or _default_account(ask, user)
+    partition = str(request.get("partition", ""))
+    own = [
+        row
+        for row in _rows(ask, _ASSOCIATION, "assoc", f"user={user}")
+        if (not account or row["Account"] in ("", account)) and row["Partition"] in ("", partition)
+    ]
+    found = [("your association", row) for row in own]
+    if account:
+        shared = _rows(ask, _ASSOCIATION, "assoc", f"account={account}", "user=")
+        ours = (row for row in shared if row["Account"] == account and not row["User"])
+        found += [("the account", row) for row in ours]
+    names = {str(request.get("qos", "")) or _default_qos(own), _partition_qos(ask, partition)}
+    wanted = sorted(names - {""})
+    rows = _rows(ask, _QOS, "qos", f"name={','.join(wanted)}")
+    return found + [(f"QOS {row['Name']}", row) for row in rows if row["Name"] in wanted]
+
+
+def _rows(ask: Ask, columns: tuple[str, ...], *what: str) -> list[_Row]:
+    """The answer of ``sacctmgr show`` with these columns; other lines are passed over."""
+    lines = (ask((*_SHOW, *what, f"format={','.join(columns)}")) or "").splitlines()
+    cells = (line.split("|") for line in lines)
+    return [dict(zip(columns, line, strict=True)) for line in cells if len(line) == len(columns)]
+
+
+def _default_account(ask: Ask, user: str) -> str:
+    text = ask((*_SHOW, "user", user, "format=DefaultAccount")) or ""
+    return text.strip() if len(text.split()) == 1 else ""
+
+
+def _default_qos(own: Sequence[_Row]) -> str:
+    """The QOS of a job that asks for none: the association's default, its only one, or Slurm's."""
+    named = [row["DefaultQOS"] for row in own if row["DefaultQOS"]]
+    only = [row["QOS"] for row in own if row["QOS"] and "," not in row["QOS"]]
+    return next(iter([*named, *only]), "normal")
+
+
+def _partition_qos(ask: Ask, partition: str) -> str:
+    shown = ask(("scontrol", "--oneliner", "show", "partition", partition)) if partition else None
+    match = re.search(r"\bQoS=(\S+)", shown or "")
+    return match[1] if match and match[1] != "N/A" else ""
+
+
+def _counts(row: _Row, names: tuple[str, ...], where: str) -> list[_Limit]:
+    cells = ((name, row.get(name, "")) for name in names)
+    return [(int(cell), f"{name} of {where}") for name, cell in cells if cell.isdigit()]
+
+
+def _running_limits(row: _Row, where: str, request: Request) -> Iterator[_Limit]:
+    """Limits of jobs, and of their resources such as ``cpu=32,gres/gpu=4``."""
+    yield from _counts(row, _RUN, where)
+    gpus = str(request.get("gres", "")).rpartition(":")[2]
+    cpus = str(request.get("cpus-per-task", 1))
+    each = {"cpu": cpus, "gres/gpu": gpus, "node": "1"}
+    for name in _TRES:
+        for part in row.get(name, "").split(","):
+            kind, _, most = part.partition("=")
+            need = each.get(kind, "")
+            if most.isdigit() and need.isdigit() and int(need):
+                yield int(most) // int(need), f"{name} {kind} of {where}"
+
+
+def maintenance_begins(text: str, partition: str, now: float) -> float | None:
+    """Start of the next maintenance of this partition, from ``scontrol show reservation`` lines.
+
+    One that goes on already counts as begun; None where none is listed.
+    """
+    begins = []
+    for line in text.splitlines():
+        facts = dict(_FACT.findall(line))
+        flags, where = facts.get("Flags", ""), facts.get("PartitionName", "(null)")
+        start, end = facts.get("StartTime", ""), facts.get("EndTime", "")
+        ours = where in ("(null)", "", partition) or not partition
+        if "MAINT" in flags.split(",") and ours and start.isdigit() and end.isdigit():
+            begins += [float(start)] if float(end) > now else []
+    return min(begins, default=None)

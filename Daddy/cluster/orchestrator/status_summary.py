@@ -1,0 +1,141 @@
+"""Pure. One pass as a plain record, which ``status`` shows without a controller or a scheduler.
+
+Format: ``controller/status.json``, version 2 (``docs/formats.md``). Stamps are wall seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.controller_records import (
+    SUMMARY_VERSION,
+    Attempt,
+    Intent,
+    JobState,
+    Ledger,
+    Observation,
+    QueueJob,
+    SlotView,
+    Snapshot,
+    Waits,
+)
+from Daddy.cluster.orchestrator.decisions.job_cap import choose_chaining
+from Daddy.cluster.orchestrator.ledger_replay import trained
+from Daddy.cluster.orchestrator.plan_actions import Plan
+
+_LAST = 5
+_FOR_EVER_S = 30 * 86_400.0
+"""A hold that is longer waits for the person, not for time."""
+
+Rows = Mapping[str, QueueJob]
+
+
+def summarise(
+    intent: Intent | None,
+    ledger: Ledger,
+    snapshot: Observation,
+    slots: Sequence[SlotView],
+    decided: Plan,
+    policy: Policy,
+    now: float,
+) -> dict[str, Any]:
+    """Slots, queue, decisions with their reasons and the last ends, ready for JSON."""
+    rows = {job.token: job for job in snapshot.jobs} if isinstance(snapshot, Snapshot) else {}
+    count = intent.slots if intent is not None else len(slots)
+    ends = sorted(ledger.over, key=lambda attempt: attempt.ended_ts or 0.0)[-_LAST:]
+    chaining, how = choose_chaining(ledger.site, policy)
+    return {
+        "v": SUMMARY_VERSION,
+        "ts": round(now, 3),
+        "mode": intent.mode.value if intent else None,
+        "why": intent.reason if intent else None,
+        **_facts(intent, "executor", "game", "release"),
+        "daemon": intent.daemon if intent else True,
+        "chaining": {"mode": chaining.value, "how": how},
+        "breaker": [
+            {
+                **_facts(hold, "slot", "failures", "open", "reason"),
+                "until_ts": round(hold.until, 3) if hold.until - now < _FOR_EVER_S else None,
+            }
+            for hold in decided.holds
+        ],
+        "excluded": list(decided.avoided),
+        "rollout": decided.rollout,
+        "queue": _queue(snapshot),
+        "slots": [_slot(number, ledger, slots, rows) for number in range(count)],
+        "waiting": [_waiting(job, rows.get(job.token)) for job in _in_line(ledger, rows)],
+        "reasons": list(decided.reasons) if intent else [],
+        "wake_ts": round(decided.wake_at, 3),
+        "last": [_end(attempt) for attempt in ends],
+        "attempts": ledger.next_number - 1,
+        "used_s": round(ledger.used_s, 1),
+        **trained(ledger, now),
+    }
+
+
+def _facts(record: object, *names: str) -> dict[str, Any]:
+    """Attributes of a record by their names; each is None where there is no record."""
+    return {name: getattr(record, name, None) for name in names}
+
+
+def _queue(snapshot: Observation) -> dict[str, Any]:
+    if not isinstance(snapshot, Snapshot):
+        return {"known": False, "ts": round(snapshot.begun_ts, 3), "why": snapshot.why}
+    states = [job.state for job in snapshot.jobs]
+    return {
+        "known": True,
+        "ts": round(snapshot.begun_ts, 3),
+        "running": states.count(JobState.RUNNING),
+        "pending": states.count(JobState.PENDING),
+        "others": snapshot.others_live,
+        "maintenance_ts": snapshot.maintenance_ts,
+    }
+
+
+def _slot(number: int, ledger: Ledger, slots: Sequence[SlotView], rows: Rows) -> dict[str, Any]:
+    view = next((slot for slot in slots if slot.slot == number), SlotView(number, 0, ""))
+    holders = (attempt for attempt in ledger.live if attempt.slot == number and attempt.training)
+    holder = next(holders, None)
+    row = rows.get(holder.token) if holder is not None else None
+    return {
+        **_facts(view, "slot", "term", "checkpoint_term", "checkpoint_step"),
+        **_facts(holder, "token", "job_id", "release", "started_ts"),
+        **_facts(row, "node", "word", "ends_ts"),
+        "training": holder is not None and (row is None or row.state is JobState.RUNNING),
+        "leaving": holder is not None and holder.requests.signalled_ts is not None,
+    }
+
+
+def _in_line(ledger: Ledger, rows: Rows) -> list[Attempt]:
+    """Attempts without a slot: what starts, what only waits for a place, then by expectation."""
+
+    def place(attempt: Attempt) -> tuple[int, float, int]:
+        row = rows.get(attempt.token)
+        if row is None:
+            return (3, 0.0, attempt.number)
+        rank = 0 if row.state is JobState.RUNNING else 1 if row.waits is Waits.CAP else 2
+        expected = float("inf") if row.expected_ts is None else row.expected_ts
+        return (rank, expected, attempt.number)
+
+    return sorted((attempt for attempt in ledger.live if attempt.slot is None), key=place)
+
+
+def _waiting(attempt: Attempt, row: QueueJob | None) -> dict[str, Any]:
+    return {
+        **_facts(attempt, "token", "job_id", "after"),
+        "held": attempt.requests.held,
+        "state": row.state.value if row else "unseen",
+        "why": row.why if row else "the scheduler has not shown it yet",
+        "waits": row.waits.value if row else None,
+        "expected_ts": row.expected_ts if row else None,
+    }
+
+
+def _end(attempt: Attempt) -> dict[str, Any]:
+    return {
+        **_facts(attempt, "number", "job_id", "slot", "reason"),
+        "ts": attempt.ended_ts,
+        "outcome": (attempt.outcome or attempt.phase).value,
+    }

@@ -1,0 +1,267 @@
+"""Door to child processes: no shell, never without an end unless a person watches.
+
+:func:`run` waits for a short child with a timeout; :func:`start` leaves a long one running with its
+output in a log and tells who it is; :func:`spawn` hands a job's process to who looks after it;
+:func:`attended` lets a child talk with the person, :func:`converse` with us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.errors import DaddyError
+from Daddy.core.machine_info import ProcessId, ending_with, identify
+
+_LAST_WORDS_S = 2.0
+"""Seconds that a killed child has to close its pipes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a finished child left: exit status and both outputs as text."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class ProcessTimeoutError(DaddyError):
+    """A child did not finish within its time and was ended."""
+
+
+class ProgramMissingError(DaddyError):
+    """The program is not installed on this machine."""
+
+
+def run(
+    argv: Sequence[str],
+    timeout_s: float,
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    cwd: Path | None = None,
+    show_progress: bool = False,
+    die_with_us: bool = False,
+) -> Completed:
+    """Run ``argv`` to its end and return its output; ``show_progress`` leaves stderr to the person.
+
+    The child leads a process group of its own, which is ended whole after ``timeout_s`` seconds.
+    ``die_with_us``: the kernel kills it when we are killed (Linux), so that it does nothing later.
+    Raises ProgramMissingError and ProcessTimeoutError.
+    """
+    with _installed(argv):
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if show_progress else subprocess.PIPE,
+            env=env,
+            cwd=cwd,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=ending_with(os.getpid()) if die_with_us else None,  # noqa: PLW1509
+        )
+    try:
+        out, err = child.communicate(stdin, timeout=timeout_s)
+    except BaseException as error:
+        _end_group(child)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise ProcessTimeoutError(
+                f"{' '.join(argv[:3])} … gave no answer within {timeout_s:g} s",
+                "see whether the other side is reachable and try again",
+            ) from error
+        raise
+    return Completed(child.returncode, out, err or "")
+
+
+def attended(argv: Sequence[str]) -> int:
+    """Run ``argv`` with the person's terminal, which it may ask things on; its exit status.
+
+    For what a person waits for: there is no time limit. ProgramMissingError.
+    """
+    with _installed(argv):
+        return subprocess.run(argv, check=False).returncode
+
+
+@contextlib.contextmanager
+def _installed(argv: Sequence[str]) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ProgramMissingError(f"{argv[0]} is not installed", f"install {argv[0]}") from error
+
+
+def _end_group(child: subprocess.Popen[str]) -> None:
+    """A process that left the group, or hangs in the kernel, may hold the pipes: no last words."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.communicate(timeout=_LAST_WORDS_S)
+    for pipe in filter(None, (child.stdin, child.stdout, child.stderr)):
+        with contextlib.suppress(OSError):
+            pipe.close()
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    log_path: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    detach: bool = True,
+    keep: Sequence[int] = (),
+) -> ProcessId:
+    """Start ``argv`` in the background, output appended to ``log_path``; return its identity.
+
+    ``detach`` gives it a session of its own, so that a closed terminal does not reach it; ``keep``
+    are descriptors that stay open in it.
+    """
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with log_path.open("ab") as log:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            start_new_session=detach,
+            pass_fds=tuple(keep),
+        )
+    _reap_later(child)
+    return identify(child.pid) or ProcessId(child.pid, 0.0)
+
+
+class Child:
+    """A running program at the head of a session of its own, looked after by who spawned it."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+        self.pid = popen.pid
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it has ended, waiting at most ``seconds`` (None: as long as it takes)."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(None if seconds is None else max(0.0, seconds))
+        return self._popen.returncode is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As shells give it: 128 + n after signal n; None while it runs."""
+        code = self._popen.returncode
+        return code if code is None or code >= 0 else 128 - code
+
+    def signal(self, number: int) -> None:
+        """To the program alone."""
+        if self._popen.returncode is None:
+            self._popen.send_signal(number)
+
+    def signal_all(self, number: int) -> None:
+        """To every process of its session's group, also after the program itself has ended."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    stdout: Path,
+    stderr: Path,
+    env: Mapping[str, str],
+    cwd: Path,
+    keep: Sequence[int] = (),
+) -> Child:
+    """Start ``argv``; outputs are appended, ``keep`` are descriptors that stay open in it.
+
+    OSError when it cannot be started.
+    """
+    with stdout.open("ab") as out, stderr.open("ab") as err:
+        popen = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+            pass_fds=tuple(keep),
+        )
+    return Child(popen)
+
+
+def companion(argv: Sequence[str], keep: Sequence[int]) -> Child:
+    """Start ``argv`` in our own session and with our outputs; ``keep`` as for :func:`spawn`.
+
+    In a session of its own it might share the cores by session, whatever its niceness. OSError.
+    """
+    popen = subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, pass_fds=tuple(keep))
+    return Child(popen)
+
+
+class Conversation(Child):
+    """A program that reads and writes one connection of ours; what it complains of is kept."""
+
+    _LINES, _LINE_BYTES = 40, 2000
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        super().__init__(popen)
+        self._said: deque[str] = deque(maxlen=self._LINES)
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def said(self) -> tuple[str, ...]:
+        """The last lines of its standard error."""
+        return tuple(self._said)
+
+    def end(self, grace_s: float) -> None:
+        """End it if it runs, and hear it out: SIGTERM, ``grace_s`` seconds later SIGKILL."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            self.signal(number)
+            if self.wait(grace_s):
+                break
+        self._listener.join(grace_s)  # a program that it left behind may keep the pipe
+
+    def _listen(self) -> None:
+        stream = self._popen.stderr
+        assert stream is not None
+        with stream:
+            while line := stream.readline(self._LINE_BYTES):
+                self._said.append(line.decode(errors="replace").rstrip())
+
+
+def converse(argv: Sequence[str], connection: int) -> Conversation:
+    """Start ``argv`` with the descriptor ``connection`` as its standard input and output.
+
+    It stays in our session: it may ask the person at our terminal. ProgramMissingError.
+    """
+    with _installed(argv):
+        return Conversation(
+            subprocess.Popen(argv, stdin=connection, stdout=connection, stderr=subprocess.PIPE)
+        )
+
+
+_CHILDREN: list[subprocess.Popen[bytes]] = []
+_COUNTING = threading.Lock()
+
+
+def _reap_later(child: subprocess.Popen[bytes]) -> None:
+    """Keep a handle, so that an ended child is reaped and does not stay a zombie for long."""
+    running()
+    with _COUNTING:
+        _CHILDREN.append(child)
+
+
+def running() -> set[int]:
+    """Collect the children of :func:`start` that have ended; the pids of those that have not."""
+    with _COUNTING:
+        _CHILDREN[:] = [one for one in _CHILDREN if one.poll() is None]
+        return {one.pid for one in _CHILDREN}

@@ -1,0 +1,225 @@
+"""From files, site profile, environment and flags to one checked :class:`Config`.
+
+Later wins: shipped defaults, config file, site profile, environment (``DADDY_ROM``,
+``DADDY_TRAINING__NUM_ENVS`` and so on), flags. A training profile's values stand where its name
+does. All errors are told at once, an unknown key with the nearest valid one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from Daddy.core.atomic_files import read_json, to_json
+from Daddy.core.errors import ConfigError, FileError
+from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.settings import (
+    REMOVED,
+    REMOVED_VALUES,
+    RENAMED,
+    WITHOUT_MEANING,
+    Config,
+    recipe,
+)
+from Daddy.core.shared_weights_paths import SharedPaths, joined
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"
+SITES = CHECKOUT / "cluster" / "sites"
+RENAMED_SITES = {"sandbox": "testbed"}
+"""Names of the release before, for one release."""
+_PREFIX = "DADDY_"
+_PLACES = ("DADDY_RUN_DIR", "DADDY_RUN_NAME")
+
+Settings = dict[str, Any]
+
+
+def load(
+    path: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    site: str | None = None,
+    *,
+    begins: bool = False,
+) -> Config:
+    """The effective configuration.
+
+    ``overrides`` are flags by dotted key (``training.device``); None values count as not given.
+    ``site`` names a profile in ``cluster/sites``. ``begins``: a run is to begin by it, so a value
+    that is gone is refused; for a run that is there it is passed over with a warning. Raises
+    ConfigError with all that is wrong.
+    """
+    environ = environ or {}
+    file = path or DEFAULT_CONFIG
+    layers = [(str(file), _read(file, "config file"))]
+    name = site or environ.get("DADDY_SITE")
+    if name:
+        name = RENAMED_SITES.get(name, name)
+        layers.append((f"site {name}", _read(SITES / f"{name}.json", "site profile")))
+    layers.append(("environment", _from_environment(environ)))
+    given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    layers.append(("flags", given))
+    merged: Settings = {}
+    for _, layer in layers:
+        said = _translate(_flatten(layer), begins=begins)
+        meant = recipe(said.get("training.profile"))
+        merged.update({**{f"training.{name}": value for name, value in meant.items()}, **said})
+    source = " + ".join(source for source, layer in layers if layer)
+    return _absolute(_check(_unflatten(merged), source), file.resolve().parent)
+
+
+def load_effective(path: Path) -> Config:
+    """The configuration that a release holds: already merged, checked once more.
+
+    Keys and values that only the release before knew are passed over.
+    """
+    flat = _flatten(_read(path, "config file"))
+    known = {
+        key: value
+        for key, value in flat.items()
+        if not _is_below(key, REMOVED) and not _remedy(key, value)
+    }
+    return _check(_unflatten(known), str(path))
+
+
+def run_paths(config: Config) -> RunPaths:
+    """The run's folder, absolute."""
+    return RunPaths(Path(config.run_dir).expanduser().resolve())
+
+
+def shared_paths(config: Config) -> SharedPaths:
+    """The shared weights' folder, absolute; in the run directory unless configured.
+
+    Where somebody else's run is joined, ours beside the owner's.
+    """
+    shared, join = config.collaboration.shared_dir, config.collaboration.join
+    root = Path(shared).expanduser().resolve() if shared else run_paths(config).shared_weights
+    return joined(root, Path(join).expanduser().resolve()) if join else SharedPaths(root)
+
+
+def effective_json(config: Config) -> bytes:
+    """Canonical bytes of a configuration; the same settings have the same bytes."""
+    return to_json(config.model_dump(mode="json"))
+
+
+def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
+    """Every valid key, dotted."""
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from known_keys(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _read(path: Path, what: str) -> Settings:
+    try:
+        return read_json(path)
+    except FileNotFoundError:
+        raise ConfigError(f"there is no {what} at {path}", f"name an existing {what}") from None
+    except FileError as error:
+        raise ConfigError(error.message, "correct the file") from error
+
+
+def _from_environment(environ: Mapping[str, str]) -> Settings:
+    """``DADDY_ROM``, ``DADDY_RUN_DIR``, ``DADDY_SECTION__KEY``; other names are not ours."""
+    rom = environ.get(ENVIRONMENT_VARIABLE)  # typed at a prompt: relative to where it was typed
+    found: Settings = {"training.rom": str(Path(rom).expanduser().absolute())} if rom else {}
+    for name, value in environ.items():
+        if name.startswith(_PREFIX) and ("__" in name or name in _PLACES):
+            found[name.removeprefix(_PREFIX).lower().replace("__", ".")] = value
+    return found
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Settings:
+    flat: Settings = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _unflatten(flat: Mapping[str, Any]) -> Settings:
+    nested: Settings = {}
+    for key, value in flat.items():
+        *sections, last = key.split(".")
+        place = nested
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = value
+    return nested
+
+
+def _translate(flat: Settings, *, begins: bool) -> Settings:
+    """Rename the keys of public configurations; drop those without meaning, with one warning.
+
+    ConfigError for a value that is gone, where a run is to begin.
+    """
+    gone = {key: value for key, value in flat.items() if _remedy(key, value)}
+    for key, value in gone.items() if begins else ():
+        raise ConfigError(f"{key} {value!r} is gone", _remedy(key, value))
+    useless = [key for key in flat if _is_below(key, (*WITHOUT_MEANING, *REMOVED))]
+    dropped = [*gone, *useless]
+    if dropped:
+        told = [*(f"{key} {value!r}" for key, value in gone.items()), *useless]
+        print(f"warning: these settings do nothing here: {', '.join(told)}", file=sys.stderr)
+    kept = {key: value for key, value in flat.items() if key not in dropped}
+    renamed = {RENAMED[key]: value for key, value in kept.items() if key in RENAMED}
+    return {**renamed, **{key: value for key, value in kept.items() if key not in RENAMED}}
+
+
+def _is_below(key: str, sections: Sequence[str]) -> bool:
+    return any(f"{key}.".startswith(f"{section}.") for section in sections)
+
+
+def _remedy(key: str, value: object) -> str:
+    return REMOVED_VALUES.get((key, value), "") if isinstance(value, str) else ""
+
+
+def _check(settings: Settings, source: str) -> Config:
+    try:
+        return Config.model_validate(settings)
+    except ValidationError as error:
+        lines = [_explain(problem["loc"], problem["msg"]) for problem in error.errors()]
+        raise ConfigError(
+            f"{len(lines)} setting(s) of {source} cannot be used:\n  " + "\n  ".join(lines),
+            "correct them; docs/configuration.md lists every key",
+        ) from None
+
+
+def _explain(place: Sequence[int | str], message: str) -> str:
+    key = ".".join(str(part) for part in place) or "config"
+    if message != "Extra inputs are not permitted":
+        return f"{key}: {message.removeprefix('Value error, ')}"
+    return f"{key}: unknown key; the nearest valid one is {_nearest(key)}"
+
+
+def _nearest(key: str) -> str:
+    """A key of that name in another section, else a section or key that looks alike."""
+    keys = list(known_keys())
+    at_home = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]
+    alike = difflib.get_close_matches(key, Config.model_fields, n=1, cutoff=0.8)
+    return (at_home or alike or difflib.get_close_matches(key, keys, n=1, cutoff=0.0))[0]
+
+
+def _absolute(config: Config, folder: Path) -> Config:
+    """Jobs run elsewhere: what is relative to the config file becomes absolute."""
+    rom, start = config.training.rom, config.training.start
+    found = {}
+    if rom:
+        found["rom"] = _resolved(rom, folder)
+    if start.endswith(".state") or "/" in start:
+        found["start"] = _resolved(start, folder)
+    return config.model_copy(update={"training": config.training.model_copy(update=found)})
+
+
+def _resolved(path: str, folder: Path) -> str:
+    return str((folder / Path(path).expanduser()).resolve())

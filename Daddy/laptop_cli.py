@@ -1,0 +1,254 @@
+"""Parts of a laptop's commands: flags, the machine's facts, a session with a run, a measurement.
+
+Stands above the packages and below `run_actors_only` and `autotune`, which never import each other.
+One core is left to the person, and everything here runs at low priority.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from Daddy.core import load_config as configuration
+from Daddy.core import machine_info
+from Daddy.core.clock import Clock
+from Daddy.core.errors import UsageError
+from Daddy.core.name_validation import to_peer
+from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE
+from Daddy.core.run_contract import taken
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.settings import Config
+from Daddy.core.stop_reasons import StopSignal
+from Daddy.hardware import env_count_sweep, recommend_envs
+from Daddy.hardware.machine_profile import Profile, default_folder
+from Daddy.hardware.recommend_envs import CORES_FOR_THE_PERSON, GIB, Facts, Measurement
+from Daddy.pokemon.find_rom import cartridge_path
+from Daddy.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from Daddy.learning.vector_rows import VectorEnv
+
+HORIZON = 16
+"""Steps per environment between two looks at the clock while measuring."""
+NICENESS = 10
+"""How far we give way by default: a busy editor keeps nine tenths of a shared core."""
+ASSISTS_HELP = "scripted helps: none, peers, or names with commas between (docs/assists.md)"
+SECONDS_PER_COUNT = 3.0
+QUICK_SECONDS_PER_COUNT = 0.6
+
+
+@dataclass
+class Limits:
+    """The laptop's place and its reasons to leave: a signal, or the steps or seconds asked for."""
+
+    max_steps: int
+    max_seconds: float
+    clock: Clock
+    signals: StopSignal
+    term: int = 1
+    steps: int = 0
+    begun: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.begun = self.clock.monotonic()
+
+    def held(self) -> bool:
+        """A laptop's place is not taken away."""
+        return True
+
+    def beat(self, data: Mapping[str, object]) -> None:
+        """Note the steps so far."""
+        self.steps = int(str(data.get("env_steps", self.steps)))
+
+    def stop_reason(self) -> str | None:
+        """The reason to leave now; None to go on."""
+        if 0 < self.max_steps <= self.steps:
+            return f"{self.max_steps} steps, as asked"
+        if 0 < self.max_seconds <= self.clock.monotonic() - self.begun:
+            return f"{self.max_seconds:g} s, as asked"
+        return self.signals.stop_reason()
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One session of a laptop with a run: ``groups`` of environments (0: choose).
+
+    ``push``: hand in the contributions.
+    """
+
+    config: Config
+    groups: int
+    user_id: str
+    shared: Path
+    run: RunPaths
+    clock: Clock
+    contribute: bool
+    push: bool
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags that say whose machine this is, what is played and on what."""
+    flag = parser.add_argument
+    named = "your name among the peers, such as $(hostname) (default: this host's name)"
+    flag("--user-id", default="", help=named)
+    flag("--profile-dir", type=Path,
+         help="where measured profiles are kept (default: ~/.config/daddy/profiles)")  # fmt: skip
+    flag("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
+    flag("--cartridge", action="store_true", help="play the free cartridge")
+    flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
+    flag("--assists", metavar="NAMES", help=ASSISTS_HELP)
+    flag("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"),
+         help="where the network runs (auto)")  # fmt: skip
+    flag("--nice", type=int, default=NICENESS, choices=range(20), metavar="0-19",
+         help=f"how far this gives way to your other programs ({NICENESS})")  # fmt: skip
+
+
+def user_name(text: str) -> str:
+    """The peer name for a user id, said aloud where it had to be changed; UsageError if none."""
+    given = text or machine_info.host_name()
+    name = to_peer(given)
+    if text and name != text:
+        print(f"user id {text!r} is written {name!r}: peers use a-z, 0-9 and - only")
+    return name
+
+
+def profile_folder(args: argparse.Namespace) -> Path:
+    """Where the profiles of this command line lie."""
+    chosen: Path | None = args.profile_dir
+    return chosen.expanduser() if chosen else default_folder(os.environ, Path.home())
+
+
+def game_config(
+    args: argparse.Namespace, workload: str, terms: Mapping[str, str] | None = None
+) -> Config:
+    """The shipped configuration with what the command line says; ConfigError where it is wrong.
+
+    Below that with a run's `terms` (`core.run_contract`), where it is a run's that we play for.
+    """
+    if args.cartridge and args.rom:
+        raise UsageError("--cartridge and --rom exclude each other", "give one of them")
+    if workload not in WORKLOADS:
+        raise UsageError(f"unknown workload {workload!r}", f"one of: {', '.join(WORKLOADS)}")
+    default = configuration.load(None, {"training.workload": workload})
+    overrides = {
+        **taken(default, terms or {}),
+        "training.workload": workload,
+        "training.device": args.device,
+        "training.rom": _rom(args),
+        "training.allow_unknown_rom": args.allow_unknown_rom or None,
+        "training.assists": args.assists,
+    }
+    return configuration.load(None, overrides, os.environ)
+
+
+def _rom(args: argparse.Namespace) -> str | None:
+    """An absolute path: a person means the folder they stand in, not the config file's."""
+    given = cartridge_path() if args.cartridge else args.rom or os.environ.get(ENVIRONMENT_VARIABLE)
+    return str(Path(given).expanduser().resolve()) if given else None
+
+
+def machine_facts() -> Facts:
+    """What this machine is, before we step back on it."""
+    from Daddy.learning.device import has_gpu
+
+    return Facts(machine_info.usable_cores(), machine_info.memory_bytes()[0], has_gpu())
+
+
+def cores_for_us() -> int:
+    """Cores that environments and network may use: all but the person's."""
+    return max(1, machine_info.usable_cores() - CORES_FOR_THE_PERSON)
+
+
+def with_training(config: Config, **changes: object) -> Config:
+    """The configuration with these settings of ``training``; ValidationError where one is wrong."""
+    training = type(config.training).model_validate({**config.training.model_dump(), **changes})
+    return config.model_copy(update={"training": training})
+
+
+def make_environments(config: Config, count: int, groups: int = 0) -> VectorEnv:
+    """`count` environments on the cores that are ours; the caller closes them."""
+    from Daddy.learning.make_vector import make_vector
+
+    training = config.training
+    make_env = WORKLOADS[training.workload].make_env(config)
+    how = (training.vector_backend, cores_for_us(), groups)
+    return make_vector(make_env, count, *how)
+
+
+@contextmanager
+def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[], int]]:
+    """A fresh network that plays `count` environments; each call is one short horizon."""
+    from Daddy.learning import device
+    from Daddy.learning.hyperparameters import resolve
+    from Daddy.learning.play_loop import Player
+
+    where = device.resolve(config.training.device)
+    training = config.training.model_copy(update={"num_envs": count, "horizon": HORIZON})
+    with closing(make_environments(config, count, groups)) as vector:
+        workload = WORKLOADS[training.workload]
+        policy = workload.make_policy(vector.observation_space, vector.action_space)
+        settings = resolve(training, where.type)
+        yield Player(vector, policy, settings, where, training.seed).step
+
+
+def measure(
+    config: Config, user_id: str, seconds: float, clock: Clock, niceness: int = NICENESS
+) -> Profile:
+    """Sweep environment counts with the real thing; each result is printed as it comes."""
+    from Daddy.learning.device import limit_threads
+
+    facts = machine_facts()
+    machine_info.lower_priority(niceness)
+    limit_threads(1)
+    _say(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
+    _say(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
+    _say("  environments    steps/s   memory")
+    resident = partial(machine_info.resident_bytes, os.getpid())
+    counts = recommend_envs.counts_to_try(facts)
+    player = partial(open_player, config, 0)
+    rows = env_count_sweep.sweep(counts, player, resident, clock, seconds, _tell)
+    advice = recommend_envs.recommend_measured(facts, rows)
+    usual = next(row for row in rows if row.envs == advice.envs)
+    others = []
+    for backend, groups in _backends(config):
+        player = partial(open_player, with_training(config, vector_backend=backend), groups)
+        found = env_count_sweep.measure(advice.envs, player, resident, clock, seconds)
+        others.append(replace(found, backend=backend, groups=groups))
+        _tell(others[-1])
+    best, why = recommend_envs.best_way(facts, usual, others)
+    table = recommend_envs.recommend(facts).envs
+    beside = f"the guide's table, without a measurement: {table} environments"
+    return Profile(
+        user_id=user_id,
+        facts=facts,
+        workload=config.training.workload,
+        backend=best.backend,
+        groups=best.groups,
+        measured_at=round(clock.now(), 3),
+        rows=(*rows, *others),
+        envs=advice.envs,
+        reasons=(beside, why, *advice.reasons),
+    )
+
+
+def _backends(config: Config) -> Iterator[tuple[str, int]]:
+    """Backends and groups other than the usual ones; none where the person has set one."""
+    from Daddy.learning.make_vector import puffer_installed
+
+    if config.training.vector_backend == "auto":
+        yield from product(["pufferlib"] * puffer_installed() + ["threads"], (1, 2, 4))
+
+
+def _tell(row: Measurement) -> None:
+    way = f"   {row.backend} in {row.groups} groups" if row.groups else ""
+    _say(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB{way}")
+
+
+_say = partial(print, flush=True)

@@ -1,0 +1,196 @@
+"""What showing and judging share: weights found wherever they lie, one game, one agent.
+
+Stands below `play`. Accepts a folder that was pulled or shared, a run, a folder of checkpoints, one
+checkpoint, or one file of weights; reads only, and renames nothing in somebody's run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from Daddy.core.assist_rules import refuse_strange
+from Daddy.core.atomic_files import read_bounded
+from Daddy.core.clock import Clock
+from Daddy.core.errors import FileError, WeightsError
+from Daddy.core.settings import Config
+from Daddy.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from Daddy.learning.play_loop import Agent, Mashing
+    from Daddy.pokemon.env import PokemonRedEnv
+
+    Actor = Agent | Mashing
+
+GAME = "pokemon_red"
+_BLOB_LIMIT = 1 << 30
+_HEAD = Path("wan") / "HEAD.json"
+
+
+class Found(NamedTuple):
+    """Weights of a network, and a name for them."""
+
+    label: str
+    weights: Mapping[str, Any]
+
+
+def find_weights(path: Path, assists: Sequence[str] = ()) -> Found:
+    """The weights that `path` names; WeightsError when there are none that can be used.
+
+    Those learnt with scripted helps beyond `assists` cannot.
+    """
+    path = path.expanduser()
+    for shared in (path, path / "shared_weights"):
+        if (shared / _HEAD).exists():
+            return _newest_version(shared, assists)
+    try:
+        manifest = _newest_checkpoint(path)
+        return _checkpoint(manifest, assists) if manifest else _single(path, assists)
+    except (FileError, FileNotFoundError) as error:
+        raise WeightsError(
+            f"there are no weights to play in {path}: {error}",
+            "name a shared_weights folder, a run, a checkpoint (t…-s….json) or a file of weights; "
+            "--random plays without any",
+        ) from error
+
+
+def _newest_version(shared: Path, assists: Sequence[str]) -> Found:
+    from Daddy.weights.encoding.state_codec import decode
+    from Daddy.weights.laptop.pulled_folder import newest_verified
+
+    found = newest_verified(shared)
+    if found is None:
+        raise WeightsError(f"{shared} holds no version yet", "pull again")
+    refuse_other_workload(found.frame.workload, shared)
+    refuse_strange(found.label, found.frame.assists, assists)
+    return Found(f"version {found.version} of {found.frame.run}", decode(found.data))
+
+
+def _newest_checkpoint(path: Path) -> Path | None:
+    """The manifest meant: itself, its blob's, or the one with most steps below a folder."""
+    from Daddy.learning.checkpoint import manifests
+
+    if path.is_dir():
+        folders = [path, path / "checkpoints", *sorted(path.glob("slots/*/checkpoints"))]
+        newest = [one for folder in folders for one in manifests(folder)[:1]]
+        return max(newest, key=lambda one: one.stem.rpartition("-s")[2], default=None)
+    beside = path.with_suffix(".json")
+    return beside if beside in manifests(path.parent) else None
+
+
+def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
+    from Daddy.learning.checkpoint import load, with_prefix
+
+    checkpoint = load(manifest)
+    refuse_other_workload(checkpoint.facts.get("workload"), manifest)
+    refuse_strange(f"the checkpoint {manifest}", checkpoint.facts.get("assists", ()), assists)
+    label = f"checkpoint at step {checkpoint.step:,}"
+    return Found(label, with_prefix(checkpoint.tensors, "policy."))
+
+
+def _single(path: Path, assists: Sequence[str]) -> Found:
+    from Daddy.weights.encoding.state_codec import decode
+    from Daddy.weights.encoding.tensor_layout import metadata_of
+    from Daddy.weights.import_export import card_in
+    from Daddy.weights.laptop.pulled_folder import read_frame
+
+    if path.is_dir():
+        raise FileError("neither versions nor checkpoints were found")
+    data = read_bounded(path, _BLOB_LIMIT)
+    card = card_in(metadata_of(data), str(path))
+    if card is not None:
+        refuse_other_workload(card.workload, path)
+        refuse_strange(f"{path}, {card.name},", card.assists, assists)
+        return Found(card.name, decode(data, card.schema))
+    for folder in path.absolute().parents[:3]:  # what a shared or pulled folder says of its files
+        if (frame := read_frame(folder / _HEAD)) is not None:
+            refuse_strange(f"v{frame.version} of run {frame.run!r}", frame.assists, assists)
+    return Found(path.name, decode(data))
+
+
+def refuse_other_workload(workload: object, where: Path) -> None:
+    """WeightsError for weights of another workload than the game."""
+    if workload != GAME:
+        raise WeightsError(f"{where} holds weights of {workload!r}", f"only {GAME} can be played")
+
+
+def open_game(config: Config) -> PokemonRedEnv:
+    """One game as `config` has it, as a learner would open it, but without an archive. RomError.
+
+    Whoever is shown or judged begins where the game does, and leaves no states in a run.
+    """
+    alone = config.archive.model_copy(update={"mode": "off"})
+    config = config.model_copy(update={"archive": alone})
+    game: PokemonRedEnv = WORKLOADS[GAME].make_env(config)()  # type: ignore[assignment]
+    return game
+
+
+def cast(game: PokemonRedEnv, found: Found | None) -> Actor:
+    """Who plays: the policy with these weights, or nobody in particular."""
+    from Daddy.learning.device import limit_threads
+    from Daddy.learning.play_loop import Mashing, agent_of
+    from Daddy.pokemon.emulator import BUTTONS
+
+    if found is None:
+        return Mashing(len(BUTTONS))
+    limit_threads(1)
+    policy = WORKLOADS[GAME].make_policy(game.observation_space, game.action_space)  # type: ignore[arg-type]
+    return agent_of(policy, found.weights, found.label)
+
+
+class Moment(NamedTuple):
+    """The number of an action in the episode, its reward, and True if it won the game."""
+
+    step: int
+    reward: float
+    won: bool
+
+
+def episode(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[Moment]:
+    """Play one episode from `seed`; yields once before the first action and after every one."""
+    observation, _ = game.reset(seed=seed)
+    actor.begin(seed)
+    step, over = 0, False
+    yield Moment(step, 0.0, won=False)
+    while not over:
+        observation, reward, won, late, _ = game.step(actor.act(observation))
+        step, over = step + 1, won or late
+        yield Moment(step, float(reward), won)
+
+
+def perform(game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[[], bool]) -> None:
+    """Play episode after episode, each from the next seed, while `go_on()`."""
+    while go_on():
+        for _ in episode(game, actor, seed):
+            if not go_on():
+                return
+        seed += 1
+
+
+class Pacer:
+    """Keeps what is shown at its pace."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._never = clock, threading.Event()
+        self.restart()
+
+    def restart(self) -> None:
+        """Count from now on."""
+        self._due = self._clock.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until so many seconds after the last wait; a delay is not made up for."""
+        self._due = max(self._due + seconds, self._clock.monotonic())
+        self._clock.wait(self._never, self._due - self._clock.monotonic())
+
+
+def add_game_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags that say which game is played, and from where."""
+    flag = parser.add_argument
+    flag("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
+    flag("--cartridge", action="store_true", help="play the free cartridge")
+    flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
+    flag("--start", metavar="NAME|FILE", help="start state: bedroom, pokedex, one recorded, a file")

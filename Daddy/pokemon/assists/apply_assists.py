@@ -1,0 +1,105 @@
+"""Applies assists between two steps: writes their decisions into the emulator's memory.
+
+At most one acts in a step. An act without its effect is taken back where its bytes still stand;
+after three failures in a row an assist is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from Daddy.core.assist_rules import chosen, strange
+from Daddy.core.errors import RomError
+from Daddy.pokemon.assists import assist_state as states
+from Daddy.pokemon.assists.assist_registry import TABLE
+from Daddy.pokemon.assists.assist_state import SPANS, Act, AssistState, Moment, Trace, Verdict
+from Daddy.pokemon.game_progress import Progress
+
+if TYPE_CHECKING:
+    from Daddy.pokemon.emulator import Emulator
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """The key to press, True if the memory was changed, and the reasons."""
+
+    button: str
+    wrote: bool = False
+    said: tuple[str, ...] = ()
+
+
+class Helper:
+    """The assists of one environment; `state` is its game's."""
+
+    def __init__(self, console: Emulator, names: Iterable[str]) -> None:
+        """Use these by name, as `chosen` reads them; ValueError for an unknown one."""
+        self.names = tuple(chosen(names))
+        self.state = AssistState()
+        self._console = console
+
+    def help(self, progress: Progress, button: str) -> Help:
+        """Act before `button` is pressed, if one of the assists decides to."""
+        if not self.names:
+            return Help(button)
+        now = states.moment_before(progress, self._console.ram(SPANS), button)
+        said: list[str] = []
+        for name in self.names:
+            if name in self.state.open:
+                said += self._judge(name, now)
+        act, told = self._act(now)
+        return Help(act.button or button, bool(said or act.writes), (*said, *told))
+
+    def _act(self, now: Moment) -> tuple[Act, tuple[str, ...]]:
+        """Do the first act of the assists; others at most begin to watch."""
+        for name in self.names:
+            if name in self.state.open or self.state.is_off(name):
+                continue
+            act = TABLE[name].decide(now)
+            if act is None:
+                continue
+            trace = self._do(act, now)
+            if not act.writes and not act.button:
+                self.state = self.state.watched(name, trace)
+                continue
+            self.state = self.state.acted(name, trace if TABLE[name].worked else None)
+            return act, (f"{name}: {act.reason}",)
+        return Act(""), ()
+
+    def _do(self, act: Act, now: Moment) -> Trace:
+        writes = tuple((address, now.at(address), value) for address, value in act.writes)
+        for address, _, value in writes:
+            self._console.write(address, value)
+        return Trace(now.place, writes)
+
+    def _judge(self, name: str, now: Moment) -> tuple[str, ...]:
+        """Judge an earlier act, and take it back if it failed; the words of a failure, else ()."""
+        trace, worked = self.state.open[name], TABLE[name].worked
+        verdict = Verdict.MOOT if worked is None else worked(trace, now)
+        trace, verdict = states.waited(trace, verdict, calm=now.calm)
+        if verdict is Verdict.OPEN:
+            self.state = self.state.watched(name, trace)
+            return ()
+        self.state = self.state.judged(name, verdict)
+        if verdict is not Verdict.FAILED:
+            return ()
+        for address, before, after in trace.writes:
+            if now.at(address) == after:
+                self._console.write(address, before)
+        given_up = "; it is given up" if self.state.is_off(name) else ""
+        return (f"{name}: failed{given_up}",)
+
+    def to_facts(self) -> dict[str, Any]:
+        """JSON for the state of an environment."""
+        return self.state.to_facts(self.names) if self.names else {}
+
+    def read_state(self, facts: Mapping[str, Any]) -> AssistState:
+        """Restore a state's assists; RomError when it was made with some that are not in use."""
+        state = states.from_facts(facts)
+        if foreign := strange(facts.get("names", ()), self.names):
+            raise RomError(
+                f"this state was made with the assists {foreign}, which are not in use here",
+                "set training.assists to them, or go on from a state without them",
+            )
+        return state

@@ -1,0 +1,294 @@
+"""Pure. Defines every scripted help: its decision, and the test of its effect.
+
+A decision takes the moment before a key and returns an act, or None. docs/assists.md has the table
+for people. Where an assist opens a way it writes the note that the game itself makes (a tune
+played, a boulder on its switch); the game's own scripts do the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.assists.assist_state import Act, Moment, Trace, Verdict
+from Daddy.pokemon.bag import FLUTE, HM_STRENGTH, HM_SURF, is_kept
+from Daddy.pokemon.party import FIELD_MOVES, STRENGTH, SURF, Creature
+
+_RAINBOW, _SOUL = 3, 4
+"""Badges without which the game permits neither Strength nor Surf."""
+
+# -- the bag and money: the bytes afterwards are the whole effect
+
+_LIST_END: Final = 0xFF
+_BALLS: Final = frozenset((1, 2, 3, 4))
+"""Kept: a creature that can learn Surf has to be caught."""
+_ENOUGH: Final = 10_000
+"""Below that the purse is filled; nothing the story needs costs more."""
+_FULL: Final = 100_000
+_FULL_PURSE: Final = (0x10, 0x00, 0x00)
+"""Well below the purse's limit, so that prizes won later fit in."""
+
+
+def toss_junk(now: Moment) -> Act | None:
+    """Empty a full bag, which takes no key item, of all but balls, key items and HMs."""
+    bag = now.progress.bag
+    if not now.calm or len(bag) < ram.BAG_SIZE:
+        return None
+    kept = [pair for pair in bag if pair[0] in _BALLS or is_kept(pair[0])]
+    if len(kept) == len(bag):
+        return None
+    listed = [value for pair in kept for value in pair] + [_LIST_END]
+    writes = [(ram.BAG + place, value) for place, value in enumerate(listed)]
+    cursor = ((ram.BAG_COUNT, len(kept)), (ram.BAG_CURSOR, 0), (ram.LIST_SCROLL, 0))
+    tossed = len(bag) - len(kept)
+    return Act(f"the bag was full: {tossed} of {len(bag)} things tossed", (*writes, *cursor))
+
+
+def money(now: Moment) -> Act | None:
+    """Fill the purse for a drink and the safari."""
+    if not now.calm or now.progress.money >= _ENOUGH:
+        return None
+    purse = tuple((ram.MONEY + place, value) for place, value in enumerate(_FULL_PURSE))
+    return Act(f"{now.progress.money} left: filled up to {_FULL:,}", purse)
+
+
+# -- teaching a move from an HM in the bag
+
+_PP: Final = 15
+"""Uses of either move."""
+SURFERS: Final = frozenset(
+    bytes.fromhex(
+        "01 02 07 08 0b 10 13 15 16 17 18 1b 1c 25 2f 3a 42 47 4e 58 59 5a 5b 5c 5d 62 63 69"
+        "6e 6f 78 80 84 8a 8b 98 9b 9d 9e b1 b3"
+    )
+)
+"""Species that can learn Surf, by the numbers that the game itself uses."""
+STRONG: Final = frozenset(
+    bytes.fromhex(
+        "01 02 04 07 08 0a 0b 0e 10 11 12 13 15 16 1c 1d 22 25 27 28 29 2b 2c 2d 2f 31 33 35 39"
+        "3a 3c 42 4e 60 61 64 65 6a 6c 6e 6f 75 78 7e 80 83 84 8a 8e 91 a9 b0 b1 b2 b3 b4"
+    )
+)
+"""Species that can learn Strength."""
+
+
+def teach_surf(now: Moment) -> Act | None:
+    """Teach Surf once HM03 is in the bag."""
+    return _teach(now, HM_SURF, SURF, SURFERS)
+
+
+def teach_strength(now: Moment) -> Act | None:
+    """Teach Strength once HM04 is in the bag."""
+    return _teach(now, HM_STRENGTH, STRENGTH, STRONG)
+
+
+def _teach(now: Moment, item: int, move: int, pupils: frozenset[int]) -> Act | None:
+    """Teach the first member that can learn it, over its first move that opens no way."""
+    if not now.calm or move in now.progress.moves or not now.holds(item):
+        return None
+    for slot, member in enumerate(now.progress.party):
+        place = _free_place(member)
+        if member.species in pupils and place is not None:
+            start = ram.PARTY_MONS + slot * ram.PARTY_STRIDE
+            writes = ((start + ram.MON_MOVES + place, move), (start + ram.MON_PP + place, _PP))
+            return Act(f"member {slot + 1} learns move {move}", writes)
+    return None
+
+
+def _free_place(member: Creature) -> int | None:
+    """An empty place, else the first with a move for fights only; None without either."""
+    if 0 in member.moves:
+        return member.moves.index(0)
+    return next((n for n, move in enumerate(member.moves) if move not in FIELD_MOVES), None)
+
+
+# -- field moves, used without their menus, as the game does it once one was chosen
+
+_SURFING: Final = 2
+_WATER: Final = 0x14
+_WATER_TILESETS: Final = frozenset((0, 3, 5, 7, 13, 14, 17, 22, 23))
+"""Tilesets in which tile 0x14 is water."""
+_CYCLING_ROAD: Final = 28
+"""The game does not let the player get off the bicycle there."""
+
+
+def flash(now: Moment) -> Act | None:
+    """Light a dark cave."""
+    if not now.calm or not now.progress.dark:
+        return None
+    return Act("a dark cave is lit", ((ram.DARKNESS, 0),))
+
+
+def flash_worked(trace: Trace, now: Moment) -> Verdict:
+    """WORKED if the cave stays lit."""
+    if now.progress.map_id != trace.place[0]:
+        return Verdict.MOOT
+    return Verdict.FAILED if now.progress.dark else Verdict.WORKED
+
+
+def use_strength(now: Moment) -> Act | None:
+    """Let boulders be pushed, on every map, once the badge permits it."""
+    able = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
+    if not now.calm or not able or now.progress.strength_on:
+        return None
+    flags = now.at(ram.STATUS_FLAGS_1) | ram.STRENGTH_ON
+    return Act("boulders can be pushed", ((ram.STATUS_FLAGS_1, flags),))
+
+
+def use_surf(now: Moment) -> Act | None:
+    """Walk on upon water that the player faces."""
+    able = SURF in now.progress.moves and now.has_badge(_SOUL)
+    if not now.calm or not able or now.progress.riding == _SURFING:
+        return None
+    if now.progress.map_id == _CYCLING_ROAD or not _walks_into_water(now):
+        return None
+    return Act("onto the water", ((ram.RIDING, _SURFING),))
+
+
+def _walks_into_water(now: Moment) -> bool:
+    if now.button != ram.FACINGS[now.progress.facing]:
+        return False
+    tile = now.at(ram.TILES_AHEAD[now.progress.facing])
+    return tile == _WATER and now.at(ram.TILESET) in _WATER_TILESETS
+
+
+def surf_worked(trace: Trace, now: Moment) -> Verdict:
+    """WORKED if the player is on the water, elsewhere than before."""
+    if now.progress.riding != _SURFING:
+        return Verdict.FAILED
+    return Verdict.OPEN if now.place == trace.place else Verdict.WORKED
+
+
+# -- obstacles of the story
+
+
+class Sleeper(NamedTuple):
+    """Event flags and toggle of a sleeper, and the cells (row, column) it can be woken from."""
+
+    woken: int
+    beaten: int
+    toggle: int
+    beside: frozenset[tuple[int, int]]
+
+
+SLEEPERS: Final = {
+    23: Sleeper(0x48E, 0x48F, 0x1D, frozenset(((62, 9), (61, 10), (63, 10), (62, 11)))),
+    27: Sleeper(0x4C8, 0x4C9, 0x21, frozenset(((10, 27), (10, 25)))),
+}
+"""By map: Routes 12 and 16."""
+SWITCHES: Final = {108: (0x917,), 194: (0x538, 0x53F), 198: (0x660,)}
+"""Event flags of the switches on each floor of Victory Road that is not passed without them."""
+
+
+def flute(now: Moment) -> Act | None:
+    """Play the flute, if it is in the bag, beside the sleeper."""
+    sleeper = SLEEPERS.get(now.progress.map_id)
+    if sleeper is None or not now.calm or not now.holds(FLUTE):
+        return None
+    up = now.has_event(sleeper.woken) or now.has_event(sleeper.beaten)
+    if up or _is_hidden(now, sleeper.toggle) or now.place[1:] not in sleeper.beside:
+        return None
+    return Act("the flute is played beside the sleeper", (now.with_event(sleeper.woken),))
+
+
+def flute_worked(trace: Trace, now: Moment) -> Verdict:
+    """WORKED if the sleeper is up."""
+    if now.progress.map_id != trace.place[0]:
+        return Verdict.MOOT
+    gone = _is_hidden(now, SLEEPERS[trace.place[0]].toggle)
+    return Verdict.WORKED if gone or now.progress.battle else Verdict.OPEN
+
+
+def _is_hidden(now: Moment, toggle: int) -> bool:
+    return bool(now.progress.toggles >> toggle & 1)
+
+
+def boulders(now: Moment) -> Act | None:
+    """Put a floor's boulders on their switches, for a party that could push them there."""
+    able = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
+    if not now.calm or not able:
+        return None
+    for switch in SWITCHES.get(now.progress.map_id, ()):
+        if not now.has_event(switch):
+            anew = (ram.MAP_SCRIPT_FLAGS, now.at(ram.MAP_SCRIPT_FLAGS) | ram.SWITCHES_ANEW)
+            return Act(f"a boulder is on switch {switch:#x}", (now.with_event(switch), anew))
+    return None
+
+
+def boulders_worked(trace: Trace, now: Moment) -> Verdict:
+    """WORKED if the map's script has looked at its switches."""
+    if now.progress.map_id != trace.place[0]:
+        return Verdict.MOOT
+    looked = not now.at(ram.MAP_SCRIPT_FLAGS) & ram.SWITCHES_ANEW
+    return Verdict.WORKED if looked else Verdict.OPEN
+
+
+# -- prevention: leaving the league's lobby, and wild creatures
+
+LOBBY: Final = 174
+_INSTEAD: Final = "b"
+"""A key without effect while the player stands free."""
+_KEEP_OFF: Final = 9
+"""Cells; more than the fastest rider passes within a step of the environment."""
+STANDING: Final = frozenset((23, 27, 83, 147, 162, 194, 228))
+"""Maps on which creatures wait to be spoken to: their fights look like wild ones."""
+_WILD, _NORMAL = 1, 0
+
+
+def block_indigo_exit(now: Moment) -> Act | None:
+    """Replace the step from the lobby's mat out of the door."""
+    last_row = 2 * now.at(ram.MAP_HEIGHT) - 1
+    if now.progress.map_id != LOBBY or now.progress.y != last_row or now.button != "down":
+        return None
+    return Act("the way out of the lobby is closed", button=_INSTEAD)
+
+
+def exit_stayed_shut(trace: Trace, now: Moment) -> Verdict:
+    """WORKED if the player is still in the lobby."""
+    inside = now.progress.map_id == trace.place[0]
+    return Verdict.WORKED if inside else Verdict.FAILED
+
+
+def no_wild(now: Moment) -> Act | None:
+    """Keep wild creatures off the next cells."""
+    if not now.calm:
+        return None
+    low = now.at(ram.NO_BATTLE_STEPS) < _KEEP_OFF
+    writes = ((ram.NO_BATTLE_STEPS, _KEEP_OFF),) if low else ()
+    return Act("wild creatures keep off", writes)
+
+
+def nothing_wild_came(trace: Trace, now: Moment) -> Verdict:
+    """FAILED on a wild fight; a quiet step proves nothing."""
+    wild = now.progress.battle == _WILD and now.progress.battle_kind == _NORMAL
+    if not wild or trace.place[0] in STANDING:
+        return Verdict.MOOT
+    return Verdict.FAILED
+
+
+class Assist(NamedTuple):
+    """One help: its decision, and the test of its effect.
+
+    Without `worked` the bytes it writes are the whole effect, proven without the real game. The
+    others depend on the game's own program, which is not available here.
+    """
+
+    decide: Callable[[Moment], Act | None]
+    worked: Callable[[Trace, Moment], Verdict] | None = None
+
+
+TABLE: Final[dict[str, Assist]] = {
+    "toss_junk": Assist(toss_junk),
+    "money": Assist(money),
+    "flash": Assist(flash, flash_worked),
+    "flute": Assist(flute, flute_worked),
+    "teach_surf": Assist(teach_surf),
+    "use_surf": Assist(use_surf, surf_worked),
+    "teach_strength": Assist(teach_strength),
+    "use_strength": Assist(use_strength),
+    "boulders": Assist(boulders, boulders_worked),
+    "block_indigo_exit": Assist(block_indigo_exit, exit_stayed_shut),
+    "no_wild": Assist(no_wild, nothing_wild_came),
+}
+"""In the order of `Daddy.core.assist_rules.NAMES`: an earlier one acts first."""

@@ -1,0 +1,49 @@
+"""Adapter for the game file: find it, and check that a job can play from its start state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE, Rom, load_rom
+from Daddy.core.settings import Training
+
+
+def cartridge_path() -> Path:
+    """Path of the free cartridge, a 32 KiB ROM image inside the package."""
+    return Path(__file__).resolve().parent / "cartridge" / "daddy.gb"
+
+
+def find_rom(
+    setting: str | os.PathLike[str] | None, environ: Mapping[str, str] | None = None
+) -> Path:
+    """Path of the game: the setting, else the variable DADDY_ROM, else the free cartridge."""
+    variable = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE, "")
+    path = str(setting or "") or variable
+    return Path(path).expanduser().absolute() if path else cartridge_path()
+
+
+def rom_of(training: Training) -> Rom:
+    """The game that a configuration names, else the cartridge. RomError."""
+    return load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom)
+
+
+def check_start(training: Training) -> None:
+    """Raise RomError (exit code 7) unless a player can play on from the start state.
+
+    Costs nothing for the cartridge's own beginning. Another state is made here at the latest, and
+    kept for the environments to come.
+    """
+    start = training.start
+    if not start and training.rom in (None, str(cartridge_path())):
+        return
+    from Daddy.pokemon.emulator import Emulator
+    from Daddy.pokemon.starts.playability_check import preflight
+    from Daddy.pokemon.starts.start_state import default_start, start_state
+
+    rom = rom_of(training)
+    state = start_state(rom, start)
+    with closing(Emulator(rom.data)) as emulator:
+        preflight(emulator, state, f"the start state {start or default_start(rom)!r} of {rom.name}")

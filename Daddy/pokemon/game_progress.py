@@ -1,0 +1,283 @@
+"""Pure. Reads a Progress, the facts of one moment of the game, from an image of the work RAM.
+
+A half-finished warp (new map, old coordinates) is never reported as a place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from Daddy.pokemon import bag as bags
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon import story_order
+from Daddy.pokemon.party import Creature, read_party
+from Daddy.pokemon.read_memory import (
+    Image,
+    bits,
+    byte,
+    bytes_at,
+    numbers,
+    packed_decimal,
+    span,
+    word,
+)
+
+_CLOCK_RUNS = 0b1
+_LOST = 0xFF
+_MOST_HP = 999
+_LEAVING_DOOR = 0b10
+_SCRIPT_WARP = 0b1000
+_FLY_OR_DUNGEON_WARP = 0b11100
+_SPRITE_Y, _SPRITE_X = 12, 8
+"""A sprite's place is that of its cell plus this: the hardware's 16 and 8, drawn 4 lines higher."""
+_LAST_CELL_Y, _LAST_CELL_X = 128, 144
+CENTRE_Y, CENTRE_X = 64, 64
+"""Pixels from the screen's corner to the player's cell, where the real game keeps it."""
+_PLACE = bytes_at(
+    *(ram.MOVEMENT_FLAGS, ram.DUNGEON_WARP, ram.STATUS_FLAGS_6, ram.MAP_HEIGHT, ram.MAP_WIDTH),
+    *(ram.PLAYER_X, ram.PLAYER_Y, ram.MAP_ID),
+)
+_SPRITES = bytes_at(ram.PLAYER_SPRITE, ram.PLAYER_SPRITE + 1, ram.PLAYER_SPRITE + 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """State of the game. `events` are the 320 packed event bytes as one integer."""
+
+    map_id: int
+    x: int
+    y: int
+    placed: bool
+    """False while map and coordinates do not belong together (a warp) or no game has begun."""
+    screen_y: int
+    screen_x: int
+    """The corner of the player's cell on the screen, in pixels."""
+    facing: int
+    events: int
+    story_flags: int
+    badges: int
+    party: tuple[Creature, ...]
+    seen: int
+    owned: int
+    items: int
+    money: int
+    battle: int
+    text_box: bool
+    joypad_ignored: bool
+    enemy_level: int
+    enemy_hp: float
+    wins: int
+    image: bytes = field(default=bytes(ram.RAM_SIZE), repr=False, compare=False)
+    """The image read from, for the facts below, which few steps need."""
+
+    @property
+    def bag(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of item and quantity, in the bag's order."""
+        return bags.read_bag(self.image)
+
+    @property
+    def moves(self) -> frozenset[int]:
+        """Numbers of the moves that somebody in the party knows."""
+        return frozenset(b"".join([creature.moves for creature in self.party])) - {0}
+
+    @property
+    def item_bits(self) -> int:
+        """Bit n is set while item n is in the bag."""
+        return bags.item_bits(self.image)
+
+    @property
+    def move_bits(self) -> int:
+        """Bit n is set while somebody in the party knows move n."""
+        return numbers(b"".join([creature.moves for creature in self.party])) & ~1
+
+    @property
+    def signs(self) -> tuple[tuple[int, int], ...]:
+        """Row and column of each sign of the map."""
+        return bags.pairs(self.image, ram.SIGN_COUNT, ram.SIGNS, ram.MOST_SIGNS)
+
+    @property
+    def toggles(self) -> int:
+        """Bit n is set while the n-th person or thing that a map can hide is hidden."""
+        return bits(self.image, ram.TOGGLES, ram.TOGGLE_BYTES)
+
+    @property
+    def ship_script(self) -> int:
+        """State of the script of the ship's second floor (`ram_map.SHIP_SCRIPT`)."""
+        return byte(self.image, ram.SHIP_SCRIPT)
+
+    @property
+    def drink_given(self) -> bool:
+        """True once the guards of Saffron had their drink."""
+        return bool(byte(self.image, ram.STATUS_FLAGS_1) & ram.GAVE_DRINK)
+
+    @property
+    def strength_on(self) -> bool:
+        """True if boulders can be pushed: Strength was used on this map."""
+        return bool(byte(self.image, ram.STATUS_FLAGS_1) & ram.STRENGTH_ON)
+
+    @property
+    def dark(self) -> bool:
+        """True in a cave that Flash has not lit."""
+        return byte(self.image, ram.DARKNESS) != 0
+
+    @property
+    def flying(self) -> bool:
+        """True while Fly was used and has not landed."""
+        return bool(byte(self.image, ram.STATUS_FLAGS_7) & ram.FLYING)
+
+    @property
+    def riding(self) -> int:
+        """0 on foot, 1 on the bicycle, 2 surfing."""
+        return byte(self.image, ram.RIDING)
+
+    @property
+    def blackout_map(self) -> int:
+        """The map that a lost battle leads back to."""
+        return byte(self.image, ram.BLACKOUT_MAP)
+
+    @property
+    def battle_kind(self) -> int:
+        """0 normal, 1 the old man's lesson, 2 safari."""
+        return byte(self.image, ram.BATTLE_KIND)
+
+    @property
+    def opponent(self) -> int:
+        """The species that is fought, 0 outside battles."""
+        return byte(self.image, ram.ENEMY_SPECIES) if self.battle else 0
+
+    @property
+    def safari_steps(self) -> int:
+        """Steps left in the safari zone."""
+        return word(self.image, ram.SAFARI_STEPS)
+
+    @property
+    def options(self) -> int:
+        """Text delay in bits 0 to 2 (1 fast), 6 set style, 7 animations off."""
+        return byte(self.image, ram.OPTIONS)
+
+    @property
+    def level_sum(self) -> int:
+        """Levels of the whole party."""
+        return sum(creature.level for creature in self.party)
+
+    @property
+    def badge_count(self) -> int:
+        """Badges won, 0 to 8."""
+        return self.badges.bit_count()
+
+    @property
+    def hp(self) -> int:
+        """HP of the whole party, of each member 999 at most."""
+        return sum(min(creature.hp, _MOST_HP) for creature in self.party)
+
+    @property
+    def hp_fraction(self) -> float:
+        """HP of the party over its maximum, 0 to 1; 0 without a party."""
+        return fraction(sum(c.hp for c in self.party), sum(c.max_hp for c in self.party))
+
+
+def fraction(part: int, whole: int) -> float:
+    """Part / whole, at most 1 (HP may exceed their maximum in real play); 0 when whole is 0."""
+    return min(part / whole, 1.0) if whole else 0.0
+
+
+def read_progress(image: Image) -> Progress:
+    """The Progress that an image of 0xC000 to 0xDFFF (8,192 bytes) holds."""
+    events = bits(image, ram.EVENTS, ram.EVENT_BYTES)
+    map_id, y, x, facing, badges, bag, in_battle, font, ignored, wins = _SINGLE(image)
+    battle = 0 if in_battle == _LOST else min(in_battle, 2)
+    screen_y, screen_x = on_screen(image)
+    return Progress(
+        map_id,
+        x,
+        y,
+        placed(image),
+        screen_y,
+        screen_x,
+        facing >> 2 & 3,
+        events,
+        story_flags(events),
+        badges,
+        read_party(image),
+        bits(image, ram.POKEDEX_SEEN, ram.POKEDEX_BYTES).bit_count(),
+        bits(image, ram.POKEDEX_OWNED, ram.POKEDEX_BYTES).bit_count(),
+        min(bag, ram.BAG_SIZE),
+        packed_decimal(span(image, ram.MONEY, ram.MONEY_BYTES)),
+        battle,
+        bool(font & 1),
+        ignored != 0,
+        byte(image, ram.ENEMY_LEVEL) if in_battle else 0,
+        _enemy_hp(image) if in_battle else 0.0,
+        wins,
+        bytes(image),
+    )
+
+
+def placed(image: Image) -> bool:
+    """Return True if map and coordinates belong together: a warp changes them in turn."""
+    moving, dungeon, flight, height, width, x, y, map_id = _PLACE(image)
+    if moving & _LEAVING_DOOR or dungeon & _SCRIPT_WARP or flight & _FLY_OR_DUNGEON_WARP:
+        return False
+    if height and width:
+        return y < 2 * height and x < 2 * width
+    return bool(x or y or map_id)
+
+
+def on_screen(image: Image) -> tuple[int, int]:
+    """Line and column of the player's cell; the centre while the player is not drawn."""
+    line, left, right = _SPRITES(image)
+    y, x = line - _SPRITE_Y, min(left, right) - _SPRITE_X
+    drawn = 0 <= y <= _LAST_CELL_Y and 0 <= x <= _LAST_CELL_X
+    return (y, x) if drawn else (CENTRE_Y, CENTRE_X)
+
+
+def is_free(now: Progress, image: Image) -> bool:
+    """Return True if the next key is the player's: no fight, text, menu, script, or half step.
+
+    `image` is the one of `now`, with the bytes at WALKED_BY_GAME and WALK_COUNTER fresh.
+    """
+    if now.battle or now.text_box or now.joypad_ignored or not now.placed:
+        return False
+    scripted = byte(image, ram.STATUS_FLAGS_5) & ram.SCRIPTED
+    return not (scripted or byte(image, ram.WALKED_BY_GAME) or byte(image, ram.WALK_COUNTER))
+
+
+def not_started(image: Image, earlier: Image | None = None) -> str | None:
+    """Reason why no game is going on in this image, None when one is.
+
+    `earlier`: an image at least 60 frames older, to see whether the clock of the game moves.
+    """
+    if not byte(image, ram.STATUS_FLAGS_6) & _CLOCK_RUNS:
+        return "the game's clock does not run (bit 0 of 0xD732): title screen or introduction"
+    places = (ram.PARTY_COUNT, ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X)
+    if not any(byte(image, address) for address in places):
+        return "no party, map 0, row 0, column 0: the memory of a game that was never begun"
+    times = [span(one, ram.PLAY_TIME, ram.PLAY_TIME_BYTES) for one in (image, earlier or b"")]
+    if times[0] == times[1] and not times[0][1]:
+        hours, _, minutes, seconds, frames = times[0]
+        return (
+            f"the play time stands still at {hours}:{minutes:02}:{seconds:02} and {frames} frames"
+        )
+    return None
+
+
+def story_flags(events: int) -> int:
+    """Number of the 67 events of a normal game that have happened."""
+    return (events & _LADDER).bit_count()
+
+
+def rewardable(events: int) -> int:
+    """The event bits that stand for an achievement."""
+    return events & _ACHIEVEMENTS
+
+
+def _enemy_hp(image: Image) -> float:
+    return fraction(word(image, ram.ENEMY_HP), word(image, ram.ENEMY_MAX_HP))
+
+
+_SINGLE = bytes_at(
+    *(ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X, ram.FACING, ram.BADGES, ram.BAG_COUNT),
+    *(ram.IN_BATTLE, ram.FONT_LOADED, ram.JOY_IGNORE, ram.HALL_OF_FAME),
+)
+_LADDER = story_order.mask(story_order.STORY)
+_ACHIEVEMENTS = ((1 << 8 * ram.EVENT_BYTES) - 1) & ~story_order.UNPAID

@@ -1,0 +1,109 @@
+"""Adapter for a person's folder of start states: made here, recorded here, or adopted from files.
+
+The format: a magic, one line of JSON (game, pyboy, origin, hash) and the deflated state. Files
+appear whole; a state is handed out only to the game and the pyboy that it was written with, and
+one that does not verify counts as missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
+from Daddy.core.errors import FileError, UsageError
+from Daddy.pokemon.emulator import PYBOY_VERSION
+from Daddy.pokemon.size_limits import inflate
+
+MAGIC: Final = b"DADDYSTART1\n"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}")
+_LARGEST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The start states of one game, told apart by its SHA-1."""
+
+    root: Path
+    sha1: str
+
+    def path(self, name: str, origin: str) -> Path:
+        """Path of a state; `origin` is part of its identity."""
+        return self.root / self.sha1 / f"{name}-{origin}-pyboy{PYBOY_VERSION}.start"
+
+    def put(self, name: str, origin: str, state: bytes) -> Path:
+        """Keep a state; OSError where that is impossible."""
+        facts = {"sha1": self.sha1, "pyboy": PYBOY_VERSION, "name": name, "origin": origin}
+        line = json.dumps({**facts, "sha256": sha256_hex(state)}, sort_keys=True).encode()
+        path = self.path(name, origin)
+        write_atomic(path, MAGIC + line + b"\n" + zlib.compress(state, 6))
+        return path
+
+    def get(self, name: str, origin: str) -> bytes | None:
+        """A state that was put here; None where there is none, or none that verifies."""
+        try:
+            data = read_bounded(self.path(name, origin), _LARGEST)
+            return self._verified(data, {"name": name, "origin": origin})
+        except FileNotFoundError:
+            return None
+        except (FileError, ValueError, KeyError, zlib.error) as error:
+            print(f"warning: {self.path(name, origin)} is ignored: {error}", file=sys.stderr)
+            return None
+
+    def get_or_make(self, name: str, origin: str, make: Callable[[], bytes]) -> bytes:
+        """Return the state that was put here; else make it and keep it.
+
+        A shelf that cannot be written costs the next start a second; it does not end this one.
+        """
+        if (known := self.get(name, origin)) is not None:
+            return known
+        state = make()
+        try:
+            self.put(name, origin, state)
+        except OSError:
+            print(f"warning: {self.root} cannot be written: made anew each time", file=sys.stderr)
+        return state
+
+    def names(self, origin: str) -> list[str]:
+        """Names of the states with this origin."""
+        tail = f"-{origin}-pyboy{PYBOY_VERSION}.start"
+        found = (self.root / self.sha1).glob(f"*{tail}")
+        return sorted(path.name.removesuffix(tail) for path in found)
+
+    def _verified(self, data: bytes, wanted: Mapping[str, Any]) -> bytes:
+        head, line, packed = data.split(b"\n", 2)
+        facts = json.loads(line)
+        mine = {"sha1": self.sha1, "pyboy": PYBOY_VERSION, **wanted}
+        if head + b"\n" != MAGIC or any(facts[key] != value for key, value in mine.items()):
+            raise ValueError("it is of another game, pyboy or origin")
+        state = inflate(packed, _LARGEST)
+        if sha256_hex(state) != facts["sha256"]:
+            raise ValueError("its bytes are not those that were written")
+        return state
+
+
+def default_root(environ: Mapping[str, str], home: Path) -> Path:
+    """``~/.cache/daddy/starts``, or below XDG_CACHE_HOME."""
+    cache = environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else home / ".cache") / "daddy" / "starts"
+
+
+def shelf_of(sha1: str) -> Shelf:
+    """The shelf of a game in this person's cache folder."""
+    return Shelf(default_root(os.environ, Path.home()).absolute(), sha1)
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it can name a state; UsageError else."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot name a start state", "use letters, digits, - and _, at most 41"
+        )
+    return name

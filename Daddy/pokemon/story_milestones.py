@@ -1,0 +1,225 @@
+"""Pure. Tells the milestones of the story that hold at a moment.
+
+The required milestones of the real game are events of the `story_order`, and facts that are no
+event: an item in the bag, a move known, a person gone. Those of the cartridge are its own events,
+and Cut known. Some facts come and go (an item is handed over, the league forgets its defeats): a
+caller that needs them for good keeps the union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon import story_order
+from Daddy.pokemon.bag import CARD_KEY, LIFT_KEY, SILPH_SCOPE
+from Daddy.pokemon.cartridge import rom_symbols
+from Daddy.pokemon.game_progress import Progress
+from Daddy.pokemon.map_names import map_name
+from Daddy.pokemon.party import CUT, STRENGTH, SURF
+from Daddy.pokemon.read_memory import span
+from Daddy.pokemon.story_order import Step
+
+
+class Evidence(NamedTuple):
+    """Raw bytes that facts are judged by; equal ones are judged only once."""
+
+    bag: bytes
+    moves: bytes
+    toggles: bytes
+    ship_script: int
+    drink_given: bool
+    won: bool
+
+
+class Fact(NamedTuple):
+    """A milestone that is no event flag, the map where it is won, and the step it comes after."""
+
+    name: str
+    place: int
+    after: str
+    holds: Callable[[Evidence], bool]
+
+
+def _held(item: int) -> Callable[[Evidence], bool]:
+    return lambda seen: item in seen.bag[::2]
+
+
+def _known(move: int) -> Callable[[Evidence], bool]:
+    return lambda seen: move in seen.moves
+
+
+def _hidden(seen: Evidence, toggle: int) -> bool:
+    return bool(seen.toggles[toggle // 8] >> toggle % 8 & 1)
+
+
+def _gone(*toggles: int) -> Callable[[Evidence], bool]:
+    """One of these people or things is hidden: beaten, taken, sent away."""
+    return lambda seen: any(_hidden(seen, toggle) for toggle in toggles)
+
+
+def _old_man_awake(seen: Evidence) -> bool:
+    lying, standing = (_hidden(seen, toggle) for toggle in ram.OLD_MEN)
+    return lying and not standing
+
+
+def _ship_rival_beaten(seen: Evidence) -> bool:
+    return seen.ship_script == ram.SHIP_RIVAL_BEATEN
+
+
+FACTS: Final = (
+    Fact("old_man_awake", 1, "got_pokedex", _old_man_awake),
+    Fact("beat_rival_on_ship", 96, "beat_thief_in_cerulean", _ship_rival_beaten),
+    Fact("cut_taught", 5, "got_cut", _known(CUT)),
+    Fact("hideout_guard_gone", 135, "beat_erika", _gone(ram.GAME_CORNER_ROCKET)),
+    Fact("lift_key_held", 202, "lift_key_dropped", _held(LIFT_KEY)),
+    Fact("scope_held", 202, "beat_giovanni_in_hideout", _held(SILPH_SCOPE)),
+    Fact("drink_given", 10, "beat_giovanni_in_hideout", lambda seen: seen.drink_given),
+    Fact("snorlax_gone", 23, "got_flute", _gone(*ram.SNORLAXES)),
+    Fact("card_key_held", 210, "beat_koga", _held(CARD_KEY)),
+    Fact("gold_teeth_taken", 219, "got_surf", _gone(ram.GOLD_TEETH_BALL)),
+    Fact("surf_taught", 7, "got_surf", _known(SURF)),
+    Fact("strength_taught", 7, "got_strength", _known(STRENGTH)),
+    Fact("secret_key_taken", 216, "beat_sabrina", _gone(ram.SECRET_KEY_BALL)),
+    Fact("won", 118, "beat_champion", lambda seen: seen.won),
+)
+"""Required in the real game, without an event flag."""
+CARTRIDGE: Final = tuple(Step(*fields) for fields in rom_symbols.STORY)
+"""The cartridge's events."""
+CARTRIDGE_FACTS: Final = (Fact("cut_taught", 5, "got_cut", _known(CUT)),)
+"""Required on the cartridge, without an event flag."""
+
+CRITICAL_MAPS: Final = (
+    *(0, 40, 12, 1, 42, 13, 51, 2, 54, 14, 59, 60, 61, 15, 3, 35, 36, 88, 65, 62, 16, 119, 17, 5),
+    *(94, 95, 96, 101, 92, 20, 21, 82, 232, 4, 19, 121, 18, 6, 134, 135, 199, 200, 201, 203, 202),
+    *(142, 143, 144, 145, 146, 147, 148, 149, 126, 10, 181, 209, 210, 212, 235, 178, 23, 24, 25),
+    *(26, 27, 28, 29, 7, 157, 156, 220, 217, 218, 219, 222, 155, 30, 31, 192, 32, 8, 165, 214, 215),
+    *(216, 166, 45, 33, 193, 34, 108, 194, 198, 9, 174, 245, 246, 247, 113, 120, 118),
+)
+"""Maps that a game which is won passes, roughly in order (two ways lead to Fuchsia)."""
+HEALERS: Final = (37, 41, 58, 64, 68, 81, 89, 133, 141, 154, 171, 182, 233)
+"""Maps where a party is healed: on the way of whoever is too weak for the next fight."""
+_ON_THE_WAY: Final = {True: frozenset(CRITICAL_MAPS + HEALERS), False: frozenset(rom_symbols.MAPS)}
+_TRAINERS_AFTER: Final = "beat_surge"
+
+
+class _Required(NamedTuple):
+    """The required milestones of a game."""
+
+    steps: tuple[Step, ...]
+    facts: tuple[Fact, ...]
+    bits: int
+
+
+def _required(steps: tuple[Step, ...], facts: tuple[Fact, ...]) -> _Required:
+    required = tuple(step for step in steps if step.required)
+    return _Required(required, facts, story_order.mask(required))
+
+
+REQUIRED: Final = {
+    True: _required(story_order.STORY + story_order.TRAINERS, FACTS),
+    False: _required(CARTRIDGE, CARTRIDGE_FACTS),
+}
+"""By game: Red or Blue, the cartridge."""
+
+
+def steps(real: bool) -> tuple[Step, ...]:
+    """The events of a game's story, in the order of a normal game; `real`: Red or Blue."""
+    return story_order.STORY if real else CARTRIDGE
+
+
+def reached(progress: Progress, real: bool = True) -> frozenset[str]:
+    """Names of the required milestones that hold now."""
+    image = progress.image
+    evidence = Evidence(
+        bytes(span(image, ram.BAG, 2 * progress.items)),
+        b"".join([creature.moves for creature in progress.party]),
+        bytes(span(image, ram.TOGGLES, ram.TOGGLE_BYTES)),
+        progress.ship_script,
+        progress.drink_given,
+        progress.wins > 0,
+    )
+    return _reached(progress.events & REQUIRED[real].bits, evidence, real)
+
+
+@lru_cache(maxsize=1024)
+def _reached(events: int, evidence: Evidence, real: bool) -> frozenset[str]:
+    required = REQUIRED[real]
+    flags = frozenset(step.name for step in required.steps if events >> step.flag & 1)
+    return flags | {fact.name for fact in required.facts if fact.holds(evidence)}
+
+
+def keys(progress: Progress, real: bool = True, square: int = 0) -> frozenset[str]:
+    """The key of this moment in an archive: the milestones, and the place if it is on the way.
+
+    A place is a map, or with `square` a square of so many cells a side on it. In a warp, a battle
+    or a text there is none.
+    """
+    held = reached(progress, real)
+    if not progress.placed or progress.battle or progress.text_box:
+        return held
+    part = (progress.y // square, progress.x // square) if square else ()
+    return _placed(held, progress.map_id, real, part)
+
+
+@lru_cache(maxsize=2048)
+def _placed(held: frozenset[str], here: int, real: bool, part: tuple[int, ...]) -> frozenset[str]:
+    return held | {place_key(here, real, *part)} if here in _ON_THE_WAY[real] else held
+
+
+def place_key(map_id: int, real: bool = True, *part: int) -> str:
+    """The part of a key that tells the place: ``at_mt_moon_1f``, or ``at_mt_moon_1f_0_2``."""
+    name = map_name(map_id, real).lower().replace(" ", "_").replace("'", "")
+    return "_".join(["at", name, *map(str, part)])
+
+
+@lru_cache(maxsize=256)
+def open_places(held: frozenset[str], real: bool = True) -> frozenset[int]:
+    """Maps on which a required milestone is still to be won."""
+    required = REQUIRED[real]
+    maps = {step.place for step in required.steps if step.name not in held}
+    return frozenset(maps | {fact.place for fact in required.facts if fact.name not in held})
+
+
+@lru_cache(maxsize=2)
+def names(real: bool = True) -> tuple[str, ...]:
+    """Every required milestone, in the order in which a normal game reaches them."""
+    required = REQUIRED[real]
+    ranks = {step.name: float(rank) for rank, step in enumerate(steps(real))}
+    if real:
+        ranks |= {step.name: ranks[_TRAINERS_AFTER] + 0.5 for step in story_order.TRAINERS}
+    ranks |= {fact.name: ranks[fact.after] + 0.5 for fact in required.facts}
+    wanted = {step.name for step in required.steps} | {fact.name for fact in required.facts}
+    return tuple(name for name in sorted(ranks, key=ranks.__getitem__) if name in wanted)
+
+
+# -- milestones in an environment's telemetry: a bit each, as many in a column as float32 holds
+
+_BITS: Final = 24
+"""Bits of a whole number that float32 holds exactly."""
+_WIDTH: Final = -(-max(len(names(real=real)) for real in (True, False)) // _BITS)
+MILESTONE_COLUMNS: Final = tuple(f"reached_{number}" for number in range(_WIDTH))
+"""Names in the telemetry. A bit's milestone is given by the order of `names`."""
+
+
+@lru_cache(maxsize=1024)
+def to_columns(held: frozenset[str], real: bool) -> tuple[float, ...]:
+    """These milestones as numbers, one for each of MILESTONE_COLUMNS."""
+    word = sum(1 << place for place, name in enumerate(names(real=real)) if name in held)
+    return tuple(float(word >> _BITS * place & (1 << _BITS) - 1) for place in range(_WIDTH))
+
+
+def from_columns(facts: Mapping[str, float]) -> tuple[str, ...]:
+    """Milestones in an environment's facts (the columns and ``real_game``); none without them."""
+    if MILESTONE_COLUMNS[0] not in facts:
+        return ()
+    words = tuple(int(facts[name]) for name in MILESTONE_COLUMNS)
+    return _from_words(words, bool(facts["real_game"]))
+
+
+@lru_cache(maxsize=1024)
+def _from_words(words: tuple[int, ...], real: bool) -> tuple[str, ...]:
+    bits = sum(word << _BITS * place for place, word in enumerate(words))
+    return tuple(name for place, name in enumerate(names(real=real)) if bits >> place & 1)

@@ -1,0 +1,65 @@
+"""Pure: the numbers of the exchange that a config may set, with their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from Daddy.core import run_contract
+from Daddy.core.settings import KEPT_VERSIONS, Config
+from Daddy.weights.store.weight_records import Terms
+
+RULES = ("delta", "polyak")
+PERIOD_S = 60.0
+"""Longest wait of a contribution for others: a version a minute is plenty for a job of hours."""
+
+SILENCE_S = 180.0
+"""Seconds that a heartbeat may stand still before nobody waits for its process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeSettings:
+    """One peer's settings.
+
+    ``rule``: "delta" adds progress since the base; "polyak" averages absolute weights and so undoes
+    others' work when a writer is stale, each contribution with the share ``alpha``. ``period_s`` is
+    the longest a contribution waits for others, ``silence_s`` how long a heartbeat may stand still.
+    Staleness is counted in versions.
+    ``keep_versions`` states stay on disk. ``wan`` offers versions to laptops, of which ``allowed``
+    may contribute (empty: all). ``assists`` are the scripted helps that all learn with, ``terms``
+    what else all have to agree on; ``told`` is told to laptops, with our ``release``.
+    """
+
+    run: str
+    workload: str
+    rule: str = "delta"
+    alpha: float = 0.5
+    period_s: float = PERIOD_S
+    silence_s: float = SILENCE_S
+    max_staleness: int = 4
+    laptop_max_staleness: int = 8
+    keep_versions: int = KEPT_VERSIONS
+    wan: bool = True
+    allowed: frozenset[str] = frozenset()
+    assists: tuple[str, ...] = ()
+    terms: Terms = ()
+    told: Terms = ()
+    release: str = ""
+
+
+def from_config(
+    config: Config, workload: str, facts: Mapping[str, str] | None = None, release: str = ""
+) -> ExchangeSettings:
+    """Read the exchange settings of a configuration; `facts` as `run_contract.agreed` has them."""
+    chosen = config.collaboration
+    return ExchangeSettings(
+        run=config.run_name,
+        workload=workload,
+        rule=chosen.rule,
+        period_s=config.slurm.at_most(PERIOD_S),
+        allowed=frozenset(chosen.allowed_user_ids),
+        assists=tuple(config.training.assists),
+        terms=run_contract.to_pairs(run_contract.agreed(config, facts)),
+        told=run_contract.to_pairs(run_contract.offered(config, facts)),
+        release=release,
+    )

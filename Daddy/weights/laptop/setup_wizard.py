@@ -1,0 +1,326 @@
+"""First contact of a laptop with the cluster: keys, a connection, and what is missing, in words.
+
+Asks only for what is not known and only when somebody is there to answer. Never types a password
+and never installs a key by itself: it prints the lines and the one command that does. Said again,
+it tries each of the laptop's keys; what was found good is used from then on.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import which
+
+from Daddy.core.atomic_files import read_bounded, write_atomic
+from Daddy.core.errors import DaddyError, FileError, UsageError
+from Daddy.core.machine_info import host_name
+from Daddy.core.name_validation import to_peer
+from Daddy.core.run_paths import STREAM_TOKEN
+from Daddy.core.saved_cluster import SETUP, key_folder, remembered, settings_path, short_path
+from Daddy.weights.laptop import ssh_keys
+from Daddy.weights.laptop.pull_push import contributors
+from Daddy.weights.laptop.rsync_sftp import INSTALL, TRANSPORTS, RsyncCarrier, choose_carrier
+from Daddy.weights.laptop.ssh_keys import Rrsync, Verdict
+from Daddy.weights.laptop.ssh_login import (
+    CONNECT_S,
+    DEFAULT_LOCAL,
+    VARIABLES,
+    Remote,
+    explain,
+    find_remote,
+    found_out,
+    needs_ssh,
+    remember,
+)
+
+
+def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
+    """Go through the steps; returns 0 when a pull would work. DaddyError says what is missing."""
+    path = settings_path(environ, home)
+    before = remembered(path)
+    remote = find_remote(given, environ, {**before, **_answers(given, environ, before)})
+    key = _login_key(remote, home)
+    print(f"cluster  {remote.login}, folder {remote.folder}")
+    print(f"key      {key or 'as ' + remote.ssh_config + ' says'}")
+    remember(path, remote, found_out(remote, before))
+    print(f"kept in  {path}")
+    if key is not None:
+        port = f"-p {remote.port} " if remote.port else ""
+        print("\nif the key is not installed there yet (asks for your password once):")
+        print(f"  ssh-copy-id {port}-i {key}.pub {remote.login}")
+    seen = look(remote, home)
+    _tell_seen(seen, remote)
+    if remote.key:
+        print(f"one key does everything; for a confined one each: remove {path}, say setup again")
+    else:
+        _try_own_keys(remote, environ, home, seen, path)
+    return _end(seen, remote, path, environ)
+
+
+_QUESTIONS = {
+    "host": "login node (such as shell.engr.wustl.edu)",
+    "user": "your user name there",
+    "folder": "the run's shared_weights folder there",
+}
+
+
+def _answers(given: str, environ: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """Ask for what is neither given, set nor remembered, when somebody is there."""
+    if not sys.stdin.isatty():
+        return {}
+    told = {"host": "@" in given, "user": bool(given)}
+    answers = {
+        name: input(f"{question}: ").strip()
+        for name, question in _QUESTIONS.items()
+        if not (told.get(name) or environ.get(VARIABLES[name]) or known.get(name))
+    }
+    return {name: text for name, text in answers.items() if text}
+
+
+def _login_key(remote: Remote, home: Path) -> Path | None:
+    """The key of the person's own login, made if there is none; None when ssh's config decides."""
+    key = Path(remote.key).expanduser()
+    if remote.key and not key.exists():
+        raise FileError(f"SYNC_SSH_KEY names {key}, which does not exist", f"ssh-keygen -f {key}")
+    if remote.key or remote.ssh_config:
+        return key if remote.key else None
+    usual = [home / ".ssh" / name for name in ("id_ed25519", "id_ecdsa", "id_rsa")]
+    if not any(path.exists() for path in usual):
+        ssh_keys.make_key(usual[0])
+        print(f"made     {usual[0]}")
+    return next(path for path in usual if path.exists())
+
+
+def _tell_seen(seen: Seen, remote: Remote) -> None:
+    print()
+    tell(bool(which("rsync")), "rsync is installed here", INSTALL)
+    if seen.error is not None:
+        tell(False, f"your own login: {seen.error.message}", seen.error.fix)
+        if seen.refused:
+            tell(False, "the stream's token was not fetched", "ask the run's owner for a line")
+        return
+    tell(seen.rsync, f"rsync is installed on {remote.login}", "ask for it there")
+    tell(seen.folder, f"{remote.folder} exists there",
+         "it appears when the first learner starts; is the path right?")  # fmt: skip
+    tell(seen.token, "the viewer knows the cluster's token",
+         "a confined key cannot fetch it: ask the run's owner for a line")  # fmt: skip
+
+
+def _try_own_keys(
+    remote: Remote, environ: Mapping[str, str], home: Path, seen: Seen, path: Path
+) -> None:
+    """Make and try the laptop's own keys, remember the good ones, print lines for the others."""
+    try:
+        ring = find_ring(remote, environ, home, seen)
+    except DaddyError as error:
+        tell(False, f"this laptop's own keys: {error.message}", error.fix)
+        return
+    before = found_out(remote, remembered(path))
+    if seen.error is None or seen.refused:
+        good = {}
+        for purpose in ring.purposes:
+            verdict = ring.try_one(purpose)
+            tell(verdict.good, verdict.what, verdict.fix)
+            good[purpose] = verdict.good
+        needed = not good["pull"] and (seen.over_opened or seen.error is not None)
+        found = {f"{name}_key": str(ring.folder / name) for name in good if good[name]}
+        found |= {"pull_by": ring.by, "peer": ring.peer}
+        remember(path, remote, {**found, "opened": before.get("opened", "") if needed else ""})
+        if all(good.values()):
+            return
+    elif before.get("pull_key"):
+        return
+    print("\n" + "\n".join(ring.how_to_install()))
+
+
+def _end(seen: Seen, remote: Remote, path: Path, environ: Mapping[str, str]) -> int:
+    carrier = choose_carrier("pull", remote, remembered(path), environ.get("SYNC_TRANSPORT", ""))
+    confined = carrier.remote.within is not None
+    if seen.error is not None and not confined:
+        raise seen.error
+    by_rsync = isinstance(carrier, RsyncCarrier) and not confined
+    lacks = by_rsync and not (which("rsync") and seen.rsync)
+    print(f"\nready: {'SYNC_TRANSPORT=sftp ' * lacks}./Daddy/cluster/sync_weights.sh pull")
+    return 0
+
+
+def tell(good: bool, what: str, fix: str) -> None:
+    """One finding, with the way out of a bad one."""
+    print(f"{'ok ' if good else 'NO '}      {what}" + ("" if good else f"\n           {fix}"))
+
+
+_PLACES = (
+    '"$(command -v rrsync)" "$HOME/bin/rrsync" "$HOME/.local/bin/rrsync" '
+    "/usr/share/doc/rsync/support/rrsync /usr/share/rsync/scripts/rrsync"
+)
+_PROBE = (
+    "command -v rsync >/dev/null && echo rsync; "
+    f'for f in {_PLACES}; do if [ -f "$f" ] && [ -r "$f" ]; then '
+    'by=; [ -x "$f" ] || by="$(sed -n "1s/^#[^/]*//p" "$f") "; flags=; '
+    "for w in -munge -no-del -no-overwrite; do "
+    'grep -q -e "[\\"\']$w[\\"\']" "$f" && flags="$flags $w"; done; '
+    'echo "rrsync $by$f$flags"; break; fi; done; '
+    'cd "$1" 2>/dev/null && echo folder; echo looked'
+)
+"""In one line, because a csh takes no others. A packager may leave the script where it cannot be
+run: its first line then says by what."""
+_RRSYNC = re.compile(r"rrsync ([A-Za-z0-9_./+-]+(?: [A-Za-z0-9_./+-]+)??)((?: -[a-z-]+)*)")
+
+
+UNKNOWN = Rrsync()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Findings over there; ``error`` when one's own login found nothing out."""
+
+    error: DaddyError | None = None
+    refused: bool = False
+    over_opened: bool = False
+    rsync: bool = False
+    folder: bool = False
+    token: bool = False
+    rrsync: Rrsync = UNKNOWN
+
+
+def look(remote: Remote, home: Path) -> Seen:
+    """Log in, look, and bring the stream's token home. FileError when ssh is not installed here."""
+    opened = replace(remote, opened=True)
+    with needs_ssh():
+        over_opened = opened.is_open()
+        through = opened if over_opened else remote
+        through.drop_dead_master()
+        done = through.run(["sh", "-c", _PROBE, "probe", remote.folder], 3.0 * CONNECT_S)
+    try:
+        if done.returncode == 255:  # noqa: PLR2004 - ssh's own failure
+            refused = "Permission denied" in done.stderr
+            return Seen(explain(done.stderr, through), refused=refused)
+        lines = done.stdout.splitlines()
+        return Seen(
+            over_opened=over_opened,
+            rsync="rsync" in lines,
+            folder="folder" in lines,
+            token=fetch_stream_token(through, home),
+            rrsync=read_rrsync(lines),
+        )
+    finally:
+        through.close()  # the next look is to be a login of its own
+
+
+def read_rrsync(lines: Sequence[str]) -> Rrsync:
+    """The script that the probe found; its usual name where the probe could not look."""
+    found = next((match for line in lines if (match := _RRSYNC.fullmatch(line))), None)
+    if found is not None:
+        return Rrsync(found[1], tuple(found[2].split()))
+    return Rrsync("") if "looked" in lines else UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The keys in ``folder``, whose they are over there (``peer``), and how this laptop will pull
+    (``by``).
+    """
+
+    folder: Path
+    remote: Remote
+    peer: str
+    by: str
+    rrsync: Rrsync
+    home: Path
+
+    @property
+    def purposes(self) -> tuple[str, ...]:
+        """The keys that have a line: only rrsync keeps one to its box."""
+        return ssh_keys.PURPOSES if self.by == "rsync" else ("pull", "tunnel")
+
+    def try_one(self, purpose: str) -> Verdict:
+        """Try the key for real."""
+        within = f"inbox/{self.peer}" if purpose == "push" else ""
+        key = str(self.folder / purpose)
+        remote = replace(self.remote, opened=False, key=key, within=within)
+        return ssh_keys.try_key(purpose, TRANSPORTS[self.by](remote))
+
+    def lines(self) -> list[str]:
+        """One for each key, for ``authorized_keys`` there."""
+        how = (self.remote.folder, self.peer, self.by, self.rrsync)
+        publics = {name: (self.folder / f"{name}.pub").read_text() for name in self.purposes}
+        return [ssh_keys.key_line(name, publics[name], *how) for name in publics]
+
+    def how_to_install(self) -> list[str]:
+        """The lines, and what a person types to append them; the file of them is written."""
+        file, lines = self.folder / "authorized_keys", self.lines()
+        # It begins on a line of its own wherever it is put.
+        write_atomic(file, "\n".join(["", *lines, ""]).encode(), mode=0o600)
+        remote, name = self.remote, short_path(str(file), self.home)
+        ssh = f"ssh -F {short_path(remote.ssh_config, self.home)}" if remote.ssh_config else "ssh"
+        ssh += f" -p {remote.port}" if remote.port else ""
+        return [
+            "this laptop's own keys: one line each for ~/.ssh/authorized_keys there:",
+            *(f"  {line}" for line in lines),
+            *(_WITHOUT_RRSYNC if "push" not in self.purposes else ()),
+            "to append them, over a login of your own (or send the file, which holds no secret,",
+            "to whom the account belongs):",
+            f"  {ssh} {remote.login} '{_APPEND}' <{name}",
+            f"then again, to try each key: {SETUP}",
+        ]
+
+
+_APPEND = "umask 077; mkdir -p .ssh; cat >>.ssh/authorized_keys"
+_WITHOUT_RRSYNC = (
+    "without rrsync the first key reads all that the account may read, not the run alone,",
+    "and pushes go on with your own login. rrsync is one script of rsync's: put it into",
+    "~/bin there, say setup again, and a key is kept to its folder",
+)
+
+
+def find_ring(remote: Remote, environ: Mapping[str, str], home: Path, seen: Seen) -> KeyRing:
+    """The laptop's keys, made if there are none. FileError; UsageError for a name no peer has."""
+    peer, folder = _peer(environ, home), key_folder(environ, home)
+    if ssh_keys.own_keys(folder, peer):
+        print(f"made     {folder}: pull, push, tunnel (no passphrase: nobody is there")
+        print("         to type one in the background)")
+    confinable = bool(seen.rrsync.command) and environ.get("SYNC_TRANSPORT") != "sftp"
+    by = "rsync" if confinable and which("rsync") else "sftp"
+    return KeyRing(folder, remote, peer, by, seen.rrsync, home)
+
+
+def _peer(environ: Mapping[str, str], home: Path) -> str:
+    """The box's name: as told, as the only contributor from here, as this host is called."""
+    names = contributors(home / DEFAULT_LOCAL.removeprefix("~/"))
+    given = environ.get("SYNC_USER_ID") or (names[0] if len(names) == 1 else host_name())
+    try:
+        return to_peer(given)
+    except UsageError as error:
+        raise UsageError(error.message, f"SYNC_USER_ID=NAME {SETUP}; {error.fix}") from error
+
+
+_LINE = re.compile(r"[0-9a-f]{64}( [ -~]{0,80})?")
+_FILE_LIMIT = 8192
+_READ_OR_MAKE = (
+    'umask 077; mkdir -p "$(dirname "$1")"; '
+    '(set -C; head -c 32 /dev/urandom | od -An -vtx1 | tr -d " \\n" >"$1") 2>/dev/null; cat "$1"'
+)
+"""Exclusive by noclobber: an existing token stays as it is."""
+
+
+def fetch_stream_token(remote: Remote, home: Path) -> bool:
+    """Add the login node's tokens to those in ``home``; False when it gave none.
+
+    A confined key (rrsync) gives none: its owner asks the run's owner for a line.
+    """
+    words = ["sh", "-c", _READ_OR_MAKE, "token", str(STREAM_TOKEN)]
+    done = remote.run(words, 3.0 * CONNECT_S)
+    theirs = [line for line in done.stdout.splitlines() if _LINE.fullmatch(line)]
+    if not theirs:
+        return False
+    path = home / STREAM_TOKEN
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mine = read_bounded(path, _FILE_LIMIT).decode().splitlines() if path.exists() else []
+    known = {line.split()[0] for line in mine if line.strip()}
+    new = [line for line in theirs if line.split()[0] not in known]
+    if new:
+        write_atomic(path, ("\n".join([*mine, *new]) + "\n").encode(), mode=0o600)
+    return True

@@ -1,0 +1,288 @@
+"""Pure. Records of ``shared_weights``: run card, contribution, commit record, heads, receipts.
+
+Every record is one JSON object with a format number. Reading is strict (``strict_json``); writing
+is canonical, so equal records have equal bytes and equal hashes.
+``Daddy.core.shared_weights_paths`` says where each lies. ``assists`` names the scripted helps that
+the weights were learnt with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from Daddy.core.errors import WeightsError
+from Daddy.weights.encoding.tensor_layout import PLAIN
+from Daddy.weights.store.strict_json import FORMAT, REQUIRED, build, read_object
+
+Record = TypeVar("Record", bound="Written")
+
+Terms = tuple[tuple[str, str], ...]
+"""Settings and their values as JSON (``Daddy.core.run_contract``); older records have none."""
+
+Key = tuple[str, str, int]
+"""A contribution: peer, incarnation, sequence."""
+
+KEPT_RANGES = 64
+"""Rollbacks whose ranges a commit record still names; a base in an older range is too stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Base of every record on disk."""
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON, with the format number."""
+        fields = {"format": FORMAT, **self._fields()}
+        return (json.dumps(fields, sort_keys=True, indent=1) + "\n").encode()
+
+    def _fields(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Authored(Written):
+    """Base of what concerns one contribution: its author's name and process start, its number."""
+
+    peer: str
+    incarnation: str
+    sequence: int
+
+    @property
+    def author(self) -> str:
+        """Peer and process start: whose sequence numbers count on."""
+        return f"{self.peer}/{self.incarnation}"
+
+    @property
+    def key(self) -> Key:
+        """The order in which contributions are added up."""
+        return (self.peer, self.incarnation, self.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCard(Written):
+    """``RUN.json``: what all peers of one run agree on; written once, by the first."""
+
+    run: str
+    run_id: str
+    workload: str
+    schema: str
+    assists: tuple[str, ...] = ()
+    terms: Terms = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution(Authored):
+    """Progress that one peer offers: a delta of fp32 (laptops: int8 or bf16) against a version.
+
+    ``form`` says how its file is written. ``env_steps`` and ``optimizer_steps`` lie in this delta;
+    ``new_steps`` is the part of ``env_steps`` that no earlier contribution of the peer has counted
+    (a resumed peer replays a little).
+    """
+
+    run_id: str
+    schema: str
+    blob: str
+    size: int
+    base_version: int
+    base_state: str
+    env_steps: int
+    new_steps: int
+    optimizer_steps: int
+    assists: tuple[str, ...] = ()
+    form: str = PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Input(Authored):
+    """A contribution as it went into a version.
+
+    ``laptop``: it counted as a laptop's, as the jobs of a friend do who is trusted like one.
+    """
+
+    blob: str
+    base_version: int
+    staleness: int
+    share: float
+    clip: float
+    norm: float
+    env_steps: int
+    new_steps: int
+    optimizer_steps: int
+    form: str = PLAIN
+    laptop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal(Authored):
+    """A contribution that did not count, and why; ``fault`` is "late", "values" or "reverted"."""
+
+    fault: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revert(Written):
+    """The versions that a commit record takes back, to go back to ``good``, and the reason.
+
+    Records of the release before also name ``bad``, the version found worse, the contributions
+    under suspicion (``without``) and the number of contributions added again (``replayed``).
+    """
+
+    first: int
+    last: int
+    bad: int
+    good: int
+    reason: str
+    without: tuple[str, ...] = ()
+    replayed: int = 0
+
+
+def is_reverted(version: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    """True if ``version`` lies in a range that was taken back."""
+    return any(first <= version <= last for first, last in ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Version(Written):
+    """``merged/v00000043.json``: the commit record of one version; kept for ever.
+
+    The defaults are those of version 0, the common initialisation.
+
+    ``parent`` is the SHA-256 of the parent's record, which chains them. ``consumed`` maps an author
+    to [highest sequence judged, version that judged it]. ``norms`` holds recent [norm, optimizer
+    steps] for the gate. ``base`` is the version whose state
+    ``replayed`` and the inputs were added to: the parent's, unless that was lost or taken back.
+    ``restored`` says that it goes on from a copy (``restore``): nothing was merged, and numbers
+    leapt. ``reverts`` says (once or not at all) what this version takes back, ``replayed`` what of
+    that it adds again, ``reverted`` [first, last] of all that was taken back lately.
+    """
+
+    run_id: str
+    schema: str
+    state: str
+    size: int
+    rule: str
+    merger: str
+    ts: float
+    version: int = field(default=0, metadata=REQUIRED)
+    parent: str = field(default="", metadata=REQUIRED)
+    base: int = field(default=0, metadata=REQUIRED)
+    denominator: float = field(default=0.0, metadata=REQUIRED)
+    inputs: tuple[Input, ...] = field(default=(), metadata=REQUIRED)
+    refused: tuple[Refusal, ...] = field(default=(), metadata=REQUIRED)
+    consumed: dict[str, tuple[int, int]] = field(default_factory=dict, metadata=REQUIRED)
+    contributors: dict[str, int] = field(default_factory=dict, metadata=REQUIRED)
+    norms: tuple[tuple[float, float], ...] = field(default=(), metadata=REQUIRED)
+    fleet_steps: int = field(default=0, metadata=REQUIRED)
+    assists: tuple[str, ...] = ()
+    restored: bool = False
+    reverts: tuple[Revert, ...] = ()
+    replayed: tuple[Input, ...] = ()
+    reverted: tuple[tuple[int, int], ...] = ()
+
+    def judged(self, author: str) -> int:
+        """The highest sequence of ``author`` that this version or an older one judged."""
+        return self.consumed.get(author, (0, 0))[0]
+
+    def next_record(self, **changes: Any) -> Version:
+        """The record that follows this one when nothing is merged."""
+        nothing = {"inputs": (), "refused": (), "replayed": (), "reverts": (), "restored": False}
+        return dataclasses.replace(self, **{**nothing, **changes})
+
+    def _fields(self) -> dict[str, Any]:
+        """The record; its ``probation`` tells mergers of the release before that it is good."""
+        held_good = {"good": self.version, "trial": 0, "since": 0, "asked_by": ""}
+        return {**dataclasses.asdict(self), "probation": held_good}
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Written):
+    """``HEAD.json``: a hint at the newest version, readable without torch or a listing."""
+
+    version: int
+    record: str
+    state: str
+    run_id: str
+    fleet_steps: int
+    ts: float
+    contributors: dict[str, int]
+
+
+def parse(kind: type[Record], data: bytes, name: str) -> Record:
+    """The record in ``data``; WeightsError naming ``name`` and the fault when it is not one."""
+    try:
+        return build(kind, read_object(data))
+    except (ValueError, RecursionError) as error:
+        raise WeightsError(
+            f"{name} is no valid {kind.__name__} record: {error}",
+            "if one of our programs wrote it, the disk damaged it; it is passed over",
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Written):
+    """A frame below ``wan/`` (``encoding``): a version, or the step to it from another.
+
+    ``sha256`` is of the state that comes out, ``base_sha256`` of the state it is a step from, empty
+    for a whole one.
+    """
+
+    file: str
+    size: int
+    version: int
+    sha256: str
+    base_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyframe(Written):
+    """``wan/HEAD.json``: the newest whole state that laptops can pull.
+
+    ``name``, ``size`` and ``sha256`` are of the bfloat16 safetensors, which every laptop
+    understands; ``parts`` are smaller ways to the same bytes. ``accepts`` names the forms of
+    contributions that are read besides safetensors, ``terms`` the settings that a laptop takes from
+    the run, ``release`` what the run's jobs run from, ``reverted`` [first, last] of what was taken
+    back lately.
+    """
+
+    version: int
+    name: str
+    size: int
+    sha256: str
+    state: str
+    run: str
+    run_id: str
+    workload: str
+    schema: str
+    fleet_steps: int
+    ts: float
+    assists: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    accepts: tuple[str, ...] = ()
+    terms: Terms = ()
+    release: str = ""
+    reverted: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt(Authored):
+    """Fate of one laptop contribution."""
+
+    accepted: bool
+    version: int
+    share: float
+    fault: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParcelReceipt(Authored):
+    """Fate of a parcel that a laptop handed in (``parcels``); ``sha256`` is its."""
+
+    sha256: str
+    accepted: bool
+    reason: str

@@ -1,0 +1,280 @@
+"""The folder protocol of ``shared_weights``: run card, blobs, versions, heads. No torch.
+
+Promises: a blob is named by its hash and verified on every read; a version exists once its commit
+record has been created, exclusively, under the next number, so of two mergers one wins and nothing
+is locked; heads are hints that any reader may repair. No wall clock decides anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import TypeVar
+
+from Daddy.core.atomic_files import read_bounded, sha256_hex
+from Daddy.core.errors import FileError, WeightsError
+from Daddy.core.friend_accounts import Outbox, outboxes
+from Daddy.core.run_contract import differing
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
+from Daddy.weights.store.crash_safe_files import Durable, Hook, no_hook
+from Daddy.weights.store.strict_json import LIMIT
+from Daddy.weights.store.weight_records import Head, Keyframe, RunCard, Version, parse
+
+BLOB_LIMIT = 1 << 30
+"""Bytes of the largest blob that is read: a policy a hundred times ours."""
+
+MOST_TOLD = 4
+"""Differing settings that an error has room for."""
+Hint = TypeVar("Hint", Head, Keyframe)
+VERSION_NAME = re.compile(r"v(\d{8})\.json")
+"""A commit record's file name."""
+
+
+class Store:
+    """One ``shared_weights`` folder, as one process sees it: never an older version than before."""
+
+    def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
+        self.paths = paths
+        self.durable = Durable(paths.tmp, hook)
+        self.seen = -1
+        """The highest version that was seen to exist; -1: none."""
+        self.alone = False
+        """Whether no other account takes part, as read last."""
+        self._card: RunCard | None = None
+        self._flaw = ""
+        self._records: dict[int, tuple[Version, str]] = {}
+
+    # -- other accounts
+
+    def visible(self) -> list[Outbox]:
+        """Where jobs of other accounts put what they offer; none where the list is damaged."""
+        found, self._flaw = [], ""
+        try:
+            found = outboxes(self.paths)
+        except FileError as error:
+            self._flaw = str(error)
+        self.alone = not found and not self._flaw
+        self.durable.open_to_all |= bool(found)
+        return found
+
+    def troubles(self) -> list[str]:
+        """What is wrong with others' folders, and what to do."""
+        found = [f"{box.name}: {why}" for box in self.visible() if (why := box.trouble())]
+        return [self._flaw] if self._flaw else found
+
+    # -- the run card
+
+    def open(self, mine: RunCard) -> RunCard:
+        """The run card, ``mine`` if we are first; WeightsError when it speaks of other weights.
+
+        Or of weights learnt under other terms: other rewards, another rule.
+        """
+        self._begin(mine)
+        card, root = self.card(), self.paths.root
+        if (card.workload, card.schema) != (mine.workload, mine.schema):
+            raise WeightsError(
+                f"{root} holds the weights of {card.workload!r} with schema "
+                f"{card.schema[:12]}, this learner is {mine.workload!r} with {mine.schema[:12]}",
+                "give this run a shared_dir of its own, or the policy it was begun with",
+            )
+        if set(card.assists) != set(mine.assists):  # nobody could tell them apart in one average
+            theirs, ours = (", ".join(names) or "none" for names in (card.assists, mine.assists))
+            raise WeightsError(
+                f"{root} holds weights learnt with the assists {theirs}; this learner has {ours}",
+                f"set training.assists to {theirs}, or give this run a run_dir and shared_dir of "
+                "its own",
+            )
+        if other := differing(dict(card.terms), dict(mine.terms)):
+            more = f" and {len(other) - MOST_TOLD} more" * (len(other) > MOST_TOLD)
+            raise WeightsError(
+                f"{root} holds weights learnt otherwise: {'; '.join(other[:MOST_TOLD])}{more}",
+                "use the run's own settings, or give this run a run_dir and shared_dir of its own",
+            )
+        return card
+
+    def _begin(self, mine: RunCard) -> None:
+        if not self.paths.run.exists():
+            self.durable.create(self.paths.run, mine.to_bytes(), "card")
+            self.paths.inbox.mkdir(parents=True, exist_ok=True)
+
+    def card(self) -> RunCard:
+        """The run card; WeightsError when there is none yet."""
+        if self._card is None:
+            try:
+                data = read_bounded(self.paths.run, LIMIT)
+            except FileNotFoundError as error:
+                raise WeightsError(
+                    f"{self.paths.root} holds no shared weights yet", "start a learner first"
+                ) from error
+            self._card = parse(RunCard, data, str(self.paths.run))
+        return self._card
+
+    # -- blobs
+
+    def put_blob(self, data: bytes, what: str) -> str:
+        """Write ``data`` under its hash; return the hash. Equal bytes may take its place."""
+        sha = sha256_hex(data)
+        self.durable.replace(self.paths.blob(sha), data, what, mode=0o444)
+        return sha
+
+    def get_blob(self, sha: str) -> bytes:
+        """The bytes with this hash; WeightsError when missing or damaged."""
+        path = self.paths.blob(sha)
+        try:
+            data = self._read_blob(path, sha)
+        except FileNotFoundError as error:
+            raise WeightsError(f"{path} is missing", "an older version is used") from error
+        except FileError as error:
+            raise WeightsError(error.message, error.fix) from error
+        if sha256_hex(data) != sha:
+            raise WeightsError(
+                f"{path} is damaged: its {len(data)} bytes do not have the hash in its name",
+                "it is passed over; the next merge repairs or replaces it",
+            )
+        return data
+
+    def _read_blob(self, path: Path, sha: str) -> bytes:
+        """Where another account's run is joined, what is not ours is theirs."""
+        try:
+            return read_bounded(path, BLOB_LIMIT)
+        except FileNotFoundError:
+            if isinstance(self.paths, JoinedPaths):
+                return read_bounded(self.paths.theirs.blob(sha), BLOB_LIMIT)
+            raise
+
+    def mend_blob(self, data: bytes) -> None:
+        """Put ``data`` under its hash if other bytes lie there or nothing does.
+
+        By replacing: a name that is invisible or damaged for us only is never taken from others.
+        """
+        sha = sha256_hex(data)
+        path = self.paths.blob(sha)
+        with contextlib.suppress(OSError, FileError):
+            if sha256_hex(read_bounded(path, BLOB_LIMIT)) == sha:
+                return
+            os.link(path, self._evidence(path, "damaged"))
+        self.durable.replace(path, data, "state", mode=0o444)
+
+    def set_aside(self, path: Path, reason: str) -> None:
+        """Move a damaged or refused file into quarantine, as evidence."""
+        with contextlib.suppress(FileNotFoundError):  # another merger was faster
+            path.rename(self._evidence(path, reason))
+
+    def _evidence(self, path: Path, reason: str) -> Path:
+        folder = self.paths.quarantine / reason
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{uuid.uuid4().hex[:8]}-{path.name}"
+
+    # -- versions
+
+    def newest(self) -> int | None:
+        """The highest version that exists; None before the first. Never lower than seen before."""
+        number = max(self.seen, self._hint())
+        if number < 0 or (number > self.seen and not self.paths.version(number).exists()):
+            number = max([self.seen, *numbers(self.paths)])
+        if number < 0:
+            return None
+        while self.paths.version(number + 1).exists():
+            number += 1
+        self.seen = number
+        return number
+
+    def _hint(self) -> int:
+        head = self.head()
+        return -1 if head is None else head.version
+
+    def version(self, number: int) -> Version:
+        """The commit record of a version; WeightsError when missing or damaged."""
+        return self._record(number)[0]
+
+    def records(self, first: int, last: int) -> list[Version]:
+        """Those of the versions ``first`` to ``last`` whose commit record reads, in order.
+
+        Purges leave holes, a restore leaps (``restore``), disks damage: one record less must not
+        stop all that comes after it.
+        """
+        found = []
+        for number in range(max(0, first), last + 1):
+            with contextlib.suppress(WeightsError):
+                found.append(self.version(number))
+        return found
+
+    def record_hash(self, number: int) -> str:
+        """SHA-256 of a version's commit record: what its child names as parent."""
+        return self._record(number)[1]
+
+    def _record(self, number: int) -> tuple[Version, str]:
+        known = self._records.get(number)
+        if known is None:
+            path = self.paths.version(number)
+            try:
+                data = read_bounded(path, LIMIT)
+            except (FileNotFoundError, FileError) as error:
+                raise WeightsError(f"{path} cannot be read: {error}", "restore it") from error
+            record = parse(Version, data, str(path))
+            if record.version != number:
+                raise WeightsError(f"{path} speaks of version {record.version}", "restore it")
+            known = record, sha256_hex(data)
+            self._remember(*known)
+        return known
+
+    def _remember(self, record: Version, sha: str) -> None:
+        """Keep the newest: one that is older than those is read again when it is asked for."""
+        self._records[record.version] = (record, sha)
+        for old in sorted(self._records)[:-64]:
+            del self._records[old]
+
+    def commit(self, record: Version) -> bool:
+        """Make ``record`` the version it names; False when that version exists already."""
+        data = record.to_bytes()
+        if len(data) > LIMIT:
+            raise WeightsError(f"a commit record of {len(data)} bytes is too long", "report this")
+        won = self.durable.create(self.paths.version(record.version), data, "record", mode=0o444)
+        if won:
+            self._remember(record, sha256_hex(data))
+        self.seen = max(self.seen, record.version)
+        return won
+
+    # -- heads
+
+    def head(self) -> Head | None:
+        """The hint, if it is readable."""
+        return _read_hint(Head, self.paths.head)
+
+    def write_head(self, number: int) -> None:
+        """Point the hint at ``number`` unless it is there or further."""
+        if self._hint() >= number:
+            return
+        record, sha = self._record(number)
+        head = Head(
+            version=number,
+            record=sha,
+            state=record.state,
+            run_id=record.run_id,
+            fleet_steps=record.fleet_steps,
+            ts=record.ts,
+            contributors=record.contributors,
+        )
+        self.durable.replace(self.paths.head, head.to_bytes(), "head", sync=False)
+
+    def keyframe(self) -> Keyframe | None:
+        """What laptops are offered, if anything is."""
+        return _read_hint(Keyframe, self.paths.wan / "HEAD.json")
+
+
+def numbers(paths: SharedPaths) -> list[int]:
+    """Every version that has a commit record, in order."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        found = (VERSION_NAME.fullmatch(path.name) for path in paths.merged.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+    return []
+
+
+def _read_hint(kind: type[Hint], path: Path) -> Hint | None:
+    try:
+        return parse(kind, read_bounded(path, LIMIT), str(path))
+    except (FileNotFoundError, FileError, WeightsError):
+        return None

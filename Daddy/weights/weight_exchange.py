@@ -1,0 +1,306 @@
+"""One job's part in the shared weights: implements the learner's WeightExchange port.
+
+Training goes on when the shared folder cannot be read or written: what failed is said, and tried
+again at the next call. Only :meth:`SharedExchange.begin` may refuse, because without a common
+beginning there is nothing to share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import DaddyError, WeightsError
+from Daddy.core.machine_info import host_name
+from Daddy.core.name_validation import WRITER, check_peer, new_token
+from Daddy.core.shared_types import Adoption, EventSink
+from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.encoding.state_arithmetic import StateDict, copy, is_finite
+from Daddy.weights.encoding.state_codec import encode, schema_of
+from Daddy.weights.exchange_settings import ExchangeSettings
+from Daddy.weights.merge import contributions
+from Daddy.weights.merge.fencing import Fence, raise_fence
+from Daddy.weights.merge.merger import Merger
+from Daddy.weights.peer_progress import Base, Progress, fate_of, read_note
+from Daddy.weights.resume_progress import ancestry, resume
+from Daddy.weights.store import heartbeats
+from Daddy.weights.store.crash_safe_files import Hook, no_hook
+from Daddy.weights.store.heartbeats import Pulse
+from Daddy.weights.store.laptop_delivery import serve
+from Daddy.weights.store.rebuild_version import newest_state
+from Daddy.weights.store.weight_records import Contribution, RunCard, Version
+from Daddy.weights.store.weight_store import Store
+
+TROUBLES_S = 10.0
+"""Seconds between two looks at what is wrong with other accounts' folders."""
+
+
+class SharedExchange:
+    """A job's view of one ``shared_weights`` folder. Not for use by several threads."""
+
+    store_kind: type[Store] = Store
+
+    def __init__(
+        self,
+        shared: SharedPaths,
+        peer: str,
+        incarnation: str,
+        settings: ExchangeSettings,
+        clock: Clock,
+        events: EventSink,
+        hook: Hook = no_hook,
+        *,
+        term: int = 0,
+    ) -> None:
+        self._store = self.store_kind(shared, hook)
+        self._peer, self._incarnation = check_peer(peer, WRITER), incarnation
+        self._settings = settings
+        self._clock = clock
+        self._events = events
+        self._merger = Merger(self._store, settings, clock, f"{peer}/{incarnation}")
+        self._fence = Fence(term)
+        self._beats = self._offered = self._fleet_steps = 0
+        self._last_publish: float | None = None
+        self._troubles: set[str] = set()
+        self._troubles_at: float | None = None
+        self._period_s = settings.period_s
+        self._progress: Progress | None = None
+
+    @property
+    def _at(self) -> Progress:
+        if self._progress is None:
+            raise WeightsError("begin() has not been called", "call begin() first")
+        return self._progress
+
+    # -- the port
+
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+        """Weights to start from: version 0 if we are first, the newest, or our own, rebased.
+
+        WeightsError when the folder belongs to other weights or nothing in it can be read.
+        """
+        schema, asked = schema_of(own := copy(initial())), self._settings
+        card = RunCard(asked.run, new_token(), asked.workload, schema, asked.assists, asked.terms)
+        run_id = self._store.open(card).run_id
+        if self._store.newest() is None:
+            self._write_first(own, run_id, schema)
+        record, base = self._load_newest()
+        self._progress = Progress(
+            run_id=run_id,
+            incarnation=self._incarnation,
+            version=base.version,
+            base=base,
+            anchor=base.weights,
+            absolute=asked.rule == "polyak",
+        )
+        note = None if resumed is None else read_note(resumed)
+        known = {} if note is None else {note.incarnation: note.sequence}
+        self._fence = raise_fence(self._store, self._peer, self._fence.term, known)
+        since = record.version if note is None else note.version
+        offered = contributions.offered_by(self._store, self._peer, since)
+        self._at.before = ancestry(note, offered)
+        self._beat()
+        heartbeats.announce(self._store)
+        self._heal(record, base.weights)
+        if resumed is None:
+            return Adoption(base.version, copy(base.weights), f"began with v{base.version}")
+        if note is None:
+            self._at.env_steps = -1
+            return Adoption(base.version, copy(base.weights), f"joined at v{base.version}")
+        facts = (note, offered, self._peer, asked.max_staleness)
+        return resume(self._store, self._at, record, own, *facts)
+
+    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
+        """Offer progress since the last offer; totals are this peer's since its run began."""
+        try:
+            said = self._publish(copy(weights), env_steps, optimizer_steps)
+            self._merge()
+        except (OSError, DaddyError) as error:
+            said = f"not published: {error}; training goes on and it is tried again"
+            self._tell("error", {"what": "publish", "reason": said})
+        return said
+
+    def adopt(self, weights: StateDict) -> Adoption | None:
+        """Merge if it is due and nobody else does; a newer version, rebased, if there is one."""
+        with self._trying("adopt"):
+            self._beat()
+            self._merge()
+            if self._store.seen != self._at.base.version:
+                return self._adopt_newest(copy(weights))
+        return None
+
+    def beat(self) -> None:
+        """Prove life, for whoever looks too rarely."""
+        with self._trying("beat"):
+            self._beat()
+
+    def fleet_steps(self) -> int:
+        """Environment steps of all contributors in the newest version that could be read."""
+        with contextlib.suppress(OSError, DaddyError):
+            newest = self._store.newest()
+            if newest is not None:
+                self._fleet_steps = self._store.version(newest).fleet_steps
+        return self._fleet_steps
+
+    def bookkeeping(self) -> bytes:
+        """The note from which a successor goes on with these weights."""
+        return self._at.to_bytes()
+
+    def leave(self, reason: str) -> None:
+        """Say goodbye, so that nobody waits for us; the last one merges what is left."""
+        with self._trying("leave"):
+            self._beat(goodbye=reason)
+            if self._merger.nobody_lives():
+                self._merge(period_s=0.0)
+
+    # -- beginning
+
+    def _write_first(self, own: StateDict, run_id: str, schema: str) -> None:
+        """Write version 0; whoever creates its record first has given the common initialisation."""
+        data = encode(own)
+        record = Version(
+            run_id=run_id,
+            schema=schema,
+            state=self._store.put_blob(data, "state"),
+            size=len(data),
+            rule=self._settings.rule,
+            merger=f"{self._peer}/{self._incarnation}",
+            ts=round(self._clock.now(), 3),
+            assists=self._settings.assists,
+        )
+        self._store.commit(record)
+
+    def _load_newest(self) -> tuple[Version, Base]:
+        """The newest version that verifies; a damaged one is repaired by replay or passed over."""
+        newest = self._store.newest()
+        assert newest is not None
+        keep = self._settings.keep_versions
+        record, weights = newest_state(self._store, newest, keep, self._tell)
+        return record, Base(record.version, record.state, weights)
+
+    def _heal(self, record: Version, state: StateDict) -> None:
+        """Finish what a merger that died after its commit left undone: heads and keyframe."""
+        self._store.write_head(record.version)
+        offered, asked = self._store.keyframe(), self._settings
+        if asked.wan and (offered is None or offered.version < record.version):
+            data = encode(state, half=True)
+            serve(self._store, record.version, data, asked.told, asked.release)
+
+    # -- publishing
+
+    def _publish(self, own: StateDict, env_steps: int, optimizer_steps: int) -> str:
+        at = self._at
+        if at.env_steps < 0:
+            at.count(env_steps, optimizer_steps)
+            return "counting begins here: the steps before were learnt outside these weights"
+        steps, updates = env_steps - at.env_steps, optimizer_steps - at.optimizer_steps
+        if steps <= 0 or updates <= 0:
+            return "nothing to publish: no step since the last contribution"
+        if not is_finite(own):
+            return "not published: the weights are not finite"
+        delta = at.to_offer(own)
+        data = encode(delta)
+        offer = Contribution(
+            run_id=at.run_id,
+            schema=schema_of(delta),
+            peer=self._peer,
+            incarnation=self._incarnation,
+            sequence=at.sequence + 1,
+            blob=self._store.put_blob(data, "blob"),
+            size=len(data),
+            base_version=at.base.version,
+            base_state=at.base.state,
+            env_steps=steps,
+            new_steps=max(0, env_steps - max(at.counted_steps, at.env_steps)),
+            optimizer_steps=updates,
+            assists=self._settings.assists,
+        )
+        self._beat(offering=offer.sequence)  # readers look no further than it says
+        self._store.durable.hook("C6")
+        contributions.publish(self._store, offer)
+        self._store.durable.hook("C7")
+        at.offered(own, delta, offer.blob)
+        at.count(env_steps, optimizer_steps)
+        self._measure_period()
+        return f"contribution {at.sequence} on v{at.base.version}, {steps} steps"
+
+    def _measure_period(self) -> None:
+        """A contribution waits for others at most about one of our own sync periods."""
+        now = self._clock.monotonic()
+        if self._last_publish is not None:
+            self._period_s = min(self._settings.period_s, now - self._last_publish)
+        self._last_publish = now
+
+    def _merge(self, period_s: float | None = None) -> None:
+        self._tell_troubles()
+        record = self._merger.try_merge(self._period_s if period_s is None else period_s)
+        if record is not None:
+            self._tell("state", {
+                "state": "merged",
+                "version": record.version,
+                "inputs": [f"{one.peer}/{one.sequence}" for one in record.inputs],
+                "refused": [f"{one.peer}/{one.sequence}: {one.reason}" for one in record.refused],
+            })  # fmt: skip
+
+    def _tell_troubles(self) -> None:
+        """Tell what is wrong with others' folders, looked at every ``TROUBLES_S``."""
+        now = self._clock.monotonic()
+        last = self._troubles_at
+        if last is None or (not self._store.alone and now - last >= TROUBLES_S):
+            self._troubles_at = now
+            for trouble in sorted(set(self._store.troubles()) - self._troubles):
+                self._troubles.add(trouble)
+                self._tell("error", {"what": "another account's folder", "reason": trouble})
+
+    # -- adopting
+
+    def _adopt_newest(self, own: StateDict) -> Adoption | None:
+        at = self._at
+        record, base = self._load_newest()
+        if base.version <= at.base.version:
+            return None
+        fate = fate_of(self._store, self._peer, self._incarnation, at.base.version, record)
+        for number, (_, reason) in fate.refused.items():
+            self._tell("state", {"state": "refused", "sequence": number, "reason": reason})
+        adoption = at.rebase(base, own, fate)
+        with self._trying("adopt"):  # it is adopted: progress is counted from the new base
+            self._beat()
+            self._heal(record, base.weights)
+        return adoption
+
+    # -- signs of life
+
+    def _beat(self, offering: int = 0, goodbye: str | None = None) -> None:
+        self._beats += 1
+        self._offered = max(self._offered, offering)
+        notes = {
+            "host": host_name(),
+            "term": self._fence.term,
+            "fence": dict(self._fence.after),
+            **({} if goodbye is None else {"reason": goodbye}),
+        }
+        pulse = Pulse(
+            self._store.paths.peer(self._peer, self._incarnation),
+            counter=self._beats,
+            version=0 if self._progress is None else self._progress.base.version,
+            left=goodbye is not None,
+            offered=self._offered,
+            notes=notes,
+        )
+        heartbeats.beat(self._store, pulse, sync=offering > 0)
+        self._merger.reader.mine = pulse
+
+    @contextlib.contextmanager
+    def _trying(self, what: str) -> Iterator[None]:
+        """Tell of a failure instead of raising it: training goes on."""
+        try:
+            yield
+        except (OSError, DaddyError) as error:
+            self._tell("error", {"what": what, "reason": str(error)})
+
+    def _tell(self, event: str, data: Mapping[str, object]) -> None:
+        try:
+            self._events.write(event, self.fleet_steps(), data)
+        except (OSError, DaddyError, ValueError):  # a full disk must not stop training
+            return

@@ -1,0 +1,57 @@
+"""Short children: run to the end, with a timeout, and told about when they take long."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .progress import ClusterError, wait_until
+
+
+def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None) -> str:
+    """Output of a short command. Raises ClusterError when it fails or does not end in time."""
+    try:
+        done = subprocess.run(
+            list(argv),
+            env=None if env is None else dict(env),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ClusterError(f"{Path(argv[0]).name}: {error}", "see the line above", 9) from error
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-3:]
+        raise ClusterError(
+            f"{Path(argv[0]).name} {argv[1] if len(argv) > 1 else ''} ended with "
+            f"{done.returncode}: {' / '.join(last)}",
+            "see the line above",
+            9,
+        )
+    return done.stdout
+
+
+def run_watched(
+    what: str, argv: Sequence[str], timeout_s: float, cwd: Path, log: Path, env: Mapping[str, str]
+) -> int:
+    """Run a command that may take long, its output in ``log``; a line every two seconds."""
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            wait_until(what, lambda: child.poll() is not None, timeout_s)
+        finally:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+    return child.returncode

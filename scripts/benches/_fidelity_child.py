@@ -1,0 +1,71 @@
+"""The child of ``fidelity``: load one save state, read everything, and say so as one line of JSON.
+
+A save state is a program that may crash the emulator or never come back: only the parent's clock
+and this process's death bound it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy.core.errors import RomError, run_entry
+from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
+from Daddy.pokemon.game_progress import not_started
+from Daddy.pokemon.ram_map import WHOLE
+from Daddy.pokemon.starts.playability_check import preflight
+from scripts.benches._state_report import doubts, table
+
+MEMORY_LIMIT = 4 << 30
+CLOCK_FRAMES = 70
+"""More than a second of play: time enough for the game's clock to move."""
+
+
+def read(game: bytes, state: bytes, real: bool) -> dict[str, object]:
+    """The table of a state, its contradictions, and whether one can play on from it."""
+    emulator = Emulator(game)
+    left = emulator.load_state(state)
+    if left and state[0] == STATE_FORMAT:
+        raise RomError(
+            f"{left} of its bytes are left over: another PyBoy wrote it, or it is damaged"
+        )
+    found = bytes(emulator.ram(WHOLE))
+    emulator.wait(CLOCK_FRAMES)
+    never = not_started(found)
+    stopped = None if never else not_started(emulator.ram(), found)
+    answer: dict[str, object] = {
+        "not_started": never,
+        "table": {**table(found, real), "to train from": _trainable(emulator, state)},
+        "doubts": doubts(found, real),
+        "stopped": stopped,
+    }
+    emulator.close()
+    return answer
+
+
+def _trainable(emulator: Emulator, state: bytes) -> str:
+    try:
+        preflight(emulator, state, "this")
+    except RomError as error:
+        return error.message
+    return "fit"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read one state; exit code 7 when the emulator refuses it."""
+    parser = argparse.ArgumentParser(prog="state-reader", description=__doc__)
+    parser.add_argument("game", type=Path)
+    parser.add_argument("state", type=Path)
+    parser.add_argument("--real", action="store_true")
+    args = parser.parse_args(argv)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    print(json.dumps(read(args.game.read_bytes(), args.state.read_bytes(), args.real)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))

@@ -1,0 +1,99 @@
+"""Learners that share through one real folder, in lockstep: a round of training, then of sharing.
+
+Everybody trains, which is when the told clock moves; then, in an order drawn anew each round, all
+publish and all adopt. What an arm changes about this is a crew of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from Daddy.learning import loop
+from Daddy.learning.interfaces import NoExchange, WeightExchange
+from Daddy.learning.learner_state import Session
+from scripts.benches._sharing_judge import judge
+from scripts.benches._sharing_learner import (
+    ROUND_S,
+    Ear,
+    ToldClock,
+    exchange,
+    learner,
+    settings,
+    train,
+)
+
+
+@dataclass
+class Member:
+    """One learner and its view of the shared folder; `judged`: its weights count for the arm."""
+
+    peer: str
+    session: Session
+    sharing: WeightExchange
+    judged: bool = True
+
+
+@dataclass
+class Crew:
+    """The learners of one seed in a folder of their own, for so many `rounds`.
+
+    `workers` of `size` times the usual environments each, that share or go alone.
+    """
+
+    seed: int
+    folder: Path
+    rounds: int
+    workers: int = 4
+    size: int = 1
+    shares: bool = True
+    clock: ToldClock = field(default_factory=ToldClock)
+    ear: Ear = field(default_factory=Ear)
+    members: list[Member] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.dice = Random(self.seed)
+        self.members = [self.begin(f"slot-{number}") for number in range(self.workers)]
+
+    @property
+    def root(self) -> Path:
+        """The shared folder."""
+        return self.folder / "shared_weights"
+
+    def begin(self, peer: str) -> Member:
+        """A process of this peer, which goes on from its checkpoint if it has one."""
+        sharing = self.sharing(peer)
+        parts = (self.clock, self.ear, self.size)
+        return Member(peer, learner(self.seed, peer, self.folder, sharing, *parts), sharing)
+
+    def sharing(self, peer: str) -> WeightExchange:
+        """What a process of this peer shares through."""
+        if not self.shares:
+            return NoExchange()
+        return exchange(self.root, peer, self.clock, self.ear, settings())
+
+    def round(self) -> list[float]:
+        """Train and share once; the worth of each judged learner's own weights."""
+        for member in self.members:
+            train(member.session)
+        self.clock.time += ROUND_S
+        self.share(self.dice.sample(self.members, len(self.members)))
+        judged = [member.session.weights() for member in self.members if member.judged]
+        return judge(judged)
+
+    def share(self, order: Sequence[Member]) -> None:
+        """Each offers its progress, then each adopts a newer version if there is one."""
+        for member in order:
+            loop.publish(member.session)
+        for member in order:
+            loop.adopt_newer(member.session)
+
+    def told(self) -> dict[str, Any]:
+        """What is worth noting of the run besides its curve."""
+        return {
+            "merges": self.ear.counts.get("merged", 0),
+            "errors": self.ear.errors[:8],
+        }

@@ -1,0 +1,186 @@
+"""Ways to step N environments, ours and others', and the limit: loops of nothing but emulation."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.machine_info import die_with_parent
+from Daddy.core.rom_identity import load_rom
+from Daddy.learning.env_benchmark import random_rate
+from Daddy.learning.make_vector import make_vector
+from Daddy.pokemon.emulator import BUTTONS, Emulator
+from Daddy.pokemon.find_rom import find_rom
+from Daddy.pokemon.starts.start_state import beginning
+
+EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
+EPISODE = 2048
+"""Steps after which a bare loop, too, goes back to the beginning: it plays where the others do."""
+PEERS = {
+    "sb3_subproc": ("stable_baselines3", "pip install -c constraints.txt -e '.[bench]'"),
+    "gymnasium_async": ("gymnasium", "pip install -e ."),
+    "pufferlib": ("pufferlib", "pip install pufferlib==2.0.2 (Linux on x86-64, Python below 3.12)"),
+}
+"""Name in the figures → the package, and how it is installed."""
+
+
+class Contender(Protocol):
+    """Something whose speed is measured."""
+
+    def rate(self, seconds: float) -> float:
+        """Environment steps per second over about so many seconds, with random keys."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Bare:
+    """As many processes as cores, each a loop of key, 24 frames and one frame drawn."""
+
+    def __init__(self, cores: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipes, self._loops = [], []
+        for number in range(cores):
+            ours, theirs = context.Pipe()
+            loop = context.Process(target=_bare_loop, args=(theirs, number), daemon=True)
+            loop.start()
+            self._pipes.append(ours)
+            self._loops.append(loop)
+        for pipe in self._pipes:
+            pipe.recv()
+
+    def rate(self, seconds: float) -> float:
+        """The mean rate of the loops while all of them run: cores times this is the limit."""
+        for pipe in self._pipes:
+            pipe.send(seconds)
+        return float(np.mean([pipe.recv() for pipe in self._pipes]))
+
+    def close(self) -> None:
+        """End the loops."""
+        for pipe in self._pipes:
+            with suppress(OSError):
+                pipe.send(0.0)
+        for loop in self._loops:
+            loop.join()
+
+
+def _bare_loop(pipe: Connection, seed: int) -> None:
+    die_with_parent()
+    rom = load_rom(find_rom(None))
+    start, emulator = beginning(rom), Emulator(rom.data)
+    emulator.load_state(start)
+    keys = np.random.default_rng(seed)
+    pipe.send("ready")
+    while seconds := pipe.recv():
+        steps, spent = 0, 0.0
+        while spent < seconds:
+            chosen = [BUTTONS[i] for i in keys.integers(len(BUTTONS), size=64)]
+            began = time.perf_counter()
+            for key in chosen:
+                emulator.press(key)
+            spent += time.perf_counter() - began
+            steps += len(chosen)
+            if steps % EPISODE == 0:
+                emulator.load_state(start)
+        pipe.send(steps / spent)
+
+
+class Ours:
+    """Our vector with random keys, sent and received group by group as the learner does it."""
+
+    def __init__(self, env_fn: EnvFactory, num_envs: int, backend: Any = "auto") -> None:
+        self.vector = make_vector(env_fn, num_envs, backend)
+        self.vector.reset(range(num_envs))
+
+    def rate(self, seconds: float) -> float:
+        """See `Contender`."""
+        return random_rate(self.vector, seconds, SystemClock())
+
+    def close(self) -> None:
+        """End the environments."""
+        self.vector.close()
+
+
+class Stepped:
+    """A peer that steps all environments at once."""
+
+    def __init__(self, step: Callable[[Any], object], close: Callable[[], object], n: int) -> None:
+        self._step, self._close, self._num_envs = step, close, n
+        self._rng = np.random.default_rng(0)
+
+    def rate(self, seconds: float) -> float:
+        """See `Contender`."""
+        began, steps = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            self._step(self._rng.integers(len(BUTTONS), size=self._num_envs))
+            steps += self._num_envs
+        return steps / (time.perf_counter() - began)
+
+    def close(self) -> None:
+        """End the environments."""
+        self._close()
+
+
+def missing(peer: str) -> str:
+    """What to say where a peer is not installed; empty where it is."""
+    package, how = PEERS[peer]
+    return "" if find_spec(package) else f"not installed: {how}"
+
+
+def make_peer(peer: str, env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:
+    """A peer with its own defaults, on the same environment."""
+    return _MAKERS[peer](env_fn, num_envs, cores)
+
+
+def _sb3(env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:  # noqa: ARG001
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    vector = SubprocVecEnv([env_fn] * num_envs)
+    vector.reset()
+    return Stepped(vector.step, vector.close, num_envs)
+
+
+def _gymnasium(env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:  # noqa: ARG001
+    vector = gymnasium.vector.AsyncVectorEnv([env_fn] * num_envs)
+    vector.reset()
+    return Stepped(vector.step, vector.close, num_envs)
+
+
+def _pufferlib(env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:
+    """Its workers spin; without the word that more are not wanted it refuses as many as cores."""
+    from pufferlib.emulation import GymnasiumPufferEnv
+    from pufferlib.vector import Multiprocessing
+
+    creator = partial(GymnasiumPufferEnv, env_creator=env_fn)
+    workers = min(cores, num_envs)
+    vector = Multiprocessing(
+        *([creator] * num_envs, [[]] * num_envs, [{}] * num_envs),
+        num_envs=num_envs,
+        num_workers=workers,
+        overwork=True,
+    )
+    vector.reset()
+    return Stepped(vector.step, vector.close, num_envs)
+
+
+_MAKERS: dict[str, Callable[[EnvFactory, int, int], Stepped]] = {
+    "sb3_subproc": _sb3,
+    "gymnasium_async": _gymnasium,
+    "pufferlib": _pufferlib,
+}
+
+
+def quiet() -> None:
+    """Once, before contenders are made: arithmetic on one thread each, and no idle spinning."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -1,0 +1,176 @@
+"""The other end of a stream's connection in the hands of an enemy, with and without the token."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable
+
+from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
+from Daddy.streaming.protocol import frame_codec
+from Daddy.streaming.protocol.framing import (
+    BODY_LIMIT,
+    HEADER,
+    MAC_BYTES,
+    UNKNOWN_LIMIT,
+    Kind,
+    Message,
+    Reason,
+    bye,
+    pack,
+    to_json,
+)
+from Daddy.streaming.protocol.handshake import (
+    RELAY,
+    VIEWER,
+    Mac,
+    Session,
+    Token,
+    proof,
+    session_key,
+    transcript,
+)
+from Daddy.streaming.protocol.messages import (
+    FORMAT_TILES,
+    FORMAT_TILING,
+    Frame,
+    Peer,
+    Status,
+    Wish,
+    ack,
+    pack_rows,
+    row_of,
+    stamps,
+)
+from scripts.soaks.mutate import changed, mutate
+
+TOKEN = Token(bytes(range(32)), "soak")
+MAKE_RELAY, MAKE_VIEWER = b"r" * 16, b"v" * 16
+_STATUS = Status(
+    "slim_run", "pokemon_red", "login1", "ssh-R", 8, 123_456, 812.5, 57, 0.4,
+    tuple(Peer(f"slot-{n}", f"node{n}", str(4711 + n), 0.5) for n in range(4)),
+    {n: f"Fern Hollow {n}" for n in range(12)},
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def picture(number: int) -> bytes:
+    """A picture of a few tiles, as a game draws them."""
+    chance = random.Random(number)
+    tiles = [chance.randbytes(2) * 20 for _ in range(8)]
+    return b"".join(chance.choice(tiles) for _ in range(SCREEN_BYTES // 40))
+
+
+def report(agent: int) -> AgentReport:
+    """How far one agent is."""
+    return AgentReport(agent, agent % 9, 3, 1.5 * agent, agent, agent % 12, "Fern Hollow", 7, 1000)
+
+
+@functools.lru_cache(maxsize=512)
+def _frame(number: int, base: int, form: int = FORMAT_TILES) -> bytes:
+    facts = (number, base, 100 * number, 66 * number, 1)
+    if form == FORMAT_TILES:
+        data = frame_codec.encode(picture(number), picture(base) if base else None)
+        return Frame(*facts, data).pack()
+    shown = [frame_codec.tiled(frame_codec.to_tiles(picture(one))) for one in (base, number)]
+    return Frame(*facts, frame_codec.deflate_tiled(shown[1], shown[:1]), form).pack()
+
+
+def prepare() -> None:
+    """Deflate everything once, so that an enemy's own work is not taken for its victim's."""
+    for number in range(1, 40):
+        for base in (0, max(0, number - 1)):
+            _frame(number, base)
+        _frame(number, max(1, number - 1), FORMAT_TILING)
+
+
+def relay_says(chance: random.Random) -> Message:
+    """A well-formed message of a relay."""
+    number = chance.randrange(1, 40)
+    rows = [row_of(report(agent)) for agent in range(chance.randrange(12))]
+    return chance.choice((
+        Message(Kind.STATUS, _STATUS.pack()),
+        Message(Kind.TELEM, _featured(pack_rows(rows), chance)),
+        Message(Kind.FRAME, _frame(number, chance.choice((0, 0, max(0, number - 1)))), 1),
+        Message(Kind.FRAME, _frame(number, max(1, number - 1), FORMAT_TILING), 1),
+        Message(Kind.FRAME, _frame(number, 0), chance.randrange(0xFFFF)),
+        Message(Kind.NOTE, b"slot-0/3 won badge 4"),
+        Message(Kind.PING, stamps(chance.randrange(2**40))),
+        bye(Reason.DONE, "the relay ends"),
+    ))  # fmt: skip
+
+
+def _featured(rows: bytes, chance: random.Random) -> bytes:
+    """Rows with stream numbers and places, which decide what is drawn."""
+    told = bytearray(rows)
+    for at in range(0, len(told), 32):
+        told[at : at + 2] = chance.randrange(4).to_bytes(2, "little")
+        told[at + 6 : at + 8] = chance.choice((0, 1, 2, 0xFFFF)).to_bytes(2, "little")
+    return bytes(told)
+
+
+def viewer_says(chance: random.Random) -> Message:
+    """A well-formed message of a viewer."""
+    stream = chance.randrange(4)
+    return chance.choice((
+        Message(Kind.SUBSCRIBE, Wish(chance.randrange(1, 17), 15.0).pack()),
+        Message(Kind.ACK, ack(chance.randrange(50)), stream),
+        Message(Kind.NEED_KEY, b"", stream),
+        Message(Kind.PONG, stamps(chance.randrange(2**40), 5)),
+        bye(Reason.DONE, "the viewer was closed"),
+    ))  # fmt: skip
+
+
+def spoilt(message: Message, chance: random.Random) -> bytes:
+    """Header and body, the body changed (its length told truly), now and then the header too."""
+    body = changed(message.body, chance)
+    kind = chance.choice((message.kind, chance.randrange(256))) if chance.random() < 0.1 else None
+    data = HEADER.pack(message.kind if kind is None else kind, 0, message.stream, len(body)) + body
+    return mutate(data[: HEADER.size], chance) + body if chance.random() < 0.05 else data
+
+
+def fits(data: bytes) -> bool:
+    """Whether the header tells a length that is allowed and true: the rest ends a connection."""
+    if len(data) < HEADER.size:
+        return False
+    kind, _, _, length = HEADER.unpack_from(data)
+    known = kind in set(Kind)
+    limit = BODY_LIMIT[Kind(kind)] if known else UNKNOWN_LIMIT
+    return bool(length <= limit and len(data) == HEADER.size + length)
+
+
+def sealed(victim: str) -> tuple[Session, Callable[[bytes], bytes]]:
+    """A session of ours in the role of ``victim`` that has believed an enemy who knows the token,
+    and what puts that enemy's MAC behind any bytes.
+    """
+    enemy = VIEWER if victim == RELAY else RELAY
+    session = Session(victim, [TOKEN], MAKE_RELAY if victim == RELAY else MAKE_VIEWER)
+    greeting = hello(enemy)
+    first = session.take()
+    session.receive(greeting)
+    answer = first + session.take()
+    length = HEADER.unpack_from(answer)[3]
+    theirs = answer[HEADER.size : HEADER.size + length]
+    mine = greeting[HEADER.size :]
+    bound = transcript(theirs, mine) if victim == RELAY else transcript(mine, theirs)
+    session.receive(pack(Message(Kind.AUTH, proof(TOKEN, enemy, bound))))
+    session.take()
+    mac = Mac(session_key(TOKEN, enemy, bound))
+    return session, lambda data: data + mac.next(data)[:MAC_BYTES]
+
+
+def hello(role: str) -> bytes:
+    """The greeting of a role."""
+    facts = {"proto": [2, 2], "role": role, "nonce": "ab" * 16, "keys": [TOKEN.key_id]}
+    return pack(Message(Kind.HELLO, to_json(facts)))
+
+
+def greeting_stream(role: str, chance: random.Random) -> bytes:
+    """What somebody without the token may send: a greeting, a proof that is none, noise."""
+    greeting = Message(Kind.HELLO, hello(role)[HEADER.size :])
+    parts = [spoilt(greeting, chance), pack(Message(Kind.AUTH, chance.randbytes(32)))]
+    parts += [spoilt(relay_says(chance), chance), chance.randbytes(chance.randrange(200))]
+    if chance.random() < 0.5:
+        parts[0] = pack(greeting)
+    wire = b"".join(parts[: chance.randrange(1, 5)])
+    return mutate(wire, chance) if chance.random() < 0.5 else wire

@@ -1,0 +1,177 @@
+"""The screen that a person keeps open."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from Daddy.cluster.orchestrator import controller_lease
+from Daddy.cluster.orchestrator.commands.plan import summary_of
+from Daddy.cluster.orchestrator.commands.status import Summarise, read_status
+from Daddy.cluster.orchestrator.commands.status_screen import WIDE, draw
+from Daddy.cluster.orchestrator.control_files import Intent, write_intent
+from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.controller_records import (
+    JobState,
+    Mode,
+    Observation,
+    QueueJob,
+    Snapshot,
+    Unknown,
+    Waits,
+)
+from Daddy.cluster.orchestrator.ledger_file import LedgerFile
+from Daddy.cluster.orchestrator.ledger_replay import Entry
+from Daddy.core.atomic_files import write_json
+from Daddy.core.clock import SystemClock
+from Daddy.core.lease import Lease
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.settings import Config
+
+CLOCK = SystemClock()
+TOKENS = [f"{number:012x}" for number in range(1, 6)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    """Slots 0 and 1 train, two successors wait, one attempt crashed."""
+    run, now = RunPaths(tmp_path), CLOCK.now()
+    write_intent(run, Intent(Mode.RUN, 2, "slurm", "r1", "the free cartridge"), now)
+    ledger = LedgerFile(run.ledger, 1)
+    ledger.append(Entry("start", now - 7200))
+    ledger.append(Entry("learnt", now, data={"site": {"max_running": 2, "enforced": True}}))
+    for number, token in enumerate(TOKENS, 1):
+        ledger.append(Entry("intent", now - 7200, token, {"number": number, "release": "r1"}))
+        ledger.append(Entry("submitted", now - 7200, token, {"job_id": 100 + number}))
+    for slot in (0, 1):
+        ledger.append(Entry("started", now - 3600, TOKENS[slot], {"started_ts": now - 3600}))
+        ledger.append(Entry("claimed", now - 3600, TOKENS[slot], {"slot": slot, "term": 1}))
+        Lease.claim(run.slot(slot).lease, {"token": TOKENS[slot], "job_id": str(101 + slot)})
+        beat = {"term": 1, "counter": 3, "steps_per_second": 1234.5, "boot_s": 7.25}
+        write_json(run.slot(slot).lease / "beat.json", {**beat, "leaves_in_s": 900 + slot})
+        write_json(run.slot(slot).checkpoints / "t000001-s000000512000.json", {})
+    ended = {"outcome": "crashed", "reason": "exit code 1: out of memory", "exit_code": 1}
+    ledger.append(Entry("ended", now - 60, TOKENS[4], ended))
+    controller_lease.take(run, CLOCK)
+    return run
+
+
+def jobs() -> Snapshot:
+    now = CLOCK.now()
+    running = [
+        QueueJob(101 + n, TOKENS[n], JobState.RUNNING, "RUNNING", node=f"n{n}", ends_ts=now + 3600)
+        for n in (0, 1)
+    ]
+    ready = QueueJob(
+        103, TOKENS[2], JobState.PENDING, "PENDING", "AssocMaxJobsLimit", waits=Waits.CAP
+    )
+    later = QueueJob(
+        104, TOKENS[3], JobState.PENDING, "PENDING", "Priority", expected_ts=now + 7200
+    )
+    return Snapshot(now, (*running, ready, later))
+
+
+def looking_at(run: RunPaths, seen: Observation) -> Summarise:
+    return partial(summary_of, run, seen, Policy(max_running=2), CLOCK)
+
+
+def screen(run: RunPaths, seen: Observation, width: int = 160, **changes: Any) -> str:
+    config = Config.model_validate({"run_dir": str(run.root)})
+    told = read_status(run, config, looking_at(run, seen), CLOCK)
+    console = Console(width=width, highlight=False, color_system=None)
+    with console.capture() as text:
+        console.print(draw("slim_run", {**told, **changes}, CLOCK.now(), width))
+    return "\n".join(line.rstrip() for line in text.get().splitlines())
+
+
+def line_of(text: str, word: str) -> str:
+    return next(line for line in text.splitlines() if line.strip().startswith(word))
+
+
+def test_the_first_line_says_that_all_is_well(run: RunPaths) -> None:
+    text = screen(run, jobs())
+    assert text.startswith("● slim_run: all is well: 2 of 2 slots train")
+    assert "\x1b" not in text
+
+
+def test_each_slot_tells_job_node_rate_time_checkpoint_beat_and_successor(run: RunPaths) -> None:
+    line = re.sub(r"\s+", " ", line_of(screen(run, jobs()), "0 "))
+    assert re.fullmatch(
+        r" ?0 trains 101 n0 1,23[45] 15 min \d s ago at 512,000 \d s 103 is ready", line
+    ), line
+    line = line_of(screen(run, jobs()), "1 ")
+    assert re.search(r"104 waits its turn \(Priority\), expected \d\d:\d\d", line)
+
+
+def test_the_fleet_tells_hours_boot_chaining_controller_and_game(run: RunPaths) -> None:
+    text = screen(run, jobs(), calls_today=1032)
+    assert "of 4.000 GPU-hours; jobs boot in 7.2 s" in line_of(text, "GPU time")
+    assert "used in the last 2 h" in line_of(text, "GPU time")
+    assert "successors: pool (the site holds back" in line_of(text, "queue")
+    assert "1,032 scheduler calls today" in line_of(text, "control")
+    assert "the free cartridge, release r1" in line_of(text, "plays")
+    assert "slot 0 hands over in 15 min" in line_of(text, "next")
+    assert "crashed: exit code 1: out of memory" in line_of(text, "last")
+
+
+def test_the_line_to_watch_by_has_the_host_where_the_relay_said_it_is(run: RunPaths) -> None:
+    assert "watch" not in screen(run, jobs())
+    run.stream.mkdir()
+    write_json(run.relay, {"v": 1, "host": "login2.cluster.edu", "port": 9998})
+    line = line_of(screen(run, jobs()), "watch")
+    assert re.search(r"watch +ssh -N -R 9998:localhost:9998 [^@ ]+@login2\.cluster\.edu$", line)
+    run.relay.write_text('{"v": 1, "host": "login2", "port": "a\\nline"}')
+    assert "watch" not in screen(run, jobs())
+
+
+@pytest.mark.parametrize("width", [72, 80, WIDE])
+def test_a_narrow_terminal_gets_every_line_within_its_width(run: RunPaths, width: int) -> None:
+    text = screen(run, jobs(), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "103 is ready" in re.sub(r"\s+", " ", text)
+
+
+def test_a_long_word_of_the_scheduler_s_takes_no_room_from_the_slots(run: RunPaths) -> None:
+    known = jobs()
+    wordy = tuple(replace(job, why="ReqNodeNotAvail, " * 8) for job in known.jobs)
+    for seen in (wordy, (*wordy[:1], *wordy[2:])):  # with all slots full, and with one empty
+        text = screen(run, replace(known, jobs=seen), WIDE)
+        assert re.search(r"0 +trains +101 +n0 +1,23\d +15 min", text), text
+        assert max(len(line) for line in text.splitlines()) <= WIDE
+
+
+def test_slurm_down_shows_what_was_known_and_that_the_slots_still_beat(run: RunPaths) -> None:
+    config = Config.model_validate({"run_dir": str(run.root)})
+    known = read_status(run, config, looking_at(run, jobs()), CLOCK)
+    write_json(run.status, {**known, "ts": CLOCK.now() - 300, "wake_ts": 0})
+    text = screen(run, Unknown(CLOCK.now(), "Socket timed out"))
+    assert text.startswith("? slim_run: the queue cannot be read (Socket timed out)")
+    assert "2 of 2 slots give signs of life" in text
+    assert "known 5 min ago" in text
+    assert "trains" in line_of(text, "0 ")
+
+
+def test_what_is_wrong_stands_under_the_verdict_once(run: RunPaths) -> None:
+    hold = {"slot": 1, "reason": "3 failures in a row in slot 1", "until_ts": None, "open": False}
+    text = screen(run, jobs(), excluded=["n13"], breaker=[hold], rollout="release b is tried")
+    assert text.splitlines()[1:4] == [
+        "  3 failures in a row in slot 1",
+        "  release b is tried",
+        "  left out for a day: n13",
+    ]
+
+
+def test_a_slot_on_another_release_says_which(run: RunPaths) -> None:
+    assert "runs r1; 103 is ready" in screen(run, jobs(), release="r2")
+    assert "slot 0 runs r1, slot 1 runs r1" in screen(run, jobs(), 80, release="r2")
+
+
+def test_a_run_that_was_never_started_has_a_screen_too(tmp_path: Path) -> None:
+    text = screen(RunPaths(tmp_path), Snapshot(CLOCK.now(), ()))
+    assert text.startswith("○ slim_run: no run was ever started here")

@@ -1,0 +1,139 @@
+"""The product's own plan on the simulated site: what goes wrong costs little, and never a rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from Daddy.cluster.orchestrator.plan_actions import Plan
+from Daddy.cluster.orchestrator.simulate import simulated_controller
+from Daddy.cluster.orchestrator.simulate.incidents import draw_incidents
+from Daddy.cluster.orchestrator.simulate.scenario import WORKLOADS, Scenario
+from Daddy.cluster.orchestrator.simulate.simulated_controller import OurController
+from Daddy.cluster.orchestrator.simulate.simulated_site import BLACK_HOLE, Job, Site, Stage
+from tests.cluster.simulate.conftest import CALM, DAY, incidents_of, steady
+
+
+class Judged(OurController):
+    """Ours, with every start and claim looked at."""
+
+    def __init__(self, site: Site, **facts) -> None:
+        super().__init__(site, **facts)
+        self.most_running = self.most_waiting = 0
+
+    def started(self, job: Job) -> None:
+        super().started(job)
+        self.most_running = max(self.most_running, len(self.site.running))
+        holders = [slot.job for slot in self.leases.slots if slot.goodbye is None]
+        assert len(holders) == len(set(holders)), "one job holds two slots"
+
+    def _pass(self) -> None:
+        super()._pass()
+        self.most_waiting = max(self.most_waiting, len(self.site.waiting))
+
+
+def month(scenario: Scenario, seed: int = 1, daemon: bool = True, **events) -> Judged:
+    incidents = replace(draw_incidents(scenario, Random(f"weather {seed}")), **events)
+    site = Site(scenario, incidents, Random(seed))
+    judged = Judged(site, daemon=daemon)
+    site.live(judged)
+    return judged
+
+
+@pytest.mark.parametrize("name", ["kalos", "philly", "busy"])
+def test_a_rough_month_breaks_no_rule(name: str) -> None:
+    judged = month(Scenario(WORKLOADS[name], days=15))
+    assert judged.most_running == 4
+    policy = judged.policy
+    assert judged.most_waiting <= policy.max_running + policy.spares + policy.extra
+    assert judged.site.gpu_time.idle < 0.01
+    assert judged.site.gpu_time.commands / 15 < 1500
+
+
+def test_where_nothing_goes_wrong_only_boots_and_hand_overs_are_lost() -> None:
+    judged = month(steady(30, days=5.0))
+    per_cycle = (15 + 3 + 2) / 13_500
+    assert judged.site.gpu_time.used == pytest.approx(1 - per_cycle, abs=0.001)
+    assert judged.site.gpu_time.submissions == pytest.approx(8 + 4 * 5 * DAY / 13_504, abs=4)
+
+
+def test_it_is_the_products_own_plan_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    def idle(_desired: object, _ledger: object, _seen: object, _policy: object, now: float) -> Plan:
+        return Plan((), ("nothing",), now + 60)
+
+    monkeypatch.setattr(simulated_controller, "plan", idle)
+    assert month(steady(60)).site.gpu_time.submissions == 0
+
+
+def test_a_hung_job_is_ended_after_its_silence() -> None:
+    rates = replace(CALM, hang_every_s=DAY / 4)
+    judged = month(steady(60, rates=rates, days=4.0))
+    hung = [one for one in judged.site.trail if one.silent_from is not None]
+    assert len(hung) > 10
+    assert {one.word for one in hung} == {"CANCELLED"}
+    late = [one.ended - one.silent_from for one in hung if one.silent_from is not None]
+    assert min(late) > 300
+    assert max(late) < 300 + 150 + 120 + 60
+
+
+def test_a_broken_release_costs_minutes_and_not_its_eight_hours() -> None:
+    broken = ((DAY, DAY + 8 * 3600.0),)
+    fine, hurt = month(steady(60)), month(steady(60), deploys=broken)
+    assert hurt.site.gpu_time.used > fine.site.gpu_time.used - 0.002
+    died = [one for one in hurt.site.trail if one.word == "FAILED" and one.exit_code == 1]
+    assert 1 <= len(died) <= 4
+    assert hurt.ledger.proven[-1].startswith("mended")
+
+
+def test_a_black_hole_is_left_out_after_two_jobs() -> None:
+    trap = ((DAY / 2, DAY / 2 + 12 * 3600.0),)
+    judged = month(steady(60, cap=4), black_holes=trap)
+    caught = [one for one in judged.site.trail if one.node == BLACK_HOLE]
+    assert 2 <= len(caught) <= 4
+
+
+def test_a_dead_controller_costs_nothing_while_successors_wait() -> None:
+    scenario = steady(60)
+    deaths = tuple(3600.0 * n for n in range(1, 48))
+    fine, hurt = month(scenario), month(scenario, deaths=deaths)
+    assert hurt.site.gpu_time.used == pytest.approx(fine.site.gpu_time.used, abs=0.0005)
+
+
+def test_without_a_daemon_the_jobs_keep_themselves_alive() -> None:
+    scenario = Scenario(WORKLOADS["busy"], days=15)
+    with_one, without = month(scenario), month(scenario, daemon=False)
+    assert without.site.gpu_time.used > with_one.site.gpu_time.used - 0.005
+
+
+def test_jobs_are_made_shorter_to_fit_before_a_maintenance() -> None:
+    judged = month(steady(60, maintenance=True))
+    begin, end = judged.site.incidents.maintenance[0]
+    assert all(one.ended <= begin or one.started >= end for one in judged.site.trail)
+    assert any(one.limit_s < 14_400 for one in judged.site.trail)
+    assert judged.site.gpu_time.used > 0.985
+
+
+def test_a_site_that_counts_waiting_jobs_gets_successors_one_by_one() -> None:
+    judged = month(steady(60, max_submit=4))
+    refused = [one for one in judged.ledger.attempts if one.job_id is None]
+    assert not refused
+    assert judged.site.gpu_time.used > 0.98
+
+
+def test_more_jobs_wait_while_the_queue_is_slow_and_fewer_when_it_is_not() -> None:
+    assert month(steady(20)).most_waiting <= 4
+    assert 8 <= month(Scenario(WORKLOADS["busy"], days=10)).most_waiting <= 12
+
+
+def test_a_silent_slurmctld_is_asked_for_nothing() -> None:
+    away = ((3600.0, 30_000.0),)
+    judged = month(steady(60), outages=away)
+    born = [one.submitted for one in judged.jobs.values()]
+    assert not [when for when in born if 3600 < when < 30_000]
+    assert not [one for one in judged.jobs.values() if one.stage is Stage.BLOCKED]
+
+
+def test_the_incidents_of_a_calm_site_is_calm() -> None:
+    assert incidents_of(steady(60)).deaths == ()

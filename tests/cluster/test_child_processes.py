@@ -1,0 +1,52 @@
+"""Programs beside the controller are kept alive, and never outlive it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from Daddy.cluster.orchestrator.child_processes import Companions
+from Daddy.core.clock import SystemClock
+from Daddy.core.machine_info import identify, is_alive
+from tests.cluster.conftest import until
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def test_a_companion_that_ends_is_started_again_and_all_end_together(tmp_path: Path) -> None:
+    kept = Companions({"relay": SLEEPER}, tmp_path, os.environ, SystemClock())
+    try:
+        kept.tend()
+        first = kept.alive()["relay"]
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+
+        def back() -> bool:
+            kept.tend()
+            return kept.alive()["relay"] not in (None, first)
+
+        until(back)
+        second = kept.alive()["relay"]
+        assert second is not None
+        who = identify(second)
+    finally:
+        kept.end(grace_s=1.0)
+    assert kept.alive() == {"relay": None}
+    assert who is not None
+    assert not is_alive(who)
+
+
+def test_a_companion_that_fails_at_once_is_tried_less_and_less_often(tmp_path: Path) -> None:
+    kept = Companions(
+        {"broken": [sys.executable, "-c", "print('tried')"]}, tmp_path, os.environ, SystemClock()
+    )
+    log = tmp_path / "broken.log"
+    kept.tend()
+    until(lambda: log.exists() and "tried" in log.read_text())
+    until(lambda: kept.alive()["broken"] is None)
+    for _ in range(20):
+        kept.tend()
+    assert log.read_text().count("tried") == 1
+    kept.end()

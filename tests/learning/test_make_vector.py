@@ -1,0 +1,268 @@
+"""Every backend, with the real environment: same seeds and actions, same trajectories."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, is_dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from Daddy.core.errors import FileError, UsageError
+from Daddy.core.shared_types import SCREEN_BYTES
+from Daddy.learning import make_vector as vectors
+from Daddy.learning.make_vector import make_vector, puffer_installed
+from Daddy.learning.vector_rows import VectorEnv, split
+from Daddy.pokemon.env import PokemonRedEnv
+from tests.learning.toys import Dozing, Failing, Jumping, Slow
+
+BACKENDS = ("threads", "pufferlib") if puffer_installed() else ("threads",)
+GAME = partial(PokemonRedEnv, episode_steps=45)
+NUM_ENVS = 5
+"""Odd, so that the env processes hold different numbers of environments."""
+
+Make = Callable[..., VectorEnv]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made: list[VectorEnv] = []
+
+    def make(backend: Any, env_fn: Any = GAME, num_envs: int = NUM_ENVS, **how: Any) -> Any:
+        made.append(make_vector(env_fn, num_envs, backend, **{"cores": 2, **how}))
+        return made[-1]
+
+    yield make
+    for vector in made:
+        vector.close()
+
+
+def plain(value: Any) -> Any:
+    """Arrays, data classes and their containers as something that == compares exactly."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list) else value
+
+
+def play(vector: VectorEnv, steps: int, seed: int) -> list[Any]:
+    """All that a vector says in `steps` random steps."""
+    rng = np.random.default_rng(seed)
+    said = []
+    for _ in range(steps):
+        transition = vector.step(rng.integers(7, size=vector.num_envs))
+        said.append(plain([transition, vector.telemetry(), vector.frames()]))
+    return said
+
+
+def whole_story(vector: VectorEnv) -> list[Any]:
+    """Reset, episode ends, pictures, saved states, and going on from them after a detour."""
+    said = [plain(vector.reset(range(10, 10 + vector.num_envs)))]
+    vector.watch(frozenset({0, 4}))
+    said += play(vector, 150, seed=1)
+    states = vector.save_states()
+    said.append(states)
+    vector.watch(frozenset({3}))
+    said += play(vector, 60, seed=2)
+    said.append(plain(vector.load_states(states)))
+    return said + play(vector, 100, seed=2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_tells_the_story_that_serial_tells(make: Make, backend: str) -> None:
+    expected, told = whole_story(make("serial")), whole_story(make(backend))
+    different = [i for i, (a, b) in enumerate(zip(expected, told, strict=True)) if a != b]
+    assert different == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_groups_change_nothing_of_what_is_told(make: Make, backend: str) -> None:
+    """Six environments in two groups of three, over seats of two: the last of each is half full."""
+    expected = whole_story(make("serial", num_envs=6))
+    told = whole_story(make(backend, num_envs=6, groups=2))
+    different = [i for i, (a, b) in enumerate(zip(expected, told, strict=True)) if a != b]
+    assert different == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_group_waits_for_a_slower_one(make: Make, backend: str) -> None:
+    """Action 1 sleeps: the other group plays its steps meanwhile, and then the slow one is told."""
+    vector = make(backend, Dozing, num_envs=4, groups=2)
+    assert vector.groups == (slice(0, 2), slice(2, 4))
+    vector.reset(range(4))
+    vector.send(0, np.array([0, 1]))
+    for _ in range(5):
+        vector.send(1, np.zeros(2, np.int64))
+        group, transition = vector.recv()
+        assert (group, transition.observations["x"].shape) == (1, (2, 3))
+    group, transition = vector.recv()
+    assert (group, transition.observations["x"][:, 0].tolist()) == (0, [0.0, 1.0])
+    assert vector.telemetry()[:, 0].tolist() == [1, 1, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "wanted", "groups"), [(8, 2, 2), (6, 4, 3), (7, 4, 1), (3, 9, 3), (1, 2, 1)]
+)
+def test_groups_are_of_equal_size_and_hold_everybody(
+    num_envs: int, wanted: int, groups: int
+) -> None:
+    members = split(num_envs, wanted)
+    assert len(members) == groups
+    assert [i for one in members for i in range(num_envs)[one]] == list(range(num_envs))
+    assert len({one.stop - one.start for one in members}) == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_state_goes_on_exactly_in_another_backend(make: Make, backend: str) -> None:
+    first = make("serial")
+    first.reset(range(NUM_ENVS))
+    play(first, 70, seed=3)
+    states = first.save_states()
+    expected = play(first, 70, seed=4)
+    second = make(backend)
+    second.load_states(states)
+    assert play(second, 70, seed=4) == expected
+
+
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_an_episode_end_is_told_once_and_the_next_episode_begins_at_once(
+    make: Make, backend: str
+) -> None:
+    vector = make(backend)
+    vector.reset(range(NUM_ENVS))
+    for _ in range(2):
+        rewards = np.zeros(NUM_ENVS)
+        for _ in range(45):
+            transition = vector.step(np.zeros(NUM_ENVS, np.int64))
+            rewards += transition.rewards
+        assert transition.truncated.all()
+        assert not transition.terminated.any()
+        assert [episode.env for episode in transition.episodes] == list(range(NUM_ENVS))
+        assert [episode.length for episode in transition.episodes] == [45] * NUM_ENVS
+        assert [e.episode_return for e in transition.episodes] == pytest.approx(rewards.tolist())
+        assert transition.episodes[0].info["cells"] >= 1
+    step = vector.telemetry_names.index("step")
+    assert vector.telemetry()[:, step].tolist() == [0] * NUM_ENVS
+    assert vector.step(np.zeros(NUM_ENVS, np.int64)).episodes == []
+
+
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_who_goes_on_elsewhere_is_cut_off_in_the_learners_eyes_and_ends_no_episode(
+    make: Make, backend: str
+) -> None:
+    vector = make(backend, Jumping, num_envs=2)
+    vector.reset([1, 2])
+    transition = vector.step(np.array([0, 1]))
+    assert transition.truncated.tolist() == [False, True]
+    assert not transition.terminated.any()
+    assert transition.episodes == []
+    assert vector.step(np.zeros(2, np.int64)).truncated.tolist() == [False, False]
+    assert vector.telemetry().ravel().tolist() == [2.0, 2.0], "they were not begun anew"
+
+
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_shapes_and_types_are_those_of_the_port(make: Make, backend: str) -> None:
+    vector = make(backend)
+    observations = vector.reset(range(NUM_ENVS))
+    assert {k: (v.shape, v.dtype) for k, v in observations.items()} == {
+        key: ((NUM_ENVS, *(box.shape or ())), box.dtype)
+        for key, box in vector.observation_space.spaces.items()
+    }
+    transition = vector.step(np.zeros(NUM_ENVS, np.int64))
+    assert (transition.rewards.shape, transition.rewards.dtype) == ((NUM_ENVS,), np.float32)
+    assert transition.terminated.dtype == transition.truncated.dtype == np.bool_
+    assert vector.telemetry().shape == (NUM_ENVS, len(vector.telemetry_names))
+
+
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_what_a_step_gave_is_not_changed_by_the_next(make: Make, backend: str) -> None:
+    vector = make(backend)
+    first = vector.reset(range(NUM_ENVS))
+    before = plain(first)
+    transition = vector.step(np.full(NUM_ENVS, 2))
+    after = plain(transition)
+    play(vector, 50, seed=0)
+    assert plain(first) == before
+    assert plain(transition) == after
+
+
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_only_watched_environments_are_drawn(make: Make, backend: str) -> None:
+    vector = make(backend)
+    vector.reset(range(NUM_ENVS))
+    play(vector, 1, seed=0)
+    assert vector.frames() == {}
+    vector.watch(frozenset({1, 3, 99}))
+    assert vector.frames() == {}
+    play(vector, 1, seed=0)
+    assert {agent: len(picture) for agent, picture in vector.frames().items()} == {
+        1: SCREEN_BYTES,
+        3: SCREEN_BYTES,
+    }
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_picture_is_offered_before_it_is_drawn(make: Make, backend: str) -> None:
+    vector = make(backend, num_envs=4, groups=2)
+    vector.reset(range(4))
+    vector.watch(frozenset({0}))
+    vector.send(0, np.zeros(2, np.int64))
+    assert vector.frames() == {}
+    vector.recv()
+    assert list(vector.frames()) == [0]
+
+
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_an_environment_that_fails_fails_the_step_with_its_own_words(
+    make: Make, backend: str
+) -> None:
+    vector = make(backend, Failing, 3)
+    vector.reset(range(3))
+    vector.step(np.zeros(3, np.int64))
+    with pytest.raises(Exception, match="the cable is out"):
+        vector.step(np.array([0, 0, 1]))
+
+
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_one_environment_is_enough(make: Make, backend: str) -> None:
+    vector = make(backend, Slow, 1)
+    vector.reset([0])
+    assert vector.step(np.array([1])).observations["x"].tolist() == [[1, 1, 1]]
+
+
+def test_bytes_that_are_no_state_are_refused(make: Make) -> None:
+    vector = make("serial")
+    with pytest.raises(FileError, match="no environment state"):
+        vector.load_states([b"nonsense"] * NUM_ENVS)
+
+
+def test_no_environment_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="0 environments"):
+        make_vector(Slow, 0)
+
+
+def test_without_pufferlib_threads_are_chosen_and_asking_for_it_says_so(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "puffer_installed", lambda: False)
+    assert type(make("auto", Slow)).__name__ == "ThreadVector"
+    with pytest.raises(UsageError, match="pufferlib is not installed"):
+        make("pufferlib", Slow)
+
+
+@pytest.mark.skipif(not puffer_installed(), reason="pufferlib has no wheels here")
+def test_pufferlib_is_loaded_without_a_word() -> None:
+    code = (
+        "import Daddy.learning.preloading as p; p.prepare(); import Daddy.learning.vector_pufferlib"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,217 @@
+"""A painted window is as if painted whole, and a person's keys and clicks do what they say."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pygame
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from Daddy.core.clock import SystemClock
+from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.viewer.clip_writer import REEL_S
+from Daddy.streaming.viewer.draw_list import (
+    MOST_PLACES,
+    THEMES,
+    Box,
+    Curve,
+    Draw,
+    Picture,
+    Rect,
+    Text,
+    changed,
+    unpacked,
+)
+from Daddy.streaming.viewer.key_bindings import Act, View
+from Daddy.streaming.viewer.pygame_window import Painter, Watcher, paint
+from Daddy.streaming.viewer.view_history import History, World
+from Daddy.streaming.viewer.window_layout import draw
+from tests.streaming.helpers import picture, report
+from tests.streaming.test_viewer import WAITING, panel, scene
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+
+SIZE = (240, 160)
+BACK = Box(Rect(0, 0, *SIZE), (6, 17, 23), (9, 9, 9))
+COLOURS = st.sampled_from([(248, 200, 88), (52, 104, 86), (255, 255, 255)])
+XS, YS = st.integers(0, 200), st.integers(0, 140)
+BOXES = st.builds(Box, st.builds(Rect, XS, YS, st.integers(1, 60), st.integers(1, 40)),
+                  COLOURS, COLOURS)  # fmt: skip
+TEXTS = st.builds(Text, XS, YS, st.text("agjW_|…", min_size=1, max_size=12), COLOURS,
+                  st.integers(1, 2))  # fmt: skip
+PICTURES = st.builds(
+    lambda x, y, seed: Picture(Rect(x, y, 160, 144), picture(seed), THEMES[0].shades),
+    XS, YS, st.integers(0, 3),
+)  # fmt: skip
+CURVES = st.builds(
+    lambda x, ys, width, colour: Curve(
+        tuple((x + 17 * n, y) for n, y in enumerate(ys)), colour, (9, 60, 40), 150, width
+    ),
+    st.integers(0, 100), st.lists(YS, min_size=2, max_size=8), st.integers(1, 3), COLOURS,
+)  # fmt: skip
+THINGS = st.one_of(BOXES, TEXTS, PICTURES, CURVES)
+
+
+def pixels(surface: pygame.Surface) -> bytes:
+    return pygame.image.tobytes(surface, "RGB")
+
+
+def at_once(things: list[Draw], size: tuple[int, int] = SIZE) -> bytes:
+    surface = pygame.Surface(size)
+    paint(surface, things)
+    return pixels(surface)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(THINGS, min_size=3, max_size=9),
+    st.lists(st.tuples(st.integers(1, 9), THINGS), min_size=1, max_size=6),
+)
+def test_whatever_takes_whosever_place(things: list[Draw], changes: list[tuple[int, Draw]]) -> None:
+    painter, surface, shown = Painter(), pygame.Surface(SIZE), [BACK, *things]
+    painter.update(surface, shown)
+    for number, thing in changes:
+        place = 1 + number % len(things)
+        shown = [*shown[:place], thing, *shown[place + 1 :]]
+        painter.update(surface, shown)
+        assert pixels(surface) == at_once(shown)
+        assert painter.update(surface, shown) == []
+
+
+def test_a_line_that_another_thing_cuts_keeps_its_pixels() -> None:
+    curve = Curve(((10, 20), (90, 131), (230, 37)), (255, 255, 255), (9, 60, 40), 150, 1)
+    painter, surface = Painter(), pygame.Surface(SIZE)
+    for said in ("a", "a word", "a long word over the line", "a"):
+        shown = [BACK, curve, Text(60, 60, said, (248, 200, 88), 1)]
+        places = painter.update(surface, shown)
+        assert pixels(surface) == at_once(shown)
+    assert 0 < sum(wide * tall for _, _, wide, tall in places) < 0.1 * SIZE[0] * SIZE[1]
+
+
+def worlds(agents: int, maps: int, seconds: int) -> Iterator[World]:
+    """Agents who go up and down maps of 20 by 20 cells; two of them are on screen."""
+    chance, history = random.Random(3), History()
+    cells = [(chance.randrange(20), chance.randrange(20)) for _ in range(agents)]
+    for _ in range(seconds):
+        cells = [_beside(cell, chance) for cell in cells]
+        rows = [row_of(report(n, map_id=n % maps, x=x, y=y)) for n, (x, y) in enumerate(cells)]
+        history.add([
+            (f"slot-0/{n}", "A Map", replace(row, place=n + 1 if n < 2 else 0))
+            for n, row in enumerate(rows)
+        ])  # fmt: skip
+        yield history.world
+
+
+def _beside(cell: tuple[int, int], chance: random.Random) -> tuple[int, int]:
+    x, y = (min(19, max(0, one + chance.randint(-1, 1))) for one in cell)
+    return x, y
+
+
+def test_a_map_that_is_known_is_painted_at_once_and_not_in_a_thousand_pieces() -> None:
+    painter, surface, before = Painter(), pygame.Surface((800, 600)), list[Draw]()
+    known = 0
+    for second, world in enumerate(worlds(agents=32, maps=3, seconds=320)):
+        if second < 300:
+            continue
+        shown = draw(replace(scene(panel(), panel(1)), world=world), (800, 600), View(2), WAITING)
+        apart = sum(old != new for old, new in zip(before, shown, strict=False))
+        known += len(before) == len(shown) and apart > 2 * MOST_PLACES
+        assert 0 < len(painter.update(surface, shown)) <= MOST_PLACES
+        assert pixels(surface) == at_once(shown, (800, 600))
+        before = shown
+    assert known > 5, "as many things as a second before, and hundreds of them others"
+
+
+def test_what_changes_in_a_few_places_is_told_of_these() -> None:
+    before = [BACK, *(Text(8 * n, 9, "a", (9, 9, 9), 1) for n in range(40))]
+    few = [one._replace(text="W") if 2 <= n < 2 + MOST_PLACES // 2 else one
+           for n, one in enumerate(before)]  # fmt: skip
+    most = [one if n == 0 else one._replace(text="W") for n, one in enumerate(before)]
+    assert 0 < len(changed(before, few)) <= MOST_PLACES
+    assert BACK.rect not in changed(before, few)
+    assert changed(before, most) == changed(before, before[:-1]) == {BACK.rect}
+    assert changed(before, before) == set()
+
+
+def test_a_pixel_in_each_shade_at_every_place_of_a_byte() -> None:
+    assert unpacked(bytes([0b00_01_10_11, 0b11_00_00_10])) == bytes([0, 1, 2, 3, 3, 0, 0, 2])
+    assert unpacked(bytes([0b00_01_10_11]), (9, 8, 7, 200)) == bytes([9, 8, 7, 200])
+
+
+SMALL = (800, 600)
+
+
+class Hands(SystemClock):
+    """A clock that is turned by hand."""
+
+    time = 1000.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def watcher() -> Iterator[Watcher]:
+    made = Watcher(View(2), WAITING, Hands())
+    yield made
+    made.close()
+
+
+def seen(watcher: Watcher) -> list[bytes]:
+    return [one.pixels for one in watcher.drawings(SMALL) if isinstance(one, Picture)]
+
+
+def words(watcher: Watcher) -> list[str]:
+    return [one.text for one in watcher.drawings(SMALL) if isinstance(one, Text)]
+
+
+def test_a_paused_window_keeps_its_picture_and_never_calls_it_live(watcher) -> None:
+    watcher.look(scene(panel(pixels=picture(1))))
+    watcher.press("space")
+    watcher.look(scene(panel(pixels=picture(2))))
+    assert seen(watcher) == [picture(1)]
+    assert "paused  ·  Space goes on" in words(watcher)
+    assert not any(word.startswith("live") for word in words(watcher))
+    watcher.press("space")
+    watcher.look(scene(panel(pixels=picture(2))))
+    assert seen(watcher) == [picture(2)]
+
+
+def test_a_word_in_the_header_passes(watcher) -> None:
+    watcher.look(scene(panel()))
+    watcher.press("v")
+    assert "palette: silver" in words(watcher)
+    watcher._clock.time += 4.0
+    assert "palette: silver" not in words(watcher)
+
+
+def test_a_recording_ends_by_itself_and_becomes_a_film(watcher, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    watcher.look(scene(panel(pixels=picture(1))))
+    watcher.press("r")
+    watcher._clock.time += REEL_S
+    watcher.look(scene(panel(pixels=picture(2))))
+    assert not watcher.view.recording
+    watcher.close()
+    assert [path.suffix for path in tmp_path.iterdir()] == [".gif"]
+
+
+def test_without_a_picture_nothing_is_written_and_that_is_said(
+    watcher, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    watcher.look(scene())
+    assert watcher.press("b") is None
+    assert "there is no picture to keep yet" in words(watcher)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_only_the_window_can_do_is_handed_on(watcher) -> None:
+    assert [watcher.press(key) for key in ("f12", "c", "q")] == [Act.SHOT, Act.COPY, Act.LEAVE]
