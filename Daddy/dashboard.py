@@ -26,7 +26,7 @@ from rich.text import Text
 from Daddy.cluster.orchestrator.commands.plan import summary_of
 from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.commands.status_screen import draw
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Unknown
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, FileError, run_entry
@@ -191,7 +191,7 @@ class RunView:
         for tail in self._tails:
             fold(tail.new(), self.fleet)
         unasked = Unknown(self._clock.now(), "the dashboard does not ask the scheduler")
-        summarise = partial(summary_of, self._run, unasked, Policy(), self._clock)
+        summarise = partial(summary_of, self._run, unasked, ControllerPolicy(), self._clock)
         try:
             config = load_effective(self._run.config)
             self.status = read_status(self._run, config, summarise, self._clock)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from Daddy import train_slim
-from Daddy.cluster.release_build import freeze
+from Daddy.cluster.release_build import freeze_release
 from Daddy.core.event_log import read_events
 from Daddy.core.lease import end_term, read_lease
 from Daddy.core.load_config import load
@@ -219,7 +219,7 @@ def checkpoints_of_term(desk, term):
 
 def test_a_learner_behind_its_launcher_tells_how_long_it_took_phase_by_phase(desk):
     """One process from the job script to the drain: pid, lease and signals stay the job's."""
-    release = freeze(desk.run, load(desk.config))
+    release = freeze_release(desk.run, load(desk.config))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
     argv = [sys.executable, "-m", "Daddy.cluster.launch", "--run", str(desk.run.root)]
     job = subprocess.Popen(

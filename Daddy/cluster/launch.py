@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.orchestrator.control_files import read_orders
-from Daddy.cluster.release_bundle import nearest
+from Daddy.cluster.release_bundle import find_node_copy
 from Daddy.core.atomic_files import read_json
 from Daddy.core.child_process import start
 from Daddy.core.clock import SystemClock
@@ -36,7 +36,7 @@ _SIDECAR = "Daddy.cluster.orchestrator.sidecar"
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchContext:
     """One job before it has a slot. ``config`` is its own release's; ``facts`` what that says."""
 
     run: RunPaths
@@ -48,13 +48,13 @@ class Launch:
     events: EventWriter
     facts: Mapping[str, Any]
 
-    def tell(self, event: str, **data: object) -> None:
+    def log_event(self, event: str, **data: object) -> None:
         """An event in the name of the attempt; a full disk costs the line, not the job."""
         named = {"token": self.token, "job_id": self.job.job_id, **data}
         with contextlib.suppress(OSError):
             self.events.write(event, 0, named)
 
-    def holder(self) -> dict[str, object]:
+    def make_lease_record(self) -> dict[str, object]:
         """Facts about us for the lease of any slot."""
         return {
             "token": self.token,
@@ -74,12 +74,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--attempt", required=True, metavar="TOKEN", help="the attempt's token")
     args = parser.parse_args(argv)
     launch = _launch(args.run, args.config, args.attempt)
-    launch.tell("state", state="started")
+    launch.log_event("state", state="started")
     launch.boot.mark("script")
     signals = StopSignal().install()
     releases, stop_reason = _releases(launch), signals.stop_reason
     about = {slot: {"release": release.root.name} for slot, release in releases.items()}
-    places = (launch.run, list(releases), launch.holder(), launch.clock, PATIENCE_S)
+    places = (launch.run, list(releases), launch.make_lease_record(), launch.clock, PATIENCE_S)
     seat = claim(*places, stop_reason, about)
     launch.boot.mark("slot")
     if seat is None:
@@ -96,15 +96,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _not_needed(launch, asked)
 
 
-def _launch(root: Path, config: Path, token: str) -> Launch:
+def _launch(root: Path, config: Path, token: str) -> LaunchContext:
     clock, run, facts = SystemClock(), RunPaths(root), read_json(config)
     name, workload = str(facts["run_name"]), str(facts["training"]["workload"])
     events = EventWriter(run.events, name, workload, "learner", f"attempt-{token}", clock)
     boot = Boot(clock, clock.now() - age_seconds())
-    return Launch(run, config, token, read_job(os.environ), clock, boot, events, facts)
+    return LaunchContext(run, config, token, read_job(os.environ), clock, boot, events, facts)
 
 
-def _releases(launch: Launch) -> dict[int, ReleasePaths]:
+def _releases(launch: LaunchContext) -> dict[int, ReleasePaths]:
     """Slots that may be claimed, lowest first, with what is to run there."""
     own = ReleasePaths(launch.config.parent)
     try:
@@ -112,32 +112,34 @@ def _releases(launch: Launch) -> dict[int, ReleasePaths]:
             wanted = sorted(orders.slots.items())
             return {slot: _release(launch, ident, own) for slot, ident in wanted}
     except FileError as error:
-        launch.tell("error", text=f"the orders cannot be read, all slots count: {error!r}")
+        launch.log_event("error", text=f"the orders cannot be read, all slots count: {error!r}")
     return dict.fromkeys(range(int(launch.facts["slurm"]["max_running"])), own)
 
 
-def _release(launch: Launch, ident: str, own: ReleasePaths) -> ReleasePaths:
+def _release(launch: LaunchContext, ident: str, own: ReleasePaths) -> ReleasePaths:
     wanted = launch.run.release(ident)
     if ident == own.root.name or not ident.isalnum():
         return own
     if not wanted.config.exists():
-        launch.tell("error", text=f"release {ident} is gone: this job runs {own.root.name}")
+        launch.log_event("error", text=f"release {ident} is gone: this job runs {own.root.name}")
         return own
     return wanted
 
 
-def _not_needed(launch: Launch, reason: str) -> int:
+def _not_needed(launch: LaunchContext, reason: str) -> int:
     code = ExitCode.NOT_NEEDED
-    launch.tell("state", state="goodbye", reason=reason, exit_code=int(code))
+    launch.log_event("state", state="goodbye", reason=reason, exit_code=int(code))
     print(f"not needed in {launch.run.root}: {reason}", file=sys.stderr, flush=True)
     return code
 
 
-def _learner(launch: Launch, seat: Seat, release: ReleasePaths) -> tuple[list[str], dict[str, str]]:
+def _learner(
+    launch: LaunchContext, seat: Seat, release: ReleasePaths
+) -> tuple[list[str], dict[str, str]]:
     """The command that this process becomes, and its environment; the sidecar runs by then."""
-    folder, why = nearest(release, os.environ, os.getuid())
+    folder, why = find_node_copy(release, os.environ, os.getuid())
     if why:
-        launch.tell("log", text=f"runs from the shared folder: {why}")
+        launch.log_event("log", text=f"runs from the shared folder: {why}")
     env = {
         "PYDANTIC_DISABLE_PLUGINS": "__all__",  # else every installed package is looked into
         **os.environ,
@@ -160,7 +162,7 @@ def _python_path(folder: Path, shared: Path) -> str:
 
 
 def _start_sidecar(
-    launch: Launch, seat: Seat, release: ReleasePaths, env: Mapping[str, str]
+    launch: LaunchContext, seat: Seat, release: ReleasePaths, env: Mapping[str, str]
 ) -> None:
     """Start the maker of a dead controller's passes; without it a job runs all the same."""
     if not launch.facts.get("controller", {}).get("failover", False):
@@ -171,7 +173,7 @@ def _start_sidecar(
     try:
         start(argv, log_path=launch.run.logs / "failover.log", env=env, detach=False)
     except (OSError, DaddyError) as error:
-        launch.tell("error", text=f"no failover from this job: {error}")
+        launch.log_event("error", text=f"no failover from this job: {error}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.release_bundle import pack
+from Daddy.cluster.release_bundle import pack_bundle
 from Daddy.core.atomic_files import sha256_hex, to_json, write_atomic, write_new
 from Daddy.core.child_process import run
 from Daddy.core.errors import DaddyError
@@ -51,10 +51,10 @@ class Release:
         return load_effective(self.config) if self.config.exists() else fallback
 
 
-def freeze(run_paths: RunPaths, config: Config, checkout: Path = CHECKOUT) -> Release:
+def freeze_release(run_paths: RunPaths, config: Config, checkout: Path = CHECKOUT) -> Release:
     """The release of what ``checkout`` and ``config`` hold now; made unless it exists."""
     sources, content = _sources(checkout / "Daddy"), effective_json(config)
-    surroundings = environment(config)
+    surroundings = release_environment(config)
     ident = _ident(sources, content, surroundings)
     path = run_paths.releases / ident
     if not path.exists():
@@ -62,7 +62,7 @@ def freeze(run_paths: RunPaths, config: Config, checkout: Path = CHECKOUT) -> Re
     return Release(ident, path)
 
 
-def environment(config: Config) -> dict[str, Any]:
+def release_environment(config: Config) -> dict[str, Any]:
     """What a release depends on beside code and settings; another one makes another release."""
     return {
         "python": platform.python_version(),
@@ -99,7 +99,7 @@ def _build(
     for name, data in sources.items():
         runs = os.access(checkout / name, os.X_OK)
         write_new(temp / name, data, 0o555 if runs else 0o444)
-    parcel = pack({**sources, **_compiled(temp, sources), "config.json": content})
+    parcel = pack_bundle({**sources, **_compiled(temp, sources), "config.json": content})
     within = ReleasePaths(temp)
     write_atomic(within.parcel, parcel, 0o444)
     write_atomic(within.config, content, 0o444)

@@ -35,7 +35,7 @@ _LIMIT = 256 * 1024 * 1024
 _LISTING_LIMIT = 4 * 1024 * 1024
 
 
-def pack(files: Mapping[str, bytes]) -> bytes:
+def pack_bundle(files: Mapping[str, bytes]) -> bytes:
     """A parcel of ``files`` (relative name → content); equal files give equal bytes."""
     listing = {"v": 1, "files": {name: len(data) for name, data in files.items()}}
     stream = io.BytesIO()
@@ -47,7 +47,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-def unpack(parcel: Path, sha256: str, folder: Path) -> None:
+def unpack_bundle(parcel: Path, sha256: str, folder: Path) -> None:
     """Make ``folder`` of a parcel with that hash, by one rename; a whole one there is kept.
 
     FileError where the parcel is damaged, OSError where the place is full or not ours.
@@ -62,7 +62,7 @@ def unpack(parcel: Path, sha256: str, folder: Path) -> None:
             folder.replace(temp.with_suffix(".old"))  # what a cleaner left of it
         temp.replace(folder)
     except OSError:
-        if faults(folder):  # else a neighbour was faster: its bytes are the same
+        if find_damage(folder):  # else a neighbour was faster: its bytes are the same
             raise
     finally:
         for left in (temp, temp.with_suffix(".old")):
@@ -80,7 +80,7 @@ def _write(data: bytes, folder: Path) -> None:
             write_new(folder / path, stream.read())
 
 
-def faults(folder: Path) -> str:
+def find_damage(folder: Path) -> str:
     """What is wrong with an unpacked parcel; empty when every file is there in its size.
 
     Opens one file: it is asked at every start of a job.
@@ -101,7 +101,7 @@ _OLD_S = 30 * 86_400.0
 """Longest time a release that no job starts from any more is kept on a node."""
 
 
-def nearest(release: ReleasePaths, environ: Mapping[str, str], uid: int) -> tuple[Path, str]:
+def find_node_copy(release: ReleasePaths, environ: Mapping[str, str], uid: int) -> tuple[Path, str]:
     """(folder to run from, why it is the shared one or empty)."""
     try:
         sha256 = str(read_json(release.stamp)["parcel_sha256"])
@@ -112,8 +112,8 @@ def nearest(release: ReleasePaths, environ: Mapping[str, str], uid: int) -> tupl
         try:
             private = _private(place, uid)
             folder = private / f"{release.root.name}-{sha256[:12]}"
-            if faults(folder):
-                unpack(release.parcel, sha256, folder)
+            if find_damage(folder):
+                unpack_bundle(release.parcel, sha256, folder)
             os.utime(folder)
             _sweep(private, folder.stat().st_mtime)
             return folder, ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
@@ -40,7 +40,7 @@ class Fleet:
     ledger: Ledger
     snapshot: Snapshot
     views: tuple[SlotView, ...]
-    policy: Policy
+    policy: ControllerPolicy
 
     def one_pass(self, snapshot: Snapshot) -> None:
         """Reconcile and plan."""
@@ -57,7 +57,7 @@ def fleet(slots: int) -> Fleet:
         attempts.append(_attempt(number, number if runs else None))
         rows.append(_row(number, runs=runs))
     views = tuple(SlotView(slot, 1, _token(slot), checkpoint_term=1) for slot in range(slots))
-    policy = Policy(max_running=slots, spares=slots, hourly=100 * slots)
+    policy = ControllerPolicy(max_running=slots, spares=slots, hourly=100 * slots)
     site = Site(enforced=True, max_running=slots)
     ledger = Ledger(tuple(attempts), site=site)
     return Fleet(Intent(Mode.RUN, slots), ledger, Snapshot(NOW, tuple(rows)), views, policy)

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from Daddy.cluster.orchestrator.apply_plan import Effects
-from Daddy.cluster.orchestrator.child_processes import Companions
+from Daddy.cluster.orchestrator.apply_plan import PlanApplier
+from Daddy.cluster.orchestrator.child_processes import ChildPrograms
 from Daddy.cluster.orchestrator.control_files import write_intent
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.controller_records import (
     Intent,
@@ -144,8 +144,8 @@ def ours(stage: Stage, seconds: float) -> None:
     write_intent(run, Intent(Mode.RUN, SLOTS, "local", "bench", "sleep"), clock.now())
     ledger = LedgerFile(run.ledger, lease.term)
     events = EventWriter(run.events, "bench", "none", "controller", "bench", clock)
-    effects = Effects(run, lease, ledger, stage.scheduler, stage.spec, events, clock)
-    policy = Policy(
+    effects = PlanApplier(run, lease, ledger, stage.scheduler, stage.spec, events, clock)
+    policy = ControllerPolicy(
         pass_s=1.0,
         quiet_pass_s=1.0,
         hot_pass_s=1.0,
@@ -157,7 +157,7 @@ def ours(stage: Stage, seconds: float) -> None:
         extra=0,
         hourly=3600,
     )
-    companions = Companions({}, run.logs, {}, clock)
+    companions = ChildPrograms({}, run.logs, {}, clock)
     controller = Controller(effects, lambda _release: policy, companions, lambda: (0, 0), 0.2)
     stop = threading.Event()
     timer = threading.Timer(seconds, stop.set)

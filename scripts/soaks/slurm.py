@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.control_parameters import look_seconds, make_policy
+from Daddy.cluster.orchestrator.control_parameters import derive_policy, file_poll_seconds
 from Daddy.cluster.orchestrator.ledger_file import read_entries
 from Daddy.core.child_process import Completed
 from Daddy.core.child_process import run as run_child
@@ -191,7 +191,10 @@ def _verdict(stage: Stage, injector: Injector, begun: float, ended: float) -> di
         left_over=_left_over(stage),
     )
     figures = judge(evidence)
-    look_s, quiet_s = look_seconds(Config(), "slurm"), make_policy(Config(), "slurm").quiet_pass_s
+    look_s, quiet_s = (
+        file_poll_seconds(Config(), "slurm"),
+        derive_policy(Config(), "slurm").quiet_pass_s,
+    )
     usage = stage.usage.figures(look_s, quiet_s, int(str(figures["handovers"])))
     broken = list(figures.pop("broken"))  # type: ignore[call-overload]
     for name, most in (("peak_rss_mb", 60.0), ("cpu_s_per_day", 60.0)):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.apply_plan import Effects
+from Daddy.cluster.orchestrator.apply_plan import PlanApplier
 from Daddy.cluster.orchestrator.control_files import read_intent, read_orders, write_intent
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     Mode,
@@ -82,10 +82,10 @@ class Site:
     def amend(self, job: JobRef, change: Amend) -> None:
         self.changes.append(change)
 
-    def autopsy(self, jobs) -> tuple[QueueJob, ...]:
+    def read_ends(self, jobs) -> tuple[QueueJob, ...]:
         return ()
 
-    def site(self) -> tuple[SiteFacts, str]:
+    def read_limits(self) -> tuple[SiteFacts, str]:
         return SiteFacts(), "nothing was read"
 
 
@@ -97,7 +97,9 @@ class Hands:
         self.ledger = LedgerFile(self.run.ledger, lease.term)
         self.site = Site(self.run.ledger, list(answers))
         events = EventWriter(self.run.events, "tiny", "cartpole", "controller", "me", CLOCK)
-        self.effects = Effects(self.run, lease, self.ledger, self.site, self.spec, events, CLOCK)
+        self.applier = PlanApplier(
+            self.run, lease, self.ledger, self.site, self.spec, events, CLOCK
+        )
 
     def spec(self, token: str, number: int, wish: Submit) -> JobSpec:
         folder = self.run.root
@@ -109,7 +111,7 @@ class Hands:
 
 def test_an_intent_is_on_disk_before_the_scheduler_is_asked(tmp_path: Path) -> None:
     hands = Hands(tmp_path, Submitted(17))
-    hands.effects.apply([Submit("a slot is empty")])
+    hands.applier.apply([Submit("a slot is empty")])
     assert hands.kinds() == ["intent", "submitted"]
     (attempt,) = hands.ledger.view.attempts
     assert (attempt.token, attempt.job_id) == (hands.site.asked[0], 17)
@@ -127,7 +129,7 @@ def test_after_silence_or_a_refusal_nothing_more_is_submitted_in_this_pass(
     tmp_path: Path, answer: Answer, kinds: list[str]
 ) -> None:
     hands = Hands(tmp_path, answer)
-    hands.effects.apply([Submit("one"), Submit("two"), Submit("three")])
+    hands.applier.apply([Submit("one"), Submit("two"), Submit("three")])
     assert hands.kinds() == kinds
     assert len(hands.site.asked) == 1
 
@@ -137,14 +139,14 @@ def test_what_was_taken_before_is_not_refused_for_good_now(tmp_path: Path) -> No
     away = Refused("Invalid account or account/partition combination", for_good=True)
     hands = Hands(tmp_path, away, Submitted(17), away)
     for wish in ("never worked here", "mended", "worked before"):
-        hands.effects.apply([Submit(wish)])
+        hands.applier.apply([Submit(wish)])
     reasons = [one.reason for one in hands.ledger.view.attempts if one.reason]
     assert [one.startswith(REFUSED_FOR_GOOD) for one in reasons] == [True, False]
 
 
 def test_a_submit_limit_is_learnt_and_kept(tmp_path: Path) -> None:
     hands = Hands(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
-    hands.effects.apply([Submit("one")])
+    hands.applier.apply([Submit("one")])
     assert LedgerFile(hands.run.ledger, 2).view.site.counts_waiting
 
 
@@ -152,14 +154,14 @@ def test_without_its_term_a_controller_does_nothing_and_writes_nothing(tmp_path:
     hands = Hands(tmp_path, Submitted(17))
     end_term(hands.run.controller_lease, 1, "taken over")
     with pytest.raises(ControllerAliveError):
-        hands.effects.apply([Submit("one")])
+        hands.applier.apply([Submit("one")])
     assert hands.site.asked == []
     assert hands.kinds() == []
 
 
 def test_a_cancel_that_failed_is_not_written_down_as_done(tmp_path: Path) -> None:
     hands = Hands(tmp_path, Submitted(1), Submitted(2))
-    hands.effects.apply([Cancel("0" * 12, 5, "surplus")])
+    hands.applier.apply([Cancel("0" * 12, 5, "surplus")])
     assert hands.kinds() == ["dismissed"]
     told = [event for event in read_events(hands.run.events) if event["event"] == "error"]
     assert "scancel failed" in told[0]["data"]["text"]
@@ -184,7 +186,7 @@ def test_a_ledger_that_cannot_be_written_ends_the_pass(
 
     monkeypatch.setattr(hands.ledger, "append", full)
     with pytest.raises(FileError):
-        hands.effects.apply([action])
+        hands.applier.apply([action])
 
 
 class Mute(Site):
@@ -201,38 +203,38 @@ class Mute(Site):
 
 def with_a_mute_site(folder: Path) -> tuple[Hands, list[str]]:
     hands = Hands(folder, Submitted(17), Submitted(18))
-    hands.effects.apply([Submit("one"), Submit("two")])
-    hands.effects.scheduler = Mute(hands.run.ledger, [])
+    hands.applier.apply([Submit("one"), Submit("two")])
+    hands.applier.scheduler = Mute(hands.run.ledger, [])
     return hands, hands.site.asked
 
 
 def test_cancels_without_an_answer_are_our_own_wish_and_no_administrators(tmp_path: Path) -> None:
     hands, tokens = with_a_mute_site(tmp_path)
-    hands.effects.apply([Cancel(one, 17 + n, "surplus") for n, one in enumerate(tokens)])
+    hands.applier.apply([Cancel(one, 17 + n, "surplus") for n, one in enumerate(tokens)])
     for token in tokens:
-        hands.effects.note("ended", token, outcome="cancelled")
-    assert pause_reason(hands.ledger.view, Snapshot(0.0, ()), Policy()) is None
+        hands.applier.record_entry("ended", token, outcome="cancelled")
+    assert pause_reason(hands.ledger.view, Snapshot(0.0, ()), ControllerPolicy()) is None
 
 
 def test_a_hold_without_an_answer_is_taken_back_when_it_is_over(tmp_path: Path) -> None:
     hands, (token, _) = with_a_mute_site(tmp_path)
-    hands.effects.apply([Amend(token, 17, "2 failures in a row", hold=True)])
+    hands.applier.apply([Amend(token, 17, "2 failures in a row", hold=True)])
     known = LedgerFile(hands.run.ledger, 2).view
-    decided = plan(Intent(Mode.RUN, 4), known, Snapshot(0.0, ()), Policy(), CLOCK.now())
+    decided = plan(Intent(Mode.RUN, 4), known, Snapshot(0.0, ()), ControllerPolicy(), CLOCK.now())
     assert Amend(token, 17, "it may start again", hold=False) in decided.actions
 
 
 def test_a_job_refused_without_some_nodes_is_not_refused_for_good(tmp_path: Path) -> None:
     words = "Requested node configuration is not available"
     hands = Hands(tmp_path, Refused(words, for_good=True), Refused(words, for_good=True))
-    hands.effects.apply([Submit("a slot is empty", exclude=("n1",))])
-    hands.effects.apply([Submit("a slot is empty")])
+    hands.applier.apply([Submit("a slot is empty", exclude=("n1",))])
+    hands.applier.apply([Submit("a slot is empty")])
     assert [is_final(one) for one in hands.ledger.view.attempts] == [False, True]
 
 
 def test_a_limit_that_the_persons_own_jobs_filled_counts_them(tmp_path: Path) -> None:
     hands = Hands(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
-    hands.effects.apply([Submit("one")], others=15)
+    hands.applier.apply([Submit("one")], others=15)
     site = LedgerFile(hands.run.ledger, 2).view.site
     assert (site.max_submitted, site.counts_waiting) == (15, False)
 
@@ -243,7 +245,7 @@ def test_a_stop_that_was_said_in_the_same_moment_is_not_lost_to_a_pause(
 ) -> None:
     hands = Hands(tmp_path)
     write_intent(hands.run, Intent(said, 4, "slurm", "r1", "cartpole"), 0.0)
-    hands.effects.apply([Pause("an administrator holds job 9")])
+    hands.applier.apply([Pause("an administrator holds job 9")])
     intent = read_intent(hands.run)
     assert intent is not None
     assert intent.mode is said
@@ -252,7 +254,7 @@ def test_a_stop_that_was_said_in_the_same_moment_is_not_lost_to_a_pause(
 def test_a_dead_holders_term_is_ended_and_a_conclusion_is_handed_back(tmp_path: Path) -> None:
     hands = Hands(tmp_path)
     Lease.claim(hands.run.slot(2).lease, {"token": "dead"})
-    final = hands.effects.apply([EndTerm(2, 1, "its job is gone"), Conclude(Mode.STOPPED, "")])
+    final = hands.applier.apply([EndTerm(2, 1, "its job is gone"), Conclude(Mode.STOPPED, "")])
     view = read_lease(hands.run.slot(2).lease)
     assert view is not None
     assert (view.ended, final) == ("its job is gone", Mode.STOPPED)
@@ -260,11 +262,11 @@ def test_a_dead_holders_term_is_ended_and_a_conclusion_is_handed_back(tmp_path: 
 
 def test_a_change_of_a_waiting_job_is_remembered_as_it_was_made(tmp_path: Path) -> None:
     hands = Hands(tmp_path, Submitted(17))
-    hands.effects.apply([Submit("a slot is empty", exclude=("n1",))])
+    hands.applier.apply([Submit("a slot is empty", exclude=("n1",))])
     token = hands.site.asked[0]
     change = Amend(token, 17, "n2 failed twice", hold=True, exclude=("n1", "n2"))
     assert hands.ledger.view.attempts[0].requests.excluded == ("n1",)
-    hands.effects.apply([change])
+    hands.applier.apply([change])
     assert hands.site.changes == [change]
     (attempt,) = LedgerFile(hands.run.ledger, 2).view.attempts
     asked = attempt.requests
@@ -273,9 +275,9 @@ def test_a_change_of_a_waiting_job_is_remembered_as_it_was_made(tmp_path: Path) 
 
 def test_a_pause_is_durable_and_told_once(tmp_path: Path) -> None:
     hands, told = Hands(tmp_path), []
-    hands.effects.tell_person = lambda kind, text: told.append((kind, text))
+    hands.applier.notify_person = lambda kind, text: told.append((kind, text))
     write_intent(hands.run, Intent(Mode.RUN, 4, "slurm", "r1", "cartpole"), 0.0)
-    hands.effects.apply([Pause("an administrator holds job 9")])
+    hands.applier.apply([Pause("an administrator holds job 9")])
     intent = read_intent(hands.run)
     assert intent is not None
     assert (intent.mode, intent.release) == (Mode.PAUSED, "r1")
@@ -286,10 +288,10 @@ def test_a_pause_is_durable_and_told_once(tmp_path: Path) -> None:
 def test_orders_are_left_for_the_jobs_and_written_only_when_they_change(tmp_path: Path) -> None:
     hands = Hands(tmp_path)
     orders = Orders({0: "r1", 2: "r2"}, "r2 is tried in slot 2")
-    hands.effects.order(orders)
+    hands.applier.publish_orders(orders)
     written = hands.run.orders.stat().st_mtime_ns
-    hands.effects.order(orders)
-    hands.effects.order(None)
+    hands.applier.publish_orders(orders)
+    hands.applier.publish_orders(None)
     assert hands.run.orders.stat().st_mtime_ns == written
     assert read_orders(hands.run) == orders
 
@@ -298,12 +300,12 @@ def test_orders_are_left_for_the_jobs_and_written_only_when_they_change(tmp_path
 def test_orders_that_were_damaged_are_written_anew(tmp_path: Path, damage: str) -> None:
     hands = Hands(tmp_path)
     hands.run.orders.write_text(damage)
-    hands.effects.order(Orders({0: "r1"}))
+    hands.applier.publish_orders(Orders({0: "r1"}))
     assert read_orders(hands.run) == Orders({0: "r1"})
 
 
 def test_every_fact_is_an_event_in_words(tmp_path: Path) -> None:
     hands = Hands(tmp_path, Submitted(17))
-    hands.effects.apply([Submit("a slot is empty")])
+    hands.applier.apply([Submit("a slot is empty")])
     texts = [event["data"]["text"] for event in read_events(hands.run.events)]
     assert texts == ["attempt 1 intent: a slot is empty", "attempt 1 (job 17) submitted"]

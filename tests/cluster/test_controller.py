@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator import controller as module
-from Daddy.cluster.orchestrator.child_processes import Companions
+from Daddy.cluster.orchestrator.child_processes import ChildPrograms
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
-from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.controller import Controller, EndedJobs, FileWatch
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
+from Daddy.cluster.orchestrator.controller import Controller, EndedJobLookup, FileChangeWatch
 from Daddy.cluster.orchestrator.controller_records import JobState, Ledger, Mode, QueueJob, Snapshot
 from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
 from Daddy.cluster.orchestrator.ledger_replay import Entry, replay
@@ -32,11 +32,11 @@ CLOCK = SystemClock()
 
 
 def make_controller(hands: Hands, clock: Clock = CLOCK) -> Controller:
-    hands.effects.clock = clock
+    hands.applier.clock = clock
     return Controller(
-        hands.effects,
-        rules=lambda _release: Policy(pass_s=0.05, hot_pass_s=0.05, quiet_pass_s=0.05),
-        companions=Companions({}, hands.run.logs, {}, clock),
+        hands.applier,
+        rules=lambda _release: ControllerPolicy(pass_s=0.05, hot_pass_s=0.05, quiet_pass_s=0.05),
+        children=ChildPrograms({}, hands.run.logs, {}, clock),
         steps=lambda: (0, 0),
         look_s=0.02,
     )
@@ -103,7 +103,7 @@ def test_a_start_that_is_said_while_the_run_ends_is_not_lost(tmp_path: Path) -> 
         return Snapshot(CLOCK.now(), ())
 
     hands.site.snapshot = listing  # type: ignore[method-assign]
-    final, _ = make_controller(hands).once()
+    final, _ = make_controller(hands).make_pass()
     intent = read_intent(hands.run)
     assert intent is not None
     assert (final, intent.mode) == (None, Mode.RUN)
@@ -116,7 +116,7 @@ def test_a_start_said_on_a_host_whose_clock_is_behind_forgives_failures_too(tmp_
         write_intent(hands.run, said, 0.0)
         before = CLOCK.now()
         for _ in range(2):
-            make_controller(hands).once()
+            make_controller(hands).make_pass()
         assert hands.ledger.view.started_ts >= before
     assert hands.kinds().count("start") == 2
 
@@ -143,7 +143,7 @@ def run(tmp_path: Path) -> RunPaths:
 
 
 def test_a_lease_that_is_claimed_ended_and_claimed_again_is_seen_each_time(run: RunPaths) -> None:
-    look, folder = FileWatch(run), run.slot(1).lease
+    look, folder = FileChangeWatch(run), run.slot(1).lease
     seen = [look(2)]
     for _ in range(2):
         lease = Lease.claim(folder, {})
@@ -156,7 +156,7 @@ def test_a_lease_that_is_claimed_ended_and_claimed_again_is_seen_each_time(run: 
 
 
 def test_an_intent_that_is_written_anew_damaged_or_gone_is_seen(run: RunPaths) -> None:
-    look = FileWatch(run)
+    look = FileChangeWatch(run)
     before = look(0)
     write_intent(run, Intent(Mode.DRAIN, 2, "local", "r", "cartpole"), 0.0)
     assert look(0) != before
@@ -174,7 +174,7 @@ def test_beats_alone_change_nothing_and_what_stands_still_is_not_read_again(
     monkeypatch.setattr(module, "standing", lambda path: read.append(path) or standing(path))
     lease = Lease.claim(run.slot(0).lease, {})
     assert lease is not None
-    look = FileWatch(run)
+    look = FileChangeWatch(run)
     first = look(1)
     assert [look(1) for _ in range(50)] == [first] * 50
     assert len(read) == 2, "once more, for what came within the same tick"
@@ -186,7 +186,7 @@ def test_beats_alone_change_nothing_and_what_stands_still_is_not_read_again(
 def test_a_goodbye_within_the_same_tick_is_seen_at_the_next_look(run: RunPaths) -> None:
     lease, folder = Lease.claim(run.slot(0).lease, {}), run.slot(0).lease
     assert lease is not None
-    look, stamp = FileWatch(run), folder.stat()
+    look, stamp = FileChangeWatch(run), folder.stat()
     assert look(1)[1] == (1, False)
     lease.release("exit 10")
     os.utime(folder, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -204,7 +204,7 @@ class Accounting:
         self.known: tuple[QueueJob, ...] = ()
         self.asked = 0
 
-    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+    def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         self.asked += 1
         return tuple(one for one in self.known if JobRef(one.job_id, one.token) in jobs)
 
@@ -225,27 +225,30 @@ CANCELLED = Entry("ended", ENDED, TOKEN, {"outcome": "cancelled", "reason": "can
 
 def test_an_administrator_is_known_although_the_database_hears_of_it_minutes_later() -> None:
     database = Accounting()
-    inquest, ledger = EndedJobs(database), history(CANCELLED)
-    assert inquest.cancellers(ledger, ENDED + 60) == ()
-    assert pause_reason(ledger, Snapshot(ENDED + 60, ()), Policy()) is None
+    inquest, ledger = EndedJobLookup(database), history(CANCELLED)
+    assert inquest.find_cancellers(ledger, ENDED + 60) == ()
+    assert pause_reason(ledger, Snapshot(ENDED + 60, ()), ControllerPolicy()) is None
     database.known = (replace(DEAD, canceller=0),)
-    told = inquest.cancellers(ledger, ENDED + 120)
+    told = inquest.find_cancellers(ledger, ENDED + 120)
     now = history(CANCELLED, *told)
-    assert pause_reason(now, Snapshot(ENDED + 120, ()), Policy()) == "user 0 cancelled job 17"
-    assert inquest.cancellers(now, ENDED + 180) == ()
+    assert (
+        pause_reason(now, Snapshot(ENDED + 120, ()), ControllerPolicy())
+        == "user 0 cancelled job 17"
+    )
+    assert inquest.find_cancellers(now, ENDED + 180) == ()
     assert database.asked == 2
 
 
 def test_what_was_answered_or_is_long_past_or_was_our_wish_is_not_asked_again() -> None:
     database = Accounting()
-    inquest = EndedJobs(database)
+    inquest = EndedJobLookup(database)
     database.known = (DEAD,)  # by the person
-    assert inquest.cancellers(history(CANCELLED), ENDED + 60) == ()
-    assert inquest.cancellers(history(CANCELLED), ENDED + 120) == ()
+    assert inquest.find_cancellers(history(CANCELLED), ENDED + 60) == ()
+    assert inquest.find_cancellers(history(CANCELLED), ENDED + 120) == ()
     assert database.asked == 1
-    other = EndedJobs(database)
-    other.cancellers(history(CANCELLED), ENDED + 700)
-    other.cancellers(history(Entry("cancelled", BEGAN + 1, TOKEN), CANCELLED), ENDED + 60)
+    other = EndedJobLookup(database)
+    other.find_cancellers(history(CANCELLED), ENDED + 700)
+    other.find_cancellers(history(Entry("cancelled", BEGAN + 1, TOKEN), CANCELLED), ENDED + 60)
     assert database.asked == 1
 
 
@@ -264,6 +267,6 @@ def test_of_a_pass_the_missed_and_the_cancelled_are_asked(listed, more, asked) -
     database = Accounting()
     database.known = (replace(DEAD, canceller=0),)
     snapshot = Snapshot(BEGAN + 9, listed)
-    seen = EndedJobs(database).with_the_dead(history(*more), snapshot)
+    seen = EndedJobLookup(database).with_ended_jobs(history(*more), snapshot)
     assert database.asked == asked
     assert seen.jobs == (*listed, *database.known[:asked])

@@ -25,23 +25,23 @@ def run(tmp_path: Path) -> RunPaths:
 
 
 def test_the_first_takes_the_run_and_the_second_is_told_who_has_it(run: RunPaths) -> None:
-    lease = controller_lease.take(run, CLOCK)
-    assert controller_lease.lives(run) is True
+    lease = controller_lease.become_controller(run, CLOCK)
+    assert controller_lease.is_controller_alive(run) is True
     with pytest.raises(ControllerAliveError, match=r"pid \d+") as told:
-        controller_lease.take(run, CLOCK)
+        controller_lease.become_controller(run, CLOCK)
     assert told.value.exit_code is ExitCode.CONTROLLER_ALIVE
     lease.release("done")
-    assert controller_lease.lives(run) is False
-    assert controller_lease.take(run, CLOCK).term == 2
+    assert controller_lease.is_controller_alive(run) is False
+    assert controller_lease.become_controller(run, CLOCK).term == 2
 
 
 def test_a_killed_controller_of_this_host_is_replaced_at_once(run: RunPaths) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
-    holder = {**controller_lease.me(CLOCK), "pid": gone.pid, "created": 1.0}
+    holder = {**controller_lease.make_holder_record(CLOCK), "pid": gone.pid, "created": 1.0}
     gone.wait(timeout=30)
     Lease.claim(run.controller_lease, holder)
-    assert controller_lease.lives(run) is False
-    assert controller_lease.take(run, CLOCK).term == 2
+    assert controller_lease.is_controller_alive(run) is False
+    assert controller_lease.become_controller(run, CLOCK).term == 2
 
 
 def test_a_silent_controller_of_another_host_is_replaced_and_finds_itself_fenced(
@@ -50,8 +50,8 @@ def test_a_silent_controller_of_another_host_is_replaced_and_finds_itself_fenced
     theirs = Lease.claim(run.controller_lease, ELSEWHERE)
     assert theirs is not None
     theirs.beat()
-    assert controller_lease.lives(run) is None
-    ours = controller_lease.take(run, CLOCK, silence_s=0.3)
+    assert controller_lease.is_controller_alive(run) is None
+    ours = controller_lease.become_controller(run, CLOCK, silence_s=0.3)
     assert ours.term == 2
     assert not theirs.held()
 
@@ -60,29 +60,34 @@ def test_a_pass_that_began_between_look_and_claim_is_waited_for(
     run: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job's sidecar was a moment quicker: whoever stays comes next, who passes gives up."""
-    look, begun = controller_lease.living, []
+    look, begun = controller_lease.find_live_controller, []
 
     def just_missed(*args: object, **options: object) -> object:
         seen = look(*args, **options)
         if not begun:
             begun.append(
-                Lease.claim(run.controller_lease, controller_lease.me(CLOCK, passing=True))
+                Lease.claim(
+                    run.controller_lease, controller_lease.make_holder_record(CLOCK, passing=True)
+                )
             )
             threading.Timer(0.3, begun[0].release, ["one pass was made"]).start()
         return seen
 
-    monkeypatch.setattr(controller_lease, "living", just_missed)
-    assert controller_lease.take(run, CLOCK).term == 2
+    monkeypatch.setattr(controller_lease, "find_live_controller", just_missed)
+    assert controller_lease.become_controller(run, CLOCK).term == 2
     assert begun[0] is not None
 
 
 def test_who_makes_a_pass_does_not_queue_for_another(
     run: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller_lease, "living", lambda *_, **__: None)
-    assert Lease.claim(run.controller_lease, controller_lease.me(CLOCK, passing=True)) is not None
+    monkeypatch.setattr(controller_lease, "find_live_controller", lambda *_, **__: None)
+    assert (
+        Lease.claim(run.controller_lease, controller_lease.make_holder_record(CLOCK, passing=True))
+        is not None
+    )
     with pytest.raises(ControllerAliveError):
-        controller_lease.take(run, CLOCK, passing=True)
+        controller_lease.become_controller(run, CLOCK, passing=True)
 
 
 def test_a_beating_controller_of_another_host_is_left_alone(run: RunPaths) -> None:
@@ -98,7 +103,7 @@ def test_a_beating_controller_of_another_host_is_left_alone(run: RunPaths) -> No
     heart.start()
     try:
         with pytest.raises(ControllerAliveError, match="login-2, started by ada"):
-            controller_lease.take(run, CLOCK, silence_s=5.0)
+            controller_lease.become_controller(run, CLOCK, silence_s=5.0)
     finally:
         stop.set()
         heart.join()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_wiring import assemble, notify
+from Daddy.cluster.orchestrator.controller_wiring import build_controller, run_notify_command
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
@@ -27,8 +27,8 @@ def test_a_relay_runs_beside_the_controller_unless_the_frozen_configuration_says
     assert lease is not None
     release = Release("r", tmp_path / "r")
     config = load_effective(frozen)
-    controller = assemble(config, release, lease, SystemClock(), companions=True)
-    assert ("relay" in controller.companions.alive()) == relay
+    controller = build_controller(config, release, lease, SystemClock(), children=True)
+    assert ("relay" in controller.children.pids()) == relay
 
 
 def command(tmp_path: Path, code: str) -> str:
@@ -44,28 +44,30 @@ open(sys.argv[1], "w").write(os.environ["DADDY_KIND"] + ": " + sys.stdin.read())
 
 
 def test_the_text_reaches_the_command_on_its_standard_input(tmp_path: Path) -> None:
-    assert notify(command(tmp_path, HEAR), "breaker", "five failures in a row") == ""
+    assert run_notify_command(command(tmp_path, HEAR), "breaker", "five failures in a row") == ""
     assert (tmp_path / "heard").read_text() == "breaker: five failures in a row\n"
 
 
 def test_without_a_command_nothing_happens() -> None:
-    assert notify("", "breaker", "text") == ""
-    assert notify("  ", "breaker", "text") == ""
+    assert run_notify_command("", "breaker", "text") == ""
+    assert run_notify_command("  ", "breaker", "text") == ""
 
 
 def test_a_command_that_fails_is_told_and_costs_nothing(tmp_path: Path) -> None:
-    said = notify(command(tmp_path, "import sys; sys.exit('no mail today')"), "breaker", "text")
+    said = run_notify_command(
+        command(tmp_path, "import sys; sys.exit('no mail today')"), "breaker", "text"
+    )
     assert "exit code 1" in said
     assert "no mail today" in said
 
 
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
-    said = notify(
+    said = run_notify_command(
         command(tmp_path, "import time; time.sleep(60)"), "breaker", "text", timeout_s=0.5
     )
     assert "no answer within 0.5 s" in said
 
 
 def test_a_command_that_is_not_there_or_cannot_be_read_is_told() -> None:
-    assert "not installed" in notify("/nowhere/hook", "breaker", "text")
-    assert "failed" in notify("'half a quote", "breaker", "text")
+    assert "not installed" in run_notify_command("/nowhere/hook", "breaker", "text")
+    assert "failed" in run_notify_command("'half a quote", "breaker", "text")

@@ -13,7 +13,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.control_files import write_orders
 from Daddy.cluster.orchestrator.controller_records import Orders
-from Daddy.cluster.release_build import Release, freeze
+from Daddy.cluster.release_build import Release, freeze_release
 from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, read_lease
 from Daddy.core.load_config import load
@@ -75,7 +75,7 @@ def site(checkout, tmp_path):
     run = RunPaths(tmp_path / "run")
     for folder in (run.logs, run.releases, tmp_path / "node"):
         folder.mkdir(parents=True)
-    found = Site(run, freeze(run, settings(run, tmp_path), checkout), tmp_path / "node")
+    found = Site(run, freeze_release(run, settings(run, tmp_path), checkout), tmp_path / "node")
     yield found
     for job in found.jobs:
         if job.poll() is None:
@@ -85,7 +85,7 @@ def site(checkout, tmp_path):
 
 def other_release(site, checkout, tmp_path, seed) -> Release:
     training = {"workload": "cartpole", "device": "cpu", "max_runtime_seconds": 60, "seed": seed}
-    return freeze(site.run, settings(site.run, tmp_path, training=training), checkout)
+    return freeze_release(site.run, settings(site.run, tmp_path, training=training), checkout)
 
 
 def test_without_orders_jobs_fill_the_slots_of_their_own_config_in_order(site):
@@ -195,11 +195,11 @@ def test_a_copy_that_a_cleaner_was_at_is_made_anew(site):
 def test_without_a_place_on_the_node_it_runs_from_the_shared_copy(site, tmp_path):
     (site.node / f"daddy-{os.getuid()}").mkdir(mode=0o755)
     (site.node / f"daddy-{os.getuid()}").chmod(0o755)  # anybody could look into it
-    from Daddy.cluster.release_bundle import nearest
+    from Daddy.cluster.release_bundle import find_node_copy
     from Daddy.core.run_paths import ReleasePaths
 
     places = {"TMPDIR": str(site.node), "SLURM_TMPDIR": str(tmp_path / "missing")}
-    folder, why = nearest(ReleasePaths(site.release.path), places, os.getuid() + 1)
+    folder, why = find_node_copy(ReleasePaths(site.release.path), places, os.getuid() + 1)
     assert folder == site.release.path
     assert why
 

@@ -135,9 +135,9 @@ def test_a_strange_token_changes_nothing(queue: Queue) -> None:
 
 
 def test_our_own_queue_says_what_it_allows_and_asks_nobody(queue: Queue) -> None:
-    site, _ = queue.scheduler.site()
+    site, _ = queue.scheduler.read_limits()
     assert (site.max_running, site.enforced) == (2, True)
-    assert queue.scheduler.autopsy([]) == ()
+    assert queue.scheduler.read_ends([]) == ()
 
 
 def test_no_more_jobs_run_than_there_are_places_and_a_freed_place_is_taken(queue: Queue) -> None:

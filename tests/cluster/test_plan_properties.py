@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Intent, Mode, Outcome, Site
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import judge
 from Daddy.cluster.orchestrator.plan_actions import Cancel, Signal, Submit
 from tests.cluster.world import Job, World
 
 SLOTS, SPARES, EXTRA = 3, 3, 2
-POOL = Policy(
+POOL = ControllerPolicy(
     pass_s=60, absence_gap_s=30, answer_s=0, max_running=SLOTS, spares=SPARES, extra=EXTRA,
     delays_s=(0, 60, 300), canary_s=300, forget_s=3600, hourly=40, enforced=True,
 )  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
@@ -26,7 +26,7 @@ from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.world import attempt_of
 
 NOW = 10_000.0
-POLICY = Policy(max_running=4, spares=4, extra=0, enforced=True)
+POLICY = ControllerPolicy(max_running=4, spares=4, extra=0, enforced=True)
 CHAIN = replace(POLICY, enforced=False)
 LATE = Site(counts_waiting=True)
 RUN = Intent(Mode.RUN, 4)
@@ -65,7 +65,7 @@ def look(known: Ledger) -> Snapshot:
     return Snapshot(NOW - 1, tuple(jobs))
 
 
-def decide(known: Ledger, desired: Intent = RUN, policy: Policy = POLICY):
+def decide(known: Ledger, desired: Intent = RUN, policy: ControllerPolicy = POLICY):
     return plan(desired, known, look(known), policy, NOW).actions
 
 

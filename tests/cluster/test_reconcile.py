@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     JobState,
@@ -20,7 +20,7 @@ from Daddy.cluster.orchestrator.reconcile import reconcile
 from tests.cluster.world import attempt_of
 
 NOW = 1000.0
-POLICY = Policy(absence_gap_s=30.0, max_running=2)
+POLICY = ControllerPolicy(absence_gap_s=30.0, max_running=2)
 TOKEN = "00000000000a"
 
 

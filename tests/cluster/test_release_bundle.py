@@ -3,7 +3,7 @@ import tarfile
 
 import pytest
 
-from Daddy.cluster.release_bundle import faults, pack, unpack
+from Daddy.cluster.release_bundle import find_damage, pack_bundle, unpack_bundle
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import FileError
 
@@ -13,24 +13,24 @@ FILES = {"Daddy/code.py": b"ANSWER = 42\n", "Daddy/data/a": b"\x00", "config.jso
 @pytest.fixture
 def parcel(tmp_path):
     path = tmp_path / "package.tar"
-    path.write_bytes(pack(FILES))
+    path.write_bytes(pack_bundle(FILES))
     return path
 
 
 def unpacked(parcel, folder):
-    unpack(parcel, sha256_hex(parcel.read_bytes()), folder)
+    unpack_bundle(parcel, sha256_hex(parcel.read_bytes()), folder)
     return {name: (folder / name).read_bytes() for name in FILES}
 
 
 def test_what_is_unpacked_is_what_was_packed(parcel, tmp_path):
     assert unpacked(parcel, tmp_path / "copy") == FILES
-    assert faults(tmp_path / "copy") == ""
-    assert pack(dict(reversed(FILES.items()))) == parcel.read_bytes()
+    assert find_damage(tmp_path / "copy") == ""
+    assert pack_bundle(dict(reversed(FILES.items()))) == parcel.read_bytes()
 
 
 def test_a_parcel_with_another_hash_is_not_opened(parcel, tmp_path):
     with pytest.raises(FileError, match="hash"):
-        unpack(parcel, "0" * 64, tmp_path / "copy")
+        unpack_bundle(parcel, "0" * 64, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
@@ -44,9 +44,9 @@ def test_a_copy_that_is_not_whole_is_noticed_and_replaced(parcel, tmp_path, dama
         (folder / "Daddy/code.py").write_bytes(b"ANSWER")
     else:
         (folder / "listing.json").unlink()
-    assert faults(folder)
+    assert find_damage(folder)
     assert unpacked(parcel, folder) == FILES
-    assert faults(folder) == ""
+    assert find_damage(folder) == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "package.tar"]
 
 
@@ -73,4 +73,4 @@ def test_a_link_in_a_parcel_is_refused(tmp_path):
     parcel = tmp_path / "package.tar"
     parcel.write_bytes(stream.getvalue())
     with pytest.raises(FileError, match=r"code\.py"):
-        unpack(parcel, sha256_hex(parcel.read_bytes()), tmp_path / "copy")
+        unpack_bundle(parcel, sha256_hex(parcel.read_bytes()), tmp_path / "copy")

@@ -16,7 +16,7 @@ from Daddy.cluster.orchestrator.control_files import (
     write_probe,
 )
 from Daddy.cluster.orchestrator.controller_records import Mode
-from Daddy.cluster.orchestrator.sidecar import Watch
+from Daddy.cluster.orchestrator.sidecar import FailoverWatch
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, end_term, read_lease
@@ -33,7 +33,7 @@ class Told(SystemClock):
         return self.at
 
 
-class Listener(Watch):
+class Listener(FailoverWatch):
     """A watch whose passes are written down instead of made; it may submit."""
 
     def __post_init__(self):
@@ -76,7 +76,7 @@ def looks(watch, leases, seconds, *others):
         watch.clock.at += 5.0
         for lease in (*leases, *others):
             lease.beat({"stage": "training"})
-        reason = watch.look()
+        reason = watch.check()
     return reason
 
 
@@ -117,7 +117,7 @@ def test_a_job_that_still_loads_leaves_the_processor_to_its_learner(run):
     lease.beat({"stage": "loading"})
     for _ in range(50):
         watch.clock.at += 2.0
-        watch.look()
+        watch.check()
     assert watch.passes == []
     looks(watch, [lease], 5)
     assert len(watch.passes) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
-from Daddy.cluster.orchestrator.slot_status import Silence, newest_checkpoint, read_slots
+from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence, newest_checkpoint, read_slots
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease, end_term
 from Daddy.core.machine_info import host_name, myself
@@ -54,11 +54,11 @@ def test_a_slot_tells_its_holder_its_end_and_whether_the_holder_lives(tmp_path: 
 
 def test_a_time_in_which_nobody_could_look_is_no_silence_of_the_learners() -> None:
     clock = Told()
-    silence = Silence(clock)
-    assert silence.of(0, 1, 7) == 0.0
+    silence = HeartbeatSilence(clock)
+    assert silence.measure(0, 1, 7) == 0.0
     clock.at += 600.0  # the shared disk hung: no look, and no beat either
-    assert silence.of(0, 1, 7) < SILENCE_S
+    assert silence.measure(0, 1, 7) < SILENCE_S
     for _ in range(3):
         clock.at += 100.0
-        still = silence.of(0, 1, 7)
+        still = silence.measure(0, 1, 7)
     assert still >= SILENCE_S

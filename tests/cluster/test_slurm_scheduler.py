@@ -23,9 +23,9 @@ from Daddy.cluster.orchestrator.scheduler_interface import (
 )
 from Daddy.cluster.orchestrator.slurm_scheduler import (
     SlurmScheduler,
-    amendments,
-    is_job,
-    read_answer,
+    amend_commands,
+    is_same_job,
+    parse_sbatch_answer,
 )
 from Daddy.cluster.orchestrator.slurm_squeue import FIELDS
 from Daddy.core.child_process import Completed
@@ -193,9 +193,9 @@ def test_sacct_is_asked_once_where_there_is_no_accounting(
 ) -> None:
     paper.says(sacct=(1, "", "Slurm accounting storage is disabled\n"))
     for _ in range(3):
-        assert scheduler.autopsy([JobRef(17, TOKEN)]) == ()
+        assert scheduler.read_ends([JobRef(17, TOKEN)]) == ()
     assert len(paper.heard) == 1
-    assert scheduler.autopsy([]) == ()
+    assert scheduler.read_ends([]) == ()
 
 
 class Later(SystemClock):
@@ -215,17 +215,17 @@ def test_sacct_that_fails_is_left_alone_for_minutes_and_asked_again(paper: Paper
     clock = Later()
     scheduler = SlurmScheduler(RUN, clock, user_id=1000)
     paper.says(sacct=(1, "", "sacct: error: Problem talking to the database\n"))
-    assert [scheduler.autopsy([JobRef(17, TOKEN)]) for _ in range(3)] == [()] * 3
+    assert [scheduler.read_ends([JobRef(17, TOKEN)]) for _ in range(3)] == [()] * 3
     assert len(paper.heard) == 1
     clock.ahead += 301
     paper.says(sacct=(0, f"17|{NAME}|CANCELLED by 0|0:15|1795287306|1795287328|n1\n", ""))
-    (job,) = scheduler.autopsy([JobRef(17, TOKEN)])
+    (job,) = scheduler.read_ends([JobRef(17, TOKEN)])
     assert job.canceller == 0
 
 
 def test_an_end_that_the_database_has_not_heard_of_is_asked_for_twice(paper: Paper) -> None:
     paper.says(sacct=(0, f"17|{NAME}|RUNNING|0:0|1795287306|Unknown|n1\n", ""))
-    assert SlurmScheduler(RUN, Later(), user_id=1000).autopsy([JobRef(17, TOKEN)]) == ()
+    assert SlurmScheduler(RUN, Later(), user_id=1000).read_ends([JobRef(17, TOKEN)]) == ()
     assert len(paper.heard) == 2
 
 
@@ -243,7 +243,7 @@ def test_a_database_that_hangs_does_not_hold_up_the_start(paper: Paper) -> None:
         return run(argv, timeout_s)
 
     scheduler.commands.run = slow  # type: ignore[method-assign]
-    site, _ = scheduler.site()
+    site, _ = scheduler.read_limits()
     assert (site.max_running, len(paper.heard)) == (None, 2)
 
 
@@ -268,11 +268,11 @@ def test_the_jobs_own_question_counts_too(
     ],
 )
 def test_the_id_in_what_sbatch_prints(printed: str, answer: object) -> None:
-    assert read_answer(Completed(0, printed, "")) == answer
+    assert parse_sbatch_answer(Completed(0, printed, "")) == answer
 
 
 def refusal(words: str) -> object:
-    return read_answer(Completed(1, "", words))
+    return parse_sbatch_answer(Completed(1, "", words))
 
 
 def test_a_time_out_is_no_answer_and_a_refusal_is() -> None:
@@ -292,10 +292,10 @@ JOB = f"JobId=17 JobName={NAME} UserId=root(0) GroupId=root(0) QOS=students"
 
 
 def test_a_job_is_ours_by_id_and_name_together() -> None:
-    assert is_job(JOB, 17, NAME)
-    assert not is_job(JOB, 18, NAME)
-    assert not is_job(JOB, 17, f"daddy-{RUN}-ffffffffffff")
-    assert not is_job("", 17, NAME)
+    assert is_same_job(JOB, 17, NAME)
+    assert not is_same_job(JOB, 18, NAME)
+    assert not is_same_job(JOB, 17, f"daddy-{RUN}-ffffffffffff")
+    assert not is_same_job("", 17, NAME)
 
 
 @pytest.mark.parametrize(
@@ -310,5 +310,5 @@ def test_a_job_is_ours_by_id_and_name_together() -> None:
     ],
 )
 def test_how_a_waiting_job_is_changed(change: dict[str, object], commands: list[str]) -> None:
-    made = amendments(17, Amend("0123456789ab", 17, "because", **change))
+    made = amend_commands(17, Amend("0123456789ab", 17, "because", **change))
     assert [" ".join(argv) for argv in made] == [f"scontrol {words}" for words in commands]

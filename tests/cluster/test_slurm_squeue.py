@@ -11,12 +11,12 @@ from Daddy.cluster.orchestrator.slurm_squeue import (
     FIELDS,
     LISTING,
     GarbledListingError,
+    classify_reason,
     job_comment,
     job_name,
-    marks,
     parse_listing,
-    state_of,
-    waits_for,
+    parse_state,
+    read_job_tags,
 )
 
 RUN, TOKEN = "slim_run-0fed50", "0123456789ab"
@@ -114,9 +114,9 @@ def test_a_part_of_the_persons_heterogeneous_job_does_not_blind_the_controller()
 
 
 def test_the_name_still_tells_the_token_when_the_comment_was_lost() -> None:
-    assert marks(NAME, "(null)") == (RUN, TOKEN)
-    assert marks("wrap", COMMENT) == (RUN, TOKEN)
-    assert marks("wrap", "(null)") == ("", "")
+    assert read_job_tags(NAME, "(null)") == (RUN, TOKEN)
+    assert read_job_tags("wrap", COMMENT) == (RUN, TOKEN)
+    assert read_job_tags("wrap", "(null)") == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_twenty_thousand_lines_are_read_in_a_second() -> None:
     ],
 )
 def test_states(word: str, state: JobState) -> None:
-    assert state_of(word) is state
+    assert parse_state(word) is state
 
 
 REASONS = {
@@ -205,4 +205,4 @@ REASONS = {
     [(reason, waits) for waits, reasons in REASONS.items() for reason in reasons],
 )
 def test_every_reason_has_its_kind(reason: str, waits: Waits) -> None:
-    assert waits_for(reason) is waits
+    assert classify_reason(reason) is waits

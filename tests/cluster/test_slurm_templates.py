@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.scheduler_interface import JobSpec
-from Daddy.cluster.orchestrator.slurm_templates import render
+from Daddy.cluster.orchestrator.slurm_templates import render_job_script
 
 
 def spec(**facts) -> JobSpec:
@@ -60,20 +60,20 @@ exec /opt/venv/bin/python -m Daddy.train_slim --attempt 0123456789ab
 
 
 def test_the_whole_script() -> None:
-    assert render(spec()) == EXPECTED
+    assert render_job_script(spec()) == EXPECTED
 
 
 def test_the_sites_own_lines_come_first_and_ours_win() -> None:
-    text = render(spec(setup=("module load cuda", "export PYTHONPATH=/modules")))
+    text = render_job_script(spec(setup=("module load cuda", "export PYTHONPATH=/modules")))
     assert text.index("module load cuda") < text.index("export PYTHONPATH='/runs")
 
 
 def test_a_chained_job_waits_for_its_predecessor_however_that_ends() -> None:
-    assert "#SBATCH --dependency=afterany:4711\n" in render(spec(after=4711))
+    assert "#SBATCH --dependency=afterany:4711\n" in render_job_script(spec(after=4711))
 
 
 def test_what_is_inherited_can_be_added_to_and_is_never_everything() -> None:
-    text = render(spec(export=("LD_LIBRARY_PATH", "PATH")))
+    text = render_job_script(spec(export=("LD_LIBRARY_PATH", "PATH")))
     (line,) = [line for line in text.splitlines() if "--export" in line]
     names = line.partition("=")[2].split(",")
     assert names.count("PATH") == 1
@@ -83,15 +83,15 @@ def test_what_is_inherited_can_be_added_to_and_is_never_everything() -> None:
 
 
 def test_a_module_line_finds_its_function_although_no_function_is_inherited() -> None:
-    text = render(spec(setup=("module load cuda",)))
+    text = render_job_script(spec(setup=("module load cuda",)))
     assert text.index(". /etc/profile") < text.index("module load cuda")
-    assert "/etc/profile" not in render(spec(setup=("export A=1",)))
+    assert "/etc/profile" not in render_job_script(spec(setup=("export A=1",)))
 
 
 def test_the_program_is_the_batch_process_itself(tmp_path: Path) -> None:
     """Under a shell that waits for it, no signal would reach it: it must be the shell's own pid."""
     script = tmp_path / "job.sh"
-    script.write_text(render(spec(argv=("sh", "-c", "echo $$ $DADDY_JOB_ID"))))
+    script.write_text(render_job_script(spec(argv=("sh", "-c", "echo $$ $DADDY_JOB_ID"))))
     child = subprocess.Popen(
         ["bash", str(script)],
         stdout=subprocess.PIPE,

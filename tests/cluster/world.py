@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
@@ -80,7 +80,7 @@ class Slot:
 class World:
     """Time, queue, leases, and the durable entries."""
 
-    policy: Policy
+    policy: ControllerPolicy
     desired: Intent
     now: float = 1000.0
     entries: list[Entry] = field(default_factory=list)

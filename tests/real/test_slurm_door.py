@@ -114,7 +114,7 @@ def waiting(door: Door) -> tuple[JobRef, QueueJob]:
 def test_the_cap_is_read_and_seen_and_a_waiting_job_is_changed_without_losing_its_age(
     door: Door,
 ) -> None:
-    site, why = door.scheduler.site()
+    site, why = door.scheduler.read_limits()
     assert (site.max_running, site.max_submitted, site.enforced, site.blocks_others) == (
         4, None, True, False,
     )  # fmt: skip
@@ -157,7 +157,7 @@ def test_a_submit_limit_is_read_and_met(door: Door) -> None:
     change = ("sacctmgr", "-i", "modify", "qos", "students", "set")
     try:
         door.cluster.out(*change, "MaxSubmitJobsPerUser=2")
-        assert door.scheduler.site()[0].max_submitted == 2
+        assert door.scheduler.read_limits()[0].max_submitted == 2
         for _ in range(2):
             door.submit()
         refused = door.scheduler.submit(door.spec())
@@ -175,12 +175,12 @@ def test_who_cancelled_a_job_is_told_by_accounting_and_not_where_it_was_oneself(
     assert until(lambda: door.row(runs).state is JobState.ENDED)
     assert until(lambda: door.row(waits).state is JobState.ENDED)
     student = door.another(user_id=os.getuid() + 1)  # to whom we are an administrator
-    assert until(lambda: len(student.autopsy([runs, waits])) == 2)  # sacct lags the listing
-    told = {job.job_id: job for job in student.autopsy([runs, waits])}
+    assert until(lambda: len(student.read_ends([runs, waits])) == 2)  # sacct lags the listing
+    told = {job.job_id: job for job in student.read_ends([runs, waits])}
     assert (told[runs.job_id].canceller, told[runs.job_id].word) == (os.getuid(), "CANCELLED")
     assert (told[waits.job_id].canceller, told[waits.job_id].exit_code) == (None, 0)
-    assert [job.canceller for job in door.scheduler.autopsy([runs])] == [None]
-    assert student.autopsy([JobRef(runs.job_id, "f" * 12)]) == ()
+    assert [job.canceller for job in door.scheduler.read_ends([runs])] == [None]
+    assert student.read_ends([JobRef(runs.job_id, "f" * 12)]) == ()
 
 
 def test_a_job_that_ends_before_a_maintenance_starts_at_once_when_made_shorter(door: Door) -> None:
@@ -213,8 +213,8 @@ def test_a_poisoned_shell_bends_neither_the_job_nor_what_is_seen_of_it(door: Doo
     job = door.submit("env")
     assert until(lambda: door.row(job).state is JobState.ENDED)
     assert door.fact(job, "Requeue") == "0"
-    assert until(lambda: door.scheduler.autopsy([job]))  # sacct lags the listing
-    (ended,) = door.scheduler.autopsy([job])
+    assert until(lambda: door.scheduler.read_ends([job]))  # sacct lags the listing
+    (ended,) = door.scheduler.read_ends([job])
     assert ended.exit_code == 0
     lines = (door.folder / f"slurm-{job.job_id}.out").read_text().splitlines()
     seen = dict(line.split("=", 1) for line in lines if "=" in line)

@@ -13,6 +13,6 @@ By ``control_files`` person, controller and jobs tell each other what is wanted.
 controller jobs make its passes: ``sidecar`` watches (``decisions.sidecar_takeover`` decides),
 ``single_pass`` is one pass. ``controller_records`` has the nouns that all of them share.
 
-Callers may use: ``run_controller.main(argv) -> int``, ``planner.plan``, ``slurm_templates.render``,
-``scheduler.Scheduler``, ``commands.status.read_status``, ``single_pass.one_pass``.
+Callers may use: ``run_controller.main(argv) -> int``, ``planner.plan``, ``scheduler.Scheduler``,
+``slurm_templates.render_job_script``, ``status.read_status``, ``single_pass.make_single_pass``.
 """

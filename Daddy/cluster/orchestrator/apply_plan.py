@@ -44,7 +44,7 @@ from Daddy.core.run_paths import RunPaths
 
 
 @dataclass
-class Effects:
+class PlanApplier:
     """The only hands of the controller."""
 
     run: RunPaths
@@ -55,7 +55,7 @@ class Effects:
     """(token, number, wish) → the job."""
     events: EventWriter
     clock: Clock
-    tell_person: Callable[[str, str], None] = lambda _kind, _text: None
+    notify_person: Callable[[str, str], None] = lambda _kind, _text: None
     """(kind of trouble, text)."""
 
     @property
@@ -78,7 +78,9 @@ class Effects:
                 final = action.mode
             elif isinstance(action, EndTerm):
                 end_term(self.run.slot(action.slot).lease, action.term, action.reason)
-                self.note("freed", "", slot=action.slot, term=action.term, reason=action.reason)
+                self.record_entry(
+                    "freed", "", slot=action.slot, term=action.term, reason=action.reason
+                )
             elif isinstance(action, Pause):
                 self._pause(action.reason)
             elif isinstance(action, Notify):
@@ -95,7 +97,7 @@ class Effects:
                 "nothing is to be done; `status` names the one that works",
             )
 
-    def order(self, orders: Orders | None) -> None:
+    def publish_orders(self, orders: Orders | None) -> None:
         """Leave word for the jobs that start from now on."""
         if orders is not None:
             self.check_term()
@@ -113,24 +115,24 @@ class Effects:
         try:
             if isinstance(action, Signal):
                 self.scheduler.signal(job)
-                self.note("signalled", action.token, **facts)
+                self.record_entry("signalled", action.token, **facts)
             elif isinstance(action, Cancel):
-                self.note("dismissed", action.token, **facts)
+                self.record_entry("dismissed", action.token, **facts)
                 self.scheduler.cancel(job)
-                self.note("cancelled", action.token, **facts)
+                self.record_entry("cancelled", action.token, **facts)
             else:
                 self._amend(job, action, facts)
         except SchedulerError as error:
-            self.tell("error", text=f"job {action.job_id}: {error.message}")
+            self.log_event("error", text=f"job {action.job_id}: {error.message}")
 
     def _amend(self, job: JobRef, action: Amend, facts: Mapping[str, object]) -> None:
         wishes = {"hold": action.hold, "exclude": action.exclude, "limit_s": action.limit_s}
         changes = {name: value for name, value in wishes.items() if value is not None}
         if action.hold:
-            self.note("amended", action.token, hold=True, **facts)
+            self.record_entry("amended", action.token, hold=True, **facts)
         self.scheduler.amend(job, action)
         if changes != {"hold": True}:  # that is on disk already
-            self.note("amended", action.token, **facts, **changes)
+            self.record_entry("amended", action.token, **facts, **changes)
 
     def _pause(self, reason: str) -> None:
         """Durable before anything else: every controller from now on obeys it."""
@@ -140,13 +142,13 @@ class Effects:
         if intent is not None:
             paused = replace(intent, mode=Mode.PAUSED, reason=reason)
             write_intent(self.run, paused, self.clock.now())
-        self.note("paused", "", reason=reason)
+        self.record_entry("paused", "", reason=reason)
         self._notify("paused", f"the run is paused: {reason}")
 
     def _notify(self, kind: str, reason: str) -> None:
         """Told once, even if the telling fails: a broken hook must not be run every minute."""
-        self.note("noticed", "", notice=kind, reason=reason)
-        self.tell_person(kind, reason)
+        self.record_entry("noticed", "", notice=kind, reason=reason)
+        self.notify_person(kind, reason)
 
     def _submit(self, action: Submit, others: int) -> bool:
         """True where the scheduler took the job."""
@@ -156,29 +158,29 @@ class Effects:
         asked = {"after": action.after, "exclude": action.exclude}
         asked = {name: value for name, value in asked.items() if value}
         facts = {"number": number, "reason": action.reason, "release": release}
-        self.note("intent", token, **facts, **asked)
+        self.record_entry("intent", token, **facts, **asked)
         self.check_term()
         answer = self.scheduler.submit(spec)
         if isinstance(answer, Submitted):
-            self.note("submitted", token, job_id=answer.job_id)
+            self.record_entry("submitted", token, job_id=answer.job_id)
             return True
         if isinstance(answer, Unanswered):
-            self.note("unanswered", token, reason=answer.why)
+            self.record_entry("unanswered", token, reason=answer.why)
             return False
         if answer.limit:
-            self.note("learnt", "", site=limit_refused(self.view, others), why=answer.why)
-        final = is_refused_for_good(self.view.attempts, token, action, answer)
+            self.record_entry("learnt", "", site=limit_refused(self.view, others), why=answer.why)
+        final = is_permanent_refusal(self.view.attempts, token, action, answer)
         said = REFUSED_FOR_GOOD if final else REFUSED
-        self.note("rejected", token, reason=f"{said}: {answer.why}")
+        self.record_entry("rejected", token, reason=f"{said}: {answer.why}")
         return False
 
-    def record(self, entries: Iterable[Entry]) -> None:
+    def record_entries(self, entries: Iterable[Entry]) -> None:
         """Write down what was seen."""
         for entry in entries:
             self.check_term()
             self._write(entry)
 
-    def note(self, kind: str, token: str, **data: object) -> None:
+    def record_entry(self, kind: str, token: str, **data: object) -> None:
         """Write down what was done."""
         self._write(Entry(kind, self.clock.now(), token, data))
 
@@ -194,12 +196,12 @@ class Effects:
         facts["text"] = _sentence(entry.kind, facts)
         self.events.write("state", 0, facts)
 
-    def tell(self, event: str, **data: object) -> None:
+    def log_event(self, event: str, **data: object) -> None:
         """An event that is no fact of the ledger."""
         self.events.write(event, 0, data)
 
 
-def is_refused_for_good(
+def is_permanent_refusal(
     attempts: Sequence[Attempt], token: str, wish: Submit, answer: Refused
 ) -> bool:
     """True where asking again cannot help.

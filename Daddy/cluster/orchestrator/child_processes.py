@@ -29,7 +29,7 @@ class _State:
 
 
 @dataclass
-class Companions:
+class ChildPrograms:
     """Keeps named programs alive."""
 
     programs: Mapping[str, Sequence[str]]
@@ -40,7 +40,7 @@ class Companions:
     def __post_init__(self) -> None:
         self._states = {name: _State() for name in self.programs}
 
-    def tend(self) -> None:
+    def restart_ended(self) -> None:
         """Start what should run and does not."""
         children = running()
         now = self.clock.monotonic()
@@ -55,14 +55,14 @@ class Companions:
                 state.process = start(self.programs[name], log_path=log, env=self.env)
                 state.started = now
 
-    def alive(self) -> dict[str, int | None]:
+    def pids(self) -> dict[str, int | None]:
         """Pid of each companion; None while it is down."""
         return {
             name: state.process.pid if state.process and is_alive(state.process) else None
             for name, state in self._states.items()
         }
 
-    def end(self, grace_s: float = 5.0) -> None:
+    def end_all(self, grace_s: float = 5.0) -> None:
         """End all of them."""
         for state in self._states.values():
             if state.process is not None:

@@ -27,7 +27,7 @@ _LOCAL_HOURLY = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ControllerPolicy:
     """Seconds and counts that the decisions go by."""
 
     pass_s: float = 60.0
@@ -66,11 +66,11 @@ class Policy:
     """Submissions in any hour; and in any day ten times as many."""
 
 
-def make_policy(config: Config, executor: str) -> Policy:
+def derive_policy(config: Config, executor: str) -> ControllerPolicy:
     """The parameters for one executor."""
     settings, slots = config.controller, config.slurm.max_running
     limit = float(parse_duration(config.slurm.time_limit))
-    policy = Policy(
+    policy = ControllerPolicy(
         pass_s=settings.poll_seconds,
         quiet_pass_s=max(settings.poll_seconds, min(_SLURM_QUIET_PASS_S, limit / 20)),
         hot_pass_s=min(settings.poll_seconds, _SLURM_HOT_PASS_S),
@@ -82,7 +82,7 @@ def make_policy(config: Config, executor: str) -> Policy:
     return _for_this_machine(policy) if executor == "local" else policy
 
 
-def _for_this_machine(policy: Policy) -> Policy:
+def _for_this_machine(policy: ControllerPolicy) -> ControllerPolicy:
     """Locally a look costs nothing, cannot be wrong, and the queue keeps the cap itself."""
     pass_s = min(policy.pass_s, _LOCAL_PASS_S)
     return replace(
@@ -101,6 +101,6 @@ def _for_this_machine(policy: Policy) -> Policy:
     )
 
 
-def look_seconds(config: Config, executor: str) -> float:
+def file_poll_seconds(config: Config, executor: str) -> float:
     """Time between two looks at the small files; network file systems are asked less often."""
     return 0.2 if executor == "local" else min(3.0, config.controller.poll_seconds / 2)

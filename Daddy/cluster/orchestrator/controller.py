@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 
-from Daddy.cluster.orchestrator.apply_plan import Effects
-from Daddy.cluster.orchestrator.child_processes import Companions
+from Daddy.cluster.orchestrator.apply_plan import PlanApplier
+from Daddy.cluster.orchestrator.child_processes import ChildPrograms
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
@@ -36,7 +36,7 @@ from Daddy.cluster.orchestrator.plan_actions import Plan
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, Scheduler
-from Daddy.cluster.orchestrator.slot_status import Silence, read_slots
+from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence, read_slots
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.atomic_files import write_json
 from Daddy.core.errors import ControllerAliveError, FileError
@@ -56,15 +56,15 @@ _Stamp = tuple[int, int, int] | None
 class Controller:
     """Keeps one run as it is wanted, until it is stopped or done."""
 
-    effects: Effects
-    rules: Callable[[str], Policy]
+    applier: PlanApplier
+    rules: Callable[[str], ControllerPolicy]
     """Release → the control parameters that its configuration sets."""
-    companions: Companions
+    children: ChildPrograms
     steps: Callable[[], tuple[int, int]]
     """(fleet steps so far, steps that end the run or 0)."""
     look_s: float
     """Seconds between two looks at the small files."""
-    watched: Silence | None = None
+    watched: HeartbeatSilence | None = None
     """Durations of silent beats, where somebody watched them before us."""
     _known: Snapshot | None = field(default=None, init=False)
     _beaten: float = field(default=float("-inf"), init=False)
@@ -72,9 +72,9 @@ class Controller:
 
     def __post_init__(self) -> None:
         self._policy = self.rules("")
-        self._silence = self.watched or Silence(self.effects.clock)
-        self._files = FileWatch(self.effects.run)
-        self._ended = EndedJobs(self.effects.scheduler)
+        self._silence = self.watched or HeartbeatSilence(self.applier.clock)
+        self._files = FileChangeWatch(self.applier.run)
+        self._ended = EndedJobLookup(self.applier.scheduler)
         self._surveyed = self.watched is not None  # others make passes too: asked once is enough
 
     def run(self, stop: threading.Event) -> Mode | None:
@@ -86,16 +86,16 @@ class Controller:
         final, wake_at = None, 0.0
         try:
             while final is None and not stop.is_set():
-                clock = self.effects.clock
+                clock = self.applier.clock
                 with self._surviving("a pass"):
                     wake_at = clock.now() + self._policy.pass_s
-                    final, wake_at = self.once()
+                    final, wake_at = self.make_pass()
                 if final is None:
                     with self._surviving("a look", stop):
                         self._idle(stop, wake_at)
             return final
         finally:
-            self.companions.end()
+            self.children.end_all()
 
     @contextlib.contextmanager
     def _surviving(self, what: str, stop: threading.Event | None = None) -> Iterator[None]:
@@ -111,28 +111,28 @@ class Controller:
             with contextlib.suppress(OSError):
                 traceback.print_exc()
             with contextlib.suppress(OSError):
-                self.effects.tell("error", text=f"{what} failed: {error!r}")
+                self.applier.log_event("error", text=f"{what} failed: {error!r}")
             if stop is not None:
-                self.effects.clock.wait(stop, self._policy.hot_pass_s)
+                self.applier.clock.wait(stop, self._policy.hot_pass_s)
 
-    def once(self) -> tuple[Mode | None, float]:
+    def make_pass(self) -> tuple[Mode | None, float]:
         """Look, write down, decide, act. Returns the final mode, if any, and when to come again."""
         self._beat()
         desired = self._desired()
         self._policy = policy = self.rules(desired.release)
         self._survey()
-        snapshot = self.effects.scheduler.snapshot()
+        snapshot = self.applier.scheduler.snapshot()
         self._excuse_suspended(snapshot)
-        slots = read_slots(self.effects.run, max(desired.slots, policy.max_running), self._silence)
-        now = self.effects.clock.now()
+        slots = read_slots(self.applier.run, max(desired.slots, policy.max_running), self._silence)
+        now = self.applier.clock.now()
         if isinstance(snapshot, Snapshot):
-            snapshot = self._ended.with_the_dead(self.effects.view, snapshot)
-            self.effects.record(reconcile(self.effects.view, snapshot, slots, policy, now))
-            self.effects.record(self._ended.cancellers(self.effects.view, now))
-        decided = plan(desired, self.effects.view, snapshot, policy, now)
-        self.effects.order(decided.orders)
+            snapshot = self._ended.with_ended_jobs(self.applier.view, snapshot)
+            self.applier.record_entries(reconcile(self.applier.view, snapshot, slots, policy, now))
+            self.applier.record_entries(self._ended.find_cancellers(self.applier.view, now))
+        decided = plan(desired, self.applier.view, snapshot, policy, now)
+        self.applier.publish_orders(decided.orders)
         others = snapshot.others_live if isinstance(snapshot, Snapshot) else 0
-        final = self.effects.apply(decided.actions, others)
+        final = self.applier.apply(decided.actions, others)
         if final is not None and not self._conclude(final, desired):
             final = None
         self._summarise(snapshot, slots, decided, now)
@@ -142,7 +142,7 @@ class Controller:
         """A suspended learner cannot beat: silence counts from when the scheduler lets it go on."""
         if isinstance(snapshot, Snapshot):
             tokens = {job.token for job in snapshot.jobs if job.word.startswith("SUSPENDED")}
-            held = (one for one in self.effects.view.live if one.token in tokens)
+            held = (one for one in self.applier.view.live if one.token in tokens)
             self._silence.forget(one.slot for one in held if one.slot is not None)
 
     def _survey(self) -> None:
@@ -150,38 +150,38 @@ class Controller:
         if self._surveyed:
             return
         self._surveyed = True
-        site, source = self.effects.scheduler.site()
+        site, source = self.applier.scheduler.read_limits()
         nothing = asdict(Site())
         read = {name: value for name, value in asdict(site).items() if value != nothing[name]}
-        if not read.items() <= asdict(self.effects.view.site).items():
-            self.effects.note("learnt", "", site=read, why=source)
+        if not read.items() <= asdict(self.applier.view.site).items():
+            self.applier.record_entry("learnt", "", site=read, why=source)
 
     def _desired(self) -> Intent:
         """The intent; a run that has reached its steps is done, and that is written down first."""
-        intent = read_intent(self.effects.run)
+        intent = read_intent(self.applier.run)
         if intent is None:  # it was written before we began: not seeing it is no wish to stop
             raise FileError(
-                f"{self.effects.run.intent} is gone", "say start or stop: the jobs go on"
+                f"{self.applier.run.intent} is gone", "say start or stop: the jobs go on"
             )
         done, total = self._steps = self.steps()
-        if intent.started_ts != self.effects.view.asked_ts:  # no order: another clock
+        if intent.started_ts != self.applier.view.asked_ts:  # no order: another clock
             facts = {"release": intent.release, "asked": intent.started_ts}
-            self.effects.record([Entry("start", self.effects.clock.now(), "", facts)])
+            self.applier.record_entries([Entry("start", self.applier.clock.now(), "", facts)])
         if intent.mode is Mode.RUN and 0 < total <= done:
             reason = f"{done:,} of {total:,} steps: raise training.total_steps and start to go on"
             intent = replace(intent, mode=Mode.DONE, reason=reason)
-            write_intent(self.effects.run, intent, self.effects.clock.now())
-            self.effects.tell("state", state="total_steps", text=f"the run is done: {reason}")
+            write_intent(self.applier.run, intent, self.applier.clock.now())
+            self.applier.log_event("state", state="total_steps", text=f"the run is done: {reason}")
         return intent
 
     def _conclude(self, final: Mode, desired: Intent) -> bool:
         """Write the end down; False where the person has asked for something else meanwhile."""
-        intent = read_intent(self.effects.run)
+        intent = read_intent(self.applier.run)
         if intent is not None and intent != desired:
             return False
         if intent is not None:
-            write_intent(self.effects.run, replace(intent, mode=final), self.effects.clock.now())
-        self.effects.tell("state", state="concluded", text=f"the run is {final.value}")
+            write_intent(self.applier.run, replace(intent, mode=final), self.applier.clock.now())
+        self.applier.log_event("state", state="concluded", text=f"the run is {final.value}")
         return True
 
     def _summarise(
@@ -189,44 +189,44 @@ class Controller:
     ) -> None:
         if isinstance(snapshot, Snapshot):
             self._known = snapshot
-        intent, (done, total) = read_intent(self.effects.run), self._steps
+        intent, (done, total) = read_intent(self.applier.run), self._steps
         last = snapshot if self._known is None else self._known
-        summary = summarise(intent, self.effects.view, last, slots, decided, self._policy, now)
+        summary = summarise(intent, self.applier.view, last, slots, decided, self._policy, now)
         if isinstance(snapshot, Unknown):
             summary["queue"] = {**summary["queue"], "known": False, "why": snapshot.why}
         write_json(
-            self.effects.run.status,
+            self.applier.run.status,
             {
                 **summary,
-                "term": self.effects.lease.term,
+                "term": self.applier.lease.term,
                 "steps": {"done": done, "total": total},
-                "companions": self.companions.alive(),
+                "companions": self.children.pids(),
             },
         )
 
     def _beat(self) -> None:
-        now = self.effects.clock.monotonic()
+        now = self.applier.clock.monotonic()
         if now - self._beaten >= _BEAT_S:
-            self.effects.check_term()
-            self.effects.lease.beat()
+            self.applier.check_term()
+            self.applier.lease.beat()
             self._beaten = now
 
     def _idle(self, stop: threading.Event, wake_at: float) -> None:
         """Wait until ``wake_at``, or until a small file says that something happened."""
         before = self._files(self._policy.max_running)
         most = max(self._policy.pass_s, self._policy.quiet_pass_s)
-        longest = min(most, wake_at - self.effects.clock.now())  # wall clocks are set back
-        until = self.effects.clock.monotonic() + longest
-        while (rest := until - self.effects.clock.monotonic()) > 0:
-            if self.effects.clock.wait(stop, min(self.look_s, rest)):
+        longest = min(most, wake_at - self.applier.clock.now())  # wall clocks are set back
+        until = self.applier.clock.monotonic() + longest
+        while (rest := until - self.applier.clock.monotonic()) > 0:
+            if self.applier.clock.wait(stop, min(self.look_s, rest)):
                 return
             self._beat()
-            self.companions.tend()
+            self.children.restart_ended()
             if self._files(self._policy.max_running) != before:
                 return
 
 
-class EndedJobs:
+class EndedJobLookup:
     """Asks accounting how jobs ended and who cancelled them; nothing twice that was answered.
 
     A listing forgets jobs and never names a canceller. Accounting knows both, but may hear of an
@@ -237,13 +237,13 @@ class EndedJobs:
         self._scheduler = scheduler
         self._answered: set[str] = set()
 
-    def with_the_dead(self, ledger: Ledger, snapshot: Snapshot) -> Snapshot:
+    def with_ended_jobs(self, ledger: Ledger, snapshot: Snapshot) -> Snapshot:
         """The listing, with those that have left it and those that somebody cancelled."""
         words = {job.token: job.word for job in snapshot.jobs}
         dead = self._ask(one for one in ledger.live if _unexplained(one, words.get(one.token)))
         return replace(snapshot, jobs=(*snapshot.jobs, *dead)) if dead else snapshot
 
-    def cancellers(self, ledger: Ledger, now: float) -> tuple[Entry, ...]:
+    def find_cancellers(self, ledger: Ledger, now: float) -> tuple[Entry, ...]:
         """The users who cancelled jobs a while ago, as far as accounting knows by now."""
         told = self._ask(
             one
@@ -261,7 +261,7 @@ class EndedJobs:
 
     def _ask(self, attempts: Iterable[Attempt]) -> tuple[QueueJob, ...]:
         jobs = [JobRef(one.job_id, one.token) for one in attempts if one.job_id is not None]
-        told = self._scheduler.autopsy(jobs) if jobs else ()
+        told = self._scheduler.read_ends(jobs) if jobs else ()
         self._answered |= {job.token for job in told}
         return told
 
@@ -278,7 +278,7 @@ def _unasked(attempt: Attempt) -> bool:
     return not attempt.requests.dismissed
 
 
-class FileWatch:
+class FileChangeWatch:
     """A run's intent and the state of its slots' leases, as one value to be compared.
 
     A file or folder is read again only when its stamp differs. It is opened for the stamp: on NFS

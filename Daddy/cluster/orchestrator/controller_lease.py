@@ -25,7 +25,7 @@ PASS_S = 60.0
 """A controller of a single pass is waited for: it does not stay."""
 
 
-def me(clock: Clock, *, passing: bool = False) -> dict[str, Any]:
+def make_holder_record(clock: Clock, *, passing: bool = False) -> dict[str, Any]:
     """A controller's facts about itself for its lease; ``passing``: it makes one pass."""
     return {
         "host": host_name(),
@@ -37,19 +37,19 @@ def me(clock: Clock, *, passing: bool = False) -> dict[str, Any]:
     }
 
 
-def lives(run: RunPaths) -> bool | None:
+def is_controller_alive(run: RunPaths) -> bool | None:
     """True where a controller holds the run and is alive; None for one on another host."""
-    view = holder(run)
+    view = current_holder(run)
     return False if view is None else holder_alive(view.holder)
 
 
-def holder(run: RunPaths) -> LeaseView | None:
+def current_holder(run: RunPaths) -> LeaseView | None:
     """The term of a controller that did not end it; it may have been killed since."""
     view = read_lease(run.controller_lease)
     return view if view is not None and view.ended is None else None
 
 
-def living(
+def find_live_controller(
     run: RunPaths, clock: Clock, silence_s: float = SILENCE_S, *, watched: bool = False
 ) -> LeaseView | None:
     """The controller that certainly lives; None once it is certain that none does.
@@ -73,7 +73,7 @@ def _when_passed(run: RunPaths, clock: Clock) -> LeaseView | None:
     """The holder, once whoever makes a single pass (a job, cron) has made it."""
     until, never = clock.monotonic() + PASS_S, threading.Event()
     while True:
-        view = holder(run)
+        view = current_holder(run)
         if view is None or not view.holder.get("passing") or clock.monotonic() > until:
             return view
         if holder_alive(view.holder) is False:
@@ -81,7 +81,7 @@ def _when_passed(run: RunPaths, clock: Clock) -> LeaseView | None:
         clock.wait(never, 0.2)
 
 
-def take(
+def become_controller(
     run: RunPaths,
     clock: Clock,
     silence_s: float = SILENCE_S,
@@ -94,13 +94,13 @@ def take(
     A pass may begin between our look and our claim: who wants to stay waits for it once more.
     """
     while True:
-        view = living(run, clock, silence_s, watched=watched)
+        view = find_live_controller(run, clock, silence_s, watched=watched)
         if view is not None:
             raise _alive(view.holder)
-        lease = Lease.claim(run.controller_lease, me(clock, passing=passing))
+        lease = Lease.claim(run.controller_lease, make_holder_record(clock, passing=passing))
         if lease is not None:
             return lease
-        other = holder(run)
+        other = current_holder(run)
         if passing or (other is not None and not other.holder.get("passing")):
             raise _alive(other.holder if other is not None else {})
 
@@ -125,12 +125,12 @@ def _beats(run: RunPaths, view: LeaseView, clock: Clock, silence_s: float) -> bo
 
 def _alive(who: Mapping[str, Any]) -> ControllerAliveError:
     return ControllerAliveError(
-        f"this run already has a controller: {named(who)}",
+        f"this run already has a controller: {describe(who)}",
         "look at it with `status`, or end it with `stop` before starting anew",
     )
 
 
-def named(who: Mapping[str, Any]) -> str:
+def describe(who: Mapping[str, Any]) -> str:
     """A holder in words."""
     return (
         f"pid {who.get('pid', '?')} on {who.get('host', 'another host')}, "

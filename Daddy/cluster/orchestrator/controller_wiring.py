@@ -9,13 +9,17 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.apply_plan import Effects
-from Daddy.cluster.orchestrator.child_processes import Companions
-from Daddy.cluster.orchestrator.control_parameters import Policy, look_seconds, make_policy
+from Daddy.cluster.orchestrator.apply_plan import PlanApplier
+from Daddy.cluster.orchestrator.child_processes import ChildPrograms
+from Daddy.cluster.orchestrator.control_parameters import (
+    ControllerPolicy,
+    derive_policy,
+    file_poll_seconds,
+)
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.executors import SpecMaker, make_scheduler
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
-from Daddy.cluster.orchestrator.slot_status import Silence
+from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import find_json
 from Daddy.core.child_process import run as run_program
@@ -32,24 +36,24 @@ _LIMIT = 4000
 """Characters of a message."""
 
 
-def assemble(
+def build_controller(
     config: Config,
     release: Release,
     lease: Lease,
     clock: Clock,
     *,
-    companions: bool,
-    watched: Silence | None = None,
+    children: bool,
+    watched: HeartbeatSilence | None = None,
 ) -> Controller:
     """The controller of ``config``'s run under ``lease``, with the relay beside it if wanted."""
     run, executor, name = run_paths(config), config.controller.executor, config.run_name
 
     @cache
-    def rules(ident: str) -> Policy:
-        return make_policy(Release(ident, run.releases / ident).settings(config), executor)
+    def rules(ident: str) -> ControllerPolicy:
+        return derive_policy(Release(ident, run.releases / ident).settings(config), executor)
 
-    def tell_person(kind: str, text: str) -> None:
-        if wrong := notify(config.controller.notify, kind, f"{name}: {text}"):
+    def notify_person(kind: str, text: str) -> None:
+        if wrong := run_notify_command(config.controller.notify, kind, f"{name}: {text}"):
             print(wrong, flush=True)
 
     ledger = LedgerFile(run.ledger, lease.term)
@@ -58,18 +62,20 @@ def assemble(
     workload = config.training.workload
     events = EventWriter(run.events, name, workload, "controller", host_name(), clock)
     environment = {**os.environ, "PYTHONPATH": str(release.path)}
-    programs = _programs(config, release) if companions else {}
+    programs = _programs(config, release) if children else {}
     return Controller(
-        Effects(run, lease, ledger, scheduler, make_spec, events, clock, tell_person),
+        PlanApplier(run, lease, ledger, scheduler, make_spec, events, clock, notify_person),
         rules,
-        Companions(programs, run.logs, environment, clock),
+        ChildPrograms(programs, run.logs, environment, clock),
         _steps(config),
-        look_seconds(config, executor),
+        file_poll_seconds(config, executor),
         watched,
     )
 
 
-def notify(command: str, kind: str, text: str, timeout_s: float = _NOTIFY_TIMEOUT_S) -> str:
+def run_notify_command(
+    command: str, kind: str, text: str, timeout_s: float = _NOTIFY_TIMEOUT_S
+) -> str:
     """Run ``command`` (as typed in a shell, but without one); in words what went wrong, or ''.
 
     The text goes to its standard input, the kind of trouble into the variable ``DADDY_KIND``.

@@ -161,12 +161,12 @@ class LocalScheduler:
         if change.hold is not None:
             files.write("amend", {"hold": change.hold})
 
-    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+    def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         """Nothing: the end of a job stays with its files, and the listing tells it."""
         del jobs
         return ()
 
-    def site(self) -> tuple[Site, str]:
+    def read_limits(self) -> tuple[Site, str]:
         """The places of our own queue, which it keeps."""
         return Site(max_running=self._cap, enforced=True), "our own queue's places"
 

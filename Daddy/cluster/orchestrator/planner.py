@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from math import inf
 
-from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, Policy
+from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
@@ -43,7 +43,7 @@ _NOTIFY_AGAIN_S = 6 * 3600.0
 
 
 def plan(
-    desired: Intent, ledger: Ledger, snapshot: Observation, policy: Policy, now: float
+    desired: Intent, ledger: Ledger, snapshot: Observation, policy: ControllerPolicy, now: float
 ) -> Plan:
     """Actions for this moment; ``ledger`` already knows the ``snapshot`` (``reconcile``)."""
     seen = Snapshot(snapshot.begun_ts, ()) if isinstance(snapshot, Unknown) else snapshot
@@ -152,7 +152,7 @@ def _due_at(inputs: PlanInput) -> float:
     return min((stamp for stamp in stamps if stamp > inputs.now), default=inf)
 
 
-def _deadlines(attempt: Attempt, policy: Policy) -> Iterator[float]:
+def _deadlines(attempt: Attempt, policy: ControllerPolicy) -> Iterator[float]:
     seen, asked = attempt.observed, attempt.requests
     if seen.absences:
         yield seen.absent_ts + policy.absence_gap_s

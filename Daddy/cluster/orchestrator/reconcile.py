@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.control_parameters import SILENCE_S, SLOW_CLAIM_S, Policy
+from Daddy.cluster.orchestrator.control_parameters import SILENCE_S, SLOW_CLAIM_S, ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     JobState,
@@ -49,7 +49,11 @@ _UNLAUNCHED = "JobLaunchFailure"
 
 
 def reconcile(
-    ledger: Ledger, snapshot: Snapshot, slots: Sequence[SlotView], policy: Policy, now: float
+    ledger: Ledger,
+    snapshot: Snapshot,
+    slots: Sequence[SlotView],
+    policy: ControllerPolicy,
+    now: float,
 ) -> tuple[Entry, ...]:
     """Facts to append to the ledger, in order."""
     look = _Look(ledger, snapshot, policy, now)
@@ -98,7 +102,7 @@ class _Look:
 
     ledger: Ledger
     snapshot: Snapshot
-    policy: Policy
+    policy: ControllerPolicy
     now: float
 
     def at_attempt(

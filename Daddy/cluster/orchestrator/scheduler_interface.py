@@ -96,8 +96,8 @@ class Scheduler(Protocol):
     def amend(self, job: JobRef, change: Amend) -> None:
         """Change a waiting job in its place (effects on its age: decision 24)."""
 
-    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+    def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         """The ends of jobs that are gone from the listing, as far as accounting remembers."""
 
-    def site(self) -> tuple[Site, str]:
+    def read_limits(self) -> tuple[Site, str]:
         """The limits of the site, as far as they can be read, and their places."""

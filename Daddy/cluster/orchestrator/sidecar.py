@@ -22,7 +22,7 @@ from typing import Any
 from Daddy.cluster.orchestrator.control_files import Probe, read_intent, read_probe, write_probe
 from Daddy.cluster.orchestrator.controller_records import Intent
 from Daddy.cluster.orchestrator.decisions.sidecar_takeover import Helm, Sight, turn
-from Daddy.cluster.orchestrator.slot_status import Silence
+from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.core.atomic_files import read_json
 from Daddy.core.child_process import run as run_program
 from Daddy.core.clock import Clock, SystemClock
@@ -54,7 +54,7 @@ Leases = dict[int, LeaseView]
 
 
 @dataclass
-class Watch:
+class FailoverWatch:
     """One job's view of the control of its run. ``facts``: the configuration of its release."""
 
     run: RunPaths
@@ -65,7 +65,7 @@ class Watch:
     facts: dict[str, Any]
 
     def __post_init__(self) -> None:
-        self.silence = Silence(self.clock, _BLIND_S)
+        self.silence = HeartbeatSilence(self.clock, _BLIND_S)
         self.local = self.facts["controller"]["executor"] == "local"
         self._grace_s = min(GRACE_S, 3.0 * float(self.facts["controller"]["poll_seconds"]))
         self._held: tuple[object, ...] = ()
@@ -75,7 +75,7 @@ class Watch:
         self._passed = float("-inf")
         self._helping = False
 
-    def look(self) -> str:
+    def check(self) -> str:
         """One look, and a pass if it is ours to make; why (not)."""
         intent = read_intent(self.run)
         if intent is None:
@@ -116,7 +116,7 @@ class Watch:
         )
 
     def _still(self, place: int, view: LeaseView) -> float:
-        return self.silence.of(place, view.term, view.beat.get("counter"))
+        return self.silence.measure(place, view.term, view.beat.get("counter"))
 
     def _helm(self) -> tuple[Helm, float]:
         """The state of the controller's lease, and for how long by our own clock."""
@@ -128,7 +128,7 @@ class Watch:
         else:
             still = self._still(_CONTROLLER, view)
             return (Helm.SILENT if still >= SILENCE_S else Helm.LIVES), still
-        return helm, self.silence.of(_CONTROLLER, 0, helm.value)
+        return helm, self.silence.measure(_CONTROLLER, 0, helm.value)
 
     def _may_submit(self, intent: Intent) -> bool:
         """The answer since the last ``start``; found out now where nobody has tried."""
@@ -148,7 +148,8 @@ class Watch:
         if not self._helping:
             self._helping = True
             self._tell("state", f"{reason}: slot {self.slot}'s job makes the passes meanwhile")
-        silence = {slot: told for slot, told in self.silence.tell().items() if int(slot) >= 0}
+        durations = self.silence.export_durations().items()
+        silence = {slot: duration for slot, duration in durations if int(slot) >= 0}
         told = self._program(*watched, "--silence", json.dumps(silence), release=intent.release)
         self._passed = self.clock.monotonic()
         wait_s = _RETRY_S if told is None else max(float(told["wake_in_s"]), _NEWS_S)
@@ -184,7 +185,7 @@ def _holders(leases: Leases) -> tuple[object, ...]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Watch for as long as the job lives."""
+    """FailoverWatch for as long as the job lives."""
     parser = argparse.ArgumentParser(prog="sidecar", description="Failover beside a learner.")
     parser.add_argument("--run", type=Path, required=True, help="the run directory")
     parser.add_argument("--release", type=Path, required=True, help="the release the job runs")
@@ -194,11 +195,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     die_with_parent(args.parent)
     facts, clock = read_json(args.release / "config.json"), SystemClock()
-    watch = Watch(RunPaths(args.run), args.release, args.slot, args.term, clock, facts)
+    watch = FailoverWatch(RunPaths(args.run), args.release, args.slot, args.term, clock, facts)
     look_s, never = 0.5 if watch.local else 2.0, threading.Event()
     while True:
         try:
-            watch.look()
+            watch.check()
         except (DaddyError, OSError, KeyError, TypeError, ValueError) as error:
             print(f"a look failed: {error!r}", flush=True)
             clock.wait(never, _RETRY_S)

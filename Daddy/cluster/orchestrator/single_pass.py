@@ -1,8 +1,8 @@
-"""One pass of the controller and no more: take the lease, look, decide, act, give the lease back.
+"""Entry: one pass of the controller: take its lease, read the queue, decide, act, end the lease.
 
-``run_controller once`` and ``ensure`` call :func:`one_pass`; a job's sidecar runs this module as a
-program, so that what a pass needs in memory is gone again afterwards. Everything a pass has to
-know is on disk, but for how long beats have stood still, which the sidecar tells.
+``run_controller once`` and ``ensure`` call :func:`make_single_pass`. A job's sidecar runs this
+module as a program, so that the memory of a pass is free again afterwards. All state of a pass is
+on disk except for how long heartbeats have not moved: the sidecar passes that as ``--silence``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import NamedTuple
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.control_files import Probe, write_probe
 from Daddy.cluster.orchestrator.controller_records import Mode
-from Daddy.cluster.orchestrator.controller_wiring import assemble
+from Daddy.cluster.orchestrator.controller_wiring import build_controller
 from Daddy.cluster.orchestrator.executors import SpecMaker, run_id
 from Daddy.cluster.orchestrator.plan_actions import Submit
-from Daddy.cluster.orchestrator.slot_status import Silence
+from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
@@ -48,11 +48,11 @@ class Passed(NamedTuple):
         return f"one pass made; the next is due in {self.wake_in_s:.0f} s"
 
 
-def one_pass(
+def make_single_pass(
     run: RunPaths,
     release: Release,
     clock: Clock,
-    silence: Silence | None = None,
+    silence: HeartbeatSilence | None = None,
     *,
     watched: bool = False,
 ) -> Passed:
@@ -63,11 +63,15 @@ def one_pass(
     """
     patience_s = _WATCHED_S if watched else controller_lease.SILENCE_S
     config = load_effective(release.config)
-    lease = controller_lease.take(run, clock, patience_s, passing=True, watched=watched)
+    lease = controller_lease.become_controller(
+        run, clock, patience_s, passing=True, watched=watched
+    )
     try:
         lease.beat()
-        controller = assemble(config, release, lease, clock, companions=False, watched=silence)
-        final, wake_at = controller.once()
+        controller = build_controller(
+            config, release, lease, clock, children=False, watched=silence
+        )
+        final, wake_at = controller.make_pass()
     finally:
         lease.release("one pass was made")
     return Passed(final, max(0.0, wake_at - clock.now()))
@@ -103,9 +107,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.probe:
         print(json.dumps({"known": probe(config, run, release, clock)}))
         return ExitCode.DONE
-    silence = Silence(clock)
-    silence.recall(json.loads(args.silence))
-    passed = one_pass(run, release, clock, silence, watched=args.watched)
+    silence = HeartbeatSilence(clock)
+    silence.import_durations(json.loads(args.silence))
+    passed = make_single_pass(run, release, clock, silence, watched=args.watched)
     print(json.dumps({"final": passed.final, "wake_in_s": round(passed.wake_in_s, 1)}))
     return ExitCode.DONE
 

@@ -21,13 +21,15 @@ _LOOK_S = 180.0
 _CHECKPOINT = re.compile(r"t(\d{6})-s(\d{12})\.json")
 
 
-def read_slots(run: RunPaths, count: int, silence: Silence | None = None) -> tuple[SlotView, ...]:
+def read_slots(
+    run: RunPaths, count: int, silence: HeartbeatSilence | None = None
+) -> tuple[SlotView, ...]:
     """Every slot that was ever held, of the first ``count``."""
     views = (_read_slot(run, number, silence) for number in range(count))
     return tuple(view for view in views if view is not None)
 
 
-class Silence:
+class HeartbeatSilence:
     """Durations for which slots' beats have stood still, on this process's own clock.
 
     A controller that has just begun knows of no silence yet: nobody is ended for what was not seen.
@@ -40,14 +42,14 @@ class Silence:
         self._longest_s = longest_s
         self._seen: dict[int, tuple[tuple[int, object], float, float]] = {}
 
-    def tell(self) -> dict[str, list[object]]:
+    def export_durations(self) -> dict[str, list[object]]:
         """The durations, for another process of this host: slot → [term, counter, seconds]."""
         return {
             str(slot): [*mark, round(still, 1)] for slot, (mark, still, _) in self._seen.items()
         }
 
-    def recall(self, told: Mapping[str, Sequence[Any]]) -> None:
-        """Go on from what another process :meth:`tell`."""
+    def import_durations(self, told: Mapping[str, Sequence[Any]]) -> None:
+        """Go on from what another process :meth:`export_durations`."""
         now = self._clock.monotonic()
         for slot, (term, counter, still) in told.items():
             self._seen[int(slot)] = ((term, counter), float(still), now)
@@ -57,7 +59,7 @@ class Silence:
         for slot in slots:
             self._seen.pop(slot, None)
 
-    def of(self, slot: int, term: int, counter: object) -> float:
+    def measure(self, slot: int, term: int, counter: object) -> float:
         """Seconds for which ``counter`` of ``term`` was seen to stay at this value."""
         now, mark = self._clock.monotonic(), (term, counter)
         before, still, looked = self._seen.get(slot, (None, 0.0, now))
@@ -66,13 +68,13 @@ class Silence:
         return still
 
 
-def _read_slot(run: RunPaths, number: int, silence: Silence | None) -> SlotView | None:
+def _read_slot(run: RunPaths, number: int, silence: HeartbeatSilence | None) -> SlotView | None:
     paths = run.slot(number)
     lease = read_lease(paths.lease)
     if lease is None:
         return None
     term, step = newest_checkpoint(paths.checkpoints)
-    still = silence.of(number, lease.term, lease.beat.get("counter")) if silence else 0.0
+    still = silence.measure(number, lease.term, lease.beat.get("counter")) if silence else 0.0
     restarts = lease.holder.get("restarts", 0)
     return SlotView(
         slot=number,

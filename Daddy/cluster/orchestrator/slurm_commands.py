@@ -45,10 +45,10 @@ class SlurmCommands:
 
         Raises ProgramMissingError and ProcessTimeoutError: after either no such process is left.
         """
-        self.count(Path(argv[0]).name)
+        self.count_call(Path(argv[0]).name)
         return run(argv, timeout_s, env=self._env, die_with_us=True)
 
-    def ask(self, argv: Sequence[str], timeout_s: float = _ASK_TIMEOUT_S) -> str | None:
+    def read_output(self, argv: Sequence[str], timeout_s: float = _ASK_TIMEOUT_S) -> str | None:
         """The output of a command; None where it cannot be had in time."""
         if timeout_s <= 0:
             return None
@@ -58,7 +58,7 @@ class SlurmCommands:
             return None
         return done.stdout if done.returncode == 0 else None
 
-    def count(self, program: str) -> None:
+    def count_call(self, program: str) -> None:
         """Count one call of a program."""
         if self._folder is not None:
             now = self._clock.now()

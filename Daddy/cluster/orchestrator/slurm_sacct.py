@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob
-from Daddy.cluster.orchestrator.slurm_squeue import job_name, read_exit_code, state_of
+from Daddy.cluster.orchestrator.slurm_squeue import job_name, parse_state, read_exit_code
 
 _FIELDS = ("JobIDRaw", "JobName%128", "State%64", "ExitCode", "Start", "End", "NodeList%64")
 _CANCELLED_BY = re.compile(r"CANCELLED by (\d+)")
@@ -40,7 +40,7 @@ def parse_ends(
 def _to_job(token: str, cells: Sequence[str], own_id: int) -> QueueJob:
     """``canceller`` is set only for another user."""
     job_id, _, word, code, start, end, node = cells
-    state, by = state_of(word), _CANCELLED_BY.match(word)
+    state, by = parse_state(word), _CANCELLED_BY.match(word)
     return QueueJob(
         int(job_id),
         token,

@@ -41,7 +41,7 @@ from Daddy.cluster.orchestrator.slurm_squeue import (
     job_name,
     parse_listing,
 )
-from Daddy.cluster.orchestrator.slurm_templates import render
+from Daddy.cluster.orchestrator.slurm_templates import render_job_script
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.child_process import Completed, ProcessTimeoutError, ProgramMissingError
 from Daddy.core.clock import Clock
@@ -125,7 +125,7 @@ class SlurmScheduler:
         asked, begins = self._reserved
         if self._clock.monotonic() - asked < _RESERVATION_S:
             return begins
-        text = self.commands.ask(("scontrol", "--oneliner", "show", "reservation"))
+        text = self.commands.read_output(("scontrol", "--oneliner", "show", "reservation"))
         partition = str(self._request.get("partition", ""))
         begins = maintenance_begins(text or "", partition, self._clock.now())
         self._reserved = (self._clock.monotonic(), begins)
@@ -133,21 +133,21 @@ class SlurmScheduler:
 
     def submit(self, spec: JobSpec) -> Answer:
         """Write the script and hand it to ``sbatch`` once."""
-        write_atomic(spec.script, render(spec).encode())
+        write_atomic(spec.script, render_job_script(spec).encode())
         try:
             done = self.commands.run(["sbatch", "--parsable", str(spec.script)], _SUBMIT_TIMEOUT_S)
         except ProcessTimeoutError as error:
             return Unanswered(error.message)
         except ProgramMissingError as error:
             return Refused(error.message, for_good=True)
-        answer = read_answer(done)
+        answer = parse_sbatch_answer(done)
         if isinstance(answer, Submitted):
-            self.commands.count("squeue")  # the job itself will ask for its end
+            self.commands.count_call("squeue")  # the job itself will ask for its end
         return answer
 
     def check(self, spec: JobSpec) -> None:
         """Let Slurm judge the script without queueing it; SchedulerError with its words."""
-        write_atomic(spec.script, render(spec).encode())
+        write_atomic(spec.script, render_job_script(spec).encode())
         done = self._run(["sbatch", "--test-only", str(spec.script)], "is Slurm up? try: sinfo")
         if done.returncode != 0:
             raise SchedulerError(
@@ -177,9 +177,9 @@ class SlurmScheduler:
         Nodes and limit leave a waiting job its age. A hold takes it (Slurm 22.05 with accounting).
         """
         shown = self._demand(["scontrol", "--oneliner", "show", "job", str(job.job_id)])
-        if not is_job(shown.stdout, job.job_id, self._name_of(job)):
+        if not is_same_job(shown.stdout, job.job_id, self._name_of(job)):
             raise SchedulerError(f"job {job.job_id} is not ours any more", "nothing is to be done")
-        for argv in amendments(job.job_id, change):
+        for argv in amend_commands(job.job_id, change):
             self._demand(argv)
 
     def _demand(self, argv: Sequence[str], gone: tuple[str, ...] = ()) -> Completed:
@@ -198,7 +198,7 @@ class SlurmScheduler:
         except DaddyError as error:
             raise SchedulerError(error.message, remedy) from error
 
-    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+    def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         """The ends of these jobs; ``canceller`` is set where another user cancelled."""
         found = self._ask_sacct(jobs)
         if found is not None and len(found) < len(jobs):
@@ -221,17 +221,17 @@ class SlurmScheduler:
         tokens = {job.job_id: job.token for job in jobs}
         return parse_ends(done.stdout, self._run_id, tokens, self._user_id)
 
-    def site(self) -> tuple[Site, str]:
+    def read_limits(self) -> tuple[Site, str]:
         """Limits of associations and QOS, as far as they are enforced and can be read soon."""
         until = self._clock.monotonic() + _SITE_S
 
         def ask(argv: Sequence[str]) -> str | None:
-            return self.commands.ask(argv, until - self._clock.monotonic())
+            return self.commands.read_output(argv, until - self._clock.monotonic())
 
         return read_site(ask, user_name(), self._request)
 
 
-def read_answer(done: Completed) -> Answer:
+def parse_sbatch_answer(done: Completed) -> Answer:
     """The answer of ``sbatch --parsable``, whatever a site's plugins print around the id."""
     lines = (line.strip() for line in done.stdout.splitlines())
     found = [match for line in lines if (match := re.fullmatch(r"(\d+)(;\S+)?", line))]
@@ -245,13 +245,13 @@ def read_answer(done: Completed) -> Answer:
     return Unanswered(why)
 
 
-def is_job(text: str, job_id: int, name: str) -> bool:
+def is_same_job(text: str, job_id: int, name: str) -> bool:
     """Whether ``scontrol --oneliner show job`` shows the job of this id *and* name."""
     first = re.match(r"JobId=(\d+) (?:ArrayJobId=\S+ ArrayTaskId=\S+ )?JobName=(.*?) \w+=", text)
     return first is not None and (int(first[1]), first[2]) == (job_id, name)
 
 
-def amendments(job_id: int, change: Amend) -> list[list[str]]:
+def amend_commands(job_id: int, change: Amend) -> list[list[str]]:
     """The ``scontrol`` commands of a change. A limit is cut to whole minutes, Slurm's unit.
 
     ``uhold``, because a hold by an operator's account could not be told from an administrator's.

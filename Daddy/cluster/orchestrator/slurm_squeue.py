@@ -86,13 +86,13 @@ def job_name(run_id: str, token: str) -> str:
     return f"daddy-{run_id}-{token}"
 
 
-def marks(name: str, comment: str) -> tuple[str, str]:
+def read_job_tags(name: str, comment: str) -> tuple[str, str]:
     """(run, token) that a job's comment tells, or its name; empty for a stranger's job."""
     match = _COMMENT.fullmatch(comment) or _NAME.fullmatch(name)
     return (match["run"], match["token"]) if match else ("", "")
 
 
-def state_of(word: str) -> JobState:
+def parse_state(word: str) -> JobState:
     """Slurm's state (``CANCELLED by 0`` and ``COMPLETED+`` included) as ours.
 
     A word in no table counts as running (``SUSPENDED`` on purpose): that changes nothing.
@@ -103,7 +103,7 @@ def state_of(word: str) -> JobState:
     return JobState.ENDED if first in _ENDED else JobState.RUNNING
 
 
-def waits_for(reason: str) -> Waits:
+def classify_reason(reason: str) -> Waits:
     """The kind of a pending job's reason as squeue prints it (details may follow)."""
     for words, waits in _WAITS:
         match = words.match(reason)
@@ -156,8 +156,8 @@ def _split(line: str) -> dict[str, str]:
 
 def _to_job(row: Row, run_id: str) -> QueueJob:
     """A task of an array is no job of ours, whatever its name."""
-    run, token = marks(row["Name"], row["Comment"]) if row["JobID"].isdigit() else ("", "")
-    state = state_of(row["State"])
+    run, token = read_job_tags(row["Name"], row["Comment"]) if row["JobID"].isdigit() else ("", "")
+    state = parse_state(row["State"])
     pending = state is JobState.PENDING
     why = "" if row["Reason"] in _NOTHING else row["Reason"]
     starts = _stamp(row["StartTime"])
@@ -174,7 +174,7 @@ def _to_job(row: Row, run_id: str) -> QueueJob:
         restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
         expected_ts=starts if pending else None,
         run_id=run if run != run_id else "",
-        waits=waits_for(why) if pending and why else Waits.TURN,
+        waits=classify_reason(why) if pending and why else Waits.TURN,
     )
 
 

@@ -3,7 +3,7 @@
 Its requeueing, its pickles and its ``srun`` stay unused. The last line is ``exec``, so that the
 learner *is* the batch process: under a plain batch shell neither SIGUSR1 nor SIGTERM would ever
 reach it. Job output is appended, because a site may requeue all the same. The renderer is a private
-name of submitit: it stays behind :func:`render`, whose text is tested.
+name of submitit: it stays behind :func:`render_job_script`, whose text is tested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INHERITED = (
 variables along, where a job submits its own successor, and everything typed before ``start``."""
 
 
-def render(spec: JobSpec) -> str:
+def render_job_script(spec: JobSpec) -> str:
     """The whole job script of ``spec``, ready for ``sbatch``."""
     from submitit.slurm import slurm
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     SUMMARY_VERSION,
     Attempt,
@@ -38,7 +38,7 @@ def summarise(
     snapshot: Observation,
     slots: Sequence[SlotView],
     decided: Plan,
-    policy: Policy,
+    policy: ControllerPolicy,
     now: float,
 ) -> dict[str, Any]:
     """Slots, queue, decisions with their reasons and the last ends, ready for JSON."""

@@ -13,7 +13,7 @@ from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.commands.plan import summary_of
 from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     JobState,
     Mode,
@@ -32,7 +32,7 @@ from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import SharedPaths
 
 CLOCK = SystemClock()
-POLICY = Policy(max_running=2, spares=2)
+POLICY = ControllerPolicy(max_running=2, spares=2)
 TOKENS = ("00000000000a", "00000000000b")
 
 
@@ -93,13 +93,13 @@ def test_a_full_fleet_without_a_controller_is_degraded_and_nothing_is_written(
 
 
 def test_a_full_fleet_with_its_controller_is_healthy(run: RunPaths) -> None:
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     told = told_by(run, Fixed(FULL))
     assert (told["verdict"], told["exit_code"]) == ("healthy", 0)
 
 
 def test_an_empty_slot_is_degraded(run: RunPaths) -> None:
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     told = told_by(run, Fixed(rows(JobState.RUNNING, JobState.ENDED)))
     assert (told["exit_code"], told["said"]) == (20, "1 of 2 slots train")
 
@@ -121,7 +121,7 @@ def test_a_silent_queue_is_unknown_and_shows_what_was_last_known(run: RunPaths) 
 
 
 def test_a_fresh_summary_of_a_living_controller_spares_the_queue(run: RunPaths) -> None:
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     known = told_by(run, Fixed(FULL))
     write_json(run.status, {**known, "ts": CLOCK.now()})
     queue = Fixed(FULL)
@@ -137,7 +137,7 @@ def test_what_was_asked_for_is_healthy_also_when_it_is_nothing(run: RunPaths, mo
 
 
 def test_a_controller_that_said_it_would_look_later_is_believed_for_so_long(run: RunPaths) -> None:
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     known = told_by(run, Fixed(FULL))
     write_json(run.status, {**known, "ts": CLOCK.now() - 150, "wake_ts": CLOCK.now() + 20})
     queue = Fixed(FULL)
@@ -164,13 +164,13 @@ def test_a_damaged_intent_is_told_with_what_to_do_and_the_jobs_are_still_shown(
     "text", ["", "{", "[]", '{"v": 1}', '{"v": 2, "ts": 9e9}', '{"v": 99, "slots": 3}']
 )
 def test_a_damaged_or_foreign_summary_is_no_trouble(run: RunPaths, text: str) -> None:
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     run.status.write_text(text)
     assert told_by(run, Fixed(FULL))["exit_code"] == 0
 
 
 def test_a_lost_ledger_is_made_up_for_by_the_listing_and_the_leases(run: RunPaths) -> None:
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     run.ledger.unlink()
     told = told_by(run, Fixed(FULL))
     assert told["exit_code"] == 0
@@ -178,7 +178,7 @@ def test_a_lost_ledger_is_made_up_for_by_the_listing_and_the_leases(run: RunPath
 
 
 def test_a_slot_tells_its_rate_its_ages_and_when_it_leaves(run: RunPaths) -> None:
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     slot = run.slot(0)
     write_json(slot.lease / "beat.json", {"term": 1, "counter": 9, "steps_per_second": 120.5})
     write_json(slot.checkpoints / "t000001-s000000004096.json", {})
@@ -243,7 +243,7 @@ def test_a_run_without_a_daemon_is_healthy_while_its_jobs_make_passes(run: RunPa
 
 
 def test_a_paused_run_says_why_and_what_to_say(run: RunPaths) -> None:
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     why = "an administrator holds job 17"
     write_intent(run, Intent(Mode.PAUSED, 2, "local", "r1", "x", reason=why), CLOCK.now())
     told = told_by(run, Fixed(FULL))
@@ -253,7 +253,7 @@ def test_a_paused_run_says_why_and_what_to_say(run: RunPaths) -> None:
 def test_hours_are_counted_from_the_ledger_where_the_summary_is_of_the_release_before(
     run: RunPaths,
 ) -> None:
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     ledger, now = LedgerFile(run.ledger, 1), CLOCK.now()
     ledger.append(Entry("claimed", now - 7200, TOKENS[0], {"slot": 0, "term": 1}))
     known = told_by(run, Fixed(FULL))

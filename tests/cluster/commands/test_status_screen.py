@@ -16,7 +16,7 @@ from Daddy.cluster.orchestrator.commands.plan import summary_of
 from Daddy.cluster.orchestrator.commands.status import Summarise, read_status
 from Daddy.cluster.orchestrator.commands.status_screen import WIDE, draw
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     JobState,
     Mode,
@@ -58,7 +58,7 @@ def run(tmp_path: Path) -> RunPaths:
         write_json(run.slot(slot).checkpoints / "t000001-s000000512000.json", {})
     ended = {"outcome": "crashed", "reason": "exit code 1: out of memory", "exit_code": 1}
     ledger.append(Entry("ended", now - 60, TOKENS[4], ended))
-    controller_lease.take(run, CLOCK)
+    controller_lease.become_controller(run, CLOCK)
     return run
 
 
@@ -78,7 +78,7 @@ def jobs() -> Snapshot:
 
 
 def looking_at(run: RunPaths, seen: Observation) -> Summarise:
-    return partial(summary_of, run, seen, Policy(max_running=2), CLOCK)
+    return partial(summary_of, run, seen, ControllerPolicy(max_running=2), CLOCK)
 
 
 def screen(run: RunPaths, seen: Observation, width: int = 160, **changes: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
@@ -54,7 +54,12 @@ def queue(known: Ledger, **facts) -> Snapshot:
 
 
 def given(
-    known: Ledger, seen: Snapshot | None = None, policy: Policy | None = None, now: float = NOW
+    known: Ledger,
+    seen: Snapshot | None = None,
+    policy: ControllerPolicy | None = None,
+    now: float = NOW,
 ) -> PlanInput:
     """The input of decisions for a run of four slots."""
-    return gather(Intent(Mode.RUN, 4), known, seen or queue(known), policy or Policy(), now)
+    return gather(
+        Intent(Mode.RUN, 4), known, seen or queue(known), policy or ControllerPolicy(), now
+    )

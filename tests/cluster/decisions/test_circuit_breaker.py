@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Outcome, Phase
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD, judge
 
-POLICY = Policy(delays_s=(0, 60, 300, 900), breaker_failures=99)
+POLICY = ControllerPolicy(delays_s=(0, 60, 300, 900), breaker_failures=99)
 NOW = 1_000_000.0
 
 
@@ -83,7 +83,7 @@ def test_a_job_that_claimed_a_slot_proves_that_jobs_can_start() -> None:
 
 def test_slots_that_trained_well_and_hand_over_at_once_do_not_open_the_breaker() -> None:
     """Between two jobs of the healthy slots nobody trains; others have failed all the while."""
-    policy = Policy(breaker_failures=5)
+    policy = ControllerPolicy(breaker_failures=5)
     failing = [ended(n, NOW - 100 + n, slot=1) for n in range(1, 7)]
     trained = {"slot": 0, "started_ts": NOW - 900, "progressed_ts": NOW - 800}
     for outcome, left, opens in (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     JobState,
@@ -23,7 +23,7 @@ from Daddy.cluster.orchestrator.plan_actions import Amend, Cancel, Notify, Signa
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, given, queue, trains, waits
 
-POLICY = Policy(recancel_s=60)
+POLICY = ControllerPolicy(recancel_s=60)
 
 
 def treated(*attempts):
@@ -75,7 +75,7 @@ def test_a_slow_learner_is_worth_a_word_and_is_not_killed() -> None:
     assert "30 min without a checkpoint" in word.reason
 
 
-TWO = Policy(max_running=2, spares=2, extra=0)
+TWO = ControllerPolicy(max_running=2, spares=2, extra=0)
 OWN = QueueJob(7, "", JobState.PENDING, "PENDING", "QOSMaxJobsPerUserLimit", waits=Waits.CAP)
 
 

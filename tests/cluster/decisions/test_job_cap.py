@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Chaining,
@@ -26,7 +26,7 @@ from Daddy.cluster.orchestrator.decisions.job_cap import (
 )
 from tests.cluster.decisions.conftest import NOW, given, queue, trains, waits
 
-POLICY = Policy(max_running=4, spares=4, extra=4, hourly=20)
+POLICY = ControllerPolicy(max_running=4, spares=4, extra=4, hourly=20)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ POLICY = Policy(max_running=4, spares=4, extra=4, hourly=20)
     ],
 )
 def test_the_way_successors_wait_follows_from_site_and_person(
-    site: Site, policy: Policy, chaining: Chaining
+    site: Site, policy: ControllerPolicy, chaining: Chaining
 ) -> None:
     found, reason = choose_chaining(site, policy)
     assert found is chaining
@@ -86,7 +86,9 @@ def test_a_job_too_many_teaches_how_many_fit() -> None:
     assert limit_refused(Ledger((*fleet, asked)), others=15) == {"max_submitted": 19}
 
 
-def allowed(known: Ledger, seen: Snapshot, fill: int, policy: Policy = POLICY) -> tuple[int, str]:
+def allowed(
+    known: Ledger, seen: Snapshot, fill: int, policy: ControllerPolicy = POLICY
+) -> tuple[int, str]:
     return room(replace(given(known, seen, policy), fill=fill))
 
 

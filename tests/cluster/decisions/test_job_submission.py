@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
@@ -22,14 +22,16 @@ from Daddy.cluster.orchestrator.plan_actions import Action, Amend, Notify, Submi
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, given, queue, trains, waits
 
-CHAIN = Policy(max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3)
-POOL = Policy(max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3,
+CHAIN = ControllerPolicy(
+    max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3
+)
+POOL = ControllerPolicy(max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3,
               enforced=True)  # fmt: skip
 REFUSED = ended(1, Outcome.REFUSED, slot=3, claimed_ts=NOW - 70)
 """Slot 3 stays empty until the person says start."""
 
 
-def decide(policy: Policy, *attempts: Attempt) -> tuple[Action, ...]:
+def decide(policy: ControllerPolicy, *attempts: Attempt) -> tuple[Action, ...]:
     """What is done about jobs; words to the person left out."""
     known = Ledger(attempts, site=Site(enforced=policy.enforced))
     actions = plan(Intent(Mode.RUN, 4), known, queue(known), policy, NOW).actions
@@ -127,7 +129,7 @@ def test_while_nothing_may_start_heirs_are_held_too() -> None:
     assert amended(actions) == [(120, True), (121, True), (122, True)]
 
 
-LIMITED = Policy(limit_s=14_400)
+LIMITED = ControllerPolicy(limit_s=14_400)
 
 
 def shortened(begins: float, fill: int, *attempts):

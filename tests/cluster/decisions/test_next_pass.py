@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Intent, Ledger, Mode, Outcome
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 
-POLICY = Policy(
+POLICY = ControllerPolicy(
     pass_s=30, quiet_pass_s=150, hot_pass_s=10, max_running=2, spares=2, extra=0,
     enforced=True, absence_gap_s=30,
 )  # fmt: skip

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Intent, Ledger, Mode, Outcome, Waits
 from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
 from Daddy.cluster.orchestrator.plan_actions import Pause
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 
-POLICY = Policy(pass_s=30)
+POLICY = ControllerPolicy(pass_s=30)
 
 
 def cancelled(number: int, ago: float, **facts):

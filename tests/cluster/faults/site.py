@@ -453,8 +453,8 @@ class Login:
         if read_intent(self.run) is None:
             self.intend(mode)
         clock = self.site.clock
-        self.controller = controller_wiring.assemble(
-            self.config, self.release, lease, clock, companions=False
+        self.controller = controller_wiring.build_controller(
+            self.config, self.release, lease, clock, children=False
         )
         return self.controller
 
@@ -483,7 +483,7 @@ class Login:
         controller = self.controller or self.start()
         self.passes += 1
         self.site.changed = False
-        _, wake_at = controller.once()
+        _, wake_at = controller.make_pass()
         return max(1.0, wake_at - self.site.clock.now())
 
     def drive(self, seconds: float) -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from tests.cluster.faults.site import Login, Site, VirtualClock
@@ -95,7 +95,7 @@ def test_a_hundred_ambiguous_submissions_train_no_slot_twice_and_lose_none(
     site.cap = cap
     login = Login(site, settings={"slurm": {"time_limit": "0:06:00"}})
     fate = Fate(site, seed, monkeypatch)
-    most = login.slots + Policy().spares + Policy().extra
+    most = login.slots + ControllerPolicy().spares + ControllerPolicy().extra
     surplus_after_a_pass = most_training = 0
     while sum(fate.drawn.values()) < EACH:
         if login.controller is None:
@@ -194,7 +194,7 @@ def _fork_controller(login: Login) -> int:
         controller = login.start()
         while True:
             with controller._surviving("a pass"):
-                controller.once()
+                controller.make_pass()
             time.sleep(0.01)
     finally:
         os._exit(1)

@@ -23,7 +23,7 @@ class Killed(BaseException):
 def kill_at(login: Login, monkeypatch: pytest.MonkeyPatch, when: str, count: int) -> None:
     """The controller dies before or after the ``count``-th sbatch of its life."""
     controller = login.start()
-    scheduler = controller.effects.scheduler
+    scheduler = controller.applier.scheduler
     submit, calls = scheduler.submit, [0]
 
     def dying(spec):
@@ -90,18 +90,18 @@ def test_fault_14_two_controllers_on_two_login_nodes(site: Site, login: Login) -
     login.settle()
     first = login.controller
     assert first is not None
-    clock = Beating(site, first.effects.lease)
+    clock = Beating(site, first.applier.lease)
     with pytest.raises(ControllerAliveError, match="login"):
-        controller_lease.take(site.run, clock)
+        controller_lease.become_controller(site.run, clock)
     clock.other = None  # the first one stops beating: its host is gone, or it was suspended
     begun = site.true
-    second = controller_lease.take(site.run, clock)
+    second = controller_lease.become_controller(site.run, clock)
     assert 90.0 <= site.true - begun <= 120.0
     before = [site.calls(name) for name in ("sbatch", "scancel")]
     lines = site.run.ledger.read_text()
     site.tick(60.0)
     with pytest.raises(ControllerAliveError):
-        first.once()
+        first.make_pass()
     assert [site.calls(name) for name in ("sbatch", "scancel")] == before, "no effect"
     assert site.run.ledger.read_text() == lines
     assert second.held()
@@ -114,20 +114,20 @@ def test_fault_15_a_lease_holder_suspended_for_five_minutes(
     login.drive(30.0)
     old = login.controller
     assert old is not None
-    look = old.effects.scheduler.snapshot
+    look = old.applier.scheduler.snapshot
 
     def sleep_after_looking():
         seen = look()
         site.tick(300.0)
-        controller_lease.take(site.run, site.clock)
+        controller_lease.become_controller(site.run, site.clock)
         return seen
 
     for life in list(site.lives.values()):  # it would have much to do
         site.finish(life.job_id, "FAILED", 1)
-    monkeypatch.setattr(old.effects.scheduler, "snapshot", sleep_after_looking)
+    monkeypatch.setattr(old.applier.scheduler, "snapshot", sleep_after_looking)
     lines, sent = site.run.ledger.read_text(), site.calls("sbatch")
     with pytest.raises(ControllerAliveError):
-        old.once()
+        old.make_pass()
     assert site.run.ledger.read_text() == lines
     assert site.calls("sbatch") == sent
 
@@ -167,7 +167,7 @@ def test_fault_16_the_disk_is_full(
 
     monkeypatch.setattr(os, "write", full)
     with controller._surviving("a pass"):
-        controller.once()
+        controller.make_pass()
     monkeypatch.setattr(os, "write", write)
     assert [site.calls(name) for name in ("sbatch", "scancel")] == sent, "jobs are not touched"
     assert "No space left on device" in capfd.readouterr().err, "it fails loudly"

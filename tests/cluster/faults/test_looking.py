@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Mode, Outcome
 from tests.cluster.faults.site import HOUR, Login, Site
 
@@ -132,7 +132,9 @@ def test_fault_28_a_wait_of_twelve_hours(site: Site, login: Login) -> None:
     others = {life.job_id for life in site.lives.values()}
     login.drive(2 * HOUR)
     assert {life.job_id for life in site.lives.values()} == others, "the others are unaffected"
-    assert 1 <= len(site.jobs("PENDING")) <= Policy().spares + Policy().extra, "no storm"
+    assert 1 <= len(site.jobs("PENDING")) <= ControllerPolicy().spares + ControllerPolicy().extra, (
+        "no storm"
+    )
     assert login.status()["waiting"][0]["expected_ts"] == pytest.approx(
         site.true + 10 * HOUR, abs=5
     )

@@ -20,7 +20,7 @@ from typing import Any
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller import Controller
-from Daddy.cluster.orchestrator.controller_wiring import assemble
+from Daddy.cluster.orchestrator.controller_wiring import build_controller
 from Daddy.cluster.release_build import Release
 from Daddy.core.child_process import start
 from Daddy.core.clock import Clock, SystemClock
@@ -61,35 +61,40 @@ def serve(release_path: Path, *, ready_fd: int | None) -> int:
     try:
         if read_intent(run) is None:
             raise FileError(f"nothing is asked for in {run.intent}", "say start")
-        controller = _take(run, release, config, clock, companions=True)
+        controller = _take(run, release, config, clock, children=True)
     except DaddyError as error:
         code = int(error.exit_code)
         report(ready_fd, {"ok": False, "message": error.message, "fix": error.fix, "code": code})
         raise
     report(
-        ready_fd, {"ok": True, **controller_lease.me(clock), "term": controller.effects.lease.term}
+        ready_fd,
+        {
+            "ok": True,
+            **controller_lease.make_holder_record(clock),
+            "term": controller.applier.lease.term,
+        },
     )
     return _tend(controller)
 
 
 def see_through(run: RunPaths, release: Release, config: Config, clock: Clock) -> int:
     """Nobody is there to do it: be the controller in this terminal for as long as it takes."""
-    return _tend(_take(run, release, config, clock, companions=False))
+    return _tend(_take(run, release, config, clock, children=False))
 
 
 def _take(
-    run: RunPaths, release: Release, config: Config, clock: Clock, *, companions: bool
+    run: RunPaths, release: Release, config: Config, clock: Clock, *, children: bool
 ) -> Controller:
-    lease = controller_lease.take(run, clock)
+    lease = controller_lease.become_controller(run, clock)
     lease.beat()
-    return assemble(config, release, lease, clock, companions=companions)
+    return build_controller(config, release, lease, clock, children=children)
 
 
 def _tend(controller: Controller) -> int:
     """Run until the end or a signal; jobs outlive a controller that is only signalled."""
     final = controller.run(set_by(signal.SIGTERM, signal.SIGINT))
     said = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
-    controller.effects.lease.release(said)
+    controller.applier.lease.release(said)
     print(f"controller leaves: {said}", flush=True)
     return ExitCode.DONE
 

@@ -20,7 +20,7 @@ from Daddy.cluster.orchestrator.commands.daemon import launch
 from Daddy.cluster.orchestrator.commands.run_selection import Request, frozen
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller_records import Mode
-from Daddy.cluster.orchestrator.single_pass import one_pass
+from Daddy.cluster.orchestrator.single_pass import make_single_pass
 from Daddy.core.child_process import run as run_program
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
@@ -72,7 +72,7 @@ def once(request: Request) -> int:
     intent = read_intent(run)
     if intent is None:
         raise FileError(f"no run was ever started in {run.root}", "say start first")
-    print(one_pass(run, frozen(run, intent, config)[0], SystemClock()))
+    print(make_single_pass(run, frozen(run, intent, config)[0], SystemClock()))
     return ExitCode.DONE
 
 
@@ -90,15 +90,15 @@ def _ensured(request: Request) -> str:
     if intent.mode is not Mode.RUN:
         reason = f" ({intent.reason})" if intent.reason else ""
         return f"nothing is started: {_WHY_NOT[intent.mode]}{reason}"
-    view = controller_lease.living(run, clock)
+    view = controller_lease.find_live_controller(run, clock)
     if view is not None:
-        return f"a controller is alive: {controller_lease.named(view.holder)}, term {view.term}"
+        return f"a controller is alive: {controller_lease.describe(view.holder)}, term {view.term}"
     release, _ = frozen(run, intent, config)
     if not release.config.exists():
         raise FileError(f"release {intent.release} is gone from {run.releases}", "say start")
     try:
         if not intent.daemon:
-            return str(one_pass(run, release, clock))
+            return str(make_single_pass(run, release, clock))
         told = launch(run, release)
     except ControllerAliveError as error:  # somebody else's ensure was faster
         return error.message

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from Daddy.cluster.orchestrator.commands.run_selection import Request, frozen, known_intent
-from Daddy.cluster.orchestrator.control_parameters import Policy, make_policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy, derive_policy
 from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     Ledger,
@@ -45,7 +45,7 @@ def plan(request: Request) -> int:
         print(f"# no run was started in {run.root}: this is what start would do first")
     else:
         config = frozen(run, intent, config)[1]
-    policy, now = make_policy(config, intent.executor), clock.now()
+    policy, now = derive_policy(config, intent.executor), clock.now()
     snapshot = make_scheduler(intent.executor, config, run, clock).snapshot()
     ledger, slots = read_ledger(run.ledger), read_slots(run, max(intent.slots, policy.max_running))
     seen, ledger = _seen(ledger, snapshot, slots, policy, now)
@@ -88,7 +88,7 @@ def _facts(facts: dict[str, object]) -> str:
 def summary_of(
     run: RunPaths,
     snapshot: Observation,
-    policy: Policy,
+    policy: ControllerPolicy,
     clock: Clock,
     intent: Intent | None,
     ledger: Ledger,
@@ -102,7 +102,11 @@ def summary_of(
 
 
 def _seen(
-    ledger: Ledger, snapshot: Observation, slots: Sequence[SlotView], policy: Policy, now: float
+    ledger: Ledger,
+    snapshot: Observation,
+    slots: Sequence[SlotView],
+    policy: ControllerPolicy,
+    now: float,
 ) -> tuple[list[Entry], Ledger]:
     """The entries of this look, and the ledger with them.
 

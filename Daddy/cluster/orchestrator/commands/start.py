@@ -23,13 +23,13 @@ from Daddy.cluster.orchestrator.commands.preflight import (
 from Daddy.cluster.orchestrator.commands.run_selection import Request, absolute, known_intent
 from Daddy.cluster.orchestrator.commands.status import last_summary
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Intent, Mode
 from Daddy.cluster.orchestrator.executors import SpecMaker, choose_executor
 from Daddy.cluster.orchestrator.plan_actions import Submit
-from Daddy.cluster.orchestrator.single_pass import one_pass
-from Daddy.cluster.orchestrator.slurm_templates import render
-from Daddy.cluster.release_build import Release, freeze
+from Daddy.cluster.orchestrator.single_pass import make_single_pass
+from Daddy.cluster.orchestrator.slurm_templates import render_job_script
+from Daddy.cluster.release_build import Release, freeze_release
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, ExitCode
@@ -62,7 +62,7 @@ def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = T
         if intent is not None and _nothing_new(config, intent):
             print(f"{config.run_name} runs already: {_fleet(intent)}")
             print(
-                f"controller: {controller_lease.named(view.holder)}, term {view.term}; "
+                f"controller: {controller_lease.describe(view.holder)}, term {view.term}; "
                 "nothing was changed"
             )
             return ExitCode.DONE
@@ -79,7 +79,7 @@ def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = T
     if daemon:
         _leave_behind(config, release)
     else:
-        print(one_pass(run, release, clock))
+        print(make_single_pass(run, release, clock))
         print("no daemon: the jobs make the passes from now on; `status` shows the slots")
     return ExitCode.DONE
 
@@ -111,7 +111,7 @@ def _check(config: Config, found: Findings, *, daemon: bool) -> Release:
     if daemon:
         check_login_host(found)
     found.refuse()
-    release = freeze(run_paths(config), config)
+    release = freeze_release(run_paths(config), config)
     if executor == "slurm":
         check_slurm(config, release, found)
     found.refuse()
@@ -122,18 +122,18 @@ def _check(config: Config, found: Findings, *, daemon: bool) -> Release:
 
 def _controller(run: RunPaths, intent: Intent | None, clock: Clock) -> LeaseView | None:
     """The controller that lives; one whose run has just ended is given a moment to leave."""
-    view = controller_lease.living(run, clock)
+    view = controller_lease.find_live_controller(run, clock)
     ended = intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE)
     until, never = clock.monotonic() + _LEAVES_S, threading.Event()
     while ended and view is not None and clock.monotonic() < until:
         clock.wait(never, 0.2)
-        view = controller_lease.living(run, clock)
+        view = controller_lease.find_live_controller(run, clock)
     return view
 
 
 def _fits(wish: Intent, intent: Intent | None, view: LeaseView, *, foreground: bool) -> None:
     """ControllerAliveError when the one that lives cannot do what is wished for."""
-    who = controller_lease.named(view.holder)
+    who = controller_lease.describe(view.holder)
     if intent is not None and intent.mode in (Mode.DRAIN, Mode.NOW):
         raise ControllerAliveError(
             f"the run is being stopped: {who} waits for its jobs to leave",
@@ -156,7 +156,7 @@ def _nothing_new(config: Config, intent: Intent) -> bool:
     run = run_paths(config)
     if intent.mode is not Mode.RUN or last_summary(run).get("breaker"):
         return False  # slots that stay empty after failures: start means "try again now"
-    wanted = (freeze(run, config).ident, config.slurm.max_running)
+    wanted = (freeze_release(run, config).ident, config.slurm.max_running)
     return wanted == (intent.release, intent.slots)
 
 
@@ -170,7 +170,7 @@ def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> None:
     if old is not None and old.mode is Mode.PAUSED:
         said.append(f"the pause is over ({old.reason})")
     said = said or ["failures so far are forgiven: empty slots are tried again now"]
-    print(f"handed to the controller ({controller_lease.named(view.holder)}):")
+    print(f"handed to the controller ({controller_lease.describe(view.holder)}):")
     print("\n".join(f"  {line}" for line in said))
 
 
@@ -204,6 +204,6 @@ def _rehearse(config: Config, wish: Intent) -> None:
     spec = SpecMaker(config, run, example)("0" * 12, 1, Submit("a slot is empty"))
     print(f"# would play {wish.game} in {run.root}, jobs on {wish.executor}")
     print(f"# would freeze a release, submit {wish.slots} jobs for {wish.slots} slots")
-    print(f"# and queue up to {Policy().spares} successors as they train")
+    print(f"# and queue up to {ControllerPolicy().spares} successors as they train")
     print(f"# each job: {config.slurm.time_limit}, output in {run.logs}/slurm-<id>.out and .err")
-    print(render(spec))
+    print(render_job_script(spec))

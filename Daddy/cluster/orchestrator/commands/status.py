@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from Daddy.cluster.orchestrator.commands.health import SILENT_S, judge, slot_state
 from Daddy.cluster.orchestrator.commands.run_selection import Request, frozen, known_intent
 from Daddy.cluster.orchestrator.control_files import read_probe
-from Daddy.cluster.orchestrator.control_parameters import make_policy
-from Daddy.cluster.orchestrator.controller_lease import holder
+from Daddy.cluster.orchestrator.control_parameters import derive_policy
+from Daddy.cluster.orchestrator.controller_lease import current_holder
 from Daddy.cluster.orchestrator.controller_records import (
     SUMMARY_VERSION,
     Intent,
@@ -117,7 +117,7 @@ class _Reader:
             self.queue = make_scheduler(executor, config, run, clock, _PATIENCE_S)
         if self.seen is None or now - self.seen[0] >= _ASK_AGAIN_S:
             self.seen = (now, self.queue.snapshot())
-        return summary_of(run, self.seen[1], make_policy(config, executor), clock, intent, ledger)
+        return summary_of(run, self.seen[1], derive_policy(config, executor), clock, intent, ledger)
 
 
 def _print(run_name: str, told: dict[str, Any], now: float, *, as_json: bool) -> None:
@@ -194,7 +194,7 @@ def _is_fresh(known: Mapping[str, Any], now: float) -> bool:
 
 def _controller(run: RunPaths) -> dict[str, Any]:
     """The holder of the controller's lease; ``alive`` is None for one on another host."""
-    view = holder(run)
+    view = current_holder(run)
     if view is None:
         return {"alive": False}
     return {"alive": holder_alive(view.holder), "term": view.term, **view.holder}

@@ -15,7 +15,7 @@ from Daddy.cluster.orchestrator.commands.run_selection import (
     known_intent,
 )
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Intent, Mode
 from Daddy.cluster.orchestrator.executors import choose_executor
 from Daddy.core.clock import Clock, SystemClock
@@ -49,7 +49,7 @@ def stop(request: Request, *, now: bool) -> int:
 
 def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
     release, config = frozen(run, intent, absolute(config, intent.executor))
-    until = clock.monotonic() + Policy().drain_s + _GRACE_S
+    until = clock.monotonic() + ControllerPolicy().drain_s + _GRACE_S
     met = 0  # the term of a controller on another host: it reads the same intent
     while not _is_over(run):
         if clock.monotonic() > until:
@@ -57,7 +57,7 @@ def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
                 "the controller has not seen all jobs leave yet",
                 "it goes on trying: look with `status`, or say `stop --now`",
             )
-        alive = controller_lease.lives(run)
+        alive = controller_lease.is_controller_alive(run)
         if alive is False or (alive is None and newest_term(run.controller_lease) != met):
             try:
                 code = see_through(run, release, config, clock)

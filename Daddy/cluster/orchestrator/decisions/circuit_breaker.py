@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import inf
 from zlib import crc32
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Outcome, Phase
 
 FOREVER_S = 10 * 365 * 86400.0
@@ -67,7 +67,7 @@ def failures(attempts: Iterable[Attempt], since: float) -> list[Attempt]:
 
 
 def judge(
-    ledger: Ledger, policy: Policy, now: float, given_up: Collection[str] = ()
+    ledger: Ledger, policy: ControllerPolicy, now: float, given_up: Collection[str] = ()
 ) -> tuple[tuple[Hold, ...], int | None]:
     """The holds that matter at ``now``, and the number of failures left before the breaker opens.
 
@@ -114,7 +114,7 @@ def _ended(attempt: Attempt) -> float:
     return attempt.ended_ts or 0.0
 
 
-def _without_surplus(ours: Sequence[Attempt], policy: Policy) -> list[Attempt]:
+def _without_surplus(ours: Sequence[Attempt], policy: ControllerPolicy) -> list[Attempt]:
     """Without jobs that found every slot filled: late answers of sbatch, and no failures."""
     took = [one for one in ours if one.slot is not None and one.claimed_ts is not None]
     return [
@@ -140,7 +140,7 @@ def _was_full(attempt: Attempt, took: Sequence[Attempt], slots: int) -> bool:
     )
 
 
-def _early(ours: Sequence[Attempt], policy: Policy, counted: _Counted) -> Hold | None:
+def _early(ours: Sequence[Attempt], policy: ControllerPolicy, counted: _Counted) -> Hold | None:
     """A hold of all slots, for attempts that died before they claimed one."""
     unclaimed = [attempt for attempt in ours if attempt.slot is None]
     begun = max((one.started_ts or 0.0 for one in ours if one.slot is not None), default=0.0)
@@ -165,7 +165,7 @@ def _last_progress(attempt: Attempt) -> float:
     return max(attempt.progressed_ts, left or 0.0) if attempt.progressed_ts else 0.0
 
 
-def _open(failed: Sequence[Attempt], policy: Policy) -> Hold | None:
+def _open(failed: Sequence[Attempt], policy: ControllerPolicy) -> Hold | None:
     """The breaker, which one attempt that could not be launched opens alone."""
     unlaunched = any(attempt.outcome is Outcome.UNLAUNCHED for attempt in failed)
     if not unlaunched and len(failed) < policy.breaker_failures:
@@ -177,7 +177,9 @@ def _open(failed: Sequence[Attempt], policy: Policy) -> Hold | None:
     return Hold(None, until, len(failed), f"the breaker is open: {said}", open=True)
 
 
-def _hold(slot: int | None, failed: Sequence[Attempt], policy: Policy, where: str) -> Hold | None:
+def _hold(
+    slot: int | None, failed: Sequence[Attempt], policy: ControllerPolicy, where: str
+) -> Hold | None:
     if not failed:
         return None
     last, count = failed[-1], len(failed)

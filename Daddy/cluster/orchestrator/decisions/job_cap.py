@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from Daddy.cluster.orchestrator.control_parameters import SLOW_CLAIM_S, Policy
+from Daddy.cluster.orchestrator.control_parameters import SLOW_CLAIM_S, ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Chaining, Ledger, Site
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 
@@ -25,7 +25,7 @@ _OFTEN = 3
 """Slow hand-overs in a month from which all the extra successors pay."""
 
 
-def choose_chaining(site: Site, policy: Policy) -> tuple[Chaining, str]:
+def choose_chaining(site: Site, policy: ControllerPolicy) -> tuple[Chaining, str]:
     """The best chaining that the site's rules and the person's allow, and the reason.
 
     The first line that holds wins.
@@ -110,7 +110,7 @@ def room(inputs: PlanInput) -> tuple[int, str]:
 
 
 def _windows(
-    ledger: Ledger, policy: Policy, now: float
+    ledger: Ledger, policy: ControllerPolicy, now: float
 ) -> Iterator[tuple[float, int, list[float]]]:
     """An hour and a day: seconds, submissions allowed in them, and those made, oldest first.
 
@@ -123,12 +123,12 @@ def _windows(
     yield _DAY_S, _DAILY * policy.hourly, day
 
 
-def _rate(ledger: Ledger, policy: Policy, now: float) -> int:
+def _rate(ledger: Ledger, policy: ControllerPolicy, now: float) -> int:
     """Submissions that the hour and the day still allow."""
     return min(most - len(made) for _, most, made in _windows(ledger, policy, now))
 
 
-def rate_frees_at(ledger: Ledger, policy: Policy, now: float) -> float | None:
+def rate_frees_at(ledger: Ledger, policy: ControllerPolicy, now: float) -> float | None:
     """The time from which the rate allows another submission; None where it does now."""
     if len(ledger.attempts) < policy.hourly:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Attempt, Intent, Ledger, Snapshot
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, judge
 from Daddy.cluster.orchestrator.decisions.release_rollout import Rollout, rollout
@@ -19,7 +19,7 @@ class PlanInput:
     desired: Intent
     ledger: Ledger
     snapshot: Snapshot
-    policy: Policy
+    policy: ControllerPolicy
     now: float
     rollout: Rollout
     holds: tuple[Hold, ...]
@@ -45,7 +45,7 @@ class PlanInput:
 
 
 def gather(
-    desired: Intent, ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float
+    desired: Intent, ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy, now: float
 ) -> PlanInput:
     """The input of this moment."""
     chosen = rollout(desired, ledger)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
-from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     JobState,
@@ -33,7 +33,9 @@ class Block:
     holds_waiting: bool = False
 
 
-def submit_block(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float) -> Block | None:
+def submit_block(
+    ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy, now: float
+) -> Block | None:
     """The reason to submit nothing now; None to go on."""
     if policy.budget_s < inf:
         starts = (one.started_ts for one in ledger.live if one.started_ts is not None)
@@ -46,7 +48,7 @@ def submit_block(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float)
     return None
 
 
-def pause_reason(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> str | None:
+def pause_reason(ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy) -> str | None:
     """The reason to pause, in words; None to go on."""
     for job in snapshot.jobs:
         if job.state is JobState.PENDING and job.waits is Waits.ADMIN:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import ceil, inf
 
-from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, Policy
+from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     JobState,
@@ -202,7 +202,7 @@ class OurController(Person):
     def __init__(self, site: Site, *, daemon: bool = True) -> None:
         scenario = site.scenario
         self.site = site
-        self.policy = Policy(max_running=scenario.cap, limit_s=scenario.limit_s)
+        self.policy = ControllerPolicy(max_running=scenario.cap, limit_s=scenario.limit_s)
         self.daemon = daemon
         self.ledger = Ledger()
         self.wanted = Intent(Mode.RUN, scenario.cap, release="first")
