@@ -23,11 +23,11 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from Daddy.cluster.orchestrator.commands.plan import summary_of
+from Daddy.cluster.orchestrator.commands.plan import make_summary
 from Daddy.cluster.orchestrator.commands.status import read_status
-from Daddy.cluster.orchestrator.commands.status_screen import draw
+from Daddy.cluster.orchestrator.commands.status_screen import render_screen
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Unknown
+from Daddy.cluster.orchestrator.controller_records import UnknownQueue
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, FileError, run_entry
 from Daddy.core.event_log import EventTail
@@ -190,8 +190,8 @@ class RunView:
         """Read what was written since the last look."""
         for tail in self._tails:
             fold(tail.new(), self.fleet)
-        unasked = Unknown(self._clock.now(), "the dashboard does not ask the scheduler")
-        summarise = partial(summary_of, self._run, unasked, ControllerPolicy(), self._clock)
+        unasked = UnknownQueue(self._clock.now(), "the dashboard does not ask the scheduler")
+        summarise = partial(make_summary, self._run, unasked, ControllerPolicy(), self._clock)
         try:
             config = load_effective(self._run.config)
             self.status = read_status(self._run, config, summarise, self._clock)
@@ -202,7 +202,11 @@ class RunView:
     def draw(self, width: int) -> RenderableType:
         """The whole picture: the run's status, the learning curve, hand-overs, laptop, viewer."""
         fleet, name, now = self.fleet, self._run.root.name, self._clock.now()
-        status = draw(name, self.status, now, width) if self.status else _told(fleet, now, self.why)
+        status = (
+            render_screen(name, self.status, now, width)
+            if self.status
+            else _told(fleet, now, self.why)
+        )
         learning = Panel(_learning(fleet), title="return per episode", title_align="left")
         return Group(status, learning, _footer(fleet))
 

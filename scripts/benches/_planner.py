@@ -17,7 +17,7 @@ from Daddy.cluster.orchestrator.controller_records import (
     Mode,
     Phase,
     QueueJob,
-    Site,
+    SiteLimits,
     SlotView,
     Snapshot,
 )
@@ -58,7 +58,7 @@ def fleet(slots: int) -> Fleet:
         rows.append(_row(number, runs=runs))
     views = tuple(SlotView(slot, 1, _token(slot), checkpoint_term=1) for slot in range(slots))
     policy = ControllerPolicy(max_running=slots, spares=slots, hourly=100 * slots)
-    site = Site(enforced=True, max_running=slots)
+    site = SiteLimits(enforced=True, max_running=slots)
     ledger = Ledger(tuple(attempts), site=site)
     return Fleet(Intent(Mode.RUN, slots), ledger, Snapshot(NOW, tuple(rows)), views, policy)
 

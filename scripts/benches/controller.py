@@ -30,8 +30,8 @@ from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     JobState,
     Mode,
-    Observation,
     QueueJob,
+    QueueReading,
     Snapshot,
 )
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
@@ -128,7 +128,7 @@ class Stage:
         return sorted(found, key=lambda span: span.start)
 
 
-def _jobs(seen: Observation) -> tuple[QueueJob, ...]:
+def _jobs(seen: QueueReading) -> tuple[QueueJob, ...]:
     return seen.jobs if isinstance(seen, Snapshot) else ()
 
 

@@ -13,13 +13,13 @@ from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     Mode,
-    Observation,
     QueueJob,
+    QueueReading,
     Snapshot,
 )
-from Daddy.cluster.orchestrator.controller_records import Site as SiteFacts
+from Daddy.cluster.orchestrator.controller_records import SiteLimits as SiteFacts
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED_FOR_GOOD, is_final
-from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
+from Daddy.cluster.orchestrator.decisions.submit_blocks import find_pause_reason
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile, read_entries
 from Daddy.cluster.orchestrator.plan_actions import (
     Action,
@@ -68,7 +68,7 @@ class Site:
         self.asked.append(spec.token)
         return self.answers.pop(0)
 
-    def snapshot(self) -> Observation:
+    def snapshot(self) -> QueueReading:
         return Snapshot(0.0, ())
 
     def signal(self, job) -> None:
@@ -213,7 +213,7 @@ def test_cancels_without_an_answer_are_our_own_wish_and_no_administrators(tmp_pa
     hands.applier.apply([Cancel(one, 17 + n, "surplus") for n, one in enumerate(tokens)])
     for token in tokens:
         hands.applier.record_entry("ended", token, outcome="cancelled")
-    assert pause_reason(hands.ledger.view, Snapshot(0.0, ()), ControllerPolicy()) is None
+    assert find_pause_reason(hands.ledger.view, Snapshot(0.0, ()), ControllerPolicy()) is None
 
 
 def test_a_hold_without_an_answer_is_taken_back_when_it_is_over(tmp_path: Path) -> None:

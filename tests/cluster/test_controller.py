@@ -16,8 +16,8 @@ from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller import Controller, EndedJobLookup, FileChangeWatch
 from Daddy.cluster.orchestrator.controller_records import JobState, Ledger, Mode, QueueJob, Snapshot
-from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
-from Daddy.cluster.orchestrator.ledger_replay import Entry, replay
+from Daddy.cluster.orchestrator.decisions.submit_blocks import find_pause_reason
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, replay
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import Clock, SystemClock
@@ -73,8 +73,8 @@ class Busy(Hands):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         token = "0" * 12
-        self.ledger.append(Entry("intent", 1.0, token, {"number": 1}))
-        self.ledger.append(Entry("submitted", 1.0, token, {"job_id": 17}))
+        self.ledger.append(LedgerEntry("intent", 1.0, token, {"number": 1}))
+        self.ledger.append(LedgerEntry("submitted", 1.0, token, {"job_id": 17}))
         job = QueueJob(17, token, JobState.RUNNING, "RUNNING")
         self.site.snapshot = lambda: Snapshot(CLOCK.now(), (job,))  # type: ignore[method-assign]
 
@@ -209,30 +209,30 @@ class Accounting:
         return tuple(one for one in self.known if JobRef(one.job_id, one.token) in jobs)
 
 
-def history(*more: Entry) -> Ledger:
+def history(*more: LedgerEntry) -> Ledger:
     return replay(
         [
-            Entry("start", BEGAN, "", {"release": "r", "asked": BEGAN}),
-            Entry("intent", BEGAN, TOKEN, {"number": 1, "reason": "a slot is empty"}),
-            Entry("submitted", BEGAN, TOKEN, {"job_id": 17}),
+            LedgerEntry("start", BEGAN, "", {"release": "r", "asked": BEGAN}),
+            LedgerEntry("intent", BEGAN, TOKEN, {"number": 1, "reason": "a slot is empty"}),
+            LedgerEntry("submitted", BEGAN, TOKEN, {"job_id": 17}),
             *more,
         ]
     )
 
 
-CANCELLED = Entry("ended", ENDED, TOKEN, {"outcome": "cancelled", "reason": "cancelled"})
+CANCELLED = LedgerEntry("ended", ENDED, TOKEN, {"outcome": "cancelled", "reason": "cancelled"})
 
 
 def test_an_administrator_is_known_although_the_database_hears_of_it_minutes_later() -> None:
     database = Accounting()
     inquest, ledger = EndedJobLookup(database), history(CANCELLED)
     assert inquest.find_cancellers(ledger, ENDED + 60) == ()
-    assert pause_reason(ledger, Snapshot(ENDED + 60, ()), ControllerPolicy()) is None
+    assert find_pause_reason(ledger, Snapshot(ENDED + 60, ()), ControllerPolicy()) is None
     database.known = (replace(DEAD, canceller=0),)
     told = inquest.find_cancellers(ledger, ENDED + 120)
     now = history(CANCELLED, *told)
     assert (
-        pause_reason(now, Snapshot(ENDED + 120, ()), ControllerPolicy())
+        find_pause_reason(now, Snapshot(ENDED + 120, ()), ControllerPolicy())
         == "user 0 cancelled job 17"
     )
     assert inquest.find_cancellers(now, ENDED + 180) == ()
@@ -248,7 +248,9 @@ def test_what_was_answered_or_is_long_past_or_was_our_wish_is_not_asked_again() 
     assert database.asked == 1
     other = EndedJobLookup(database)
     other.find_cancellers(history(CANCELLED), ENDED + 700)
-    other.find_cancellers(history(Entry("cancelled", BEGAN + 1, TOKEN), CANCELLED), ENDED + 60)
+    other.find_cancellers(
+        history(LedgerEntry("cancelled", BEGAN + 1, TOKEN), CANCELLED), ENDED + 60
+    )
     assert database.asked == 1
 
 
@@ -256,9 +258,9 @@ def test_what_was_answered_or_is_long_past_or_was_our_wish_is_not_asked_again() 
     ("listed", "more", "asked"),
     [
         ((), (), 0),
-        ((), (Entry("absent", BEGAN + 5, TOKEN),), 1),
+        ((), (LedgerEntry("absent", BEGAN + 5, TOKEN),), 1),
         ((DEAD,), (), 1),
-        ((DEAD,), (Entry("dismissed", BEGAN + 5, TOKEN),), 0),
+        ((DEAD,), (LedgerEntry("dismissed", BEGAN + 5, TOKEN),), 0),
         ((replace(DEAD, word="COMPLETED"),), (), 0),
     ],
     ids=["not missed yet", "missed", "cancelled", "cancelled by us", "ended"],

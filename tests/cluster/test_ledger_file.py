@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from Daddy.cluster.orchestrator.controller_records import Ledger, Phase
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile, read_entries
-from Daddy.cluster.orchestrator.ledger_replay import Entry, fold, replay
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold, replay
 
 FACTS = [
-    Entry("start", 1.0),
-    Entry("intent", 2.0, "aa", {"number": 1, "release": "r1"}),
-    Entry("submitted", 3.0, "aa", {"job_id": 17}),
-    Entry("started", 4.0, "aa", {"started_ts": 3.5, "node": "n1"}),
-    Entry("claimed", 5.0, "aa", {"slot": 2, "term": 9}),
-    Entry("progressed", 6.0, "aa", {"checkpoint_step": 512}),
-    Entry("left", 7.0, "aa", {"reason": "wall time"}),
-    Entry("ended", 8.0, "aa", {"outcome": "drained", "reason": "wall time"}),
-    Entry("learnt", 9.0, data={"site": {"enforced": True}, "why": "job 9 waits for the cap"}),
+    LedgerEntry("start", 1.0),
+    LedgerEntry("intent", 2.0, "aa", {"number": 1, "release": "r1"}),
+    LedgerEntry("submitted", 3.0, "aa", {"job_id": 17}),
+    LedgerEntry("started", 4.0, "aa", {"started_ts": 3.5, "node": "n1"}),
+    LedgerEntry("claimed", 5.0, "aa", {"slot": 2, "term": 9}),
+    LedgerEntry("progressed", 6.0, "aa", {"checkpoint_step": 512}),
+    LedgerEntry("left", 7.0, "aa", {"reason": "wall time"}),
+    LedgerEntry("ended", 8.0, "aa", {"outcome": "drained", "reason": "wall time"}),
+    LedgerEntry("learnt", 9.0, data={"site": {"enforced": True}, "why": "job 9 waits for the cap"}),
 ]
 
 
@@ -54,7 +54,7 @@ def test_a_file_cut_anywhere_tells_a_shorter_truth_and_takes_new_facts(
     kept = list(read_entries(path))
     assert kept == FACTS[: len(kept)]
     reopened = LedgerFile(path, term=2)
-    reopened.append(Entry("intent", 10.0, "bb", {"number": 2}))
+    reopened.append(LedgerEntry("intent", 10.0, "bb", {"number": 2}))
     assert list(read_entries(path))[-1].token == "bb"
     assert len(list(read_entries(path))) == len(kept) + 1
 
@@ -69,7 +69,7 @@ def test_a_line_of_another_version_or_another_kind_is_passed_over(tmp_path: Path
 
 
 def test_an_amendment_that_excludes_null_excludes_no_node() -> None:
-    entries = [*FACTS[:3], Entry("amended", 4.0, "aa", {"exclude": None})]
+    entries = [*FACTS[:3], LedgerEntry("amended", 4.0, "aa", {"exclude": None})]
     assert replay(entries).attempts[0].requests.excluded == ()
 
 
@@ -80,11 +80,11 @@ def test_every_line_names_the_term_that_wrote_it(tmp_path: Path) -> None:
 
 
 def test_old_ended_attempts_are_let_go_and_live_ones_never() -> None:
-    entries = [Entry("intent", 0.0, "live", {"number": 1})]
+    entries = [LedgerEntry("intent", 0.0, "live", {"number": 1})]
     for number in range(2, 700):
         token = f"t{number}"
-        entries.append(Entry("intent", number, token, {"number": number}))
-        entries.append(Entry("ended", number, token, {"outcome": "drained"}))
+        entries.append(LedgerEntry("intent", number, token, {"number": number}))
+        entries.append(LedgerEntry("ended", number, token, {"outcome": "drained"}))
     ledger = replay(entries)
     assert len(ledger.attempts) <= 501
     assert ledger.attempts[0].token == "live"
@@ -93,16 +93,16 @@ def test_old_ended_attempts_are_let_go_and_live_ones_never() -> None:
 
 def test_many_entries_at_once_are_as_many_one_by_one() -> None:
     """A month is replayed at once; a pass writes and folds one fact after the other."""
-    dice, entries = random.Random(3), list[Entry]()
+    dice, entries = random.Random(3), list[LedgerEntry]()
     for number in range(600):
         token = f"{number:012x}"
-        entries.append(Entry("intent", float(number), token, {"number": number + 1}))
-        entries.append(Entry("submitted", float(number), token, {"job_id": number}))
-        entries.append(Entry("started", float(number), token))
+        entries.append(LedgerEntry("intent", float(number), token, {"number": number + 1}))
+        entries.append(LedgerEntry("submitted", float(number), token, {"job_id": number}))
+        entries.append(LedgerEntry("started", float(number), token))
         older = f"{dice.randrange(number + 1):012x}"
-        entries.append(Entry("ended", number + 0.5, older, {"outcome": "drained"}))
+        entries.append(LedgerEntry("ended", number + 0.5, older, {"outcome": "drained"}))
         kind = dice.choice(["learnt", "unheard of", "noticed"])
-        entries.append(Entry(kind, 0.0, "", {"notice": "x"}))
+        entries.append(LedgerEntry(kind, 0.0, "", {"notice": "x"}))
     singly = Ledger()
     for entry in entries:
         singly = fold(singly, entry)

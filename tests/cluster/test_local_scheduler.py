@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob, Snapshot, Unknown
+from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob, Snapshot, UnknownQueue
 from Daddy.cluster.orchestrator.local_job_runner import LocalJob
 from Daddy.cluster.orchestrator.local_queue_files import LocalJobFiles, new_job, turn_lock
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
@@ -235,7 +235,7 @@ def test_a_job_that_cannot_be_looked_at_is_unknown_and_not_gone(
 
     with monkeypatch.context() as trouble:
         trouble.setattr(os, "open", exhausted)
-        assert isinstance(queue.scheduler.snapshot(), Unknown)
+        assert isinstance(queue.scheduler.snapshot(), UnknownQueue)
     assert queue.row(job).state is JobState.RUNNING
 
 

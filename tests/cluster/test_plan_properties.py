@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Intent, Mode, Outcome, Site
-from Daddy.cluster.orchestrator.decisions.circuit_breaker import judge
+from Daddy.cluster.orchestrator.controller_records import Intent, JobOutcome, Mode, SiteLimits
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import find_holds
 from Daddy.cluster.orchestrator.plan_actions import Cancel, Signal, Submit
 from tests.cluster.world import Job, World
 
@@ -98,7 +98,7 @@ class Fleet(RuleBasedStateMachine):
 
     @invariant()
     def no_job_holds_two_slots_and_no_slot_two_jobs(self) -> None:
-        held = [slot.token for slot in self.world.slots if slot.goodbye is None]
+        held = [slot.token for slot in self.world.slots if slot.end_reason is None]
         assert len(held) == len(set(held))
 
     @invariant()
@@ -126,8 +126,8 @@ class Fleet(RuleBasedStateMachine):
         ledger = self.world.ledger
         ends = {one.outcome for one in ledger.attempts if one.outcome is not None}
         refused = any(one.reason.startswith("refused") for one in ledger.attempts)
-        if ends <= {Outcome.DRAINED} and not refused:
-            assert judge(ledger, self.policy, self.world.now)[0] == ()
+        if ends <= {JobOutcome.DRAINED} and not refused:
+            assert find_holds(ledger, self.policy, self.world.now)[0] == ()
 
     def teardown(self) -> None:
         """In calm weather every history ends at the same place: full slots, or none at all."""
@@ -164,7 +164,7 @@ class LateFleet(Fleet):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world.learn(Site(counts_waiting=True))
+        self.world.learn(SiteLimits(counts_waiting=True))
 
     def ahead(self, waiting: int) -> bool:
         return 0 <= waiting <= SPARES + EXTRA
@@ -259,6 +259,6 @@ TestBadChainedSlot.settings = settings(OFTEN, max_examples=30)
 
 def test_a_site_that_counts_waiting_jobs_gets_none() -> None:
     world = World(replace(POOL, enforced=False), Intent(Mode.RUN, SLOTS))
-    world.learn(Site(max_submitted=SLOTS + 1))
+    world.learn(SiteLimits(max_submitted=SLOTS + 1))
     world.settle(20)
     assert (len(world.running), len(world.pending)) == (SLOTS, 0)

@@ -10,16 +10,16 @@ from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
+    JobOutcome,
     JobState,
     Ledger,
     Mode,
     Orphan,
-    Outcome,
     Phase,
     QueueJob,
-    Site,
+    SiteLimits,
     Snapshot,
-    Unknown,
+    UnknownQueue,
 )
 from Daddy.cluster.orchestrator.plan_actions import Amend, Cancel, Conclude, EndTerm, Signal, Submit
 from Daddy.cluster.orchestrator.planner import plan
@@ -28,7 +28,7 @@ from tests.cluster.world import attempt_of
 NOW = 10_000.0
 POLICY = ControllerPolicy(max_running=4, spares=4, extra=0, enforced=True)
 CHAIN = replace(POLICY, enforced=False)
-LATE = Site(counts_waiting=True)
+LATE = SiteLimits(counts_waiting=True)
 RUN = Intent(Mode.RUN, 4)
 
 
@@ -44,7 +44,7 @@ def trains(number: int, slot: int, **facts) -> Attempt:
 
 
 def crashed(number: int, slot: int | None, ago: float) -> Attempt:
-    facts = {"ended_ts": NOW - ago, "outcome": Outcome.CRASHED, "reason": "exit code 1"}
+    facts = {"ended_ts": NOW - ago, "outcome": JobOutcome.CRASHED, "reason": "exit code 1"}
     return attempt(number, phase=Phase.ENDED, slot=slot, node=f"n{number}", **facts)
 
 
@@ -99,7 +99,7 @@ def test_a_full_fleet_with_successors_is_left_alone() -> None:
 @pytest.mark.parametrize("mode", list(Mode))
 def test_an_unknown_queue_leads_to_no_action_whatever_is_wanted(mode: Mode) -> None:
     known = ledger(trains(1, 0), attempt(2), orphans=(Orphan(1, 3, "gone"),))
-    decided = plan(Intent(mode, 4), known, Unknown(NOW, "Socket timed out"), POLICY, NOW)
+    decided = plan(Intent(mode, 4), known, UnknownQueue(NOW, "Socket timed out"), POLICY, NOW)
     assert decided.actions == ()
     assert "Socket timed out" in decided.reasons[0]
     assert decided.wake_at > NOW
@@ -216,7 +216,7 @@ def test_once_the_budget_is_used_no_waiting_job_starts_any_more() -> None:
 
 
 def test_a_slot_that_is_not_wanted_any_more_holds_no_other_back() -> None:
-    refused = attempt(1, phase=Phase.ENDED, slot=3, ended_ts=NOW - 5, outcome=Outcome.REFUSED)
+    refused = attempt(1, phase=Phase.ENDED, slot=3, ended_ts=NOW - 5, outcome=JobOutcome.REFUSED)
     known = ledger(refused, trains(2, 0), site=LATE)
     fewer = decide(known, Intent(Mode.RUN, 2))
     assert [one for one in fewer if isinstance(one, Submit)] == [Submit("a slot is empty")]

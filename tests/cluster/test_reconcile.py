@@ -11,7 +11,7 @@ from Daddy.cluster.orchestrator.controller_records import (
     Ledger,
     Phase,
     QueueJob,
-    Site,
+    SiteLimits,
     SlotView,
     Snapshot,
 )
@@ -70,7 +70,7 @@ def test_a_job_that_shows_up_again_was_never_gone() -> None:
 
 def test_one_listing_is_enough_with_a_goodbye_on_disk_or_a_dead_process() -> None:
     known = Ledger((attempt(slot=0, term=3),))
-    said = seen(known, slots=(view(goodbye="wall time"),))
+    said = seen(known, slots=(view(end_reason="wall time"),))
     assert kinds(said) == ["left", "ended"]
     assert said[-1].data == {"outcome": "drained", "reason": "wall time"}
     died = seen(known, slots=(view(holder_alive=False),))
@@ -152,7 +152,7 @@ def test_a_claim_progress_and_leaving_are_read_from_the_slot() -> None:
     assert older == ()  # a checkpoint of an earlier term is no progress of this attempt
     own = seen(known, row(), slots=(view(checkpoint_term=3, checkpoint_step=950),))
     assert kinds(own) == ["progressed"]
-    left = seen(known, row(), slots=(view(goodbye="wall time"),))
+    left = seen(known, row(), slots=(view(end_reason="wall time"),))
     assert kinds(left) == ["left"]
     assert not after(known, left).attempts[0].training
 
@@ -196,7 +196,7 @@ def test_a_requeued_job_gives_up_its_slot_and_waits_again() -> None:
 
 
 def test_a_surplus_job_that_ran_beside_a_full_fleet_teaches_to_chain() -> None:
-    known_site = Site(enforced=True)
+    known_site = SiteLimits(enforced=True)
     full = [attempt(token=f"{n:012x}", number=n, slot=n, term=1, job_id=n) for n in (1, 2)]
     known = Ledger((*full, attempt(number=3)), site=known_site)
     rows = [row(token=one.token, job_id=one.job_id) for one in full]

@@ -45,7 +45,7 @@ def test_a_slot_tells_its_holder_its_end_and_whether_the_holder_lives(tmp_path: 
     Lease.claim(run.slot(2).lease, {**here, "token": "cc", "host": "elsewhere"})
     end_term(run.slot(2).lease, 1, "wall time")
     views = read_slots(run, 4)
-    assert [(one.slot, one.token, one.holder_alive, one.goodbye) for one in views] == [
+    assert [(one.slot, one.token, one.holder_alive, one.end_reason) for one in views] == [
         (0, "aa", True, None),
         (1, "bb", False, None),
         (2, "cc", None, "wall time"),

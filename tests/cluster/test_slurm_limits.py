@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import Site
+from Daddy.cluster.orchestrator.controller_records import SiteLimits
 from Daddy.cluster.orchestrator.slurm_limits import maintenance_begins, read_site
 
 REQUEST = {"partition": "gpu-linuxlab", "gres": "gpu:1", "cpus-per-task": 8}
@@ -46,7 +46,7 @@ class Answers:
         raise AssertionError(words)
 
 
-def site(**changes: str | None) -> Site:
+def site(**changes: str | None) -> SiteLimits:
     found, why = read_site(Answers(**changes), "student", REQUEST)
     assert why
     return found
@@ -54,7 +54,7 @@ def site(**changes: str | None) -> Site:
 
 def test_the_cap_of_the_qos_that_a_job_gets_is_read() -> None:
     found, why = read_site(Answers(), "student", REQUEST)
-    assert found == Site(max_running=4, enforced=True)
+    assert found == SiteLimits(max_running=4, enforced=True)
     assert why == "MaxJobsPU of QOS students 4"
 
 
@@ -75,7 +75,7 @@ def test_a_limit_of_gpus_is_a_limit_of_jobs() -> None:
 
 
 def test_limits_that_are_written_down_but_not_enforced_are_none() -> None:
-    assert site(config="AccountingStorageEnforce = none\n") == Site()
+    assert site(config="AccountingStorageEnforce = none\n") == SiteLimits()
 
 
 def test_a_cap_that_stalls_the_partition_is_seen_with_and_without_accounting() -> None:
@@ -117,7 +117,7 @@ def test_what_a_site_hides_is_merely_not_known(silent: str) -> None:
 
 def test_a_site_that_hides_everything_leaves_nothing_known() -> None:
     found = site(own=None, shared=None, qos=None, user=None, partition=None)
-    assert found == Site()
+    assert found == SiteLimits()
 
 
 def test_a_site_is_asked_six_things_at_most() -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import JobState, Waits
+from Daddy.cluster.orchestrator.controller_records import JobState, WaitReason
 from Daddy.cluster.orchestrator.slurm_squeue import (
     FIELDS,
     LISTING,
@@ -64,7 +64,7 @@ def test_a_waiting_job_says_why_and_when_it_is_expected_to_start() -> None:
     waiting = {"State": "PENDING", "Reason": "QOSMaxJobsPerUserLimit", "NodeList": ""}
     job = only(**waiting, StartTime="N/A", EndTime="N/A")
     assert (job.state, job.why, job.waits) == (
-        JobState.PENDING, "QOSMaxJobsPerUserLimit", Waits.CAP,
+        JobState.PENDING, "QOSMaxJobsPerUserLimit", WaitReason.CAP,
     )  # fmt: skip
     assert (job.started_ts, job.ends_ts, job.expected_ts) == (None, None, None)
     assert only(**waiting).expected_ts == 1795276556.0
@@ -168,7 +168,7 @@ def test_states(word: str, state: JobState) -> None:
 
 
 REASONS = {
-    Waits.TURN: (
+    WaitReason.TURN: (
         "", "Priority", "Resources", "BeginTime", "Dependency", "JobHeldUser", "Licenses",
         "ReqNodeNotAvail, UnavailableNodes:n[1-4]",
         "ReqNodeNotAvail, May be reserved for other job",
@@ -176,21 +176,21 @@ REASONS = {
         "AssocGrpCPURunMinutesLimit", "QOSGrpGRESRunMinutes", "PartitionDown", "NodeDown",
         "SomethingOfNextYear",
     ),
-    Waits.CAP: (
+    WaitReason.CAP: (
         "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit", "QOSMaxGRESPerUser", "QOSMaxCpuPerUserLimit",
         "QOSMaxMemoryPerUser", "AssocGrpGRES", "AssocGrpJobsLimit", "AssocGrpCpuLimit",
         "AssociationJobLimit", "QOSJobLimit",
     ),
-    Waits.BUDGET: (
+    WaitReason.BUDGET: (
         "AssocGrpCPUMinutesLimit", "AssocGrpGRESMinutes", "AssocGrpBillingMinutes",
         "QOSGrpCPUMinutesLimit", "QOSGrpGRESMinutes", "AssocGrpWallLimit", "QOSUsageThreshold",
     ),
-    Waits.RESERVATION: (
+    WaitReason.RESERVATION: (
         "ReqNodeNotAvail, Reserved for maintenance", "Reservation",
         "ReqNodeNotAvail(Reserved for maintenance)",
     ),
-    Waits.ADMIN: ("JobHeldAdmin",),
-    Waits.NEVER: (
+    WaitReason.ADMIN: ("JobHeldAdmin",),
+    WaitReason.NEVER: (
         "PartitionTimeLimit", "QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit",
         "QOSMaxGRESPerJob", "QOSMaxCpuPerNode", "QOSMinGRES", "AssocMaxCpuPerJobLimit",
         "InvalidAccount", "InvalidQOS", "AccountNotAllowed", "BadConstraints",
@@ -204,5 +204,5 @@ REASONS = {
     ("reason", "waits"),
     [(reason, waits) for waits, reasons in REASONS.items() for reason in reasons],
 )
-def test_every_reason_has_its_kind(reason: str, waits: Waits) -> None:
+def test_every_reason_has_its_kind(reason: str, waits: WaitReason) -> None:
     assert classify_reason(reason) is waits

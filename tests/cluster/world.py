@@ -15,16 +15,16 @@ from Daddy.cluster.orchestrator.controller_records import (
     JobState,
     Ledger,
     Mode,
-    Observation,
     Observed,
     QueueJob,
+    QueueReading,
     Requests,
-    Site,
+    SiteLimits,
     SlotView,
     Snapshot,
-    Unknown,
+    UnknownQueue,
 )
-from Daddy.cluster.orchestrator.ledger_replay import Entry, replay
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, replay
 from Daddy.cluster.orchestrator.plan_actions import (
     Action,
     Amend,
@@ -72,7 +72,7 @@ class Slot:
 
     term: int = 0
     token: str = ""
-    goodbye: str | None = "never held"
+    end_reason: str | None = "never held"
     checkpoint_term: int = 0
 
 
@@ -83,7 +83,7 @@ class World:
     policy: ControllerPolicy
     desired: Intent
     now: float = 1000.0
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)
     slots: list[Slot] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
@@ -120,7 +120,7 @@ class World:
     def views(self) -> tuple[SlotView, ...]:
         return tuple(
             SlotView(
-                number, slot.term, slot.token, slot.goodbye, checkpoint_term=slot.checkpoint_term
+                number, slot.term, slot.token, slot.end_reason, checkpoint_term=slot.checkpoint_term
             )
             for number, slot in enumerate(self.slots)
             if slot.term
@@ -128,7 +128,7 @@ class World:
 
     def one_pass(self, *, blind: bool = False, effects: int = 1000) -> tuple[Action, ...]:
         """One pass of the controller, killed after so many effects; what was planned."""
-        seen: Observation = Unknown(self.now, "frozen") if blind else self.look()
+        seen: QueueReading = UnknownQueue(self.now, "frozen") if blind else self.look()
         if isinstance(seen, Snapshot):
             self.entries += reconcile(self.ledger, seen, self.views(), self.policy, self.now)
         self.lived = len(self.ledger.live)
@@ -146,8 +146,8 @@ class World:
                 yield from self._submit(action)
             elif isinstance(action, EndTerm):
                 slot = self.slots[action.slot]
-                if slot.term == action.term and slot.goodbye is None:
-                    slot.goodbye = action.reason
+                if slot.term == action.term and slot.end_reason is None:
+                    slot.end_reason = action.reason
                 yield
                 self._note("freed", "", slot=action.slot, term=action.term)
             elif isinstance(action, Conclude):
@@ -193,12 +193,12 @@ class World:
         job = self.jobs[action.token]
         assert job.job_id == action.job_id
         if isinstance(action, Cancel):
-            self._end(job, "CANCELLED", None, goodbye=None)
+            self._end(job, "CANCELLED", None, end_reason=None)
         elif job.slot is not None:
-            self._end(job, "FAILED", 10, goodbye="signal")
+            self._end(job, "FAILED", 10, end_reason="signal")
 
     def _note(self, kind: str, token: str, **data: object) -> None:
-        self.entries.append(Entry(kind, self.now, token, data))
+        self.entries.append(LedgerEntry(kind, self.now, token, data))
 
     # the site -------------------------------------------------------------------------------
 
@@ -223,17 +223,17 @@ class World:
             job = self.eligible[0]
             job.state, job.word = JobState.RUNNING, "RUNNING"
             may = range(len(self.slots)) if self.orders is None else self.orders.slots
-            free = [n for n in sorted(may) if self.slots[n].goodbye is not None]
+            free = [n for n in sorted(may) if self.slots[n].end_reason is not None]
             if not free:
-                self._end(job, "FAILED", 11, goodbye=None)
+                self._end(job, "FAILED", 11, end_reason=None)
                 return
             job.slot = free[0]
             slot = self.slots[free[0]]
-            slot.term, slot.token, slot.goodbye = slot.term + 1, job.token, None
+            slot.term, slot.token, slot.end_reason = slot.term + 1, job.token, None
 
     def progress(self, number: int) -> None:
         slot = self.slots[number]
-        if slot.goodbye is None:
+        if slot.end_reason is None:
             slot.checkpoint_term = slot.term
 
     def end(self, index: int, how: str) -> None:
@@ -244,27 +244,27 @@ class World:
         if how == "wall":
             if job.slot is not None:
                 self.progress(job.slot)
-            self._end(job, "FAILED", 10, goodbye="wall time")
+            self._end(job, "FAILED", 10, end_reason="wall time")
         elif how == "crash":
-            self._end(job, "FAILED", 1, goodbye=None)
+            self._end(job, "FAILED", 1, end_reason=None)
         elif how == "scancel":
-            self._end(job, "CANCELLED", None, goodbye=None)
+            self._end(job, "CANCELLED", None, end_reason=None)
         else:
-            self._end(job, "VANISHED", None, goodbye=None)
+            self._end(job, "VANISHED", None, end_reason=None)
 
-    def _end(self, job: Job, word: str, code: int | None, goodbye: str | None) -> None:
+    def _end(self, job: Job, word: str, code: int | None, end_reason: str | None) -> None:
         job.state, job.word, job.exit_code = JobState.ENDED, word, code
-        if job.slot is not None and goodbye is not None:
+        if job.slot is not None and end_reason is not None:
             slot = self.slots[job.slot]
-            if slot.token == job.token and slot.goodbye is None:
-                slot.goodbye = goodbye
+            if slot.token == job.token and slot.end_reason is None:
+                slot.end_reason = end_reason
 
     def say_start(self) -> None:
         """What the person does after a pause."""
         self.desired = replace(self.desired, mode=Mode.RUN)
         self._note("start", "")
 
-    def learn(self, site: Site) -> None:
+    def learn(self, site: SiteLimits) -> None:
         """Facts of the site, as the controller reads them."""
         self._note("learnt", "", site=asdict(site))
 

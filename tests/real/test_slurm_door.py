@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob, Snapshot, Waits
+from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob, Snapshot, WaitReason
 from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Refused, Submitted
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
@@ -120,7 +120,7 @@ def test_the_cap_is_read_and_seen_and_a_waiting_job_is_changed_without_losing_it
     )  # fmt: skip
     assert why == "MaxJobsPU of QOS students 4"
     job, row = waiting(door)
-    assert (row.waits, row.restarts, row.word) == (Waits.CAP, 0, "PENDING")
+    assert (row.waits, row.restarts, row.word) == (WaitReason.CAP, 0, "PENDING")
 
     assert until(lambda: re.match(r"\d{4}-", door.fact(job, "AccrueTime")))  # first "Unknown"
     age = door.fact(job, "AccrueTime")
@@ -133,7 +133,7 @@ def test_the_cap_is_read_and_seen_and_a_waiting_job_is_changed_without_losing_it
 
     door.amend(job, hold=True)
     held = door.row(job)
-    assert (held.why, held.waits) == ("JobHeldUser", Waits.TURN)  # not an administrator's
+    assert (held.why, held.waits) == ("JobHeldUser", WaitReason.TURN)  # not an administrator's
     door.scheduler.cancel(door.jobs[0])
     time.sleep(2)
     assert door.row(job).state is JobState.PENDING
@@ -193,7 +193,7 @@ def test_a_job_that_ends_before_a_maintenance_starts_at_once_when_made_shorter(d
     )  # fmt: skip
     try:
         job = door.submit(limit_s=7200)
-        assert until(lambda: door.row(job).waits is Waits.RESERVATION), door.row(job)
+        assert until(lambda: door.row(job).waits is WaitReason.RESERVATION), door.row(job)
         assert door.look().maintenance_ts == begins
         door.amend(job, limit_s=600)
         assert until(lambda: door.row(job).state is JobState.RUNNING)

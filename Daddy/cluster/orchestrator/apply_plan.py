@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent, write_orders
 from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Mode, Orders
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD
-from Daddy.cluster.orchestrator.decisions.job_cap import limit_refused
+from Daddy.cluster.orchestrator.decisions.job_cap import limits_after_refusal
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
-from Daddy.cluster.orchestrator.ledger_replay import Entry
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.cluster.orchestrator.plan_actions import (
     Action,
     Amend,
@@ -168,13 +168,15 @@ class PlanApplier:
             self.record_entry("unanswered", token, reason=answer.why)
             return False
         if answer.limit:
-            self.record_entry("learnt", "", site=limit_refused(self.view, others), why=answer.why)
+            self.record_entry(
+                "learnt", "", site=limits_after_refusal(self.view, others), why=answer.why
+            )
         final = is_permanent_refusal(self.view.attempts, token, action, answer)
         said = REFUSED_FOR_GOOD if final else REFUSED
         self.record_entry("rejected", token, reason=f"{said}: {answer.why}")
         return False
 
-    def record_entries(self, entries: Iterable[Entry]) -> None:
+    def record_entries(self, entries: Iterable[LedgerEntry]) -> None:
         """Write down what was seen."""
         for entry in entries:
             self.check_term()
@@ -182,9 +184,9 @@ class PlanApplier:
 
     def record_entry(self, kind: str, token: str, **data: object) -> None:
         """Write down what was done."""
-        self._write(Entry(kind, self.clock.now(), token, data))
+        self._write(LedgerEntry(kind, self.clock.now(), token, data))
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: LedgerEntry) -> None:
         """One fact, in the ledger and as an event, for status, dashboard and plots."""
         self.ledger.append(entry)
         facts: dict[str, object] = {"state": entry.kind, **entry.data}

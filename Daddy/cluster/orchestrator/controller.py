@@ -21,17 +21,17 @@ from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
+    JobOutcome,
     Ledger,
     Mode,
-    Observation,
-    Outcome,
     QueueJob,
-    Site,
+    QueueReading,
+    SiteLimits,
     SlotView,
     Snapshot,
-    Unknown,
+    UnknownQueue,
 )
-from Daddy.cluster.orchestrator.ledger_replay import Entry
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.cluster.orchestrator.plan_actions import Plan
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
@@ -138,7 +138,7 @@ class Controller:
         self._summarise(snapshot, slots, decided, now)
         return final, decided.wake_at
 
-    def _excuse_suspended(self, snapshot: Observation) -> None:
+    def _excuse_suspended(self, snapshot: QueueReading) -> None:
         """A suspended learner cannot beat: silence counts from when the scheduler lets it go on."""
         if isinstance(snapshot, Snapshot):
             tokens = {job.token for job in snapshot.jobs if job.word.startswith("SUSPENDED")}
@@ -151,7 +151,7 @@ class Controller:
             return
         self._surveyed = True
         site, source = self.applier.scheduler.read_limits()
-        nothing = asdict(Site())
+        nothing = asdict(SiteLimits())
         read = {name: value for name, value in asdict(site).items() if value != nothing[name]}
         if not read.items() <= asdict(self.applier.view.site).items():
             self.applier.record_entry("learnt", "", site=read, why=source)
@@ -166,7 +166,7 @@ class Controller:
         done, total = self._steps = self.steps()
         if intent.started_ts != self.applier.view.asked_ts:  # no order: another clock
             facts = {"release": intent.release, "asked": intent.started_ts}
-            self.applier.record_entries([Entry("start", self.applier.clock.now(), "", facts)])
+            self.applier.record_entries([LedgerEntry("start", self.applier.clock.now(), "", facts)])
         if intent.mode is Mode.RUN and 0 < total <= done:
             reason = f"{done:,} of {total:,} steps: raise training.total_steps and start to go on"
             intent = replace(intent, mode=Mode.DONE, reason=reason)
@@ -185,14 +185,14 @@ class Controller:
         return True
 
     def _summarise(
-        self, snapshot: Observation, slots: tuple[SlotView, ...], decided: Plan, now: float
+        self, snapshot: QueueReading, slots: tuple[SlotView, ...], decided: Plan, now: float
     ) -> None:
         if isinstance(snapshot, Snapshot):
             self._known = snapshot
         intent, (done, total) = read_intent(self.applier.run), self._steps
         last = snapshot if self._known is None else self._known
         summary = summarise(intent, self.applier.view, last, slots, decided, self._policy, now)
-        if isinstance(snapshot, Unknown):
+        if isinstance(snapshot, UnknownQueue):
             summary["queue"] = {**summary["queue"], "known": False, "why": snapshot.why}
         write_json(
             self.applier.run.status,
@@ -243,18 +243,18 @@ class EndedJobLookup:
         dead = self._ask(one for one in ledger.live if _unexplained(one, words.get(one.token)))
         return replace(snapshot, jobs=(*snapshot.jobs, *dead)) if dead else snapshot
 
-    def find_cancellers(self, ledger: Ledger, now: float) -> tuple[Entry, ...]:
+    def find_cancellers(self, ledger: Ledger, now: float) -> tuple[LedgerEntry, ...]:
         """The users who cancelled jobs a while ago, as far as accounting knows by now."""
         told = self._ask(
             one
             for one in ledger.attempts
-            if one.outcome is Outcome.CANCELLED
+            if one.outcome is JobOutcome.CANCELLED
             and _unasked(one)
             and one.token not in self._answered
             and now - (one.ended_ts or 0.0) < _LATE_S
         )
         return tuple(
-            Entry("canceller", now, job.token, {"canceller": job.canceller})
+            LedgerEntry("canceller", now, job.token, {"canceller": job.canceller})
             for job in told
             if job.canceller is not None
         )

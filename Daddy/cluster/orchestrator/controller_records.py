@@ -36,7 +36,7 @@ class JobState(str, Enum):
     ENDED = "ended"
 
 
-class Waits(str, Enum):
+class WaitReason(str, Enum):
     """The cause of a job's waiting, reduced from the scheduler's own words."""
 
     TURN = "turn"
@@ -63,7 +63,7 @@ class Phase(str, Enum):
     REJECTED = "rejected"
 
 
-class Outcome(str, Enum):
+class JobOutcome(str, Enum):
     """The end of an attempt; ``decisions.circuit_breaker`` tells the failures."""
 
     DONE = "done"
@@ -90,7 +90,7 @@ class Chaining(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SiteLimits:
     """Limits of this site, as far as they were read or learnt; None: not known."""
 
     max_running: int | None = None
@@ -159,7 +159,7 @@ class QueueJob:
     """Another run of ours that it belongs to; empty for this run's jobs and for strangers."""
     canceller: int | None = None
     """Somebody else's user id that cancelled it, where the site's accounting tells."""
-    waits: Waits = Waits.TURN
+    waits: WaitReason = WaitReason.TURN
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +180,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownQueue:
     """The queue could not be read. Absence of evidence, not evidence of absence."""
 
     begun_ts: float
     why: str
 
 
-Observation = Snapshot | Unknown
+QueueReading = Snapshot | UnknownQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class SlotView:
     slot: int
     term: int
     token: str
-    goodbye: str | None = None
+    end_reason: str | None = None
     """The reason this term ended for; None while it goes on."""
     holder_alive: bool | None = None
     """True where the holder's process lives; None where that cannot be seen from here."""
@@ -267,7 +267,7 @@ class Attempt:
     requests: Requests = Requests()
     canceller: int | None = None
     """Somebody else's user id that cancelled it."""
-    outcome: Outcome | None = None
+    outcome: JobOutcome | None = None
     reason: str = ""
 
     @property
@@ -301,7 +301,7 @@ class Ledger:
 
     attempts: tuple[Attempt, ...] = ()
     orphans: tuple[Orphan, ...] = ()
-    site: Site = Site()
+    site: SiteLimits = SiteLimits()
     started_ts: float = 0.0
     """When the person's last ``start`` was noticed: older failures no longer count."""
     asked_ts: float = 0.0

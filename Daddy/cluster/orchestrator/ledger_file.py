@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.orchestrator.controller_records import Ledger
-from Daddy.cluster.orchestrator.ledger_replay import Entry, fold, replay
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold, replay
 from Daddy.core.atomic_files import append_line
 
 VERSION = 1
@@ -28,13 +28,13 @@ class LedgerFile:
         self._term = term
         self.view: Ledger = replay(read_entries(path))
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LedgerEntry) -> None:
         """Write one fact and wait for the disk; OSError when it cannot be kept."""
         append_line(self._path, _to_line(entry, self._term), durable=True)
         self.view = fold(self.view, entry)
 
 
-def _to_line(entry: Entry, term: int) -> str:
+def _to_line(entry: LedgerEntry, term: int) -> str:
     record = {"v": VERSION, "ts": round(entry.ts, 3), "by": term, "kind": entry.kind}
     if entry.token:
         record["token"] = entry.token
@@ -52,20 +52,20 @@ def _replayed(path: Path, _size: int) -> Ledger:
     return replay(read_entries(path))
 
 
-def read_entries(path: Path) -> Iterator[Entry]:
+def read_entries(path: Path) -> Iterator[LedgerEntry]:
     """Every readable entry in the order written; none without a file."""
     if path.exists():
         with path.open("rb") as stream:
             yield from (entry for line in stream if (entry := _parse(line)) is not None)
 
 
-def _parse(line: bytes) -> Entry | None:
+def _parse(line: bytes) -> LedgerEntry | None:
     try:
         record: Any = json.loads(line)
         if not isinstance(record, dict) or record.pop("v", None) != VERSION:
             return None
         record.pop("by", None)
         kind, ts, token = record.pop("kind"), record.pop("ts"), record.pop("token", "")
-        return Entry(str(kind), float(ts), str(token), record)
+        return LedgerEntry(str(kind), float(ts), str(token), record)
     except (ValueError, KeyError, TypeError):
         return None

@@ -14,23 +14,23 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
+    JobOutcome,
     Ledger,
     Orphan,
-    Outcome,
     Phase,
     Requests,
-    Site,
+    SiteLimits,
 )
 
 _KEPT = 250
 """Attempts kept in mind: more than a day may have, nine days of four slots; the file keeps all."""
 _SLOW_KEPT = 16
 _WINDOW_S = 86_400.0
-_Change = Callable[[Attempt, "Entry"], Attempt]
+_Change = Callable[[Attempt, "LedgerEntry"], Attempt]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One line of the ledger; ``token`` is empty where no attempt is meant; ``ts`` wall seconds."""
 
     kind: str
@@ -39,7 +39,7 @@ class Entry:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _submitted(attempt: Attempt, entry: Entry) -> Attempt:
+def _submitted(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     """Also a job that showed up after it had been given up: the late answer counts."""
     running = attempt.phase is Phase.RUNNING
     attempt = _observed(attempt, absences=0, answered_ts=attempt.observed.answered_ts or entry.ts)
@@ -52,7 +52,7 @@ def _submitted(attempt: Attempt, entry: Entry) -> Attempt:
     )
 
 
-def _started(attempt: Attempt, entry: Entry) -> Attempt:
+def _started(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     began = float(entry.data.get("started_ts") or entry.ts)
     node = str(entry.data.get("node", ""))
     return replace(attempt, phase=Phase.RUNNING, started_ts=began, node=node)
@@ -61,13 +61,13 @@ def _started(attempt: Attempt, entry: Entry) -> Attempt:
 _NO_SLOT: Mapping[str, Any] = {"slot": None, "term": None, "claimed_ts": None, "left_ts": None}
 
 
-def _requeued(attempt: Attempt, entry: Entry) -> Attempt:
+def _requeued(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     restarts = int(entry.data.get("restarts", attempt.observed.restarts + 1))
     attempt = _observed(attempt, restarts=restarts, silent_ts=None)
     return replace(attempt, phase=Phase.SUBMITTED, started_ts=None, **_NO_SLOT)
 
 
-def _claimed(attempt: Attempt, entry: Entry) -> Attempt:
+def _claimed(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     return replace(
         attempt,
         slot=int(entry.data["slot"]),
@@ -79,17 +79,17 @@ def _claimed(attempt: Attempt, entry: Entry) -> Attempt:
     )
 
 
-def _over(attempt: Attempt, entry: Entry) -> Attempt:
+def _over(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     """The scheduler refused it, or its job ended."""
     data = entry.data
     attempt = replace(attempt, ended_ts=entry.ts, reason=str(data.get("reason", "")))
     if entry.kind == "rejected":
         return replace(attempt, phase=Phase.REJECTED)
-    outcome, canceller = Outcome(data["outcome"]), data.get("canceller")
+    outcome, canceller = JobOutcome(data["outcome"]), data.get("canceller")
     return replace(attempt, phase=Phase.ENDED, outcome=outcome, canceller=canceller)
 
 
-def _amended(attempt: Attempt, entry: Entry) -> Attempt:
+def _amended(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     data, before = entry.data, attempt.requests
     return _asked(
         attempt,
@@ -134,7 +134,7 @@ _ABOUT_ATTEMPTS: Mapping[str, _Change] = {
 }
 
 
-def _new_attempt(entry: Entry) -> Attempt:
+def _new_attempt(entry: LedgerEntry) -> Attempt:
     data = entry.data
     return Attempt(
         token=entry.token,
@@ -148,7 +148,7 @@ def _new_attempt(entry: Entry) -> Attempt:
     )
 
 
-def fold(ledger: Ledger, *entries: Entry) -> Ledger:
+def fold(ledger: Ledger, *entries: LedgerEntry) -> Ledger:
     """The ledger after more entries: a month's are read in a tenth of a second."""
     attempts, run = {one.token: one for one in ledger.attempts}, ledger
     for entry in entries:
@@ -164,7 +164,7 @@ def fold(ledger: Ledger, *entries: Entry) -> Ledger:
     return replace(run, attempts=tuple(attempts.values()))
 
 
-def _learn(ledger: Ledger, attempt: Attempt, entry: Entry) -> Ledger:
+def _learn(ledger: Ledger, attempt: Attempt, entry: LedgerEntry) -> Ledger:
     """The ledger with the meaning for the run as a whole of a fact about ``attempt`` before it."""
     release, proven = attempt.release, ledger.proven
     if entry.kind == "progressed" and release and proven[-1:] != (release,):
@@ -185,30 +185,30 @@ def _let_go(attempts: dict[str, Attempt]) -> None:
         del attempts[token]
 
 
-def _orphaned(ledger: Ledger, entry: Entry) -> Ledger:
+def _orphaned(ledger: Ledger, entry: LedgerEntry) -> Ledger:
     data = entry.data
     orphan = Orphan(int(data["slot"]), int(data["term"]), str(data.get("reason", "")))
     return replace(ledger, orphans=(*ledger.orphans, orphan))
 
 
-def _freed(ledger: Ledger, entry: Entry) -> Ledger:
+def _freed(ledger: Ledger, entry: LedgerEntry) -> Ledger:
     place = (entry.data["slot"], entry.data["term"])
     orphans = tuple(one for one in ledger.orphans if (one.slot, one.term) != place)
     return replace(ledger, orphans=orphans)
 
 
-def _learnt(ledger: Ledger, entry: Entry) -> Ledger:
-    known = {one.name for one in fields(Site)}
+def _learnt(ledger: Ledger, entry: LedgerEntry) -> Ledger:
+    known = {one.name for one in fields(SiteLimits)}
     facts = {name: value for name, value in entry.data.get("site", {}).items() if name in known}
     return replace(ledger, site=replace(ledger.site, **facts))
 
 
-def _restarted(ledger: Ledger, entry: Entry) -> Ledger:
+def _restarted(ledger: Ledger, entry: LedgerEntry) -> Ledger:
     asked = float(entry.data.get("asked", entry.ts))
     return replace(ledger, started_ts=entry.ts, asked_ts=asked, noticed={})
 
 
-_ABOUT_RUN: Mapping[str, Callable[[Ledger, Entry], Ledger]] = {
+_ABOUT_RUN: Mapping[str, Callable[[Ledger, LedgerEntry], Ledger]] = {
     "orphaned": _orphaned,
     "freed": _freed,
     "start": _restarted,
@@ -219,12 +219,12 @@ _ABOUT_RUN: Mapping[str, Callable[[Ledger, Entry], Ledger]] = {
 }
 
 
-def replay(entries: Iterable[Entry]) -> Ledger:
+def replay(entries: Iterable[LedgerEntry]) -> Ledger:
     """The ledger that these entries tell."""
     return fold(Ledger(), *entries)
 
 
-def trained(ledger: Ledger, now: float) -> dict[str, float]:
+def measure_training(ledger: Ledger, now: float) -> dict[str, float]:
     """Seconds for which slots were held (``trained_s``) within the last ``window_s`` seconds.
 
     The window reaches back to the first attempt, a day at most.

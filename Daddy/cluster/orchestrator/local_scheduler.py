@@ -18,11 +18,11 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.controller_records import (
     JobState,
-    Observation,
     QueueJob,
-    Site,
+    QueueReading,
+    SiteLimits,
     Snapshot,
-    Unknown,
+    UnknownQueue,
 )
 from Daddy.cluster.orchestrator.local_queue_files import (
     BOOT_S,
@@ -91,14 +91,14 @@ class LocalScheduler:
         env = {**os.environ, "PYTHONPATH": code}
         start(argv, log_path=self._queue / "keepers.log", env=env)
 
-    def snapshot(self) -> Observation:
+    def snapshot(self) -> QueueReading:
         """Every job of the queue, and those that ended within the last minutes."""
         begun = self._clock.now()
         running()  # collects keepers that have ended
         try:
             jobs = [self._read(files, begun) for files in live_jobs(self._queue)]
         except FileError as error:
-            return Unknown(begun, error.message)
+            return UnknownQueue(begun, error.message)
         return Snapshot(begun, tuple(job for job in jobs if job is not None))
 
     def _read(self, files: LocalJobFiles, now: float) -> QueueJob | None:
@@ -166,9 +166,9 @@ class LocalScheduler:
         del jobs
         return ()
 
-    def read_limits(self) -> tuple[Site, str]:
+    def read_limits(self) -> tuple[SiteLimits, str]:
         """The places of our own queue, which it keeps."""
-        return Site(max_running=self._cap, enforced=True), "our own queue's places"
+        return SiteLimits(max_running=self._cap, enforced=True), "our own queue's places"
 
     def _find(self, job: JobRef) -> LocalJobFiles | None:
         """The job's files, if the number still means that very job."""

@@ -22,11 +22,11 @@ from Daddy.cluster.orchestrator.controller_records import (
     JobState,
     Ledger,
     Mode,
-    Observation,
     Orders,
     Phase,
+    QueueReading,
     Snapshot,
-    Unknown,
+    UnknownQueue,
 )
 from Daddy.cluster.orchestrator.decisions import (
     draining,
@@ -36,21 +36,21 @@ from Daddy.cluster.orchestrator.decisions import (
     submit_blocks,
 )
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import FOREVER_S
-from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather
+from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather_plan_input
 from Daddy.cluster.orchestrator.plan_actions import Action, EndTerm, Notify, Pause, Plan
 
 _NOTIFY_AGAIN_S = 6 * 3600.0
 
 
 def plan(
-    desired: Intent, ledger: Ledger, snapshot: Observation, policy: ControllerPolicy, now: float
+    desired: Intent, ledger: Ledger, snapshot: QueueReading, policy: ControllerPolicy, now: float
 ) -> Plan:
     """Actions for this moment; ``ledger`` already knows the ``snapshot`` (``reconcile``)."""
-    seen = Snapshot(snapshot.begun_ts, ()) if isinstance(snapshot, Unknown) else snapshot
-    inputs = gather(desired, ledger, seen, policy, now)
-    avoided = node_exclusion.excluded(ledger, now)
+    seen = Snapshot(snapshot.begun_ts, ()) if isinstance(snapshot, UnknownQueue) else snapshot
+    inputs = gather_plan_input(desired, ledger, seen, policy, now)
+    avoided = node_exclusion.excluded_nodes(ledger, now)
     told = partial(Plan, holds=inputs.holds, rollout=inputs.rollout.reason, avoided=avoided)
-    if isinstance(snapshot, Unknown):
+    if isinstance(snapshot, UnknownQueue):
         reason = f"the queue cannot be read ({snapshot.why}): nothing is changed"
         return told((), (reason,), now + policy.pass_s)
     if desired.mode is Mode.RUN:
@@ -60,7 +60,7 @@ def plan(
         wishes, reasons = [], ["paused: nothing is submitted until you say start"]
         orders = Orders(reason="the run is paused")
     else:
-        wishes, reasons = draining.drain(inputs)
+        wishes, reasons = draining.drain_run(inputs)
         orders = Orders(reason=f"the run is to {desired.mode.value}")
     freed = (EndTerm(orphan.slot, orphan.term, orphan.reason) for orphan in ledger.orphans)
     actions = (*freed, *wishes)
@@ -71,17 +71,17 @@ def plan(
 def _run(inputs: PlanInput, avoided: tuple[str, ...]) -> tuple[list[Action], list[str]]:
     """Keep the slots filled, unless the run is to pause."""
     ledger, policy, now = inputs.ledger, inputs.policy, inputs.now
-    why = submit_blocks.pause_reason(ledger, inputs.snapshot, policy)
+    why = submit_blocks.find_pause_reason(ledger, inputs.snapshot, policy)
     if why is not None:
         return [Pause(why)], [f"paused: {why}"]
-    guests = draining.guests(inputs.snapshot)
-    wishes, story = job_submission.fill_up(inputs, avoided)
+    guests = draining.waiting_user_jobs(inputs.snapshot)
+    wishes, story = job_submission.fill_slots(inputs, avoided)
     actions = [
-        *draining.end_silent(inputs),
-        *draining.make_room(inputs, guests),
-        *node_exclusion.keep_away(inputs.waiting, avoided),
-        *job_submission.shorten(inputs),
-        *job_submission.hold_back(inputs, guests=bool(guests)),
+        *draining.end_silent_jobs(inputs),
+        *draining.yield_slot(inputs, guests),
+        *node_exclusion.exclude_nodes(inputs.waiting, avoided),
+        *job_submission.shorten_time_limits(inputs),
+        *job_submission.hold_waiting_jobs(inputs, guests=bool(guests)),
         *([] if guests else wishes),
         *_notices(inputs),
     ]
@@ -96,7 +96,7 @@ def _orders(inputs: PlanInput) -> Orders:
     if None in kept:
         return Orders(reason="no slot may be filled now")
     free = (slot for slot in range(inputs.desired.slots) if slot not in kept)
-    return Orders({slot: inputs.rollout.at(slot) for slot in free}, inputs.rollout.reason)
+    return Orders({slot: inputs.rollout.release_for(slot) for slot in free}, inputs.rollout.reason)
 
 
 def _notices(inputs: PlanInput) -> Iterator[Notify]:
@@ -142,13 +142,13 @@ def _about_to_end(inputs: PlanInput) -> bool:
 def _due_at(inputs: PlanInput) -> float:
     """The time at which the decision changes without any news; infinity where it never does."""
     stamps = [hold.until for hold in inputs.holds]
-    frees = job_cap.rate_frees_at(inputs.ledger, inputs.policy, inputs.now)
+    frees = job_cap.next_submit_time(inputs.ledger, inputs.policy, inputs.now)
     if frees is not None:
         stamps.append(frees)
     for attempt in inputs.ledger.live:
         stamps += _deadlines(attempt, inputs.policy)
     if inputs.fill:
-        stamps += job_cap.slow_from(inputs.ledger)
+        stamps += job_cap.slow_wait_times(inputs.ledger)
     return min((stamp for stamp in stamps if stamp > inputs.now), default=inf)
 
 

@@ -104,16 +104,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     word, release = options.pop("command"), options.pop("release", None)
     ready_fd = options.pop("ready_fd", None)
     if release is not None:
-        from Daddy.cluster.orchestrator.commands.daemon import serve
+        from Daddy.cluster.orchestrator.commands.daemon import run_daemon
 
         gc.set_threshold(*_USUAL)
-        return serve(release, ready_fd=ready_fd)
+        return run_daemon(release, ready_fd=ready_fd)
     from Daddy.cluster.orchestrator.commands.run_selection import Request
 
     overrides = {name: options.pop(name) for name in [*options] if "." in name}
     request = Request(options.pop("config"), options.pop("site"), overrides)
     module = import_module(f"{_COMMANDS}.{_BESIDE.get(word, word)}")
-    return cast("Callable[..., int]", getattr(module, word))(request, **options)
+    return cast("Callable[..., int]", getattr(module, f"run_{word}"))(request, **options)
 
 
 def cli() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from Daddy.cluster.orchestrator.controller_records import Observation, QueueJob, Site
+from Daddy.cluster.orchestrator.controller_records import QueueJob, QueueReading, SiteLimits
 from Daddy.cluster.orchestrator.plan_actions import Amend
 
 
@@ -84,7 +84,7 @@ class Scheduler(Protocol):
     def submit(self, spec: JobSpec) -> Answer:
         """Queue one job; never retries."""
 
-    def snapshot(self) -> Observation:
+    def snapshot(self) -> QueueReading:
         """Every job of this run in one listing."""
 
     def signal(self, job: JobRef) -> None:
@@ -99,5 +99,5 @@ class Scheduler(Protocol):
     def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         """The ends of jobs that are gone from the listing, as far as accounting remembers."""
 
-    def read_limits(self) -> tuple[Site, str]:
+    def read_limits(self) -> tuple[SiteLimits, str]:
         """The limits of the site, as far as they can be read, and their places."""

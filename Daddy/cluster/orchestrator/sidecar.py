@@ -21,7 +21,11 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.control_files import Probe, read_intent, read_probe, write_probe
 from Daddy.cluster.orchestrator.controller_records import Intent
-from Daddy.cluster.orchestrator.decisions.sidecar_takeover import Helm, Sight, turn
+from Daddy.cluster.orchestrator.decisions.sidecar_takeover import (
+    ControllerState,
+    JobView,
+    should_make_pass,
+)
 from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.core.atomic_files import read_json
 from Daddy.core.child_process import run as run_program
@@ -84,51 +88,55 @@ class FailoverWatch:
         found = {slot: read_lease(self.run.slot(slot).lease) for slot in slots}
         leases = {slot: view for slot, view in found.items() if view is not None}
         sight = self._sight(intent, leases)
-        ours, reason = turn(sight, SILENCE_S, self._grace_s)
-        if sight.helm is Helm.LIVES:
+        ours, reason = should_make_pass(sight, SILENCE_S, self._grace_s)
+        if sight.controller is ControllerState.ALIVE:
             self._helping, self._due = False, 0.0
         if ours and self._may_submit(intent):
             self._held = _holders(leases)
-            self._pass(intent, reason, ("--watched",) * (sight.helm is Helm.SILENT))
+            self._pass(
+                intent, reason, ("--watched",) * (sight.controller is ControllerState.SILENT)
+            )
         return reason
 
-    def _sight(self, intent: Intent, leases: Leases) -> Sight:
+    def _sight(self, intent: Intent, leases: Leases) -> JobView:
         now, own = self.clock.monotonic(), leases.get(self.slot)
         still = {slot: self._still(slot, view) for slot, view in leases.items()}
         loads = own is not None and own.beat.get("stage") in ("claimed", "loading")
         loads = loads and now - self._begun < _BOOT_S
-        helm, since = self._helm()
-        return Sight(
+        controller, since = self._helm()
+        return JobView(
             mode=intent.mode,
             daemon=intent.daemon,
-            helm=helm,
-            still_s=since,
-            mine=own is not None and own.term == self.term and own.ended is None,
-            lower=any(
+            controller=controller,
+            unchanged_s=since,
+            holds_slot=own is not None and own.term == self.term and own.ended is None,
+            lower_job_alive=any(
                 view.ended is None
                 and still[slot] < _SLOT_SILENCE_S
                 and holder_alive(view.holder) is not False
                 for slot, view in leases.items()
                 if slot < self.slot
             ),
-            pass_in_s=_BOOT_S if loads else max(0.0, self._due - now),
-            news=not loads and _holders(leases) != self._held and now - self._passed >= _NEWS_S,
+            next_pass_in_s=_BOOT_S if loads else max(0.0, self._due - now),
+            slot_changed=not loads
+            and _holders(leases) != self._held
+            and now - self._passed >= _NEWS_S,
         )
 
     def _still(self, place: int, view: LeaseView) -> float:
         return self.silence.measure(place, view.term, view.beat.get("counter"))
 
-    def _helm(self) -> tuple[Helm, float]:
+    def _helm(self) -> tuple[ControllerState, float]:
         """The state of the controller's lease, and for how long by our own clock."""
         view = read_lease(self.run.controller_lease)
         if view is None or view.ended is not None:
-            helm = Helm.LEFT
+            controller = ControllerState.ENDED
         elif holder_alive(view.holder) is False:
-            helm = Helm.GONE
+            controller = ControllerState.DEAD
         else:
             still = self._still(_CONTROLLER, view)
-            return (Helm.SILENT if still >= SILENCE_S else Helm.LIVES), still
-        return helm, self.silence.measure(_CONTROLLER, 0, helm.value)
+            return (ControllerState.SILENT if still >= SILENCE_S else ControllerState.ALIVE), still
+        return controller, self.silence.measure(_CONTROLLER, 0, controller.value)
 
     def _may_submit(self, intent: Intent) -> bool:
         """The answer since the last ``start``; found out now where nobody has tried."""

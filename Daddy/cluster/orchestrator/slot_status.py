@@ -80,7 +80,7 @@ def _read_slot(run: RunPaths, number: int, silence: HeartbeatSilence | None) -> 
         slot=number,
         term=lease.term,
         token=str(lease.holder.get("token", "")),
-        goodbye=lease.ended,
+        end_reason=lease.ended,
         holder_alive=holder_alive(lease.holder),
         checkpoint_term=term,
         checkpoint_step=step,

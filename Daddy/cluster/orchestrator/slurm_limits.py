@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from Daddy.cluster.orchestrator.controller_records import Site
+from Daddy.cluster.orchestrator.controller_records import SiteLimits
 
 Ask = Callable[[Sequence[str]], "str | None"]
 """Runs a command; its output, or None where it failed."""
@@ -36,7 +36,7 @@ _TRES = ("MaxTRESPU", "GrpTRES")
 _FACT = re.compile(r"(\w+)=(\S*)")
 
 
-def read_site(ask: Ask, user: str, request: Request) -> tuple[Site, str]:
+def read_site(ask: Ask, user: str, request: Request) -> tuple[SiteLimits, str]:
     """The site's limits, and in words where they were read: six questions at most."""
     lines = (
         line.partition("=") for line in (ask(("scontrol", "show", "config")) or "").split("\n")
@@ -46,12 +46,12 @@ def read_site(ask: Ask, user: str, request: Request) -> tuple[Site, str]:
     stalls = "assoc_limit_stop" in config.get("SchedulerParameters", "")
     if not {"limits", "safe", "all"} & set(enforce):
         why = "enforces no limits" if config else "does not tell its configuration"
-        return Site(blocks_others=stalls), f"Slurm {why}"
+        return SiteLimits(blocks_others=stalls), f"Slurm {why}"
     rows = _limiting_rows(ask, user, request)
     running = [limit for where, row in rows for limit in _running_limits(row, where, request)]
     submitted = [limit for where, row in rows for limit in _counts(row, _SUBMIT, where)]
     cap, most = min(running, default=None), min(submitted, default=None)
-    site = Site(
+    site = SiteLimits(
         max_running=None if cap is None else cap[0],
         max_submitted=None if most is None else most[0],
         enforced=cap is not None,

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator.controller_records import (
     JobState,
-    Observation,
     QueueJob,
-    Site,
+    QueueReading,
+    SiteLimits,
     Snapshot,
-    Unknown,
-    Waits,
+    UnknownQueue,
+    WaitReason,
 )
 from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import (
@@ -101,18 +101,18 @@ class SlurmScheduler:
         self._ask_sacct_from = float("-inf")
         self._reserved: tuple[float, float | None] = (float("-inf"), None)
 
-    def snapshot(self) -> Observation:
+    def snapshot(self) -> QueueReading:
         """One listing of the person's jobs in every state and partition."""
         begun = self._clock.now()
         try:
             done = self.commands.run(_SQUEUE, self._list_timeout_s)
             if done.returncode != 0:
-                return Unknown(begun, _first_line(done))
+                return UnknownQueue(begun, _first_line(done))
             listing = parse_listing(done.stdout, self._run_id)
         except DaddyError as error:
-            return Unknown(begun, error.message)
+            return UnknownQueue(begun, error.message)
         except GarbledListingError as error:
-            return Unknown(begun, str(error))
+            return UnknownQueue(begun, str(error))
         self._names.update(listing.names)
         maintenance_ts = self._maintenance(listing.jobs)
         return Snapshot(begun, listing.jobs, listing.others, maintenance_ts)
@@ -120,7 +120,7 @@ class SlurmScheduler:
     def _maintenance(self, jobs: Sequence[QueueJob]) -> float | None:
         """The start of the reservation that a job waits for; asked only if one does."""
         waiting = (job for job in jobs if job.state is JobState.PENDING)
-        if not any(job.waits is Waits.RESERVATION for job in waiting):
+        if not any(job.waits is WaitReason.RESERVATION for job in waiting):
             return None
         asked, begins = self._reserved
         if self._clock.monotonic() - asked < _RESERVATION_S:
@@ -221,7 +221,7 @@ class SlurmScheduler:
         tokens = {job.job_id: job.token for job in jobs}
         return parse_ends(done.stdout, self._run_id, tokens, self._user_id)
 
-    def read_limits(self) -> tuple[Site, str]:
+    def read_limits(self) -> tuple[SiteLimits, str]:
         """Limits of associations and QOS, as far as they are enforced and can be read soon."""
         until = self._clock.monotonic() + _SITE_S
 

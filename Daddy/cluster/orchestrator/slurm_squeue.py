@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob, Waits
+from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob, WaitReason
 
 _WIDTHS = {
     "JobID": 16, "State": 20, "Reason": 96, "StartTime": 20, "EndTime": 20, "exit_code": 12,
@@ -34,27 +34,30 @@ _ENDED = frozenset({
     "PREEMPTED", "REVOKED", "TIMEOUT",
 })  # fmt: skip
 _REASONS = (
-    (r"JobHeldAdmin", Waits.ADMIN),
-    (r"ReqNodeNotAvail.*maintenance|Reservation\b|.*Reserved for maintenance", Waits.RESERVATION),
-    (r"ReservationDeleted", Waits.NEVER),
+    (r"JobHeldAdmin", WaitReason.ADMIN),
+    (
+        r"ReqNodeNotAvail.*maintenance|Reservation\b|.*Reserved for maintenance",
+        WaitReason.RESERVATION,
+    ),
+    (r"ReservationDeleted", WaitReason.NEVER),
     # Limits of one job: no waiting makes it smaller.
-    (r"(QOS|Assoc)\w*(PerJob|PerNode)\w*", Waits.NEVER),
-    (r"(QOS|Assoc)Min\w+", Waits.NEVER),
-    (r"AssocMaxWall\w*|AssociationTimeLimit|QOSTimeLimit", Waits.NEVER),
-    (r"Partition(TimeLimit|NodeLimit|Config)", Waits.NEVER),
-    (r"BadConstraints|DependencyNeverSatisfied|DeadLine|Deadline", Waits.NEVER),
-    (r"(Invalid)(Account|QOS)|(Account|QOS)NotAllowed", Waits.NEVER),
-    (r"JobHoldMaxRequeue|.*requeued (in )?held.*|JobLaunchFailure", Waits.NEVER),
+    (r"(QOS|Assoc)\w*(PerJob|PerNode)\w*", WaitReason.NEVER),
+    (r"(QOS|Assoc)Min\w+", WaitReason.NEVER),
+    (r"AssocMaxWall\w*|AssociationTimeLimit|QOSTimeLimit", WaitReason.NEVER),
+    (r"Partition(TimeLimit|NodeLimit|Config)", WaitReason.NEVER),
+    (r"BadConstraints|DependencyNeverSatisfied|DeadLine|Deadline", WaitReason.NEVER),
+    (r"(Invalid)(Account|QOS)|(Account|QOS)NotAllowed", WaitReason.NEVER),
+    (r"JobHoldMaxRequeue|.*requeued (in )?held.*|JobLaunchFailure", WaitReason.NEVER),
     # Used up for good, until somebody grants more; running minutes come back by themselves.
-    (r"(Assoc|QOS)Grp\w*RunMinutes\w*", Waits.TURN),
-    (r"(Assoc|QOS)Grp\w*Minutes\w*|(Assoc|QOS)Grp\w*Wall\w*|QOSUsageThreshold", Waits.BUDGET),
+    (r"(Assoc|QOS)Grp\w*RunMinutes\w*", WaitReason.TURN),
+    (r"(Assoc|QOS)Grp\w*Minutes\w*|(Assoc|QOS)Grp\w*Wall\w*|QOSUsageThreshold", WaitReason.BUDGET),
     # Limits of a group that the person shares: others use them up, so they are no cap of ours.
-    (r"QOS(Max)?\w*PerAccount\w*|QOSGrp\w+", Waits.TURN),
-    (r"(QOS|Assoc)Max(Jobs|\w+PerUser)\w*|AssocMaxJobs\w*", Waits.CAP),
+    (r"QOS(Max)?\w*PerAccount\w*|QOSGrp\w+", WaitReason.TURN),
+    (r"(QOS|Assoc)Max(Jobs|\w+PerUser)\w*|AssocMaxJobs\w*", WaitReason.CAP),
     # Sites write a cap into a user's association; should it be the class's, the first successor
     # that starts too early corrects us.
-    (r"AssocGrp(Jobs|Cpu|CPU|GRES|Node|Mem|Billing)\w*", Waits.CAP),
-    (r"(Association|QOS)(Job|Resource)Limit", Waits.CAP),
+    (r"AssocGrp(Jobs|Cpu|CPU|GRES|Node|Mem|Billing)\w*", WaitReason.CAP),
+    (r"(Association|QOS)(Job|Resource)Limit", WaitReason.CAP),
 )
 _WAITS = tuple((re.compile(words), waits) for words, waits in _REASONS)
 """The first line that fits wins; a reason in no line means patience."""
@@ -103,13 +106,13 @@ def parse_state(word: str) -> JobState:
     return JobState.ENDED if first in _ENDED else JobState.RUNNING
 
 
-def classify_reason(reason: str) -> Waits:
+def classify_reason(reason: str) -> WaitReason:
     """The kind of a pending job's reason as squeue prints it (details may follow)."""
     for words, waits in _WAITS:
         match = words.match(reason)
         if match and not reason[match.end() : match.end() + 1].isalnum():
             return waits
-    return Waits.TURN
+    return WaitReason.TURN
 
 
 def read_exit_code(text: str) -> int | None:
@@ -174,7 +177,7 @@ def _to_job(row: Row, run_id: str) -> QueueJob:
         restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
         expected_ts=starts if pending else None,
         run_id=run if run != run_id else "",
-        waits=classify_reason(why) if pending and why else Waits.TURN,
+        waits=classify_reason(why) if pending and why else WaitReason.TURN,
     )
 
 

@@ -15,14 +15,14 @@ from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     JobState,
     Ledger,
-    Observation,
     QueueJob,
+    QueueReading,
     SlotView,
     Snapshot,
-    Waits,
+    WaitReason,
 )
 from Daddy.cluster.orchestrator.decisions.job_cap import choose_chaining
-from Daddy.cluster.orchestrator.ledger_replay import trained
+from Daddy.cluster.orchestrator.ledger_replay import measure_training
 from Daddy.cluster.orchestrator.plan_actions import Plan
 
 _LAST = 5
@@ -35,7 +35,7 @@ Rows = Mapping[str, QueueJob]
 def summarise(
     intent: Intent | None,
     ledger: Ledger,
-    snapshot: Observation,
+    snapshot: QueueReading,
     slots: Sequence[SlotView],
     decided: Plan,
     policy: ControllerPolicy,
@@ -71,7 +71,7 @@ def summarise(
         "last": [_end(attempt) for attempt in ends],
         "attempts": ledger.next_number - 1,
         "used_s": round(ledger.used_s, 1),
-        **trained(ledger, now),
+        **measure_training(ledger, now),
     }
 
 
@@ -80,7 +80,7 @@ def _facts(record: object, *names: str) -> dict[str, Any]:
     return {name: getattr(record, name, None) for name in names}
 
 
-def _queue(snapshot: Observation) -> dict[str, Any]:
+def _queue(snapshot: QueueReading) -> dict[str, Any]:
     if not isinstance(snapshot, Snapshot):
         return {"known": False, "ts": round(snapshot.begun_ts, 3), "why": snapshot.why}
     states = [job.state for job in snapshot.jobs]
@@ -115,7 +115,7 @@ def _in_line(ledger: Ledger, rows: Rows) -> list[Attempt]:
         row = rows.get(attempt.token)
         if row is None:
             return (3, 0.0, attempt.number)
-        rank = 0 if row.state is JobState.RUNNING else 1 if row.waits is Waits.CAP else 2
+        rank = 0 if row.state is JobState.RUNNING else 1 if row.waits is WaitReason.CAP else 2
         expected = float("inf") if row.expected_ts is None else row.expected_ts
         return (rank, expected, attempt.number)
 

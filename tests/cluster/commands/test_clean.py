@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.commands.clean import DAY_S, InUse, Thing, clean, leftovers
+from Daddy.cluster.orchestrator.commands.clean import (
+    DAY_S,
+    InUse,
+    StaleFile,
+    find_leftovers,
+    run_clean,
+)
 from Daddy.cluster.orchestrator.commands.run_selection import Request
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
-from Daddy.cluster.orchestrator.ledger_replay import Entry
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.core.lease import Lease
 from Daddy.core.run_paths import RunPaths
 
@@ -26,10 +32,10 @@ def run(tmp_path: Path) -> RunPaths:
     write_intent(run, Intent(Mode.RUN, 1, "local", "wanted", "x"), 0.0)
     ledger = LedgerFile(run.ledger, 1)
     for number, token in ((1, "00000000000a"), (2, "00000000000b")):
-        ledger.append(Entry("intent", 1.0, token, {"number": number, "release": "old"}))
-        ledger.append(Entry("submitted", 1.0, token, {"job_id": 15 + number}))
+        ledger.append(LedgerEntry("intent", 1.0, token, {"number": number, "release": "old"}))
+        ledger.append(LedgerEntry("submitted", 1.0, token, {"job_id": 15 + number}))
     ended = {"outcome": "drained", "reason": "wall time", "exit_code": 10}
-    ledger.append(Entry("ended", 2.0, "00000000000a", ended))
+    ledger.append(LedgerEntry("ended", 2.0, "00000000000a", ended))
     Lease.claim(run.controller_lease, {"host": "elsewhere", "release": "controllers"})
     for name in (
         "logs/slurm-16.out",
@@ -59,7 +65,7 @@ def files(run: RunPaths) -> set[str]:
 def cleaned(run: RunPaths, tmp_path: Path, *, yes: bool) -> int:
     config = tmp_path / "config.json"
     config.write_text(f'{{"run_dir": "{run.root}"}}')
-    return clean(Request(config, None, {}), days=7.0, yes=yes)
+    return run_clean(Request(config, None, {}), days=7.0, yes=yes)
 
 
 def test_it_shows_first_and_removes_nothing(run: RunPaths, tmp_path: Path, capsys) -> None:
@@ -112,8 +118,10 @@ USE = InUse(
 
 
 def going(*paths: str, age_days: float = 30.0) -> list[str]:
-    things = [Thing(path, 10, NOW - age_days * DAY_S) for path in paths]
-    return [thing.path for found in leftovers(things, USE, NOW, 7.0).values() for thing in found]
+    things = [StaleFile(path, 10, NOW - age_days * DAY_S) for path in paths]
+    return [
+        thing.path for found in find_leftovers(things, USE, NOW, 7.0).values() for thing in found
+    ]
 
 
 def checkpoint(number: int, slot: int = 0) -> list[str]:

@@ -15,11 +15,11 @@ from tests.cluster.conftest import ROOT, until
 
 PROGRAM = """
 import os, sys, time
-from Daddy.cluster.orchestrator.commands import serve
+from Daddy.cluster.orchestrator.commands import daemon
 fd = int(sys.argv[sys.argv.index("--ready-fd") + 1])
 facts = {"ok": True, "pid": os.getpid(), "session": os.getsid(0), "parent": os.getppid()}
 print("up", flush=True)
-serve.report(fd, facts)
+daemon.report_to_starter(fd, facts)
 time.sleep(60)
 """
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.commands.disk_space import (
+    FreeSpace,
     Mount,
-    Room,
-    forecast,
-    human,
-    may_be_private,
-    mount_of,
+    describe_forecast,
+    describe_private_disk,
+    find_mount,
+    find_place_errors,
+    find_shortage,
+    forecast_disk_use,
+    format_bytes,
     parse_quota,
-    place_findings,
-    shortage,
-    told,
 )
 from Daddy.core.settings import KEPT_CHECKPOINTS, KEPT_HOURS, Config
 
@@ -28,7 +28,7 @@ MOUNTS = [
 
 
 def findings(path: str, *, one_host: bool = False) -> list[str]:
-    found = place_findings("the run directory", path, MOUNTS, one_host=one_host)
+    found = find_place_errors("the run directory", path, MOUNTS, one_host=one_host)
     return [f"{one.message} | {one.fix}" for one in found]
 
 
@@ -38,7 +38,7 @@ def test_a_path_lies_on_the_longest_mount_point_above_it() -> None:
         ("/shared/safe/run", "/shared/safe"),
         ("/sharedness/run", "/"),
     ):
-        mount = mount_of(path, MOUNTS)
+        mount = find_mount(path, MOUNTS)
         assert mount is not None
         assert mount.point == point
 
@@ -67,49 +67,51 @@ def test_a_place_that_only_this_host_sees_is_refused_on_a_cluster(path: str) -> 
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
-    assert place_findings("the run directory", "/x", (), one_host=False) == []
+    assert find_place_errors("the run directory", "/x", (), one_host=False) == []
 
 
 def test_a_disk_of_this_host_is_a_doubt_and_no_refusal() -> None:
     assert findings("/opt/run") == []
-    assert "ext4 at /" in may_be_private("/opt/run", MOUNTS)
-    assert may_be_private("/shared/ada/run", MOUNTS) == ""
+    assert "ext4 at /" in describe_private_disk("/opt/run", MOUNTS)
+    assert describe_private_disk("/shared/ada/run", MOUNTS) == ""
 
 
 CONFIG = Config.model_validate({"run_dir": "/r"})
 
 
 def test_checkpoints_of_all_slots_are_counted_with_the_one_being_written() -> None:
-    items = forecast(CONFIG, 5_000_000, None)
+    items = forecast_disk_use(CONFIG, 5_000_000, None)
     slots = CONFIG.slurm.max_running
     keep = KEPT_CHECKPOINTS + KEPT_HOURS
     assert items["checkpoints"] == slots * (keep + 1) * 5_000_000
 
 
 def test_without_a_checkpoint_the_size_is_estimated() -> None:
-    assert 3_000_000 < forecast(CONFIG, None, None)["checkpoints"] / (4 * 13) < 6_000_000
+    assert 3_000_000 < forecast_disk_use(CONFIG, None, None)["checkpoints"] / (4 * 13) < 6_000_000
 
 
 def test_a_run_that_does_not_share_needs_no_room_for_versions() -> None:
     alone = CONFIG.model_copy(
         update={"collaboration": CONFIG.collaboration.model_copy(update={"enabled": False})}
     )
-    assert "shared weights" not in forecast(alone, None, None)
+    assert "shared weights" not in forecast_disk_use(alone, None, None)
 
 
 def test_a_place_with_too_little_room_is_a_finding_that_names_what_needs_most() -> None:
-    items = forecast(CONFIG, 2_000_000_000, None)
-    short = shortage(items, Room(1_000_000_000, "your quota on filer:/shared"), "/shared/ada/run")
+    items = forecast_disk_use(CONFIG, 2_000_000_000, None)
+    short = find_shortage(
+        items, FreeSpace(1_000_000_000, "your quota on filer:/shared"), "/shared/ada/run"
+    )
     assert short is not None
     assert "your quota on filer:/shared" in short.message
     assert "checkpoints most" in short.message
     assert "free some space" in short.fix
-    assert shortage(items, Room(2 * sum(items.values()), "the disk at /"), "/r") is None
+    assert find_shortage(items, FreeSpace(2 * sum(items.values()), "the disk at /"), "/r") is None
 
 
 def test_the_forecast_is_told_in_two_lines_with_its_parts() -> None:
-    room = Room(74_000_000_000, "the disk at /")
-    total, parts = told(forecast(CONFIG, None, None), room).splitlines()
+    room = FreeSpace(74_000_000_000, "the disk at /")
+    total, parts = describe_forecast(forecast_disk_use(CONFIG, None, None), room).splitlines()
     assert "74.0 GB free by the disk at /" in total
     assert "checkpoints 211.1 MB" in parts
 
@@ -121,14 +123,14 @@ filer:/shared 1000* 3000 4000 0 12 0 0 0
 filer:/free 1000 0 0 0 12 0 0 0
 """
     room = parse_quota(text, "filer:/shared")
-    assert room == Room(2000 * 1024, "your quota on filer:/shared")
+    assert room == FreeSpace(2000 * 1024, "your quota on filer:/shared")
     assert parse_quota(text, "filer:/free") is None
     assert parse_quota(text, "elsewhere") is None
     assert parse_quota("", "filer:/shared") is None
 
 
 def test_sizes_are_said_as_a_person_says_them() -> None:
-    assert [human(n) for n in (12, 3_900_000, 2.5e9, 7e12)] == [
+    assert [format_bytes(n) for n in (12, 3_900_000, 2.5e9, 7e12)] == [
         "12 B",
         "3.9 MB",
         "2.5 GB",

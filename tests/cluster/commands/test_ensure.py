@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.commands import ensure
-from Daddy.cluster.orchestrator.commands.ensure import crontab_line, survival, units
+from Daddy.cluster.orchestrator.commands.ensure import crontab_line, describe_survival, render_units
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.core.lease import read_lease
@@ -100,7 +100,7 @@ def test_a_per_cent_sign_does_not_end_the_command() -> None:
 
 
 def test_the_systemd_units_say_the_same() -> None:
-    text = units(ARGV, "/shared/ada", "/l", "slim_run")
+    text = render_units(ARGV, "/shared/ada", "/l", "slim_run")
     service = text[
         text.index("[Unit]") : text.index("# ~/.config/systemd/user/daddy-slim_run.timer")
     ]
@@ -127,7 +127,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def told(root: Path, user: str = "ada", *, workers: bool | None = None) -> str:
-    return "; ".join(survival(user, workers=workers, root=root))
+    return "; ".join(describe_survival(user, workers=workers, root=root))
 
 
 def test_linger_is_what_keeps_a_daemon_after_logout(host: Path) -> None:
@@ -170,4 +170,4 @@ def test_the_jobs_are_told_as_keepers_where_they_make_the_passes(host: Path) -> 
 
 
 def test_looking_at_this_host_changes_nothing_and_does_not_fail() -> None:
-    assert survival("nobody-of-that-name", workers=False)
+    assert describe_survival("nobody-of-that-name", workers=False)

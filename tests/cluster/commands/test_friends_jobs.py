@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from Daddy.cluster.orchestrator.commands.health import SILENT_S
-from Daddy.cluster.orchestrator.commands.status import MOST_JOBS, friends_jobs, read_status
-from Daddy.cluster.orchestrator.commands.status_screen import draw
+from Daddy.cluster.orchestrator.commands.status import MOST_JOBS, read_friends_jobs, read_status
+from Daddy.cluster.orchestrator.commands.status_screen import render_screen
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.friend_accounts import Friend, write_friends
@@ -42,7 +42,7 @@ def both(tmp_path: Path) -> tuple[Path, Path]:
 
 def told(shared: SharedPaths, later: float = 0.0) -> dict:
     head = read_json(shared.head) if shared.head.exists() else {}
-    return friends_jobs(shared, head, SystemClock().now() + later)
+    return read_friends_jobs(shared, head, SystemClock().now() + later)
 
 
 def test_the_owner_sees_the_friends_jobs_and_the_friend_the_owners(both) -> None:
@@ -103,7 +103,7 @@ def test_one_screen_has_the_slots_and_the_friends_jobs(both, slots: RunPaths) ->
     config = Config.model_validate(sharing)
     status = read_status(slots, config, looking_at(slots, jobs()), SystemClock())
     console = Console(width=120, file=io.StringIO(), highlight=False)
-    console.print(draw("slim_run", status, SystemClock().now(), 120))
+    console.print(render_screen("slim_run", status, SystemClock().now(), 120))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     lines = [line for line in text.splitlines() if "trains" in line]
     assert sum("anna.slot-" in line for line in lines) == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from Daddy.cluster.orchestrator.commands.health import judge, slot_state
+from Daddy.cluster.orchestrator.commands.health import assess_health, slot_state
 
 SLOT = {
     "slot": 0,
@@ -43,7 +43,7 @@ WELL: dict[str, Any] = {
 def told(**changes: Any) -> tuple[str, str]:
     status = {**WELL, **changes}
     status["slots"] = [{**slot, "state": slot_state(slot)} for slot in status["slots"]]
-    verdict = judge(status)
+    verdict = assess_health(status)
     return verdict.word, verdict.sentence
 
 

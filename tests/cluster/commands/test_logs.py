@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.commands.logs import Follower
+from Daddy.cluster.orchestrator.commands.logs import LogFollower
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.core.lease import Lease
@@ -124,33 +124,33 @@ def test_before_any_start_there_are_no_logs(person: Person) -> None:
 
 def test_the_first_look_shows_the_last_lines_with_a_heading(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\ntwo\nthree\nhalf")
-    follower = Follower(lambda: {"a": tmp_path / "a", "gone": tmp_path / "b"}, last=2)
-    assert list(follower.first()) == ["── a ──", "two", "three"]
+    follower = LogFollower(lambda: {"a": tmp_path / "a", "gone": tmp_path / "b"}, last=2)
+    assert list(follower.read_first()) == ["── a ──", "two", "three"]
     with (tmp_path / "a").open("a") as stream:
         stream.write(" a line\nnext\n")
-    assert list(follower.more()) == ["half a line", "next"]
+    assert list(follower.read_added()) == ["half a line", "next"]
 
 
 def test_a_new_file_is_read_from_its_beginning_under_its_own_heading(tmp_path: Path) -> None:
     sources = {"job 1": tmp_path / "1"}
     (tmp_path / "1").write_text("old\n")
-    follower = Follower(lambda: sources, last=5)
-    assert list(follower.first()) == ["── job 1 ──", "old"]
+    follower = LogFollower(lambda: sources, last=5)
+    assert list(follower.read_first()) == ["── job 1 ──", "old"]
     sources = {"job 2": tmp_path / "2"}
     (tmp_path / "2").write_text("begun\n")
-    assert list(follower.more()) == ["", "── job 2 ──", "begun"]
-    assert list(follower.more()) == []
+    assert list(follower.read_added()) == ["", "── job 2 ──", "begun"]
+    assert list(follower.read_added()) == []
 
 
 def test_a_file_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("a long first text\n")
-    follower = Follower(lambda: {"a": path}, last=5)
-    list(follower.first())
+    follower = LogFollower(lambda: {"a": path}, last=5)
+    list(follower.read_first())
     path.write_text("new\n")
-    assert list(follower.more()) == ["new"]
+    assert list(follower.read_added()) == ["new"]
 
 
 def test_bytes_that_are_no_text_do_not_stop_it(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xff\xfe\n")
-    assert len(list(Follower(lambda: {"a": tmp_path / "a"}, last=5).first())) == 2
+    assert len(list(LogFollower(lambda: {"a": tmp_path / "a"}, last=5).read_first())) == 2

@@ -11,15 +11,15 @@ import pytest
 from Daddy.cluster.orchestrator.commands import preflight
 from Daddy.cluster.orchestrator.commands.preflight import (
     Findings,
-    booted_with,
+    check_accounts,
     check_login_host,
-    check_others,
     check_places,
-    game_name,
+    describe_game,
+    find_partition_errors,
+    is_same_boot,
     parse_partitions,
-    partition_findings,
 )
-from Daddy.cluster.orchestrator.commands.run_selection import absolute
+from Daddy.cluster.orchestrator.commands.run_selection import resolve_paths
 from Daddy.core.errors import RomError
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.load_config import run_paths, shared_paths
@@ -80,7 +80,7 @@ no line of ours
 
 
 def findings(**wishes: object) -> list[str]:
-    found = partition_findings(Slurm.model_validate(wishes), KNOWN)
+    found = find_partition_errors(Slurm.model_validate(wishes), KNOWN)
     return [f"{one.message} | {one.fix}" for one in found]
 
 
@@ -114,14 +114,14 @@ def test_a_partition_that_is_down_is_said() -> None:
 
 
 def test_nothing_is_concluded_from_a_listing_without_partitions() -> None:
-    assert partition_findings(Slurm(), {}) == []
+    assert find_partition_errors(Slurm(), {}) == []
 
 
 def test_a_node_that_booted_with_us_is_this_host() -> None:
     line = "NodeName=n1 Arch=x86_64 BootTime=1790000003 SlurmdStartTime=1790000100"
-    assert booted_with(line, 1_790_000_000.0)
-    assert not booted_with(line, 1_790_001_000.0)
-    assert not booted_with("", 1_790_000_000.0)
+    assert is_same_boot(line, 1_790_000_000.0)
+    assert not is_same_boot(line, 1_790_001_000.0)
+    assert not is_same_boot("", 1_790_000_000.0)
 
 
 def test_what_ends_a_daemon_on_this_host_is_told_with_the_remedy(
@@ -147,22 +147,24 @@ def test_the_game_is_named_or_refused(tmp_path: Path) -> None:
     rom = tmp_path / "PokemonRed.gb"
     given = config_of(tmp_path, training={"rom": str(rom)})
     with pytest.raises(RomError, match="cannot read the ROM"):
-        game_name(given, "local")
+        describe_game(given, "local")
     rom.write_bytes(cartridge_path().read_bytes())
-    assert game_name(given, "slurm") == "Daddy cartridge (PokemonRed.gb)"
+    assert describe_game(given, "slurm") == "Daddy cartridge (PokemonRed.gb)"
     rom.write_bytes(bytes(32 * 1024))
     with pytest.raises(RomError, match="not a game we know"):
-        game_name(given, "slurm")
+        describe_game(given, "slurm")
     allowed = config_of(tmp_path, training={"rom": str(rom), "allow_unknown_rom": True})
-    assert game_name(allowed, "slurm").startswith("unknown ")
-    assert "free cartridge" in game_name(config_of(tmp_path), "local")
+    assert describe_game(allowed, "slurm").startswith("unknown ")
+    assert "free cartridge" in describe_game(config_of(tmp_path), "local")
     helped = config_of(tmp_path, training={"assists": "flash,money"})
-    assert game_name(helped, "local").endswith("), with the assists money, flash")
+    assert describe_game(helped, "local").endswith("), with the assists money, flash")
     with pytest.raises(RomError, match="no ROM is configured"):
-        game_name(config_of(tmp_path), "slurm")
+        describe_game(config_of(tmp_path), "slurm")
     meant = config_of(tmp_path, training={"cartridge": True})
-    assert "free cartridge" in game_name(meant, "slurm")
-    assert game_name(config_of(tmp_path, training={"workload": "cartpole"}), "slurm") == "cartpole"
+    assert "free cartridge" in describe_game(meant, "slurm")
+    assert (
+        describe_game(config_of(tmp_path, training={"workload": "cartpole"}), "slurm") == "cartpole"
+    )
 
 
 @pytest.fixture
@@ -185,7 +187,7 @@ def test_whose_run_is_joined_is_beside_ones_own_folder(tmp_path: Path, owner: Pa
     assert isinstance(paths, JoinedPaths)
     assert paths.merged == owner / "merged"
     assert paths.peers == tmp_path / "anna" / "shared_weights" / "peers"
-    frozen = absolute(config(tmp_path, owner / ".." / "shared_weights"), "local")
+    frozen = resolve_paths(config(tmp_path, owner / ".." / "shared_weights"), "local")
     assert frozen.collaboration.join == str(owner)
 
 
@@ -210,9 +212,9 @@ def test_a_run_that_has_not_begun_cannot_be_joined(tmp_path: Path, owner: Path) 
 def test_the_owner_is_told_of_a_friend_who_cannot_be_seen(tmp_path: Path, owner: Path) -> None:
     write_friends(SharedPaths(owner), [Friend("anna", str(tmp_path / "gone"), os.getuid())])
     found = Findings()
-    check_others(SharedPaths(owner), found)
+    check_accounts(SharedPaths(owner), found)
     assert found.wrong == []
     assert any(note.startswith("anna: ") and "is gone" in note for note in found.notes)
     SharedPaths(owner).friends.write_text("{")
-    check_others(SharedPaths(owner), found)
+    check_accounts(SharedPaths(owner), found)
     assert "peers.json" in found.wrong[0].message

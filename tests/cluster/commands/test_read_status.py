@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from Daddy.cluster.orchestrator import controller_lease
-from Daddy.cluster.orchestrator.commands.plan import summary_of
+from Daddy.cluster.orchestrator.commands.plan import make_summary
 from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     JobState,
     Mode,
-    Observation,
     QueueJob,
+    QueueReading,
     Snapshot,
-    Unknown,
+    UnknownQueue,
 )
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
-from Daddy.cluster.orchestrator.ledger_replay import Entry
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
@@ -39,11 +39,11 @@ TOKENS = ("00000000000a", "00000000000b")
 class Fixed:
     """A queue that looks as told."""
 
-    def __init__(self, seen: Observation) -> None:
+    def __init__(self, seen: QueueReading) -> None:
         self._seen = seen
         self.looks = 0
 
-    def snapshot(self) -> Observation:
+    def snapshot(self) -> QueueReading:
         self.looks += 1
         return self._seen
 
@@ -55,8 +55,8 @@ def run(tmp_path: Path) -> RunPaths:
     write_intent(run, Intent(Mode.RUN, 2, "local", "r1", "the free cartridge"), CLOCK.now())
     ledger = LedgerFile(run.ledger, 1)
     for number, token in enumerate(TOKENS):
-        ledger.append(Entry("intent", 1.0, token, {"number": number + 1}))
-        ledger.append(Entry("submitted", 1.0, token, {"job_id": 17 + number}))
+        ledger.append(LedgerEntry("intent", 1.0, token, {"number": number + 1}))
+        ledger.append(LedgerEntry("submitted", 1.0, token, {"job_id": 17 + number}))
         lease = Lease.claim(run.slot(number).lease, {"token": token})
         lease.beat({"steps_per_second": 120.5})
     return run
@@ -73,7 +73,7 @@ def told_by(run: RunPaths, queue: Fixed) -> dict[str, Any]:
     config = Config.model_validate({"run_dir": str(run.root)})
 
     def summarise(*known: Any) -> dict[str, Any]:
-        return summary_of(run, queue.snapshot(), POLICY, CLOCK, *known)
+        return make_summary(run, queue.snapshot(), POLICY, CLOCK, *known)
 
     return read_status(run, config, summarise, CLOCK)
 
@@ -112,7 +112,7 @@ def test_no_job_and_no_controller_is_down(run: RunPaths) -> None:
 def test_a_silent_queue_is_unknown_and_shows_what_was_last_known(run: RunPaths) -> None:
     known = told_by(run, Fixed(FULL))
     write_json(run.status, {**known, "ts": CLOCK.now() - 600})
-    told = told_by(run, Fixed(Unknown(CLOCK.now(), "Socket timed out")))
+    told = told_by(run, Fixed(UnknownQueue(CLOCK.now(), "Socket timed out")))
     assert (told["verdict"], told["exit_code"]) == ("unknown", 22)
     assert [slot["job_id"] for slot in told["slots"]] == [17, 18]
     assert 599 <= told["age_s"] <= 660
@@ -255,7 +255,7 @@ def test_hours_are_counted_from_the_ledger_where_the_summary_is_of_the_release_b
 ) -> None:
     controller_lease.become_controller(run, CLOCK)
     ledger, now = LedgerFile(run.ledger, 1), CLOCK.now()
-    ledger.append(Entry("claimed", now - 7200, TOKENS[0], {"slot": 0, "term": 1}))
+    ledger.append(LedgerEntry("claimed", now - 7200, TOKENS[0], {"slot": 0, "term": 1}))
     known = told_by(run, Fixed(FULL))
     assert known["hours"]["used"] >= 2.0
     older = {name: value for name, value in known.items() if name not in ("trained_s", "window_s")}

@@ -12,22 +12,22 @@ import pytest
 from rich.console import Console
 
 from Daddy.cluster.orchestrator import controller_lease
-from Daddy.cluster.orchestrator.commands.plan import summary_of
+from Daddy.cluster.orchestrator.commands.plan import make_summary
 from Daddy.cluster.orchestrator.commands.status import Summarise, read_status
-from Daddy.cluster.orchestrator.commands.status_screen import WIDE, draw
+from Daddy.cluster.orchestrator.commands.status_screen import WIDE, render_screen
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     JobState,
     Mode,
-    Observation,
     QueueJob,
+    QueueReading,
     Snapshot,
-    Unknown,
-    Waits,
+    UnknownQueue,
+    WaitReason,
 )
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
-from Daddy.cluster.orchestrator.ledger_replay import Entry
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
@@ -44,20 +44,20 @@ def run(tmp_path: Path) -> RunPaths:
     run, now = RunPaths(tmp_path), CLOCK.now()
     write_intent(run, Intent(Mode.RUN, 2, "slurm", "r1", "the free cartridge"), now)
     ledger = LedgerFile(run.ledger, 1)
-    ledger.append(Entry("start", now - 7200))
-    ledger.append(Entry("learnt", now, data={"site": {"max_running": 2, "enforced": True}}))
+    ledger.append(LedgerEntry("start", now - 7200))
+    ledger.append(LedgerEntry("learnt", now, data={"site": {"max_running": 2, "enforced": True}}))
     for number, token in enumerate(TOKENS, 1):
-        ledger.append(Entry("intent", now - 7200, token, {"number": number, "release": "r1"}))
-        ledger.append(Entry("submitted", now - 7200, token, {"job_id": 100 + number}))
+        ledger.append(LedgerEntry("intent", now - 7200, token, {"number": number, "release": "r1"}))
+        ledger.append(LedgerEntry("submitted", now - 7200, token, {"job_id": 100 + number}))
     for slot in (0, 1):
-        ledger.append(Entry("started", now - 3600, TOKENS[slot], {"started_ts": now - 3600}))
-        ledger.append(Entry("claimed", now - 3600, TOKENS[slot], {"slot": slot, "term": 1}))
+        ledger.append(LedgerEntry("started", now - 3600, TOKENS[slot], {"started_ts": now - 3600}))
+        ledger.append(LedgerEntry("claimed", now - 3600, TOKENS[slot], {"slot": slot, "term": 1}))
         Lease.claim(run.slot(slot).lease, {"token": TOKENS[slot], "job_id": str(101 + slot)})
         beat = {"term": 1, "counter": 3, "steps_per_second": 1234.5, "boot_s": 7.25}
         write_json(run.slot(slot).lease / "beat.json", {**beat, "leaves_in_s": 900 + slot})
         write_json(run.slot(slot).checkpoints / "t000001-s000000512000.json", {})
     ended = {"outcome": "crashed", "reason": "exit code 1: out of memory", "exit_code": 1}
-    ledger.append(Entry("ended", now - 60, TOKENS[4], ended))
+    ledger.append(LedgerEntry("ended", now - 60, TOKENS[4], ended))
     controller_lease.become_controller(run, CLOCK)
     return run
 
@@ -69,7 +69,7 @@ def jobs() -> Snapshot:
         for n in (0, 1)
     ]
     ready = QueueJob(
-        103, TOKENS[2], JobState.PENDING, "PENDING", "AssocMaxJobsLimit", waits=Waits.CAP
+        103, TOKENS[2], JobState.PENDING, "PENDING", "AssocMaxJobsLimit", waits=WaitReason.CAP
     )
     later = QueueJob(
         104, TOKENS[3], JobState.PENDING, "PENDING", "Priority", expected_ts=now + 7200
@@ -77,16 +77,16 @@ def jobs() -> Snapshot:
     return Snapshot(now, (*running, ready, later))
 
 
-def looking_at(run: RunPaths, seen: Observation) -> Summarise:
-    return partial(summary_of, run, seen, ControllerPolicy(max_running=2), CLOCK)
+def looking_at(run: RunPaths, seen: QueueReading) -> Summarise:
+    return partial(make_summary, run, seen, ControllerPolicy(max_running=2), CLOCK)
 
 
-def screen(run: RunPaths, seen: Observation, width: int = 160, **changes: Any) -> str:
+def screen(run: RunPaths, seen: QueueReading, width: int = 160, **changes: Any) -> str:
     config = Config.model_validate({"run_dir": str(run.root)})
     told = read_status(run, config, looking_at(run, seen), CLOCK)
     console = Console(width=width, highlight=False, color_system=None)
     with console.capture() as text:
-        console.print(draw("slim_run", {**told, **changes}, CLOCK.now(), width))
+        console.print(render_screen("slim_run", {**told, **changes}, CLOCK.now(), width))
     return "\n".join(line.rstrip() for line in text.get().splitlines())
 
 
@@ -150,7 +150,7 @@ def test_slurm_down_shows_what_was_known_and_that_the_slots_still_beat(run: RunP
     config = Config.model_validate({"run_dir": str(run.root)})
     known = read_status(run, config, looking_at(run, jobs()), CLOCK)
     write_json(run.status, {**known, "ts": CLOCK.now() - 300, "wake_ts": 0})
-    text = screen(run, Unknown(CLOCK.now(), "Socket timed out"))
+    text = screen(run, UnknownQueue(CLOCK.now(), "Socket timed out"))
     assert text.startswith("? slim_run: the queue cannot be read (Socket timed out)")
     assert "2 of 2 slots give signs of life" in text
     assert "known 5 min ago" in text

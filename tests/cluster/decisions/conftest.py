@@ -6,15 +6,15 @@ from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
+    JobOutcome,
     JobState,
     Ledger,
     Mode,
-    Outcome,
     Phase,
     QueueJob,
     Snapshot,
 )
-from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather
+from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather_plan_input
 from tests.cluster.world import attempt_of
 
 NOW = 1_000_000.0
@@ -33,7 +33,7 @@ def trains(number: int, slot: int, **facts) -> Attempt:
     return waits(number, **{**place, **basics, **facts})
 
 
-def ended(number: int, outcome: Outcome, ago: float = 60.0, **facts) -> Attempt:
+def ended(number: int, outcome: JobOutcome, ago: float = 60.0, **facts) -> Attempt:
     """A job that is over and never made progress."""
     basics = {"started_ts": NOW - ago - 20, "ended_ts": NOW - ago, "node": f"n{number}"}
     return waits(number, **{"phase": Phase.ENDED, "outcome": outcome, **basics, **facts})
@@ -60,6 +60,6 @@ def given(
     now: float = NOW,
 ) -> PlanInput:
     """The input of decisions for a run of four slots."""
-    return gather(
+    return gather_plan_input(
         Intent(Mode.RUN, 4), known, seen or queue(known), policy or ControllerPolicy(), now
     )

@@ -5,20 +5,24 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Outcome, Phase
-from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD, judge
+from Daddy.cluster.orchestrator.controller_records import Attempt, JobOutcome, Ledger, Phase
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import (
+    REFUSED,
+    REFUSED_FOR_GOOD,
+    find_holds,
+)
 
 POLICY = ControllerPolicy(delays_s=(0, 60, 300, 900), breaker_failures=99)
 NOW = 1_000_000.0
 
 
-def ended(number: int, ts: float, outcome: Outcome = Outcome.CRASHED, **facts) -> Attempt:
+def ended(number: int, ts: float, outcome: JobOutcome = JobOutcome.CRASHED, **facts) -> Attempt:
     basics = {"token": f"{number:012x}", "number": number, "phase": Phase.ENDED, "slot": 0}
     return Attempt(**{**basics, "intended_ts": ts - 9, "ended_ts": ts, "outcome": outcome, **facts})
 
 
 def hold_after(*attempts: Attempt, started: float = 0.0):
-    found, _ = judge(Ledger(attempts=attempts, started_ts=started), POLICY, NOW)
+    found, _ = find_holds(Ledger(attempts=attempts, started_ts=started), POLICY, NOW)
     return found[0] if found else None
 
 
@@ -32,9 +36,11 @@ def test_the_wait_grows_with_every_failure_in_a_row_and_then_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "outcome", [Outcome.DRAINED, Outcome.CANCELLED, Outcome.LOST], ids=lambda one: one.value
+    "outcome",
+    [JobOutcome.DRAINED, JobOutcome.CANCELLED, JobOutcome.LOST],
+    ids=lambda one: one.value,
 )
-def test_wall_time_cancels_and_lost_nodes_are_no_failures(outcome: Outcome) -> None:
+def test_wall_time_cancels_and_lost_nodes_are_no_failures(outcome: JobOutcome) -> None:
     assert hold_after(*(ended(n, NOW - n, outcome) for n in range(1, 9))) is None
 
 
@@ -52,7 +58,7 @@ def test_an_attempt_that_made_progress_before_it_crashed_does_not_count() -> Non
 
 
 def test_an_attempt_that_asks_not_to_be_restarted_holds_until_start_is_said_again() -> None:
-    refused = ended(1, NOW - 86_400, Outcome.REFUSED, reason="the checkpoint is damaged")
+    refused = ended(1, NOW - 86_400, JobOutcome.REFUSED, reason="the checkpoint is damaged")
     hold = hold_after(refused)
     assert hold is not None
     assert hold.until > NOW + 365 * 86_400
@@ -77,7 +83,7 @@ def test_an_intent_that_never_came_to_the_queue_is_no_failure() -> None:
 
 def test_a_job_that_claimed_a_slot_proves_that_jobs_can_start() -> None:
     early = [ended(n, NOW - 50 + n, slot=None) for n in (1, 2)]
-    fine = ended(9, NOW - 1, Outcome.DRAINED, slot=2, started_ts=NOW - 20)
+    fine = ended(9, NOW - 1, JobOutcome.DRAINED, slot=2, started_ts=NOW - 20)
     assert hold_after(*early, fine) is None
 
 
@@ -87,13 +93,13 @@ def test_slots_that_trained_well_and_hand_over_at_once_do_not_open_the_breaker()
     failing = [ended(n, NOW - 100 + n, slot=1) for n in range(1, 7)]
     trained = {"slot": 0, "started_ts": NOW - 900, "progressed_ts": NOW - 800}
     for outcome, left, opens in (
-        (Outcome.DRAINED, NOW - 1, False),
-        (Outcome.DRAINED, None, True),
-        (Outcome.CRASHED, NOW - 1, True),
-        (Outcome.HUNG, NOW - 1, True),
+        (JobOutcome.DRAINED, NOW - 1, False),
+        (JobOutcome.DRAINED, None, True),
+        (JobOutcome.CRASHED, NOW - 1, True),
+        (JobOutcome.HUNG, NOW - 1, True),
     ):
         attempts = (*failing, ended(9, NOW - 1, outcome, left_ts=left, **trained))
-        found, _ = judge(Ledger(attempts=attempts), policy, NOW)
+        found, _ = find_holds(Ledger(attempts=attempts), policy, NOW)
         assert any(one.slot == 1 for one in found)
         assert any(one.open for one in found) is opens, "who leaves in order wrote a checkpoint"
 
@@ -101,7 +107,7 @@ def test_slots_that_trained_well_and_hand_over_at_once_do_not_open_the_breaker()
 def test_a_late_job_that_finds_every_slot_filled_is_surplus_and_no_failure() -> None:
     """Answers of sbatch that were lost: five such jobs must not hold the next hand-over."""
     fleet = [_trains(n) for n in range(4)]
-    late = [ended(10 + n, NOW - 100, Outcome.NOT_NEEDED, slot=None) for n in range(5)]
+    late = [ended(10 + n, NOW - 100, JobOutcome.NOT_NEEDED, slot=None) for n in range(5)]
     assert hold_after(*fleet, *late) is None
     assert hold_after(*fleet[:3], *late) is not None, "a slot was free, and nobody could take it"
 

@@ -14,11 +14,11 @@ from Daddy.cluster.orchestrator.controller_records import (
     Mode,
     Phase,
     QueueJob,
-    Site,
+    SiteLimits,
     Snapshot,
-    Waits,
+    WaitReason,
 )
-from Daddy.cluster.orchestrator.decisions.draining import end_silent
+from Daddy.cluster.orchestrator.decisions.draining import end_silent_jobs
 from Daddy.cluster.orchestrator.plan_actions import Amend, Cancel, Notify, Signal, Submit
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, given, queue, trains, waits
@@ -28,7 +28,7 @@ POLICY = ControllerPolicy(recancel_s=60)
 
 def treated(*attempts):
     known = Ledger(attempts)
-    return end_silent(given(known, queue(known), POLICY))
+    return end_silent_jobs(given(known, queue(known), POLICY))
 
 
 def test_a_silent_job_is_signalled_first_and_cancelled_a_minute_later() -> None:
@@ -65,7 +65,7 @@ def test_a_job_that_runs_and_never_takes_a_slot_is_cancelled() -> None:
 def test_a_job_whose_node_still_boots_or_that_is_suspended_is_waited_for(word: str) -> None:
     known = Ledger((waits(1, phase=Phase.RUNNING, started_ts=NOW - 900),))
     row = QueueJob(101, known.live[0].token, JobState.RUNNING, word)
-    assert end_silent(given(known, Snapshot(NOW - 1, (row,)), POLICY)) == []
+    assert end_silent_jobs(given(known, Snapshot(NOW - 1, (row,)), POLICY)) == []
 
 
 def test_a_slow_learner_is_worth_a_word_and_is_not_killed() -> None:
@@ -76,7 +76,7 @@ def test_a_slow_learner_is_worth_a_word_and_is_not_killed() -> None:
 
 
 TWO = ControllerPolicy(max_running=2, spares=2, extra=0)
-OWN = QueueJob(7, "", JobState.PENDING, "PENDING", "QOSMaxJobsPerUserLimit", waits=Waits.CAP)
+OWN = QueueJob(7, "", JobState.PENDING, "PENDING", "QOSMaxJobsPerUserLimit", waits=WaitReason.CAP)
 
 
 def decide(known: Ledger, *others: QueueJob):
@@ -85,7 +85,7 @@ def decide(known: Ledger, *others: QueueJob):
 
 
 def fleet(*attempts) -> Ledger:
-    return Ledger(attempts, site=Site(enforced=True))
+    return Ledger(attempts, site=SiteLimits(enforced=True))
 
 
 def test_spares_are_held_and_the_slot_that_ends_first_makes_room() -> None:
@@ -105,7 +105,7 @@ def test_only_one_slot_leaves_and_nothing_is_submitted_meanwhile() -> None:
 
 
 def test_the_slot_is_filled_again_once_the_other_job_runs() -> None:
-    runs = replace(OWN, state=JobState.RUNNING, waits=Waits.TURN)
+    runs = replace(OWN, state=JobState.RUNNING, waits=WaitReason.TURN)
     actions = decide(fleet(trains(2, 1), waits(3, held=True), waits(4, held=True)), runs)
     assert {type(one) for one in actions} == {Amend}
     assert all(one.hold is False for one in actions if isinstance(one, Amend))
@@ -114,5 +114,5 @@ def test_the_slot_is_filled_again_once_the_other_job_runs() -> None:
 def test_another_run_of_ours_and_jobs_that_wait_for_their_turn_move_nobody() -> None:
     known = fleet(trains(1, 0), trains(2, 1), waits(3), waits(4))
     assert decide(known, replace(OWN, run_id="other-run")) == ()
-    assert decide(known, replace(OWN, waits=Waits.TURN)) == ()
+    assert decide(known, replace(OWN, waits=WaitReason.TURN)) == ()
     assert not any(isinstance(one, Submit) for one in decide(known))

@@ -14,15 +14,15 @@ from Daddy.cluster.orchestrator.controller_records import (
     Ledger,
     Phase,
     QueueJob,
-    Site,
+    SiteLimits,
     Snapshot,
 )
 from Daddy.cluster.orchestrator.decisions.job_cap import (
     choose_chaining,
-    limit_refused,
-    rate_frees_at,
-    room,
-    successors,
+    limits_after_refusal,
+    next_submit_time,
+    submit_allowance,
+    successor_count,
 )
 from tests.cluster.decisions.conftest import NOW, given, queue, trains, waits
 
@@ -32,20 +32,20 @@ POLICY = ControllerPolicy(max_running=4, spares=4, extra=4, hourly=20)
 @pytest.mark.parametrize(
     ("site", "policy", "chaining"),
     [
-        (Site(), POLICY, Chaining.CHAIN),
-        (Site(enforced=True), POLICY, Chaining.POOL),
-        (Site(enforced=True, max_running=4), POLICY, Chaining.POOL),
-        (Site(enforced=True, max_running=8), POLICY, Chaining.CHAIN),
-        (Site(enforced=True, max_submitted=6), POLICY, Chaining.LATE),
-        (Site(enforced=True, max_submitted=7), POLICY, Chaining.POOL),
-        (Site(enforced=True, counts_waiting=True), POLICY, Chaining.LATE),
-        (Site(enforced=True, keeps_marks=False), POLICY, Chaining.LATE),
-        (Site(enforced=True, blocks_others=True), POLICY, Chaining.CHAIN),
-        (Site(), replace(POLICY, enforced=True), Chaining.POOL),
+        (SiteLimits(), POLICY, Chaining.CHAIN),
+        (SiteLimits(enforced=True), POLICY, Chaining.POOL),
+        (SiteLimits(enforced=True, max_running=4), POLICY, Chaining.POOL),
+        (SiteLimits(enforced=True, max_running=8), POLICY, Chaining.CHAIN),
+        (SiteLimits(enforced=True, max_submitted=6), POLICY, Chaining.LATE),
+        (SiteLimits(enforced=True, max_submitted=7), POLICY, Chaining.POOL),
+        (SiteLimits(enforced=True, counts_waiting=True), POLICY, Chaining.LATE),
+        (SiteLimits(enforced=True, keeps_marks=False), POLICY, Chaining.LATE),
+        (SiteLimits(enforced=True, blocks_others=True), POLICY, Chaining.CHAIN),
+        (SiteLimits(), replace(POLICY, enforced=True), Chaining.POOL),
     ],
 )
 def test_the_way_successors_wait_follows_from_site_and_person(
-    site: Site, policy: ControllerPolicy, chaining: Chaining
+    site: SiteLimits, policy: ControllerPolicy, chaining: Chaining
 ) -> None:
     found, reason = choose_chaining(site, policy)
     assert found is chaining
@@ -57,17 +57,17 @@ def test_more_successors_wait_only_while_the_queue_is_slow() -> None:
     for stamps, count in (((), 4), ((NOW - 60,), 6), ((NOW - 9, NOW - 8, NOW - 7), 8)):
         inputs = given(Ledger(slow_claims=stamps), policy=POLICY)
         later = given(Ledger(slow_claims=stamps), policy=POLICY, now=NOW + month)
-        assert successors(inputs, Chaining.POOL, 4) == count
-        assert successors(later, Chaining.POOL, 4) == 4
-        assert successors(inputs, Chaining.CHAIN, 4) == 4
-        assert successors(inputs, Chaining.LATE, 4) == 0
-    assert successors(given(Ledger(), policy=POLICY), Chaining.POOL, 2) == 2
+        assert successor_count(inputs, Chaining.POOL, 4) == count
+        assert successor_count(later, Chaining.POOL, 4) == 4
+        assert successor_count(inputs, Chaining.CHAIN, 4) == 4
+        assert successor_count(inputs, Chaining.LATE, 4) == 0
+    assert successor_count(given(Ledger(), policy=POLICY), Chaining.POOL, 2) == 2
 
 
 def test_jobs_that_wait_for_a_slot_that_is_empty_show_that_the_queue_is_slow() -> None:
     def wanted(*live: Attempt, empty: int) -> int:
         inputs = replace(given(Ledger(live), policy=POLICY), fill=empty)
-        return successors(inputs, Chaining.POOL, 4 - empty)
+        return successor_count(inputs, Chaining.POOL, 4 - empty)
 
     stuck = tuple(waits(n, intended_ts=NOW - 61) for n in range(4))
     assert wanted(*stuck[:2], empty=4) == 2
@@ -81,26 +81,26 @@ def test_jobs_that_wait_for_a_slot_that_is_empty_show_that_the_queue_is_slow() -
 def test_a_job_too_many_teaches_how_many_fit() -> None:
     asked = Attempt("f" * 12, 9, Phase.INTENT, NOW)
     fleet = tuple(trains(n, n) for n in range(4))
-    assert limit_refused(Ledger((*fleet, waits(5), waits(6), asked))) == {"max_submitted": 6}
-    assert limit_refused(Ledger((*fleet, asked))) == {"counts_waiting": True}
-    assert limit_refused(Ledger((*fleet, asked)), others=15) == {"max_submitted": 19}
+    assert limits_after_refusal(Ledger((*fleet, waits(5), waits(6), asked))) == {"max_submitted": 6}
+    assert limits_after_refusal(Ledger((*fleet, asked))) == {"counts_waiting": True}
+    assert limits_after_refusal(Ledger((*fleet, asked)), others=15) == {"max_submitted": 19}
 
 
 def allowed(
     known: Ledger, seen: Snapshot, fill: int, policy: ControllerPolicy = POLICY
 ) -> tuple[int, str]:
-    return room(replace(given(known, seen, policy), fill=fill))
+    return submit_allowance(replace(given(known, seen, policy), fill=fill))
 
 
 def test_two_places_of_the_sites_limit_are_left_to_the_person() -> None:
-    known = Ledger((*(trains(n, n) for n in range(4)), waits(9)), site=Site(max_submitted=10))
+    known = Ledger((*(trains(n, n) for n in range(4)), waits(9)), site=SiteLimits(max_submitted=10))
     own = tuple(QueueJob(n, "", JobState.PENDING, "PENDING") for n in range(2))
     assert allowed(known, queue(known), 0)[0] == 3
     assert allowed(known, queue(known, others=own), 0)[0] == 1
     assert "site" in allowed(known, queue(known, others=own), 0)[1]
     over = tuple(replace(job, state=JobState.ENDED) for job in own)
     assert allowed(known, queue(known, others=over), 0)[0] == 1 + len(own)
-    known = Ledger((trains(1, 0),), site=Site(max_submitted=4))
+    known = Ledger((trains(1, 0),), site=SiteLimits(max_submitted=4))
     assert allowed(known, queue(known), 3)[0] == 3  # slots come before courtesy
 
 
@@ -115,7 +115,7 @@ def test_submissions_of_a_clock_that_was_a_year_ahead_do_not_use_up_the_rate() -
     known = Ledger(tuple(waits(n, intended_ts=NOW + 365 * 86_400) for n in range(20)))
     policy = replace(POLICY, extra=99)
     assert allowed(known, Snapshot(NOW, ()), 4, policy)[0] > 0
-    assert rate_frees_at(known, policy, NOW) is None
+    assert next_submit_time(known, policy, NOW) is None
 
 
 def test_submissions_keep_to_an_hourly_rate_and_say_when_they_may_go_on() -> None:
@@ -123,5 +123,5 @@ def test_submissions_keep_to_an_hourly_rate_and_say_when_they_may_go_on() -> Non
     known = Ledger(tuple(waits(n, intended_ts=ts) for n, ts in enumerate(stamps)))
     policy = replace(POLICY, extra=99)
     assert allowed(known, Snapshot(NOW, ()), 4, policy) == (0, "the rate of submissions")
-    assert rate_frees_at(known, policy, NOW) == stamps[0] + 3600
-    assert rate_frees_at(known, policy, NOW + 601) is None
+    assert next_submit_time(known, policy, NOW) == stamps[0] + 3600
+    assert next_submit_time(known, policy, NOW + 601) is None

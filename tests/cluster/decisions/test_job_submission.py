@@ -10,14 +10,14 @@ from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
     Intent,
+    JobOutcome,
     Ledger,
     Mode,
-    Outcome,
     Phase,
-    Site,
-    Waits,
+    SiteLimits,
+    WaitReason,
 )
-from Daddy.cluster.orchestrator.decisions.job_submission import shorten
+from Daddy.cluster.orchestrator.decisions.job_submission import shorten_time_limits
 from Daddy.cluster.orchestrator.plan_actions import Action, Amend, Notify, Submit
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, given, queue, trains, waits
@@ -27,13 +27,13 @@ CHAIN = ControllerPolicy(
 )
 POOL = ControllerPolicy(max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3,
               enforced=True)  # fmt: skip
-REFUSED = ended(1, Outcome.REFUSED, slot=3, claimed_ts=NOW - 70)
+REFUSED = ended(1, JobOutcome.REFUSED, slot=3, claimed_ts=NOW - 70)
 """Slot 3 stays empty until the person says start."""
 
 
 def decide(policy: ControllerPolicy, *attempts: Attempt) -> tuple[Action, ...]:
     """What is done about jobs; words to the person left out."""
-    known = Ledger(attempts, site=Site(enforced=policy.enforced))
+    known = Ledger(attempts, site=SiteLimits(enforced=policy.enforced))
     actions = plan(Intent(Mode.RUN, 4), known, queue(known), policy, NOW).actions
     return tuple(one for one in actions if not isinstance(one, Notify))
 
@@ -69,7 +69,9 @@ def test_who_is_perhaps_not_there_and_could_not_start_if_it_were_takes_no_place(
 
 
 def test_while_the_breaker_is_open_one_canary_is_let_go_and_no_second_while_it_starts() -> None:
-    failed = [ended(n, Outcome.CRASHED, 9000 - n, slot=n, claimed_ts=NOW - 9010) for n in range(4)]
+    failed = [
+        ended(n, JobOutcome.CRASHED, 9000 - n, slot=n, claimed_ts=NOW - 9010) for n in range(4)
+    ]
     held = [waits(n, held=True) for n in (20, 21)]
     first = decide(POOL, *failed, *held)
     assert amended(first) == [(120, False)]
@@ -91,7 +93,7 @@ def test_who_may_start_is_let_go_and_not_an_older_one_that_cannot_yet() -> None:
 
 
 def test_whose_turn_it_is_keeps_it_though_an_older_one_was_held_for_the_slot_that_fails() -> None:
-    gone = ended(11, Outcome.DRAINED, slot=1, claimed_ts=NOW - 90, progressed_ts=NOW - 70)
+    gone = ended(11, JobOutcome.DRAINED, slot=1, claimed_ts=NOW - 90, progressed_ts=NOW - 70)
     waiting = [waits(20, held=True), behind(21, gone), behind(22, FLEET[0]), behind(23, FLEET[2])]
     assert decide(CHAIN, REFUSED, gone, FLEET[0], FLEET[2], *waiting) == ()
 
@@ -123,7 +125,7 @@ def test_heirs_are_held_while_a_slot_is_and_nobody_gets_anywhere() -> None:
 
 
 def test_while_nothing_may_start_heirs_are_held_too() -> None:
-    unclaimed = [ended(n, Outcome.CRASHED, 5 + n) for n in (2, 1)]
+    unclaimed = [ended(n, JobOutcome.CRASHED, 5 + n) for n in (2, 1)]
     heirs = [behind(20 + slot, one) for slot, one in enumerate(FLEET)]
     actions = decide(CHAIN, *unclaimed, *FLEET, *heirs)
     assert amended(actions) == [(120, True), (121, True), (122, True)]
@@ -135,10 +137,10 @@ LIMITED = ControllerPolicy(limit_s=14_400)
 def shortened(begins: float, fill: int, *attempts):
     known = Ledger(attempts)
     seen = queue(known)
-    blocked = tuple(replace(job, waits=Waits.RESERVATION) for job in seen.jobs)
+    blocked = tuple(replace(job, waits=WaitReason.RESERVATION) for job in seen.jobs)
     seen = replace(seen, jobs=blocked, maintenance_ts=begins)
     inputs = replace(given(known, seen, LIMITED), fill=fill)
-    return [(one.job_id, one.limit_s) for one in shorten(inputs)]
+    return [(one.job_id, one.limit_s) for one in shorten_time_limits(inputs)]
 
 
 def test_as_many_jobs_as_there_are_empty_slots_end_two_minutes_before() -> None:

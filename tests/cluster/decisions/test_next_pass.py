@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Intent, Ledger, Mode, Outcome
+from Daddy.cluster.orchestrator.controller_records import Intent, JobOutcome, Ledger, Mode
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 
@@ -45,7 +45,7 @@ def test_around_a_real_end_it_looks_often() -> None:
 def test_what_is_due_without_anything_new_is_said() -> None:
     assert due(*FULL) == inf
     assert due(*FULL[1:], trains(1, 0, absences=1, absent_ts=NOW - 10)) == NOW + 20
-    crash = [ended(n, Outcome.CRASHED, 5, slot=1) for n in (8, 9)]
+    crash = [ended(n, JobOutcome.CRASHED, 5, slot=1) for n in (8, 9)]
     held = due(*crash, trains(1, 0), waits(3, held=True))
     assert NOW + 30 < held < NOW + 80
 

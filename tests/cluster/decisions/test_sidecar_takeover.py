@@ -5,17 +5,21 @@ from dataclasses import replace
 import pytest
 
 from Daddy.cluster.orchestrator.controller_records import Mode
-from Daddy.cluster.orchestrator.decisions.sidecar_takeover import Helm, Sight, turn
+from Daddy.cluster.orchestrator.decisions.sidecar_takeover import (
+    ControllerState,
+    JobView,
+    should_make_pass,
+)
 
-OURS = Sight(
+OURS = JobView(
     mode=Mode.RUN,
     daemon=True,
-    helm=Helm.GONE,
-    still_s=100.0,
-    mine=True,
-    lower=False,
-    pass_in_s=0.0,
-    news=False,
+    controller=ControllerState.DEAD,
+    unchanged_s=100.0,
+    holds_slot=True,
+    lower_job_alive=False,
+    next_pass_in_s=0.0,
+    slot_changed=False,
 )
 
 
@@ -23,21 +27,25 @@ OURS = Sight(
     ("changes", "now", "reason"),
     [
         ({}, True, "gone"),
-        ({"helm": Helm.SILENT}, True, "stands still"),
-        ({"helm": Helm.SILENT, "still_s": 89.0}, False, "89 of 90"),
-        ({"helm": Helm.LIVES, "still_s": 0.0}, False, "lives"),
-        ({"helm": Helm.LEFT, "still_s": 20.0}, False, "20 of 90"),
-        ({"helm": Helm.LEFT, "still_s": 0.0, "daemon": False}, True, "no controller"),
-        ({"lower": True}, False, "lower slot"),
-        ({"mine": False}, False, "no slot"),
+        ({"controller": ControllerState.SILENT}, True, "stands still"),
+        ({"controller": ControllerState.SILENT, "unchanged_s": 89.0}, False, "89 of 90"),
+        ({"controller": ControllerState.ALIVE, "unchanged_s": 0.0}, False, "lives"),
+        ({"controller": ControllerState.ENDED, "unchanged_s": 20.0}, False, "20 of 90"),
+        (
+            {"controller": ControllerState.ENDED, "unchanged_s": 0.0, "daemon": False},
+            True,
+            "no controller",
+        ),
+        ({"lower_job_alive": True}, False, "lower slot"),
+        ({"holds_slot": False}, False, "no slot"),
         ({"mode": Mode.PAUSED}, False, "paused"),
         ({"mode": Mode.STOPPED}, False, "stopped"),
         ({"mode": Mode.DRAIN}, False, "drain"),
-        ({"pass_in_s": 40.0}, False, "in 40 s"),
-        ({"pass_in_s": 40.0, "news": True}, True, "gone"),
+        ({"next_pass_in_s": 40.0}, False, "in 40 s"),
+        ({"next_pass_in_s": 40.0, "slot_changed": True}, True, "gone"),
     ],
 )
 def test_a_job_makes_the_pass_only_when_nobody_else_will(changes, now, reason):
-    ours, why = turn(replace(OURS, **changes), silence_s=90.0, grace_s=90.0)
+    ours, why = should_make_pass(replace(OURS, **changes), silence_s=90.0, grace_s=90.0)
     assert ours is now
     assert reason in why

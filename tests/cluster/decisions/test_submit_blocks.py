@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Intent, Ledger, Mode, Outcome, Waits
-from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
+from Daddy.cluster.orchestrator.controller_records import (
+    Intent,
+    JobOutcome,
+    Ledger,
+    Mode,
+    WaitReason,
+)
+from Daddy.cluster.orchestrator.decisions.submit_blocks import find_pause_reason
 from Daddy.cluster.orchestrator.plan_actions import Pause
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
@@ -15,19 +21,19 @@ POLICY = ControllerPolicy(pass_s=30)
 
 
 def cancelled(number: int, ago: float, **facts):
-    return ended(number, Outcome.CANCELLED, ago, **facts)
+    return ended(number, JobOutcome.CANCELLED, ago, **facts)
 
 
 def why(*attempts, **facts) -> str | None:
     known = Ledger(attempts, **facts)
-    return pause_reason(known, queue(known), POLICY)
+    return find_pause_reason(known, queue(known), POLICY)
 
 
 def test_a_job_held_by_an_administrator_pauses_the_run() -> None:
     known = Ledger((waits(1),))
     seen = queue(known)
-    held = replace(seen.jobs[0], waits=Waits.ADMIN, why="JobHeldAdmin")
-    said = pause_reason(known, replace(seen, jobs=(held,)), POLICY)
+    held = replace(seen.jobs[0], waits=WaitReason.ADMIN, why="JobHeldAdmin")
+    said = find_pause_reason(known, replace(seen, jobs=(held,)), POLICY)
     assert said is not None
     assert "JobHeldAdmin" in said
 

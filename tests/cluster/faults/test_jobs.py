@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import Mode, Outcome
+from Daddy.cluster.orchestrator.controller_records import JobOutcome, Mode
 from tests.cluster.faults.site import HOUR, Login, Site
 
 
-def outcomes(login: Login) -> list[Outcome | None]:
+def outcomes(login: Login) -> list[JobOutcome | None]:
     return [one.outcome for one in login.ledger.attempts if not one.live]
 
 
@@ -35,7 +35,7 @@ def test_fault_19_a_node_dies_and_its_job_is_not_requeued(site: Site, login: Log
     site.node_dies(node)
     login.drive(120.0)
     assert site.training == 4
-    assert Outcome.NODE_FAILED in outcomes(login)
+    assert JobOutcome.NODE_FAILED in outcomes(login)
     for _ in range(3):
         site.node_dies(node)
         login.drive(120.0)
@@ -110,7 +110,7 @@ def test_fault_22_a_job_hangs(site: Site, login: Login) -> None:
     assert kinds == [life.token, life.token], "asked first, then ended"
     login.drive(120.0)
     assert site.training == 4
-    assert Outcome.HUNG in outcomes(login)
+    assert JobOutcome.HUNG in outcomes(login)
     assert site.twice() == []
 
 
@@ -131,7 +131,7 @@ def test_fault_27_preemption_where_the_site_cancels(site: Site, login: Login) ->
     site.finish(life.job_id, "PREEMPTED")
     login.drive(120.0)
     assert site.training == 4
-    assert outcomes(login) == [Outcome.DRAINED], "no failure of ours"
+    assert outcomes(login) == [JobOutcome.DRAINED], "no failure of ours"
     assert site.twice() == []
 
 

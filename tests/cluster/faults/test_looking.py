@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Mode, Outcome
+from Daddy.cluster.orchestrator.controller_records import JobOutcome, Mode
 from tests.cluster.faults.site import HOUR, Login, Site
 
 
@@ -46,7 +46,7 @@ def test_fault_07_slurmctld_down_across_a_handover(site: Site) -> None:
     assert {life.job_id for life in site.lives.values()} <= queued, "those that were queued"
     login.drive(600.0)
     assert site.training == 4
-    assert [one for one in login.ledger.attempts if one.outcome is Outcome.LOST] == []
+    assert [one for one in login.ledger.attempts if one.outcome is JobOutcome.LOST] == []
     assert site.twice() == []
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 from Daddy.cluster.orchestrator.simulate.incidents import Incidents, draw_incidents
 from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, Rates, Scenario, Workload
-from Daddy.cluster.orchestrator.simulate.simulated_site import Job, Site
+from Daddy.cluster.orchestrator.simulate.simulated_site import SimulatedJob, SimulatedSite
 
 NEVER = 1e15
 CALM = Rates(
@@ -37,42 +37,42 @@ class Watcher:
     """Somebody who submits at given times and writes down what happens."""
 
     def __init__(self, scenario: Scenario, submits=(), incidents: Incidents | None = None) -> None:
-        self.site = Site(scenario, incidents or incidents_of(scenario), Random(2))
+        self.site = SimulatedSite(scenario, incidents or incidents_of(scenario), Random(2))
         self.submits = submits
         self.seen: list[tuple[float, str, int]] = []
-        self.jobs: list[Job] = []
+        self.jobs: list[SimulatedJob] = []
         self.most = 0
 
     def begin(self) -> None:
         for number, when in enumerate(self.submits):
-            self.site.at(when, lambda number=number: self.submit(number))
+            self.site.call_at(when, lambda number=number: self.submit(number))
 
     def submit(self, number: int, **facts) -> bool:
         scenario = self.site.scenario
         basics = {"runs_s": scenario.limit_s - 180, "limit_s": scenario.limit_s}
-        job = Job(number, 0, self.site.now, **{**basics, **facts})
+        job = SimulatedJob(number, 0, self.site.now, **{**basics, **facts})
         self.jobs.append(job)
         return self.site.submit(job)
 
-    def note(self, what: str, job: Job) -> None:
+    def note(self, what: str, job: SimulatedJob) -> None:
         self.seen.append((round(self.site.now), what, job.number))
         self.most = max(self.most, len(self.site.running))
 
-    def started(self, job: Job) -> None:
+    def started(self, job: SimulatedJob) -> None:
         self.note("started", job)
-        self.site.boot(job, broken=self.site.broken)
+        self.site.boot_job(job, broken=self.site.broken)
 
-    def trains(self, job: Job) -> None:
+    def trains(self, job: SimulatedJob) -> None:
         self.note("trains", job)
-        self.site.train(job)
+        self.site.start_training(job)
 
-    def silent(self, job: Job) -> None:
+    def silent(self, job: SimulatedJob) -> None:
         self.note("silent", job)
 
-    def leaves(self, job: Job) -> None:
+    def leaves(self, job: SimulatedJob) -> None:
         self.note("leaves", job)
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: SimulatedJob) -> None:
         self.note("ended", job)
 
     def when(self, what: str) -> dict[int, float]:
@@ -80,7 +80,7 @@ class Watcher:
 
 
 def live(watcher: Watcher):
-    return watcher.site.live(watcher)
+    return watcher.site.run_month(watcher)
 
 
 DAY = DAY_S

@@ -15,9 +15,14 @@ from Daddy.cluster.orchestrator.simulate.baseline_policies import (
     SelfRequeue,
     SingletonChain,
 )
-from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, WORKLOADS, Scenario, as_lived
-from Daddy.cluster.orchestrator.simulate.simulated_site import Site
-from Daddy.cluster.orchestrator.simulate.simulation import live
+from Daddy.cluster.orchestrator.simulate.scenario import (
+    DAY_S,
+    WORKLOADS,
+    Scenario,
+    effective_scenario,
+)
+from Daddy.cluster.orchestrator.simulate.simulated_site import SimulatedSite
+from Daddy.cluster.orchestrator.simulate.simulation import simulate_month
 from tests.cluster.simulate.conftest import CALM, incidents_of, steady
 
 HUMAN_S = 8 * 3600.0
@@ -25,19 +30,22 @@ HUMAN_S = 8 * 3600.0
 
 def month(kind, scenario: Scenario | None = None, **events):
     scenario = scenario or steady(60)
-    site = Site(scenario, incidents_of(scenario, **events), Random(1))
-    site.live(kind(site))
+    site = SimulatedSite(scenario, incidents_of(scenario, **events), Random(1))
+    site.run_month(kind(site))
     return site
 
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_what_is_simulated_once_for_all_credits_is_the_same_for_all(name: str) -> None:
     scenario = Scenario(WORKLOADS["busy"], days=6, credit=0.0)
-    mine, shared = live(scenario, name, 2), live(as_lived(scenario, name), name, 2)
+    mine, shared = (
+        simulate_month(scenario, name, 2),
+        simulate_month(effective_scenario(scenario, name), name, 2),
+    )
     assert mine.used == pytest.approx(shared.used, rel=1e-6)
 
 
-def starts(site: Site, slot: int = 0) -> list[float]:
+def starts(site: SimulatedSite, slot: int = 0) -> list[float]:
     jobs = (*site.trail, *site.running)
     return sorted(one.started for one in jobs if one.track == slot)
 

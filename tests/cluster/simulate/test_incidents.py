@@ -13,8 +13,8 @@ from Daddy.cluster.orchestrator.simulate.incidents import (
     DecayedUsage,
     draw_incidents,
     draw_wait,
-    wait_at,
-    within,
+    wait_quantile,
+    window_at,
 )
 from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, WORKLOADS, Scenario, Workload
 
@@ -48,9 +48,9 @@ def test_each_month_has_its_bad_deploy_its_black_hole_and_its_maintenance() -> N
 
 def test_a_window_is_found_from_its_beginning_to_before_its_end() -> None:
     windows = ((10.0, 20.0), (30.0, 40.0))
-    assert within(windows, 10) == (10, 20)
-    assert within(windows, 20) is None
-    assert within(windows, 35) == (30, 40)
+    assert window_at(windows, 10) == (10, 20)
+    assert window_at(windows, 20) is None
+    assert window_at(windows, 35) == (30, 40)
 
 
 def draws(scenario: Scenario, count: int = 4000) -> list[float]:
@@ -62,13 +62,13 @@ def draws(scenario: Scenario, count: int = 4000) -> list[float]:
 @pytest.mark.parametrize(("name", "published_mean"), [("kalos", 214.0), ("philly", 3761.0)])
 def test_the_fits_have_the_published_medians_and_means(name: str, published_mean: float) -> None:
     workload = WORKLOADS[name]
-    assert wait_at(workload, 0.0) == workload.median_s
+    assert wait_quantile(workload, 0.0) == workload.median_s
     mean = workload.median_s * math.exp(workload.sigma**2 / 2)
     assert mean == pytest.approx(published_mean, rel=0.02)
 
 
 def test_no_wait_is_longer_than_a_day() -> None:
-    assert wait_at(WORKLOADS["philly"], 9.0) == DAY_S
+    assert wait_quantile(WORKLOADS["philly"], 9.0) == DAY_S
     assert max(draws(Scenario(WORKLOADS["philly"], correlation=0.0))) <= DAY_S
 
 
@@ -87,7 +87,7 @@ def test_correlation_changes_no_single_wait_only_their_company(correlation: floa
 
 def test_measured_waits_replace_the_fit() -> None:
     site = Workload("own", 0.0, 0.0, measured_s=(10.0, 20.0, 30.0, 40.0))
-    assert [wait_at(site, z) for z in (-5, -0.1, 0.1, 5)] == [10, 20, 30, 40]
+    assert [wait_quantile(site, z) for z in (-5, -0.1, 0.1, 5)] == [10, 20, 30, 40]
 
 
 def test_use_of_last_week_counts_half() -> None:

@@ -11,7 +11,7 @@ import pytest
 from Daddy.cluster.orchestrator.simulate.__main__ import main
 from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
 from Daddy.cluster.orchestrator.simulate.scenario import OURS, WORKLOADS, Scenario
-from Daddy.cluster.orchestrator.simulate.simulation import live
+from Daddy.cluster.orchestrator.simulate.simulation import simulate_month
 from Daddy.core.errors import ExitCode, run_entry
 
 FLOORS = {"kalos": 0.995, "philly": 0.992, "busy": 0.990}
@@ -21,28 +21,28 @@ SEEDS = range(3)
 @pytest.mark.parametrize("name", FLOORS)
 def test_ours_is_ahead_of_all_and_above_its_floor(name: str) -> None:
     scenario = Scenario(WORKLOADS[name])
-    months = [live(scenario, OURS, seed) for seed in SEEDS]
+    months = [simulate_month(scenario, OURS, seed) for seed in SEEDS]
     ours = fmean(one.used for one in months)
     assert ours >= FLOORS[name]
     assert fmean(one.idle for one in months) <= 0.01
     for baseline in BASELINES:
-        assert ours > fmean(live(scenario, baseline, seed).used for seed in SEEDS)
+        assert ours > fmean(simulate_month(scenario, baseline, seed).used for seed in SEEDS)
 
 
 def test_half_credit_on_a_busy_site_costs_little() -> None:
     scenario = Scenario(WORKLOADS["busy"], credit=0.5)
-    assert fmean(live(scenario, OURS, seed).used for seed in SEEDS) >= 0.985
+    assert fmean(simulate_month(scenario, OURS, seed).used for seed in SEEDS) >= 0.985
 
 
 def test_where_waits_grow_with_our_own_use_it_still_leads_the_array() -> None:
     scenario = Scenario(WORKLOADS["busy"], usage_weight=3.0, days=20)
-    ours = fmean(live(scenario, OURS, seed).used for seed in SEEDS)
-    assert ours > fmean(live(scenario, "array", seed).used for seed in SEEDS)
+    ours = fmean(simulate_month(scenario, OURS, seed).used for seed in SEEDS)
+    assert ours > fmean(simulate_month(scenario, "array", seed).used for seed in SEEDS)
 
 
 def test_one_seed_gives_one_month() -> None:
     scenario = Scenario(WORKLOADS["philly"], days=3)
-    assert live(scenario, OURS, 5) == live(scenario, OURS, 5)
+    assert simulate_month(scenario, OURS, 5) == simulate_month(scenario, OURS, 5)
 
 
 def test_a_quick_run_prints_and_writes_what_it_says(

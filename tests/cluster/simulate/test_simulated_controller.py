@@ -11,22 +11,27 @@ from Daddy.cluster.orchestrator.plan_actions import Plan
 from Daddy.cluster.orchestrator.simulate import simulated_controller
 from Daddy.cluster.orchestrator.simulate.incidents import draw_incidents
 from Daddy.cluster.orchestrator.simulate.scenario import WORKLOADS, Scenario
-from Daddy.cluster.orchestrator.simulate.simulated_controller import OurController
-from Daddy.cluster.orchestrator.simulate.simulated_site import BLACK_HOLE, Job, Site, Stage
+from Daddy.cluster.orchestrator.simulate.simulated_controller import SimulatedController
+from Daddy.cluster.orchestrator.simulate.simulated_site import (
+    BLACK_HOLE,
+    JobStage,
+    SimulatedJob,
+    SimulatedSite,
+)
 from tests.cluster.simulate.conftest import CALM, DAY, incidents_of, steady
 
 
-class Judged(OurController):
+class Judged(SimulatedController):
     """Ours, with every start and claim looked at."""
 
-    def __init__(self, site: Site, **facts) -> None:
+    def __init__(self, site: SimulatedSite, **facts) -> None:
         super().__init__(site, **facts)
         self.most_running = self.most_waiting = 0
 
-    def started(self, job: Job) -> None:
+    def started(self, job: SimulatedJob) -> None:
         super().started(job)
         self.most_running = max(self.most_running, len(self.site.running))
-        holders = [slot.job for slot in self.leases.slots if slot.goodbye is None]
+        holders = [slot.job for slot in self.leases.slots if slot.end_reason is None]
         assert len(holders) == len(set(holders)), "one job holds two slots"
 
     def _pass(self) -> None:
@@ -36,9 +41,9 @@ class Judged(OurController):
 
 def month(scenario: Scenario, seed: int = 1, daemon: bool = True, **events) -> Judged:
     incidents = replace(draw_incidents(scenario, Random(f"weather {seed}")), **events)
-    site = Site(scenario, incidents, Random(seed))
+    site = SimulatedSite(scenario, incidents, Random(seed))
     judged = Judged(site, daemon=daemon)
-    site.live(judged)
+    site.run_month(judged)
     return judged
 
 
@@ -132,7 +137,7 @@ def test_a_silent_slurmctld_is_asked_for_nothing() -> None:
     judged = month(steady(60), outages=away)
     born = [one.submitted for one in judged.jobs.values()]
     assert not [when for when in born if 3600 < when < 30_000]
-    assert not [one for one in judged.jobs.values() if one.stage is Stage.BLOCKED]
+    assert not [one for one in judged.jobs.values() if one.stage is JobStage.BLOCKED]
 
 
 def test_the_incidents_of_a_calm_site_is_calm() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.simulated_site import BLACK_HOLE, Stage
+from Daddy.cluster.orchestrator.simulate.simulated_site import BLACK_HOLE, JobStage
 from tests.cluster.simulate.conftest import CALM, Watcher, incidents_of, live, steady
 
 
@@ -43,7 +43,7 @@ def test_a_job_behind_another_becomes_old_only_after_it() -> None:
         watcher.submit(1, after=watcher.jobs[0]),
         watcher.submit(2, after=watcher.jobs[1]),
     ]
-    watcher.site.at(2000, lambda: watcher.site.end(watcher.jobs[1], "CANCELLED", None))
+    watcher.site.call_at(2000, lambda: watcher.site.end_job(watcher.jobs[1], "CANCELLED", None))
     live(watcher)
     assert watcher.when("started") == {0: 500, 2: 2500}
 
@@ -69,7 +69,7 @@ def test_no_job_reaches_into_a_reservation_unless_it_was_made_shorter() -> None:
     scenario = steady(60, maintenance=True)
     closed = incidents_of(scenario, maintenance=((20_000.0, 30_000.0),))
     watcher = Watcher(scenario, submits=[0, 6000, 6000], incidents=closed)
-    watcher.site.at(7000, lambda: _shorten(watcher))
+    watcher.site.call_at(7000, lambda: _shorten(watcher))
     books = live(watcher)
     assert watcher.when("started") == {0: 60, 1: 30_000, 2: 7000}
     assert watcher.when("leaves")[2] == 7000 + 12_000
@@ -79,12 +79,12 @@ def test_no_job_reaches_into_a_reservation_unless_it_was_made_shorter() -> None:
 def _shorten(watcher: Watcher) -> None:
     job = watcher.jobs[2]
     job.limit_s, job.runs_s = 12_500, 12_000
-    watcher.site.settle()
+    watcher.site.start_ready_jobs()
 
 
 def test_a_crash_costs_what_came_after_the_last_checkpoint() -> None:
     watcher = Watcher(steady(60), submits=[0])
-    watcher.site.at(60 + 15 + 150, lambda: watcher.site.end(watcher.jobs[0], "FAILED", 1))
+    watcher.site.call_at(60 + 15 + 150, lambda: watcher.site.end_job(watcher.jobs[0], "FAILED", 1))
     books = live(watcher)
     assert books.useful == 120  # two checkpoints of 60 s
     assert books.allocated == 165
@@ -92,7 +92,7 @@ def test_a_crash_costs_what_came_after_the_last_checkpoint() -> None:
 
 def test_a_hung_job_keeps_its_place_until_its_limit() -> None:
     watcher = Watcher(steady(60), submits=[0])
-    watcher.site.at(1000, lambda: watcher.site.silence(watcher.jobs[0], Stage.HUNG))
+    watcher.site.call_at(1000, lambda: watcher.site.silence_job(watcher.jobs[0], JobStage.HUNG))
     books = live(watcher)
     assert watcher.when("silent") == {0: 1000}
     assert "leaves" not in {what for _, what, _ in watcher.seen}

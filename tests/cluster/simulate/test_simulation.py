@@ -10,15 +10,15 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     POLICIES,
     WORKLOADS,
     main_rows,
-    more_rows,
+    variant_rows,
 )
 from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime
 from Daddy.cluster.orchestrator.simulate.simulation import (
-    interval,
+    estimate_share,
+    format_table,
     make_site,
-    student,
-    to_json,
-    to_text,
+    results_to_json,
+    student_t_quantile,
 )
 
 WORKS = list(WORKLOADS.values())
@@ -26,15 +26,15 @@ WORKS = list(WORKLOADS.values())
 
 @pytest.mark.parametrize(("freedom", "point"), [(4, 2.776), (9, 2.262), (19, 2.093), (99, 1.984)])
 def test_students_t_is_the_tables(freedom: int, point: float) -> None:
-    assert student(freedom) == pytest.approx(point, abs=0.01)
+    assert student_t_quantile(freedom) == pytest.approx(point, abs=0.01)
 
 
 def test_an_interval_is_of_the_mean_and_stays_a_share() -> None:
-    share = interval([0.98, 0.99, 1.0])
+    share = estimate_share([0.98, 0.99, 1.0])
     assert share.used == pytest.approx(0.99)
     assert share.low == pytest.approx(0.99 - 4.303 * 0.01 / 3**0.5, abs=0.002)
     assert share.high == 1.0
-    assert (interval([0.5]).low, interval([0.5]).high) == (0.0, 1.0)
+    assert (estimate_share([0.5]).low, estimate_share([0.5]).high) == (0.0, 1.0)
 
 
 def results(rows):
@@ -46,7 +46,7 @@ def results(rows):
 
 
 def test_the_file_has_the_main_rows_policy_by_policy() -> None:
-    found = to_json(results(main_rows(WORKS, 30.0)), 30.0, 20)
+    found = results_to_json(results(main_rows(WORKS, 30.0)), 30.0, 20)
     assert set(found) == {"days", "seeds", "workloads"}
     assert set(found["workloads"]) == {"kalos", "philly", "busy"}
     for policies in found["workloads"].values():
@@ -59,8 +59,8 @@ def test_the_file_has_the_main_rows_policy_by_policy() -> None:
 
 
 def test_the_table_shows_every_scenario_that_was_asked_for() -> None:
-    rows = [*main_rows(WORKS, 30.0), *more_rows(WORKS, 30.0)]
-    text = to_text(results(rows), 30.0, 20)
+    rows = [*main_rows(WORKS, 30.0), *variant_rows(WORKS, 30.0)]
+    text = format_table(results(rows), 30.0, 20)
     seen = {(row.scenario.correlation, row.scenario.credit) for row in rows}
     assert seen == {(share, credit) for share in (0.0, 0.9) for credit in (0.0, 0.5, 1.0)}
     for words in (

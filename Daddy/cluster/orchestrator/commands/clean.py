@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.commands.disk_space import human
-from Daddy.cluster.orchestrator.commands.run_selection import Request, known_intent
+from Daddy.cluster.orchestrator.commands.disk_space import format_bytes
+from Daddy.cluster.orchestrator.commands.run_selection import Request, try_read_intent
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.slot_status import read_slots
 from Daddy.core.atomic_files import find_json
@@ -42,7 +42,7 @@ _TEMP = re.compile(r"(?:.*/)?\.(?:tmp|probe)-[^/]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class StaleFile:
     """A file, or a folder that goes as a whole: path in the run directory, bytes, wall seconds."""
 
     path: str
@@ -60,14 +60,14 @@ class InUse:
     keep_checkpoints: int
 
 
-def clean(request: Request, *, days: float, yes: bool) -> int:
+def run_clean(request: Request, *, days: float, yes: bool) -> int:
     """List leftovers older than ``days``; with ``yes`` remove them."""
-    run, clock = request.find()[1], SystemClock()
+    run, clock = request.find_run()[1], SystemClock()
     if not run.root.is_dir():
         raise FileError(f"there is no run in {run.root}", "name its config with --config")
-    found = leftovers(_listing(run), _in_use(run), clock.now(), days)
+    found = find_leftovers(_listing(run), _in_use(run), clock.now(), days)
     for why, things in found.items():
-        size = human(sum(thing.size for thing in things))
+        size = format_bytes(sum(thing.size for thing in things))
         first, last = things[0].path, things[-1].path
         span = first if len(things) == 1 else f"{first} … {last}"
         print(f"{size:>9}  {len(things):4d} × {why}: {span}")
@@ -75,7 +75,7 @@ def clean(request: Request, *, days: float, yes: bool) -> int:
         print("nothing is left over")
     elif yes:
         freed = sum(_remove(run.root / thing.path, thing.size) for thing in chain(*found.values()))
-        print(f"removed: {human(freed)} are free again")
+        print(f"removed: {format_bytes(freed)} are free again")
     else:
         print("nothing was removed: say clean --yes to do it")
     return ExitCode.DONE
@@ -84,7 +84,7 @@ def clean(request: Request, *, days: float, yes: bool) -> int:
 def _in_use(run: RunPaths) -> InUse:
     """Everything that something still names; a doubt keeps."""
     ledger = read_ledger(run.ledger)
-    intent, _ = known_intent(run)
+    intent, _ = try_read_intent(run)
     releases = {attempt.release for attempt in ledger.live} | set(ledger.proven[-_FALL_BACK:])
     releases |= {view.release for view in read_slots(run, 64)}
     if intent is not None:
@@ -101,7 +101,7 @@ def _in_use(run: RunPaths) -> InUse:
     )
 
 
-def _listing(run: RunPaths) -> Iterator[Thing]:
+def _listing(run: RunPaths) -> Iterator[StaleFile]:
     """Candidates; folders of releases and of ended jobs count as one thing each."""
     folders = [run.logs, run.scripts, run.releases, run.queue / "ended", run.controller]
     for folder in (*folders, *sorted(run.slots.glob("*/checkpoints"))):
@@ -110,7 +110,7 @@ def _listing(run: RunPaths) -> Iterator[Thing]:
                 facts = path.lstat()
                 inside = path.rglob("*") if stat.S_ISDIR(facts.st_mode) else ()
                 size = facts.st_size + sum(below.lstat().st_size for below in inside)
-                yield Thing(str(path.relative_to(run.root)), size, facts.st_mtime)
+                yield StaleFile(str(path.relative_to(run.root)), size, facts.st_mtime)
 
 
 def _remove(path: Path, size: int) -> int:
@@ -126,9 +126,9 @@ def _remove(path: Path, size: int) -> int:
     return size
 
 
-def leftovers(
-    things: Iterable[Thing], use: InUse, now: float, days: float
-) -> dict[str, list[Thing]]:
+def find_leftovers(
+    things: Iterable[StaleFile], use: InUse, now: float, days: float
+) -> dict[str, list[StaleFile]]:
     """Reason → files that may go for it, in the order of the listing; ``now`` in wall seconds."""
     listed, old_s, nothing = list(things), days * DAY_S, frozenset[str]()
     surplus = _surplus(listed, use)
@@ -140,7 +140,7 @@ def leftovers(
         (_BROKEN, nothing, old_s, "a damaged checkpoint, set aside"),
         (_ENDED_JOB, nothing, old_s, "an ended job of the local queue"),
     )
-    found: dict[str, list[Thing]] = defaultdict(list)
+    found: dict[str, list[StaleFile]] = defaultdict(list)
     for thing in listed:
         if thing.path in surplus:
             found[f"more than the newest {use.keep_checkpoints} checkpoints of its slot"] += [thing]
@@ -151,7 +151,7 @@ def leftovers(
     return found
 
 
-def _surplus(things: list[Thing], use: InUse) -> set[str]:
+def _surplus(things: list[StaleFile], use: InUse) -> set[str]:
     """Checkpoints beyond the newest of each slot; a slot that is no more keeps as many.
 
     Only whole checkpoints count as kept: one without its manifest does not exist.

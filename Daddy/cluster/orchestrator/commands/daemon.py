@@ -35,7 +35,7 @@ _READY_TIMEOUT_S = 150.0
 _LINE_LIMIT = 16 * 1024
 
 
-def launch(run: RunPaths, release: Release) -> dict[str, Any]:
+def launch_controller(run: RunPaths, release: Release) -> dict[str, Any]:
     """Leave a controller behind that runs from ``release``; its report.
 
     DaddyError with the daemon's own exit code when it did not come up.
@@ -53,7 +53,7 @@ def launch(run: RunPaths, release: Release) -> dict[str, Any]:
     return told
 
 
-def serve(release_path: Path, *, ready_fd: int | None) -> int:
+def run_daemon(release_path: Path, *, ready_fd: int | None) -> int:
     """Be the controller of that release's run, until it is stopped, done, or we are signalled."""
     release, clock = Release(release_path.name, release_path), SystemClock()
     config = load_effective(release.config)
@@ -64,9 +64,11 @@ def serve(release_path: Path, *, ready_fd: int | None) -> int:
         controller = _take(run, release, config, clock, children=True)
     except DaddyError as error:
         code = int(error.exit_code)
-        report(ready_fd, {"ok": False, "message": error.message, "fix": error.fix, "code": code})
+        report_to_starter(
+            ready_fd, {"ok": False, "message": error.message, "fix": error.fix, "code": code}
+        )
         raise
-    report(
+    report_to_starter(
         ready_fd,
         {
             "ok": True,
@@ -77,7 +79,7 @@ def serve(release_path: Path, *, ready_fd: int | None) -> int:
     return _tend(controller)
 
 
-def see_through(run: RunPaths, release: Release, config: Config, clock: Clock) -> int:
+def run_until_over(run: RunPaths, release: Release, config: Config, clock: Clock) -> int:
     """Nobody is there to do it: be the controller in this terminal for as long as it takes."""
     return _tend(_take(run, release, config, clock, children=False))
 
@@ -127,7 +129,7 @@ def start_daemon(
     return dict(json.loads(line))
 
 
-def report(descriptor: int | None, facts: Mapping[str, Any]) -> None:
+def report_to_starter(descriptor: int | None, facts: Mapping[str, Any]) -> None:
     """In the daemon: tell the starter, once. Without a descriptor nobody waits."""
     if descriptor is not None:
         with contextlib.suppress(OSError):

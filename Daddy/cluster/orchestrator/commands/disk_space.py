@@ -48,7 +48,7 @@ class Mount(NamedTuple):
     """Separated by commas."""
 
 
-def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
+def find_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
     """The file system that holds an absolute path: the longest mount point above it, the last one
     mounted there; None where nothing is known.
     """
@@ -75,19 +75,19 @@ def _only_here(path: str, mount: Mount) -> str:
     return f"{scratch} is this host's own ({mount.kind})" if own else ""
 
 
-def may_be_private(path: str, mounts: Sequence[Mount]) -> str:
+def describe_private_disk(path: str, mounts: Sequence[Mount]) -> str:
     """A doubt in words: a disk of this host, which others see only if it is the file server."""
-    mount = mount_of(path, mounts)
+    mount = find_mount(path, mounts)
     if mount is None or mount.kind not in _OF_DISKS | _IN_MEMORY:
         return ""
     return f"{path} is on a disk of this host ({mount.kind} at {mount.point}): do all nodes see it?"
 
 
-def place_findings(
+def find_place_errors(
     what: str, path: str, mounts: Sequence[Mount], *, one_host: bool
 ) -> list[FileError]:
     """Objections to having ``what`` (such as "the run directory") at ``path``."""
-    mount, found = mount_of(path, mounts), list[FileError]()
+    mount, found = find_mount(path, mounts), list[FileError]()
     if mount is not None and (why := _needs_ticket(mount)):
         said = f"{what} {path} needs a ticket that expires while jobs run: {why}"
         fix = "put it on storage that needs none (sites call it scratch, project or work)"
@@ -99,14 +99,14 @@ def place_findings(
     return found
 
 
-class Room(NamedTuple):
+class FreeSpace(NamedTuple):
     """Bytes that are free at a place, as the disk or a quota says (``by``)."""
 
     free: int
     by: str
 
 
-def forecast(config: Config, checkpoint: int | None, blob: int | None) -> dict[str, int]:
+def forecast_disk_use(config: Config, checkpoint: int | None, blob: int | None) -> dict[str, int]:
     """Bytes that the run will need, by use; arguments are sizes seen in it, None: not yet."""
     slots, kept = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
     each = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
@@ -118,26 +118,26 @@ def forecast(config: Config, checkpoint: int | None, blob: int | None) -> dict[s
     return items | {"releases": _RELEASES_BYTES, "logs and events": slots * _LOG_BYTES_A_MONTH}
 
 
-def told(items: Mapping[str, int], room: Room) -> str:
+def describe_forecast(items: Mapping[str, int], room: FreeSpace) -> str:
     """The forecast in two lines: the sum, and what it is made of."""
-    parts = ", ".join(f"{name} {human(size)}" for name, size in items.items())
-    total = f"{human(sum(items.values()))} in a month, {human(room.free)} free by {room.by}"
-    return f"disk: {total}\n  {parts}"
+    parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in items.items())
+    needed, free = format_bytes(sum(items.values())), format_bytes(room.free)
+    return f"disk: {needed} in a month, {free} free by {room.by}\n  {parts}"
 
 
-def shortage(items: Mapping[str, int], room: Room, place: str) -> FileError | None:
+def find_shortage(items: Mapping[str, int], room: FreeSpace, place: str) -> FileError | None:
     """The finding that there is not enough room; None when there is."""
     needed, largest = sum(items.values()), max(items, key=lambda name: items[name])
     if needed <= room.free * _TIGHT_SHARE:
         return None
     return FileError(
-        f"{place} has room for {human(room.free)} by {room.by}, and the run will need "
-        f"{human(needed)}, {largest} most ({human(items[largest])})",
+        f"{place} has room for {format_bytes(room.free)} by {room.by}, and the run will need "
+        f"{format_bytes(needed)}, {largest} most ({format_bytes(items[largest])})",
         "free some space, or set run_dir elsewhere",
     )
 
 
-def parse_quota(text: str, device: str) -> Room | None:
+def parse_quota(text: str, device: str) -> FreeSpace | None:
     """Room on ``device`` by ``quota -w -p``; None where no limit is told for it.
 
     Columns: file system, blocks used (KiB, a ``*`` when over), soft limit, hard limit, …
@@ -148,11 +148,13 @@ def parse_quota(text: str, device: str) -> Room | None:
         if name == device and len(numbers) == 3:  # noqa: PLR2004 - the columns above
             used, soft, hard = numbers
             limit = soft or hard
-            return Room(1024 * max(0, limit - used), f"your quota on {device}") if limit else None
+            return (
+                FreeSpace(1024 * max(0, limit - used), f"your quota on {device}") if limit else None
+            )
     return None
 
 
-def human(size: float) -> str:
+def format_bytes(size: float) -> str:
     """Bytes as a person says them, in decimal units, as disks are sold."""
     power = min(4, (len(str(int(size))) - 1) // 3)
     return f"{size / 1000**power:.{int(power > 1)}f} {('B', 'KB', 'MB', 'GB', 'TB')[power]}"

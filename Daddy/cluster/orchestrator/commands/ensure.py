@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.cluster.orchestrator import controller_lease
-from Daddy.cluster.orchestrator.commands.daemon import launch
-from Daddy.cluster.orchestrator.commands.run_selection import Request, frozen
+from Daddy.cluster.orchestrator.commands.daemon import launch_controller
+from Daddy.cluster.orchestrator.commands.run_selection import Request, intended_release
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
@@ -66,24 +66,24 @@ WantedBy=timers.target
 """
 
 
-def once(request: Request) -> int:
+def run_once(request: Request) -> int:
     """One pass under the controller's lease; ControllerAliveError where a controller lives."""
-    config, run = request.find()
+    config, run = request.find_run()
     intent = read_intent(run)
     if intent is None:
         raise FileError(f"no run was ever started in {run.root}", "say start first")
-    print(make_single_pass(run, frozen(run, intent, config)[0], SystemClock()))
+    print(make_single_pass(run, intended_release(run, intent, config)[0], SystemClock()))
     return ExitCode.DONE
 
 
-def ensure(request: Request, *, print_units: bool) -> int:
+def run_ensure(request: Request, *, print_units: bool) -> int:
     """Start a controller where the intent wants one and none is alive."""
     print(_units_for(request) if print_units else _ensured(request))
     return ExitCode.DONE
 
 
 def _ensured(request: Request) -> str:
-    (config, run), clock = request.find(), SystemClock()
+    (config, run), clock = request.find_run(), SystemClock()
     intent = read_intent(run)
     if intent is None:
         return f"nothing to ensure: no run was ever started in {run.root}"
@@ -93,29 +93,29 @@ def _ensured(request: Request) -> str:
     view = controller_lease.find_live_controller(run, clock)
     if view is not None:
         return f"a controller is alive: {controller_lease.describe(view.holder)}, term {view.term}"
-    release, _ = frozen(run, intent, config)
+    release, _ = intended_release(run, intent, config)
     if not release.config.exists():
         raise FileError(f"release {intent.release} is gone from {run.releases}", "say start")
     try:
         if not intent.daemon:
             return str(make_single_pass(run, release, clock))
-        told = launch(run, release)
+        told = launch_controller(run, release)
     except ControllerAliveError as error:  # somebody else's ensure was faster
         return error.message
     return f"controller started: pid {told['pid']} on {told['host']}, term {told['term']}"
 
 
 def _units_for(request: Request) -> str:
-    config, run = request.find()
+    config, run = request.find_run()
     argv = [sys.executable, "-m", "Daddy.cluster.orchestrator.run_controller", "ensure"]
     if request.config is not None:
         argv += ["--config", str(Path(request.config).resolve())]
     if site := request.site or os.environ.get("DADDY_SITE"):
         argv += ["--site", site]
-    return units(argv, str(CHECKOUT), str(run.logs / "ensure.log"), config.run_name)
+    return render_units(argv, str(CHECKOUT), str(run.logs / "ensure.log"), config.run_name)
 
 
-def units(argv: Sequence[str], folder: str, log: str, name: str) -> str:
+def render_units(argv: Sequence[str], folder: str, log: str, name: str) -> str:
     """The crontab line and the systemd units that say ``ensure`` for a run.
 
     systemd reads double quotes and no shell, with % and $ doubled.
@@ -132,7 +132,7 @@ def crontab_line(argv: Sequence[str], folder: str, log: str) -> str:
     return f"*/5 * * * * {command}".replace("%", "\\%")
 
 
-def survival(user: str, *, workers: bool | None, root: Path = Path("/")) -> list[str]:
+def describe_survival(user: str, *, workers: bool | None, root: Path = Path("/")) -> list[str]:
     """Sentences on the daemon's life on this host, whose files are below ``root``.
 
     Its keepers come first, then its dangers and a remedy. ``workers``: the jobs make the passes

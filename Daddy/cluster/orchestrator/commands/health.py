@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from Daddy.cluster.orchestrator.controller_records import Mode, Waits
+from Daddy.cluster.orchestrator.controller_records import Mode, WaitReason
 from Daddy.core.errors import ExitCode
 from Daddy.core.humanize import age
 
@@ -19,11 +19,11 @@ SILENT_S = 120.0
 _ORPHANED_S = 600.0
 """Age of the last pass after which a run without a daemon counts as looked after by nobody."""
 _WORDS = {
-    Waits.CAP.value: "is ready",
-    Waits.BUDGET.value: "waits: the allocation is used up",
-    Waits.RESERVATION.value: "waits for the end of a maintenance",
-    Waits.ADMIN.value: "is held by an administrator",
-    Waits.NEVER.value: "can never start as it is",
+    WaitReason.CAP.value: "is ready",
+    WaitReason.BUDGET.value: "waits: the allocation is used up",
+    WaitReason.RESERVATION.value: "waits for the end of a maintenance",
+    WaitReason.ADMIN.value: "is held by an administrator",
+    WaitReason.NEVER.value: "can never start as it is",
 }
 _REASON = 40
 """Letters of the scheduler's own word."""
@@ -31,7 +31,7 @@ _UNFILLED = ("empty", "ends", "silent")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunHealth:
     """A run that does as asked is healthy, also when that is nothing."""
 
     code: ExitCode
@@ -61,28 +61,28 @@ def slot_state(slot: Record) -> str:
     return "trains"
 
 
-def judge(status: Record) -> Verdict:
+def assess_health(status: Record) -> RunHealth:
     """The verdict on the record that ``status.read_status`` gathered."""
     if status["damage"]:
-        return Verdict(ExitCode.DEGRADED, f"{status['damage']}: say start or stop again")
+        return RunHealth(ExitCode.DEGRADED, f"{status['damage']}: say start or stop again")
     if status["mode"] is None:
-        return Verdict(ExitCode.DOWN, "no run was ever started here")
+        return RunHealth(ExitCode.DOWN, "no run was ever started here")
     return _judge_mode(Mode(status["mode"]), status)
 
 
-def _judge_mode(mode: Mode, status: Record) -> Verdict:
+def _judge_mode(mode: Mode, status: Record) -> RunHealth:
     queue = status["queue"]
     if not queue["known"] and mode not in (Mode.STOPPED, Mode.DONE):
-        return Verdict(ExitCode.UNKNOWN, _blind(status))
+        return RunHealth(ExitCode.UNKNOWN, _blind(status))
     jobs = queue["running"] + queue["pending"] if queue["known"] else 0
     if mode is Mode.RUN:
         return _running(status, jobs)
     if mode is Mode.PAUSED:
-        return Verdict(ExitCode.DEGRADED, f"paused: {status['why']}; say start to go on")
+        return RunHealth(ExitCode.DEGRADED, f"paused: {status['why']}; say start to go on")
     if jobs:
-        return Verdict(ExitCode.DEGRADED, f"stopping: {jobs} jobs still have to leave")
+        return RunHealth(ExitCode.DEGRADED, f"stopping: {jobs} jobs still have to leave")
     done = f"the run is done: {status['why'] or 'all steps were made'}"
-    return Verdict(ExitCode.DONE, done if mode is Mode.DONE else "the run is stopped, as asked")
+    return RunHealth(ExitCode.DONE, done if mode is Mode.DONE else "the run is stopped, as asked")
 
 
 def _blind(status: Record) -> str:
@@ -93,7 +93,7 @@ def _blind(status: Record) -> str:
     return f"the queue cannot be read ({status['queue']['why']}){beats}{known}"
 
 
-def _running(status: Record, jobs: int) -> Verdict:
+def _running(status: Record, jobs: int) -> RunHealth:
     states = [slot["state"] for slot in status["slots"]]
     filled, booting = sum(state not in _UNFILLED for state in states), states.count("boots")
     count = f"{filled - booting} of {len(states)} slots train"
@@ -104,27 +104,28 @@ def _running(status: Record, jobs: int) -> Verdict:
     trouble = next((hold["reason"] for hold in status["breaker"]), status["rollout"])
     if filled < len(states):
         waiting = "".join(
-            f", job {job['job_id']} {waits_for(job, full=False)}" for job in status["waiting"][:1]
+            f", job {job['job_id']} {describe_wait(job, full=False)}"
+            for job in status["waiting"][:1]
         )
-        return Verdict(ExitCode.DEGRADED, f"{count}: {trouble}" if trouble else count + waiting)
-    return Verdict(ExitCode.DONE, f"{count}; {trouble}" if trouble else f"all is well: {count}")
+        return RunHealth(ExitCode.DEGRADED, f"{count}: {trouble}" if trouble else count + waiting)
+    return RunHealth(ExitCode.DONE, f"{count}; {trouble}" if trouble else f"all is well: {count}")
 
 
-def _left_alone(status: Record, jobs: int, count: str) -> Verdict | None:
+def _left_alone(status: Record, jobs: int, count: str) -> RunHealth | None:
     """No controller lives: what that means; None where none is wanted and the jobs do its work."""
     failover, passed = status["failover"], status["passed_s"]
     lately = passed is not None and passed < _ORPHANED_S
     if jobs == 0:
-        return Verdict(ExitCode.DOWN, "no controller and no job is alive: start it again")
+        return RunHealth(ExitCode.DOWN, "no controller and no job is alive: start it again")
     if not status["daemon"] and lately:
         return None
     if failover is not None and failover["on"] and lately:
         said = f"{count}; no controller is alive, the jobs make its passes: start brings one back"
-        return Verdict(ExitCode.DEGRADED, said)
-    return Verdict(ExitCode.DEGRADED, f"{count}, but no controller is alive: start it")
+        return RunHealth(ExitCode.DEGRADED, said)
+    return RunHealth(ExitCode.DEGRADED, f"{count}, but no controller is alive: start it")
 
 
-def successors(status: Record) -> dict[int, Record]:
+def assign_successors(status: Record) -> dict[int, Record]:
     """Slot → the job that gets it: its own follower, else the next in line as slots are left."""
     waiting = list(status["waiting"])
     found: dict[int, Record] = {}
@@ -138,7 +139,7 @@ def successors(status: Record) -> dict[int, Record]:
     return found
 
 
-def waits_for(job: Record, *, full: bool = True) -> str:
+def describe_wait(job: Record, *, full: bool = True) -> str:
     """A job that only waits for one of our places is *ready*: it starts at once.
 
     Unless a slot is empty (not ``full``): then something else of the person's holds the place.
@@ -151,7 +152,7 @@ def waits_for(job: Record, *, full: bool = True) -> str:
     if job["after"]:
         return f"follows job {job['after']}"
     told = _WORDS.get(job["waits"], "waits its turn")
-    if job["waits"] == Waits.CAP.value:
+    if job["waits"] == WaitReason.CAP.value:
         if full:
             return told
         told = "waits: your jobs are at their limit"

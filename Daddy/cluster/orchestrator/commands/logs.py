@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.commands.run_selection import Request, known_intent
+from Daddy.cluster.orchestrator.commands.run_selection import Request, try_read_intent
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, FileError, UsageError
@@ -31,7 +31,7 @@ Sources = Callable[[], Mapping[str, Path]]
 """Heading → file, in the order in which they are to be read."""
 
 
-def logs(request: Request, *, slot: int | None, keep_on: bool, last: int = LAST) -> int:
+def run_logs(request: Request, *, slot: int | None, keep_on: bool, last: int = LAST) -> int:
     """The end of the controller's log and of every slot's job, or of one slot's."""
     run, slots = _run(request, slot)
     wanted = range(slots) if slot is None else (slot,)
@@ -42,8 +42,8 @@ def logs(request: Request, *, slot: int | None, keep_on: bool, last: int = LAST)
             found |= _of_slot(run, number)
         return {heading: path for heading, path in found.items() if path.exists()}
 
-    follower = Follower(sources, last)
-    if not _print(follower.first()):
+    follower = LogFollower(sources, last)
+    if not _print(follower.read_first()):
         print(f"nothing was printed yet in {run.logs}")
     if keep_on:
         with contextlib.suppress(KeyboardInterrupt):
@@ -51,21 +51,21 @@ def logs(request: Request, *, slot: int | None, keep_on: bool, last: int = LAST)
     return ExitCode.DONE
 
 
-def attach(request: Request, *, slot: int | None) -> int:
+def run_attach(request: Request, *, slot: int | None) -> int:
     """Stay with one slot (the lowest that trains unless given) until the run is over or Ctrl-C."""
     run, slots = _run(request, slot)
     number = slot if slot is not None else _lowest_held(run, slots)
     print(f"slot {number} of {run.root.name}; Ctrl-C leaves, the job goes on")
-    follower = Follower(lambda: _of_slot(run, number), LAST)
+    follower = LogFollower(lambda: _of_slot(run, number), LAST)
     with contextlib.suppress(KeyboardInterrupt):
-        _print(follower.first())
+        _print(follower.read_first())
         _follow(follower, SystemClock(), lambda: _over(run))
     return ExitCode.DONE
 
 
 def _run(request: Request, slot: int | None) -> tuple[RunPaths, int]:
-    config, run = request.find()
-    intent, _ = known_intent(run)
+    config, run = request.find_run()
+    intent, _ = try_read_intent(run)
     slots = intent.slots if intent is not None else config.slurm.max_running
     if not run.logs.is_dir():
         raise FileError(f"there are no logs in {run.logs}", "say start first")
@@ -90,7 +90,7 @@ def _lowest_held(run: RunPaths, slots: int) -> int:
 
 
 def _over(run: RunPaths) -> str:
-    intent, _ = known_intent(run)
+    intent, _ = try_read_intent(run)
     if intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE):
         return f"the run is {intent.mode.value}"
     return ""
@@ -104,18 +104,18 @@ def _print(lines: Iterator[str]) -> bool:
     return bool(text)
 
 
-def _follow(follower: Follower, clock: Clock, over: Callable[[], str]) -> None:
+def _follow(follower: LogFollower, clock: Clock, over: Callable[[], str]) -> None:
     """Print what is added until ``over`` says why that is enough, or Ctrl-C."""
     never, why = threading.Event(), ""
     while not why:
         why = over()  # before the look: nothing that was written by then is missed
-        _print(follower.more())
+        _print(follower.read_added())
         clock.wait(never, 0.0 if why else _LOOK_S)
     print(why)
 
 
 @dataclass
-class Follower:
+class LogFollower:
     """Several growing files; remembers the place up to which each one was read."""
 
     sources: Sources
@@ -123,13 +123,13 @@ class Follower:
     _offsets: dict[Path, int] = field(default_factory=dict)
     _heading: str = ""
 
-    def first(self) -> Iterator[str]:
+    def read_first(self) -> Iterator[str]:
         """The last lines of each file, with headings; later looks go on from there."""
         for heading, path in self.sources().items():
             lines, self._offsets[path] = _whole_lines(path, None)
             yield from self._under(heading, lines[-self.last :])
 
-    def more(self) -> Iterator[str]:
+    def read_added(self) -> Iterator[str]:
         """Whole lines that were added since; a file that is new is read from its beginning."""
         for heading, path in self.sources().items():
             lines, self._offsets[path] = _whole_lines(path, self._offsets.get(path, 0))

@@ -11,19 +11,23 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
-from Daddy.cluster.orchestrator.commands.run_selection import Request, frozen, known_intent
+from Daddy.cluster.orchestrator.commands.run_selection import (
+    Request,
+    intended_release,
+    try_read_intent,
+)
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy, derive_policy
 from Daddy.cluster.orchestrator.controller_records import (
     Intent,
     Ledger,
     Mode,
-    Observation,
+    QueueReading,
     SlotView,
     Snapshot,
 )
 from Daddy.cluster.orchestrator.executors import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
-from Daddy.cluster.orchestrator.ledger_replay import Entry, fold
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold
 from Daddy.cluster.orchestrator.plan_actions import Action, Plan
 from Daddy.cluster.orchestrator.planner import plan as decide
 from Daddy.cluster.orchestrator.reconcile import reconcile
@@ -34,17 +38,17 @@ from Daddy.core.errors import ExitCode
 from Daddy.core.run_paths import RunPaths
 
 
-def plan(request: Request) -> int:
+def run_plan(request: Request) -> int:
     """Look as the controller does, decide as it does, and print instead of acting."""
-    (config, run), clock = request.find(), SystemClock()
-    intent, damage = known_intent(run)
+    (config, run), clock = request.find_run(), SystemClock()
+    intent, damage = try_read_intent(run)
     if damage:
         print(f"{damage}: shown is what start would do")
     if intent is None:
         intent = Intent(Mode.RUN, config.slurm.max_running, choose_executor(config, os.environ))
         print(f"# no run was started in {run.root}: this is what start would do first")
     else:
-        config = frozen(run, intent, config)[1]
+        config = intended_release(run, intent, config)[1]
     policy, now = derive_policy(config, intent.executor), clock.now()
     snapshot = make_scheduler(intent.executor, config, run, clock).snapshot()
     ledger, slots = read_ledger(run.ledger), read_slots(run, max(intent.slots, policy.max_running))
@@ -56,7 +60,7 @@ def plan(request: Request) -> int:
     return ExitCode.DONE
 
 
-def _show(decided: Plan, snapshot: Observation, now: float) -> Iterator[str]:
+def _show(decided: Plan, snapshot: QueueReading, now: float) -> Iterator[str]:
     if isinstance(snapshot, Snapshot):
         ours, others = len(snapshot.jobs), len(snapshot.others)
         yield f"queue    {ours} jobs of this run, {others} others of yours"
@@ -85,9 +89,9 @@ def _facts(facts: dict[str, object]) -> str:
     return ", ".join(f"{name} {getattr(value, 'value', value)}" for name, value in told)
 
 
-def summary_of(
+def make_summary(
     run: RunPaths,
-    snapshot: Observation,
+    snapshot: QueueReading,
     policy: ControllerPolicy,
     clock: Clock,
     intent: Intent | None,
@@ -103,11 +107,11 @@ def summary_of(
 
 def _seen(
     ledger: Ledger,
-    snapshot: Observation,
+    snapshot: QueueReading,
     slots: Sequence[SlotView],
     policy: ControllerPolicy,
     now: float,
-) -> tuple[list[Entry], Ledger]:
+) -> tuple[list[LedgerEntry], Ledger]:
     """The entries of this look, and the ledger with them.
 
     Adopted jobs are looked at once more, as the next pass would.

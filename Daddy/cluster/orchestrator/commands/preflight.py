@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from Daddy.cluster.orchestrator.commands.disk_space import (
+    FreeSpace,
     Mount,
-    Room,
-    forecast,
-    may_be_private,
-    mount_of,
+    describe_forecast,
+    describe_private_disk,
+    find_mount,
+    find_place_errors,
+    find_shortage,
+    forecast_disk_use,
     parse_quota,
-    place_findings,
-    shortage,
-    told,
 )
 from Daddy.cluster.orchestrator.executors import SpecMaker, run_id
 from Daddy.cluster.orchestrator.plan_actions import Submit
@@ -74,7 +74,7 @@ class Findings:
         except DaddyError as error:
             self.wrong.append(error)
 
-    def refuse(self) -> None:
+    def raise_found(self) -> None:
         """Raise what was found, if anything: all is told, the first one's exit code counts."""
         if len(self.wrong) == 1:
             raise self.wrong[0]
@@ -86,7 +86,7 @@ class Findings:
             raise all_of_them
 
 
-def game_name(config: Config, executor: str) -> str:
+def describe_game(config: Config, executor: str) -> str:
     """The game and its assists in words; RomError where it cannot be played or is not meant."""
     training, game = config.training, "the free cartridge (no ROM is configured)"
     if training.workload != "pokemon_red":
@@ -119,14 +119,14 @@ def check_places(config: Config, executor: str, found: Findings) -> None:
         places += [("the ROM", Path(rom))] if rom is not None else []
         argv = ["sinfo", "--noheader", "--all", "--Node", f"--format={_FORMAT}"]
         known = parse_partitions(_ask(argv, run, found))
-        found.wrong += partition_findings(config.slurm, known)
-        doubtful = any(may_be_private(str(path), mounted) for _, path in places)
+        found.wrong += find_partition_errors(config.slurm, known)
+        doubtful = any(describe_private_disk(str(path), mounted) for _, path in places)
         alone = doubtful and _is_one_host(run, known)
     for what, path in places:
-        found.wrong += place_findings(what, str(path), mounted, one_host=alone)
+        found.wrong += find_place_errors(what, str(path), mounted, one_host=alone)
     if found.wrong:
         return
-    if not alone and (doubt := may_be_private(str(run.root), mounted)):
+    if not alone and (doubt := describe_private_disk(str(run.root), mounted)):
         found.notes.append(doubt)
     ours = (run.logs, run.scripts, run.controller, run.events, run.slots, run.releases)
     with found.catching():
@@ -134,12 +134,12 @@ def check_places(config: Config, executor: str, found: Findings) -> None:
     if apart:
         with found.catching():
             make_folders(f"collaboration.shared_dir {shared.root}", shared.root)
-    check_others(shared, found)
+    check_accounts(shared, found)
     if not found.wrong:
         _check_room(config, run, mounted, found)
 
 
-def check_others(shared: SharedPaths, found: Findings) -> None:
+def check_accounts(shared: SharedPaths, found: Findings) -> None:
     """Another account's run can be read and knows us; those who take part can read what is ours."""
     with found.catching():
         if isinstance(shared, JoinedPaths):
@@ -196,15 +196,15 @@ def _is_one_host(run: RunPaths, known: Mapping[str, Partition]) -> bool:
     """True where the nodes are this very host."""
     node = next((partition.node for partition in known.values()), "")
     argv = ["scontrol", "--oneliner", "show", "node", node]
-    return bool(node) and booted_with(_ask(argv, run, Findings()), boot_time())
+    return bool(node) and is_same_boot(_ask(argv, run, Findings()), boot_time())
 
 
 def _check_room(config: Config, run: RunPaths, mounted: Sequence[Mount], found: Findings) -> None:
     checkpoint = _largest(run.slots, "*/checkpoints/*.safetensors")
-    items = forecast(config, checkpoint, _largest(shared_paths(config).blobs, "*/*.st"))
+    items = forecast_disk_use(config, checkpoint, _largest(shared_paths(config).blobs, "*/*.st"))
     room = _room(run.root, mounted)
-    found.notes.append(told(items, room))
-    if short := shortage(items, room, str(run.root)):
+    found.notes.append(describe_forecast(items, room))
+    if short := find_shortage(items, room, str(run.root)):
         found.wrong.append(short)
 
 
@@ -215,11 +215,11 @@ def _largest(folder: Path, pattern: str) -> int | None:
     return None
 
 
-def _room(folder: Path, mounted: Sequence[Mount]) -> Room:
+def _room(folder: Path, mounted: Sequence[Mount]) -> FreeSpace:
     """The smaller of what the disk and, where a site has it, ``quota`` leave."""
-    mount, quota = mount_of(str(folder), mounted), None
+    mount, quota = find_mount(str(folder), mounted), None
     free = shutil.disk_usage(folder).free
-    disk = Room(free, f"the disk at {mount.point if mount else folder}")
+    disk = FreeSpace(free, f"the disk at {mount.point if mount else folder}")
     with contextlib.suppress(DaddyError):
         done = run_program(["quota", "-w", "-p"], _QUOTA_TIMEOUT_S)
         quota = parse_quota(done.stdout, mount.device if mount else "")
@@ -263,7 +263,7 @@ def parse_partitions(text: str) -> dict[str, Partition]:
     return found
 
 
-def booted_with(text: str, booted_ts: float) -> bool:
+def is_same_boot(text: str, booted_ts: float) -> bool:
     """True if a node (``scontrol show node``, times in seconds) booted when this host did: then it
     *is* this host, and nothing has to be shared with it.
     """
@@ -271,7 +271,7 @@ def booted_with(text: str, booted_ts: float) -> bool:
     return match is not None and abs(int(match[1]) - booted_ts) <= _SAME_BOOT_S
 
 
-def partition_findings(slurm: Slurm, known: Mapping[str, Partition]) -> list[SchedulerError]:
+def find_partition_errors(slurm: Slurm, known: Mapping[str, Partition]) -> list[SchedulerError]:
     """Why a job of ours could never start in its partition; nothing is said where none is known."""
     if not known:
         return []

@@ -24,20 +24,20 @@ class Request:
     site: str | None
     overrides: Mapping[str, object]
 
-    def load(self, *, begins: bool = False) -> Config:
+    def load_settings(self, *, begins: bool = False) -> Config:
         """The effective configuration; ConfigError with all that is wrong.
 
         ``begins``: a run is to begin by it.
         """
         return load(self.config, self.overrides, os.environ, self.site, begins=begins)
 
-    def find(self) -> tuple[Config, RunPaths]:
+    def find_run(self) -> tuple[Config, RunPaths]:
         """The effective configuration, and the run's folder."""
-        config = self.load()
+        config = self.load_settings()
         return config, run_paths(config)
 
 
-def known_intent(run: RunPaths) -> tuple[Intent | None, str]:
+def try_read_intent(run: RunPaths) -> tuple[Intent | None, str]:
     """The last intent, and in words why it cannot be read ('' when it can)."""
     try:
         return read_intent(run), ""
@@ -45,14 +45,16 @@ def known_intent(run: RunPaths) -> tuple[Intent | None, str]:
         return None, error.message
 
 
-def frozen(run: RunPaths, intent: Intent | None, fallback: Config) -> tuple[Release, Config]:
+def intended_release(
+    run: RunPaths, intent: Intent | None, fallback: Config
+) -> tuple[Release, Config]:
     """The release that the intent names with its own configuration, where it still exists."""
     ident = intent.release if intent is not None else ""
     release = Release(ident, run.releases / ident)
     return release, release.settings(fallback)
 
 
-def absolute(config: Config, executor: str) -> Config:
+def resolve_paths(config: Config, executor: str) -> Config:
     """The configuration as jobs elsewhere need it: full paths, and no choice left open."""
     sharing = config.collaboration
     places = {"shared_dir": sharing.shared_dir, "join": sharing.join}

@@ -11,17 +11,21 @@ import threading
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator import controller_lease
-from Daddy.cluster.orchestrator.commands.daemon import launch, serve
-from Daddy.cluster.orchestrator.commands.ensure import survival
+from Daddy.cluster.orchestrator.commands.daemon import launch_controller, run_daemon
+from Daddy.cluster.orchestrator.commands.ensure import describe_survival
 from Daddy.cluster.orchestrator.commands.preflight import (
     Findings,
     check_login_host,
     check_places,
     check_slurm,
-    game_name,
+    describe_game,
 )
-from Daddy.cluster.orchestrator.commands.run_selection import Request, absolute, known_intent
-from Daddy.cluster.orchestrator.commands.status import last_summary
+from Daddy.cluster.orchestrator.commands.run_selection import (
+    Request,
+    resolve_paths,
+    try_read_intent,
+)
+from Daddy.cluster.orchestrator.commands.status import read_last_summary
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Intent, Mode
@@ -43,21 +47,21 @@ _LEAVES_S = 10.0
 """Time that a controller gets to leave after its run has ended."""
 
 
-def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = True) -> int:
+def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = True) -> int:
     """Fill the slots and keep them filled."""
     found, clock = Findings(), SystemClock()
     config, wish = _resolve(request, found, daemon=daemon)
     run = run_paths(config)
     if dry_run:
-        found.refuse()
+        found.raise_found()
         _rehearse(config, wish)
         return ExitCode.DONE
-    intent, damage = known_intent(run)
+    intent, damage = try_read_intent(run)
     if damage:
         print(f"{damage}: it is written anew")
     view = _controller(run, intent, clock)
     if view is not None:
-        found.refuse()
+        found.raise_found()
         _fits(wish, intent, view, foreground=foreground)
         if intent is not None and _nothing_new(config, intent):
             print(f"{config.run_name} runs already: {_fleet(intent)}")
@@ -75,7 +79,7 @@ def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = T
         return ExitCode.DONE
     print(f"{config.run_name}: {_fleet(new)}")
     if foreground:
-        return serve(release.path, ready_fd=None)
+        return run_daemon(release.path, ready_fd=None)
     if daemon:
         _leave_behind(config, release)
     else:
@@ -93,14 +97,14 @@ def _resolve(request: Request, found: Findings, *, daemon: bool) -> tuple[Config
 
     What is wrong with executor and game is a finding, so that all can be told at once.
     """
-    config = request.load(begins=True)
+    config = request.load_settings(begins=True)
     executor, game = str(config.controller.executor), str(config.training.workload)
     with found.catching():
         executor = choose_executor(config, os.environ)
     with found.catching():
-        game = game_name(config, executor)
+        game = describe_game(config, executor)
     wish = Intent(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
-    return absolute(config, executor), wish
+    return resolve_paths(config, executor), wish
 
 
 def _check(config: Config, found: Findings, *, daemon: bool) -> Release:
@@ -110,11 +114,11 @@ def _check(config: Config, found: Findings, *, daemon: bool) -> Release:
     check_places(config, executor if scheduled else "local", found)
     if daemon:
         check_login_host(found)
-    found.refuse()
+    found.raise_found()
     release = freeze_release(run_paths(config), config)
     if executor == "slurm":
         check_slurm(config, release, found)
-    found.refuse()
+    found.raise_found()
     for note in found.notes:
         print(note)
     return release
@@ -154,7 +158,7 @@ def _fits(wish: Intent, intent: Intent | None, view: LeaseView, *, foreground: b
 def _nothing_new(config: Config, intent: Intent) -> bool:
     """True where all that is asked for is so already."""
     run = run_paths(config)
-    if intent.mode is not Mode.RUN or last_summary(run).get("breaker"):
+    if intent.mode is not Mode.RUN or read_last_summary(run).get("breaker"):
         return False  # slots that stay empty after failures: start means "try again now"
     wanted = (freeze_release(run, config).ident, config.slurm.max_running)
     return wanted == (intent.release, intent.slots)
@@ -178,13 +182,13 @@ def _leave_behind(config: Config, release: Release) -> None:
     """A daemon; where another host's was faster, that one does it."""
     run = run_paths(config)
     try:
-        told = launch(run, release)
+        told = launch_controller(run, release)
     except ControllerAliveError as error:
         print(f"{error.message}: it was told")
         return
     log = run.logs / "controller.log"
     print(f"controller: pid {told['pid']} on {told['host']}, term {told['term']}, log {log}")
-    for line in survival(user_name(), workers=_workers(config)):
+    for line in describe_survival(user_name(), workers=_workers(config)):
         print(f"  {line}")
     print("the shell can be closed; `status` shows the slots, `stop` ends the run")
 

@@ -20,8 +20,12 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from Daddy.cluster.orchestrator.commands.health import SILENT_S, judge, slot_state
-from Daddy.cluster.orchestrator.commands.run_selection import Request, frozen, known_intent
+from Daddy.cluster.orchestrator.commands.health import SILENT_S, assess_health, slot_state
+from Daddy.cluster.orchestrator.commands.run_selection import (
+    Request,
+    intended_release,
+    try_read_intent,
+)
 from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.cluster.orchestrator.control_parameters import derive_policy
 from Daddy.cluster.orchestrator.controller_lease import current_holder
@@ -29,10 +33,10 @@ from Daddy.cluster.orchestrator.controller_records import (
     SUMMARY_VERSION,
     Intent,
     Ledger,
-    Observation,
+    QueueReading,
 )
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
-from Daddy.cluster.orchestrator.ledger_replay import trained
+from Daddy.cluster.orchestrator.ledger_replay import measure_training
 from Daddy.core.atomic_files import JSON_LIMIT, find_json, parse_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, FileError
@@ -71,9 +75,9 @@ Summarise = Callable[[Intent | None, Ledger], dict[str, Any]]
 """The summary that a controller would write now (:func:`..plan.summary_of`)."""
 
 
-def status(request: Request, *, as_json: bool, watch: bool) -> int:
+def run_status(request: Request, *, as_json: bool, watch: bool) -> int:
     """Print the screen or the record; once its exit code, or until Ctrl-C."""
-    (config, run), clock = request.find(), SystemClock()
+    (config, run), clock = request.find_run(), SystemClock()
     looks = _Reader(config, run, clock).looks()
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if not watch:
@@ -96,19 +100,19 @@ class _Reader:
     run: RunPaths
     clock: Clock
     queue: Scheduler | None = None
-    seen: tuple[float, Observation] | None = None
+    seen: tuple[float, QueueReading] | None = None
 
     def looks(self) -> Iterator[dict[str, Any]]:
         """The record every few seconds; a living controller's summary spares the queue a look."""
         fallback, never = self.config, threading.Event()
         while True:
-            self.config = frozen(self.run, known_intent(self.run)[0], fallback)[1]
+            self.config = intended_release(self.run, try_read_intent(self.run)[0], fallback)[1]
             yield read_status(self.run, self.config, self._summarise, self.clock)
             self.clock.wait(never, _WATCH_S)
 
     def _summarise(self, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
         """By the queue as it is, or as it was less than half a minute ago."""
-        from Daddy.cluster.orchestrator.commands.plan import summary_of
+        from Daddy.cluster.orchestrator.commands.plan import make_summary
         from Daddy.cluster.orchestrator.executors import make_scheduler
 
         config, run, clock, now = self.config, self.run, self.clock, self.clock.monotonic()
@@ -117,7 +121,9 @@ class _Reader:
             self.queue = make_scheduler(executor, config, run, clock, _PATIENCE_S)
         if self.seen is None or now - self.seen[0] >= _ASK_AGAIN_S:
             self.seen = (now, self.queue.snapshot())
-        return summary_of(run, self.seen[1], derive_policy(config, executor), clock, intent, ledger)
+        return make_summary(
+            run, self.seen[1], derive_policy(config, executor), clock, intent, ledger
+        )
 
 
 def _print(run_name: str, told: dict[str, Any], now: float, *, as_json: bool) -> None:
@@ -126,13 +132,13 @@ def _print(run_name: str, told: dict[str, Any], now: float, *, as_json: bool) ->
         return
     from rich.console import Console
 
-    from Daddy.cluster.orchestrator.commands.status_screen import draw
+    from Daddy.cluster.orchestrator.commands.status_screen import render_screen
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _WIDE
     with console.capture() as text:
-        console.print(draw(run_name, told, now, console.width))
+        console.print(render_screen(run_name, told, now, console.width))
     print("\n".join(line.rstrip() for line in text.get().splitlines()), flush=True)
 
 
@@ -141,12 +147,12 @@ def _stay(run_name: str, looks: Iterator[dict[str, Any]], clock: Clock) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from Daddy.cluster.orchestrator.commands.status_screen import draw
+    from Daddy.cluster.orchestrator.commands.status_screen import render_screen
 
     console = Console(highlight=False)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         for told in looks:
-            live.update(draw(run_name, told, clock.now(), console.width), refresh=True)
+            live.update(render_screen(run_name, told, clock.now(), console.width), refresh=True)
 
 
 def read_status(
@@ -156,14 +162,14 @@ def read_status(
 
     Format: ``docs/formats.md``. Stamps are wall seconds, ages seconds.
     """
-    intent, damage = known_intent(run)
-    known, controller, now = last_summary(run), _controller(run), clock.now()
+    intent, damage = try_read_intent(run)
+    known, controller, now = read_last_summary(run), _controller(run), clock.now()
     fresh = _is_fresh(known, now) and controller["alive"] is not False
     told = known if fresh else summarise(intent, read_ledger(run.ledger))
     if not told["queue"]["known"] and known.get("slots"):
         told = {**known, **{name: told[name] for name in ("queue", "mode", "why")}}
     if "trained_s" not in told:  # written by the release before
-        told = {**told, **trained(read_ledger(run.ledger), now)}
+        told = {**told, **measure_training(read_ledger(run.ledger), now)}
     told = {
         **told,
         "damage": damage,
@@ -173,12 +179,12 @@ def read_status(
         "slots": [_measured(run, config, slot, now) for slot in told["slots"]],
     }
     told |= _fleet(run, config, told, now)
-    verdict = judge(told)
+    verdict = assess_health(told)
     said = {"verdict": verdict.word, "exit_code": int(verdict.code), "said": verdict.sentence}
     return {**told, **said}
 
 
-def last_summary(run: RunPaths) -> dict[str, Any]:
+def read_last_summary(run: RunPaths) -> dict[str, Any]:
     """The summary of the last pass; empty where there is none that this code can read."""
     found = find_json(run.status)
     whole = found.get("v") == SUMMARY_VERSION and found.keys() >= _NEEDED
@@ -247,7 +253,7 @@ def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -
         "hours": _hours(config, told),
         "steps": {"done": done, "total": total, "per_second": round(rate, 1)},
         "versions_per_hour": _versions_per_hour(shared, head.get("version"), now),
-        "others": friends_jobs(shared, head, now),
+        "others": read_friends_jobs(shared, head, now),
         "failover": _failover(run, config),
         "mirror": find_json(run.mirrored) or None,
         "watch": _watch_line(run) if told["controller"]["alive"] is not False else None,
@@ -326,7 +332,7 @@ def _watch_line(run: RunPaths) -> str | None:
     return f"ssh -N -R {port}:localhost:{port} {user_name()}@{host}"
 
 
-def friends_jobs(shared: SharedPaths, head: Mapping[str, Any], now: float) -> dict[str, Any]:
+def read_friends_jobs(shared: SharedPaths, head: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Jobs of other accounts in this run: ``jobs`` by name and ``troubles`` in words.
 
     Their queue is not ours to ask: a job lives while its heartbeat's file is young by this

@@ -13,7 +13,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from Daddy.cluster.orchestrator.commands.health import SILENT_S, Record, successors, waits_for
+from Daddy.cluster.orchestrator.commands.health import (
+    SILENT_S,
+    Record,
+    assign_successors,
+    describe_wait,
+)
 from Daddy.core.humanize import age, amount, clock, one_line, span
 
 WIDE = 104
@@ -42,7 +47,7 @@ _REASON = 90
 _BAR = 24
 
 
-def draw(run_name: str, status: Record, now: float, width: int = 160) -> RenderableType:
+def render_screen(run_name: str, status: Record, now: float, width: int = 160) -> RenderableType:
     """The whole screen, ``width`` columns wide; ``now`` in wall seconds."""
     wide = width >= WIDE
     mark, style = _MARKS[status["verdict"]]
@@ -97,7 +102,7 @@ def _slots(status: Record, now: float, *, wide: bool) -> Table:
     titles = [">slot", "state", ">job", "node", ">steps/s", ">leaves in", "checkpoint", ">beat"]
     rows = [_slot(slot, now, wanted=status["mode"] == "run") for slot in status["slots"]]
     if wide:
-        followed = successors(status)
+        followed = assign_successors(status)
         titles.append("then")
         for slot, row in zip(status["slots"], rows, strict=True):
             row.append(_then(slot, followed.get(slot["slot"]), status, now))
@@ -146,7 +151,7 @@ def _told_successor(job: Record, status: Record, now: float) -> Text:
     """A waiting job: its number, what it waits for, and when it is expected to start."""
     full, capped = all(slot["training"] for slot in status["slots"]), job["waits"] == "cap"
     text = Text(str(job["job_id"] or "one without a number yet"))
-    text.append(f" {waits_for(job, full=full)}", "green" if capped and full else "dim")
+    text.append(f" {describe_wait(job, full=full)}", "green" if capped and full else "dim")
     return text.append(f", expected {clock(job['expected_ts'], now)}" if job["expected_ts"] else "")
 
 

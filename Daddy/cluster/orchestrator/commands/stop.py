@@ -7,12 +7,12 @@ import threading
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator import controller_lease
-from Daddy.cluster.orchestrator.commands.daemon import see_through
+from Daddy.cluster.orchestrator.commands.daemon import run_until_over
 from Daddy.cluster.orchestrator.commands.run_selection import (
     Request,
-    absolute,
-    frozen,
-    known_intent,
+    intended_release,
+    resolve_paths,
+    try_read_intent,
 )
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
@@ -29,10 +29,10 @@ _GRACE_S = 90.0
 """Time that the scheduler gets to end the jobs that did not leave."""
 
 
-def stop(request: Request, *, now: bool) -> int:
+def run_stop(request: Request, *, now: bool) -> int:
     """End the run: by its controller, or ourselves where none is alive."""
-    (config, run), clock = request.find(), SystemClock()
-    intent, damage = known_intent(run)
+    (config, run), clock = request.find_run(), SystemClock()
+    intent, damage = try_read_intent(run)
     if damage:
         print(f"{damage}: asking anew")
         executor, game = choose_executor(config, os.environ), config.training.workload
@@ -48,7 +48,7 @@ def stop(request: Request, *, now: bool) -> int:
 
 
 def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
-    release, config = frozen(run, intent, absolute(config, intent.executor))
+    release, config = intended_release(run, intent, resolve_paths(config, intent.executor))
     until = clock.monotonic() + ControllerPolicy().drain_s + _GRACE_S
     met = 0  # the term of a controller on another host: it reads the same intent
     while not _is_over(run):
@@ -60,7 +60,7 @@ def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
         alive = controller_lease.is_controller_alive(run)
         if alive is False or (alive is None and newest_term(run.controller_lease) != met):
             try:
-                code = see_through(run, release, config, clock)
+                code = run_until_over(run, release, config, clock)
             except ControllerAliveError:
                 met = newest_term(run.controller_lease)
             else:

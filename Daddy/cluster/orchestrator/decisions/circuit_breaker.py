@@ -16,7 +16,7 @@ from math import inf
 from zlib import crc32
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Outcome, Phase
+from Daddy.cluster.orchestrator.controller_records import Attempt, JobOutcome, Ledger, Phase
 
 FOREVER_S = 10 * 365 * 86400.0
 """Hold after a failure that waiting cannot help: until the person says ``start`` again."""
@@ -24,11 +24,17 @@ REFUSED_FOR_GOOD = "refused for good"
 REFUSED = "refused"
 """Beginning of the reason of an attempt that the scheduler would not take."""
 _WITHOUT_PROGRESS = frozenset(
-    {Outcome.CRASHED, Outcome.HUNG, Outcome.UNLAUNCHED, Outcome.DONE, Outcome.NOT_NEEDED}
+    {
+        JobOutcome.CRASHED,
+        JobOutcome.HUNG,
+        JobOutcome.UNLAUNCHED,
+        JobOutcome.DONE,
+        JobOutcome.NOT_NEEDED,
+    }
 )
 _NOTICED_S = 60.0
 """Claims and goodbyes are noticed that much late at most, while a controller is alive."""
-_IN_ORDER = (None, Outcome.DRAINED, Outcome.DONE)
+_IN_ORDER = (None, JobOutcome.DRAINED, JobOutcome.DONE)
 """Ends before which a learner that trained wrote a checkpoint; None: it is not known yet."""
 _JITTER = 0.3
 """Share by which a wait is longer or shorter, so that two runs do not fail in step."""
@@ -40,7 +46,7 @@ class Hold:
 
     slot: int | None
     until: float
-    failures: int
+    find_failures: int
     reason: str
     open: bool = False
     """The breaker: from ``until`` on, one try at a time."""
@@ -50,23 +56,23 @@ def is_failure(attempt: Attempt) -> bool:
     """Whether the attempt ended unwanted and without progress."""
     if attempt.phase is Phase.REJECTED:
         return attempt.reason.startswith(REFUSED)
-    if attempt.outcome is Outcome.REFUSED:
+    if attempt.outcome is JobOutcome.REFUSED:
         return True
     return attempt.outcome in _WITHOUT_PROGRESS and attempt.progressed_ts is None
 
 
 def is_final(attempt: Attempt) -> bool:
     """Whether trying the same again cannot help."""
-    return attempt.outcome is Outcome.REFUSED or attempt.reason.startswith(REFUSED_FOR_GOOD)
+    return attempt.outcome is JobOutcome.REFUSED or attempt.reason.startswith(REFUSED_FOR_GOOD)
 
 
-def failures(attempts: Iterable[Attempt], since: float) -> list[Attempt]:
+def find_failures(attempts: Iterable[Attempt], since: float) -> list[Attempt]:
     """Failures that ended at or after ``since`` (wall seconds), oldest first."""
     failed = (attempt for attempt in attempts if _ended(attempt) >= since and is_failure(attempt))
     return sorted(failed, key=_ended)
 
 
-def judge(
+def find_holds(
     ledger: Ledger, policy: ControllerPolicy, now: float, given_up: Collection[str] = ()
 ) -> tuple[tuple[Hold, ...], int | None]:
     """The holds that matter at ``now``, and the number of failures left before the breaker opens.
@@ -75,7 +81,7 @@ def judge(
     failures goes on. Failures of releases in ``given_up`` do not count: nothing runs them any more.
     """
     counted = _Counted(ledger.started_ts, now - policy.forget_s)
-    over = (one for one in ledger.over if one.outcome is not Outcome.DRAINED)  # nearly all drain
+    over = (one for one in ledger.over if one.outcome is not JobOutcome.DRAINED)  # nearly all drain
     suspect = {one.slot for one in over if one.release not in given_up and counted.has(one)}
     if not suspect:
         return (), None
@@ -87,7 +93,7 @@ def judge(
     for slot in sorted(slot for slot in suspect if slot is not None):
         here = [attempt for attempt in ours if attempt.slot == slot]
         fine = max((attempt.progressed_ts or 0.0 for attempt in here), default=0.0)
-        found.append(_hold(slot, counted.of(here, fine), policy, f"in slot {slot}"))
+        found.append(_hold(slot, counted.failures_of(here, fine), policy, f"in slot {slot}"))
     lasting = (hold for hold in found if hold is not None and (hold.open or hold.until > now))
     return tuple(lasting), max(1, policy.breaker_failures - len(failed)) if failed else None
 
@@ -104,9 +110,9 @@ class _Counted:
         late = _ended(attempt) > self.forgotten_ts
         return (late or is_final(attempt)) and is_failure(attempt)
 
-    def of(self, attempts: Sequence[Attempt], fine: float) -> list[Attempt]:
+    def failures_of(self, attempts: Sequence[Attempt], fine: float) -> list[Attempt]:
         """Failures among ``attempts`` after all was ``fine``, oldest first."""
-        failed = failures(attempts, max(fine, self.started_ts))
+        failed = find_failures(attempts, max(fine, self.started_ts))
         return [attempt for attempt in failed if self.has(attempt)]
 
 
@@ -120,7 +126,7 @@ def _without_surplus(ours: Sequence[Attempt], policy: ControllerPolicy) -> list[
     return [
         attempt
         for attempt in ours
-        if attempt.outcome is not Outcome.NOT_NEEDED
+        if attempt.outcome is not JobOutcome.NOT_NEEDED
         or not _was_full(attempt, took, policy.max_running)
     ]
 
@@ -144,7 +150,7 @@ def _early(ours: Sequence[Attempt], policy: ControllerPolicy, counted: _Counted)
     """A hold of all slots, for attempts that died before they claimed one."""
     unclaimed = [attempt for attempt in ours if attempt.slot is None]
     begun = max((one.started_ts or 0.0 for one in ours if one.slot is not None), default=0.0)
-    return _hold(None, counted.of(unclaimed, begun), policy, "before claiming a slot")
+    return _hold(None, counted.failures_of(unclaimed, begun), policy, "before claiming a slot")
 
 
 def _without_progress_anywhere(
@@ -153,7 +159,7 @@ def _without_progress_anywhere(
     """All failures since the last progress anywhere; none while a job trains with progress."""
     if any(attempt.progressed_ts is not None and attempt.training for attempt in ledger.live):
         return []
-    return counted.of(ours, max(map(_last_progress, ours), default=0.0))
+    return counted.failures_of(ours, max(map(_last_progress, ours), default=0.0))
 
 
 def _last_progress(attempt: Attempt) -> float:
@@ -167,7 +173,7 @@ def _last_progress(attempt: Attempt) -> float:
 
 def _open(failed: Sequence[Attempt], policy: ControllerPolicy) -> Hold | None:
     """The breaker, which one attempt that could not be launched opens alone."""
-    unlaunched = any(attempt.outcome is Outcome.UNLAUNCHED for attempt in failed)
+    unlaunched = any(attempt.outcome is JobOutcome.UNLAUNCHED for attempt in failed)
     if not unlaunched and len(failed) < policy.breaker_failures:
         return None
     last = failed[-1]
@@ -185,7 +191,7 @@ def _hold(
     last, count = failed[-1], len(failed)
     if is_final(last):
         asked = f"an attempt {where} asked not to be restarted"
-        said = asked if last.outcome is Outcome.REFUSED else "the scheduler takes no job"
+        said = asked if last.outcome is JobOutcome.REFUSED else "the scheduler takes no job"
         reason = f"{said} ({last.reason}): mend it, then start"
         return Hold(slot, _ended(last) + FOREVER_S, count, reason)
     delay = policy.delays_s[min(count, len(policy.delays_s)) - 1] * _jitter(last.token)

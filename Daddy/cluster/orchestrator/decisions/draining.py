@@ -18,7 +18,7 @@ from Daddy.cluster.orchestrator.controller_records import (
     Phase,
     QueueJob,
     Snapshot,
-    Waits,
+    WaitReason,
 )
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 from Daddy.cluster.orchestrator.plan_actions import Action, Cancel, Conclude, Notify, Signal
@@ -29,7 +29,7 @@ _NOT_YET = ("SUSPENDED", "CONFIGURING")
 """Words for a job whose program may not run: suspended, or its node boots for it."""
 
 
-def drain(inputs: PlanInput) -> tuple[list[Action], list[str]]:
+def drain_run(inputs: PlanInput) -> tuple[list[Action], list[str]]:
     """Actions for every job that is left, and the end once none is.
 
     Waiting jobs go first: they would start in the places of those that leave.
@@ -74,7 +74,7 @@ def _cancel(attempt: Attempt, inputs: PlanInput, said: str) -> Cancel | None:
     return Cancel(attempt.token, attempt.job_id, said)
 
 
-def end_silent(inputs: PlanInput) -> list[Action]:
+def end_silent_jobs(inputs: PlanInput) -> list[Action]:
     """Signals and cancels for jobs that hang, a word about those without progress."""
     live = inputs.ledger.live
     found = [_treat(attempt, inputs) for attempt in live if attempt.phase is Phase.RUNNING]
@@ -104,16 +104,16 @@ def _may_not_run(attempt: Attempt, inputs: PlanInput) -> bool:
     return any(job.word.startswith(_NOT_YET) for job in jobs)
 
 
-def guests(snapshot: Snapshot) -> tuple[QueueJob, ...]:
+def waiting_user_jobs(snapshot: Snapshot) -> tuple[QueueJob, ...]:
     """The person's own other jobs that wait for a running place."""
     return tuple(
         job
         for job in snapshot.others
-        if not job.run_id and job.state is JobState.PENDING and job.waits is Waits.CAP
+        if not job.run_id and job.state is JobState.PENDING and job.waits is WaitReason.CAP
     )
 
 
-def make_room(inputs: PlanInput, waiting: Sequence[QueueJob]) -> list[Action]:
+def yield_slot(inputs: PlanInput, waiting: Sequence[QueueJob]) -> list[Action]:
     """Ask one slot to leave, unless one is leaving or empty already."""
     live = inputs.ledger.live
     training = [attempt for attempt in live if attempt.training]

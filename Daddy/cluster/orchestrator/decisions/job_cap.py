@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from Daddy.cluster.orchestrator.control_parameters import SLOW_CLAIM_S, ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Chaining, Ledger, Site
+from Daddy.cluster.orchestrator.controller_records import Chaining, Ledger, SiteLimits
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 
 _HOUR_S = 3600.0
@@ -25,7 +25,7 @@ _OFTEN = 3
 """Slow hand-overs in a month from which all the extra successors pay."""
 
 
-def choose_chaining(site: Site, policy: ControllerPolicy) -> tuple[Chaining, str]:
+def choose_chaining(site: SiteLimits, policy: ControllerPolicy) -> tuple[Chaining, str]:
     """The best chaining that the site's rules and the person's allow, and the reason.
 
     The first line that holds wins.
@@ -46,7 +46,7 @@ def choose_chaining(site: Site, policy: ControllerPolicy) -> tuple[Chaining, str
     return next(((chaining, why) for holds, chaining, why in table if holds), pool)
 
 
-def successors(inputs: PlanInput, chaining: Chaining, training: int) -> int:
+def successor_count(inputs: PlanInput, chaining: Chaining, training: int) -> int:
     """Successors to keep in the queue: one for every job that trains, more where waits are long."""
     policy = inputs.policy
     if chaining is Chaining.LATE:
@@ -62,12 +62,12 @@ def _more(inputs: PlanInput) -> int:
     that wait too long for a slot that is empty at this moment count like slow hand-overs.
     """
     ledger, now, extra = inputs.ledger, inputs.now, inputs.policy.extra
-    stuck = sum(1 for stamp in slow_from(ledger) if stamp <= now) if inputs.fill else 0
+    stuck = sum(1 for stamp in slow_wait_times(ledger) if stamp <= now) if inputs.fill else 0
     slow = stuck + sum(1 for stamp in ledger.slow_claims if now - stamp < _MONTH_S)
     return extra if slow >= _OFTEN else extra // 2 if slow else 0
 
 
-def slow_from(ledger: Ledger) -> list[float]:
+def slow_wait_times(ledger: Ledger) -> list[float]:
     """Times from which each waiting job has waited too long for a slot that is empty now.
 
     None while the scheduler itself has put a job back into the queue: that says nothing of waits.
@@ -80,7 +80,7 @@ def slow_from(ledger: Ledger) -> list[float]:
     return [max(stamp, emptied) + SLOW_CLAIM_S for stamp in waiting]
 
 
-def limit_refused(ledger: Ledger, others: int = 0) -> dict[str, object]:
+def limits_after_refusal(ledger: Ledger, others: int = 0) -> dict[str, object]:
     """The lesson of a refusal of one job too many: how many fit, or that none may wait.
 
     ``others``: the person's own jobs, which the site counts as well.
@@ -91,7 +91,7 @@ def limit_refused(ledger: Ledger, others: int = 0) -> dict[str, object]:
     return {"counts_waiting": True}
 
 
-def room(inputs: PlanInput) -> tuple[int, str]:
+def submit_allowance(inputs: PlanInput) -> tuple[int, str]:
     """The number of jobs that may be submitted now at most, and the limit that sets it.
 
     Three limits that do not trust each other: our own count, the site's, and a rate.
@@ -128,7 +128,7 @@ def _rate(ledger: Ledger, policy: ControllerPolicy, now: float) -> int:
     return min(most - len(made) for _, most, made in _windows(ledger, policy, now))
 
 
-def rate_frees_at(ledger: Ledger, policy: ControllerPolicy, now: float) -> float | None:
+def next_submit_time(ledger: Ledger, policy: ControllerPolicy, now: float) -> float | None:
     """The time from which the rate allows another submission; None where it does now."""
     if len(ledger.attempts) < policy.hourly:
         return None

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from Daddy.cluster.orchestrator.controller_records import Attempt, Chaining, JobState, Phase, Waits
+from Daddy.cluster.orchestrator.controller_records import (
+    Attempt,
+    Chaining,
+    JobState,
+    Phase,
+    WaitReason,
+)
 from Daddy.cluster.orchestrator.decisions import job_cap
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 from Daddy.cluster.orchestrator.plan_actions import Action, Amend, Cancel, Submit
@@ -15,7 +21,7 @@ _WORTH_S = 900.0
 _MARGIN_S = 120.0
 
 
-def fill_up(inputs: PlanInput, avoided: tuple[str, ...]) -> tuple[list[Action], list[str]]:
+def fill_slots(inputs: PlanInput, avoided: tuple[str, ...]) -> tuple[list[Action], list[str]]:
     """Submit the missing jobs, with the chaining that this site allows."""
     if inputs.block is not None:
         return [], [inputs.block.reason]
@@ -23,7 +29,7 @@ def fill_up(inputs: PlanInput, avoided: tuple[str, ...]) -> tuple[list[Action], 
     ahead = _ahead(inputs, chaining)
     fillers = max(0, inputs.fill - len(_ready(inputs)))
     successors = max(0, ahead - _spare(inputs))
-    room, limit = job_cap.room(inputs)
+    room, limit = job_cap.submit_allowance(inputs)
     over = max(0, fillers + successors - room)
     wishes = _submits(inputs, min(fillers, room), max(0, successors - over), chaining, avoided)
     training, waiting = len(inputs.training), len(inputs.waiting)
@@ -43,7 +49,7 @@ def _ahead(inputs: PlanInput, chaining: Chaining) -> int:
         steady = len(_free_of_holds(inputs, inputs.steady))
     else:
         return 0
-    return job_cap.successors(inputs, chaining, steady)
+    return job_cap.successor_count(inputs, chaining, steady)
 
 
 def _spare(inputs: PlanInput) -> int:
@@ -117,7 +123,7 @@ def _shrink(inputs: PlanInput, ahead: int) -> list[Action]:
     ]
 
 
-def hold_back(inputs: PlanInput, *, guests: bool) -> list[Action]:
+def hold_waiting_jobs(inputs: PlanInput, *, guests: bool) -> list[Action]:
     """Hold waiting jobs in their places while they must not start; release the others."""
     waits = _queued(inputs)
     if guests:
@@ -155,7 +161,7 @@ def _queued(inputs: PlanInput) -> list[Attempt]:
     return [one for one in inputs.waiting if one.queued and one.job_id is not None]
 
 
-def shorten(inputs: PlanInput) -> list[Action]:
+def shorten_time_limits(inputs: PlanInput) -> list[Action]:
     """Shorter limits for jobs whose limit reaches into a maintenance.
 
     Such a job keeps its age and starts at once. Only as many as there are slots to fill: the limit
@@ -171,7 +177,9 @@ def shorten(inputs: PlanInput) -> list[Action]:
     blocked = [
         job
         for job in inputs.snapshot.jobs
-        if job.state is JobState.PENDING and job.waits is Waits.RESERVATION and job.token in known
+        if job.state is JobState.PENDING
+        and job.waits is WaitReason.RESERVATION
+        and job.token in known
     ]
     minutes = int(left // 60) * 60
     said = "shortened to end before the maintenance"

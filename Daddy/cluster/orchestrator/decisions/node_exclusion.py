@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Outcome
+from Daddy.cluster.orchestrator.controller_records import Attempt, JobOutcome, Ledger
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import is_failure
 from Daddy.cluster.orchestrator.plan_actions import Action, Amend
 
@@ -20,10 +20,10 @@ _STRIKE_S = 86_400.0
 """Seconds for which a node that failed twice is left out."""
 _MOST = 3
 """Nodes left out at once."""
-_WELL = (Outcome.DONE, Outcome.DRAINED)
+_WELL = (JobOutcome.DONE, JobOutcome.DRAINED)
 
 
-def excluded(ledger: Ledger, now: float) -> tuple[str, ...]:
+def excluded_nodes(ledger: Ledger, now: float) -> tuple[str, ...]:
     """Names of the nodes to leave out now, sorted."""
     strikes = _strikes(ledger, now - _STRIKE_S)
     bad = [node for node, stamps in strikes.items() if len(stamps) >= _STRIKES]
@@ -56,13 +56,13 @@ def _strikes(ledger: Ledger, since: float) -> dict[str, list[float]]:
 
 
 def _is_strike(attempt: Attempt, ledger: Ledger) -> bool:
-    if attempt.outcome is Outcome.NODE_FAILED:
+    if attempt.outcome is JobOutcome.NODE_FAILED:
         return True
     proven = not attempt.release or attempt.release in ledger.proven
-    return proven and is_failure(attempt) and attempt.outcome is not Outcome.NOT_NEEDED
+    return proven and is_failure(attempt) and attempt.outcome is not JobOutcome.NOT_NEEDED
 
 
-def keep_away(waiting: Iterable[Attempt], nodes: tuple[str, ...]) -> list[Action]:
+def exclude_nodes(waiting: Iterable[Attempt], nodes: tuple[str, ...]) -> list[Action]:
     """Amend the waiting jobs, in their places, to avoid these nodes."""
     said = f"left out: {', '.join(nodes)}" if nodes else "no node is left out any more"
     return [

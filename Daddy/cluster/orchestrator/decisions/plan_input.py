@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import Attempt, Intent, Ledger, Snapshot
-from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, judge
-from Daddy.cluster.orchestrator.decisions.release_rollout import Rollout, rollout
-from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, submit_block
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, find_holds
+from Daddy.cluster.orchestrator.decisions.release_rollout import ReleaseRollout, choose_releases
+from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, find_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class PlanInput:
     snapshot: Snapshot
     policy: ControllerPolicy
     now: float
-    rollout: Rollout
+    rollout: ReleaseRollout
     holds: tuple[Hold, ...]
     training: tuple[Attempt, ...]
     waiting: tuple[Attempt, ...]
@@ -44,12 +44,12 @@ class PlanInput:
         )
 
 
-def gather(
+def gather_plan_input(
     desired: Intent, ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy, now: float
 ) -> PlanInput:
     """The input of this moment."""
-    chosen = rollout(desired, ledger)
-    found, tries = judge(ledger, policy, now, chosen.given_up)
+    chosen = choose_releases(desired, ledger)
+    found, tries = find_holds(ledger, policy, now, chosen.given_up)
     holds = tuple(hold for hold in found if hold.slot is None or hold.slot < desired.slots)
     training, waiting = list[Attempt](), list[Attempt]()
     for attempt in ledger.live:  # one pass: a fleet of thousands does not stay in the cache
@@ -68,7 +68,7 @@ def gather(
         tuple(training),
         tuple(waiting),
         _fill(desired.slots, holds, training, tries, now),
-        submit_block(ledger, snapshot, policy, now),
+        find_block(ledger, snapshot, policy, now),
     )
 
 

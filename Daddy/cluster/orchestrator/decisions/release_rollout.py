@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.controller_records import Intent, Ledger, Outcome
-from Daddy.cluster.orchestrator.decisions.circuit_breaker import failures, is_final
+from Daddy.cluster.orchestrator.controller_records import Intent, JobOutcome, Ledger
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import find_failures, is_final
 
 _TRIES = 2
 """Failures without progress after which a new release is given up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class ReleaseRollout:
     """The releases to run: ``trial`` in slot ``slot`` and ``release`` elsewhere."""
 
     release: str
@@ -25,26 +25,26 @@ class Rollout:
     given_up: frozenset[str] = frozenset()
     reason: str = ""
 
-    def at(self, slot: int) -> str:
+    def release_for(self, slot: int) -> str:
         """The release for a slot."""
         return self.trial if self.trial is not None and slot == self.slot else self.release
 
 
-def rollout(desired: Intent, ledger: Ledger) -> Rollout:
+def choose_releases(desired: Intent, ledger: Ledger) -> ReleaseRollout:
     """The release that each slot is to run next."""
     wanted = desired.release
     good = next((release for release in reversed(ledger.proven) if release != wanted), None)
     if not wanted or wanted in ledger.proven or good is None:
-        return Rollout(wanted)
+        return ReleaseRollout(wanted)
     tried = (attempt for attempt in ledger.attempts if attempt.release == wanted)
-    failed = failures(tried, ledger.started_ts)
-    damning = any(is_final(one) or one.outcome is Outcome.UNLAUNCHED for one in failed)
+    failed = find_failures(tried, ledger.started_ts)
+    damning = any(is_final(one) or one.outcome is JobOutcome.UNLAUNCHED for one in failed)
     if damning or len(failed) >= _TRIES:
         said = f"release {wanted} is given up for {good}: {failed[-1].reason}"
-        return Rollout(good, given_up=frozenset({wanted}), reason=said)
+        return ReleaseRollout(good, given_up=frozenset({wanted}), reason=said)
     slot = _trial_slot(wanted, ledger, desired.slots)
     said = f"release {wanted} is tried in slot {slot}, the others run {good}"
-    return Rollout(good, wanted, slot, reason=said)
+    return ReleaseRollout(good, wanted, slot, reason=said)
 
 
 def _trial_slot(wanted: str, ledger: Ledger, slots: int) -> int:

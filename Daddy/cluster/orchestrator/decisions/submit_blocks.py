@@ -15,11 +15,11 @@ from math import inf
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_records import (
     Attempt,
+    JobOutcome,
     JobState,
     Ledger,
-    Outcome,
     Snapshot,
-    Waits,
+    WaitReason,
 )
 
 _AT_ONCE_S = 60.0
@@ -33,7 +33,7 @@ class Block:
     holds_waiting: bool = False
 
 
-def submit_block(
+def find_block(
     ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy, now: float
 ) -> Block | None:
     """The reason to submit nothing now; None to go on."""
@@ -43,15 +43,15 @@ def submit_block(
             said = f"the budget of {policy.budget_s / 3600:,.0f} hours of jobs is used"
             return Block(said, holds_waiting=True)
     for job in snapshot.jobs:
-        if job.state is JobState.PENDING and job.waits in (Waits.BUDGET, Waits.NEVER):
+        if job.state is JobState.PENDING and job.waits in (WaitReason.BUDGET, WaitReason.NEVER):
             return Block(f"job {job.job_id} cannot start ({job.why}): no further one is queued")
     return None
 
 
-def pause_reason(ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy) -> str | None:
+def find_pause_reason(ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy) -> str | None:
     """The reason to pause, in words; None to go on."""
     for job in snapshot.jobs:
-        if job.state is JobState.PENDING and job.waits is Waits.ADMIN:
+        if job.state is JobState.PENDING and job.waits is WaitReason.ADMIN:
             return f"an administrator holds job {job.job_id} ({job.why})"
     cancelled = _cancelled(ledger)
     for attempt in cancelled:
@@ -70,7 +70,7 @@ def _cancelled(ledger: Ledger) -> list[Attempt]:
     found = [
         attempt
         for attempt in ledger.over
-        if attempt.outcome is Outcome.CANCELLED
+        if attempt.outcome is JobOutcome.CANCELLED
         and not attempt.requests.dismissed
         and (attempt.ended_ts or 0.0) >= ledger.started_ts
     ]

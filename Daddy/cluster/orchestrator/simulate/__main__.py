@@ -17,10 +17,10 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     ExportError,
     Workload,
     main_rows,
-    more_rows,
     read_export,
+    variant_rows,
 )
-from Daddy.cluster.orchestrator.simulate.simulation import run_rows, to_json, to_text
+from Daddy.cluster.orchestrator.simulate.simulation import format_table, results_to_json, run_rows
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import FileError, UsageError, run_entry
@@ -73,11 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = options.json.parent
         raise FileError(f"there is no folder {folder}", "make it, or name another file")
     first = main_rows(workloads, days)
-    rows = first if options.quick else [*first, *more_rows(workloads, days)]
+    rows = first if options.quick else [*first, *variant_rows(workloads, days)]
     results = run_rows(rows, seeds, SystemClock())
-    print(to_text(results, days, seeds))
+    print(format_table(results, days, seeds))
     if options.json is not None:
-        figures = to_json({row: results[row] for row in first}, days, seeds)
+        figures = results_to_json({row: results[row] for row in first}, days, seeds)
         write_atomic(options.json, (json.dumps(figures, indent=1) + "\n").encode())
     return 0
 

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from Daddy.cluster.orchestrator.simulate.simulated_site import DRAINED, Job, Person, Site, Stage
+from Daddy.cluster.orchestrator.simulate.simulated_site import (
+    DRAINED,
+    JobStage,
+    SimulatedJob,
+    SimulatedSite,
+    SubmissionPolicy,
+)
 from Daddy.core.stop_reasons import drain_margin
 
 _POLL_S, _PAUSE_S = 60.0, 15.0
@@ -19,33 +25,33 @@ _DEPTH = 45
 _TASKS = 1000
 
 
-class Baseline(Person):
+class Baseline(SubmissionPolicy):
     """The part that all of them share: start, load, train. None looks for signs of life."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SimulatedSite) -> None:
         self.site = site
         self.slots = range(site.scenario.cap)
         self.runs_s = site.scenario.limit_s - drain_margin(site.scenario.limit_s)
         self._made = 0
 
-    def new(self, slot: int, after: Job | None = None) -> Job:
+    def make_job(self, slot: int, after: SimulatedJob | None = None) -> SimulatedJob:
         self._made += 1
         site = self.site
-        return Job(self._made, slot, site.now, self.runs_s, site.scenario.limit_s, after)
+        return SimulatedJob(self._made, slot, site.now, self.runs_s, site.scenario.limit_s, after)
 
-    def submits(self, job: Job) -> bool:
+    def try_submit(self, job: SimulatedJob) -> bool:
         """Whether slurmctld answers and takes the job."""
         return not self.site.down and self.site.submit(job)
 
     def wait_for_person(self, call: Callable[[], None]) -> None:
         """Call once a person has seen that something needs them."""
-        self.site.at(self.site.now + self.site.scenario.rates.human_s, call)
+        self.site.call_at(self.site.now + self.site.scenario.rates.human_s, call)
 
-    def started(self, job: Job) -> None:
-        self.site.boot(job, broken=self.site.broken)
+    def started(self, job: SimulatedJob) -> None:
+        self.site.boot_job(job, broken=self.site.broken)
 
-    def trains(self, job: Job) -> None:
-        self.site.train(job)
+    def trains(self, job: SimulatedJob) -> None:
+        self.site.start_training(job)
 
 
 class SeedPerSlot(Baseline):
@@ -58,13 +64,13 @@ class SeedPerSlot(Baseline):
         site = self.site
         self.runs_s = min(_SEED_RUNS_S, self.runs_s)
         self.alive = True
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, SimulatedJob] = {}
         for death in site.incidents.deaths:
-            site.at(death, self._die)
+            site.call_at(death, self._die)
         for outage, end in site.incidents.outages:
             poll = outage + site.rng.uniform(0, _POLL_S)
             if poll < end:
-                site.at(poll, self._die)
+                site.call_at(poll, self._die)
         self._fill()
 
     def _die(self) -> None:
@@ -81,21 +87,21 @@ class SeedPerSlot(Baseline):
 
     def _fill(self) -> None:
         for slot in self.slots:
-            if slot not in self.jobs or self.jobs[slot].stage is Stage.ENDED:
-                self.again(slot)
+            if slot not in self.jobs or self.jobs[slot].stage is JobStage.ENDED:
+                self.resubmit(slot)
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: SimulatedJob) -> None:
         later = self.site.rng.uniform(0, _POLL_S) + _PAUSE_S
         if self.jobs.get(job.track) is job:
-            self.site.at(self.site.now + later, lambda: self._gone(job))
+            self.site.call_at(self.site.now + later, lambda: self._gone(job))
 
-    def _gone(self, job: Job) -> None:
+    def _gone(self, job: SimulatedJob) -> None:
         if self.alive and self.jobs[job.track] is job:
-            self.again(job.track)
+            self.resubmit(job.track)
 
-    def again(self, slot: int) -> None:
-        job = self.new(slot)
-        if self.submits(job):
+    def resubmit(self, slot: int) -> None:
+        job = self.make_job(slot)
+        if self.try_submit(job):
             self.jobs[slot] = job
         else:
             self._die()
@@ -104,36 +110,36 @@ class SeedPerSlot(Baseline):
 class SeedGang(SeedPerSlot):
     """The same with four ranks that train only together, and are all cancelled when one is gone."""
 
-    def trains(self, job: Job) -> None:
+    def trains(self, job: SimulatedJob) -> None:
         """Ranks meet at the rendezvous: the last one to be there starts the training."""
         job.silent_from = self.site.now
-        team = [rank for rank in self.jobs.values() if rank.stage is Stage.BOOTING]
+        team = [rank for rank in self.jobs.values() if rank.stage is JobStage.BOOTING]
         if len(team) == len(self.slots) and all(rank.silent_from is not None for rank in team):
             for rank in team:
-                self.site.train(rank)
+                self.site.start_training(rank)
 
-    def leaves(self, job: Job) -> None:
+    def leaves(self, job: SimulatedJob) -> None:
         for rank in self.jobs.values():
             if rank is not job:
-                self.site.silence(rank, Stage.HUNG, lost=False)
+                self.site.silence_job(rank, JobStage.HUNG, lost=False)
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: SimulatedJob) -> None:
         if self.jobs.get(job.track) is not job:
             return
         for rank in self.jobs.values():
-            self.site.silence(rank, Stage.HUNG)
+            self.site.silence_job(rank, JobStage.HUNG)
         super().ended(job)
 
-    def _gone(self, job: Job) -> None:
+    def _gone(self, job: SimulatedJob) -> None:
         if self.alive and self.jobs[job.track] is job:
             self._fill()
 
     def _fill(self) -> None:
         old, self.jobs = self.jobs, {}
         for rank in old.values():
-            self.site.end(rank, "CANCELLED", None)
+            self.site.end_job(rank, "CANCELLED", None)
         for slot in self.slots:
-            self.again(slot)
+            self.resubmit(slot)
 
 
 class SelfRequeue(Baseline):
@@ -145,13 +151,13 @@ class SelfRequeue(Baseline):
             self._submit(slot)
 
     def _submit(self, slot: int) -> None:
-        if not self.submits(self.new(slot)):
+        if not self.try_submit(self.make_job(slot)):
             self.wait_for_person(lambda: self._submit(slot))
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: SimulatedJob) -> None:
         site = self.site
         if job.word == "NODE_FAIL" or (job.exit_code == DRAINED and not site.down):
-            site.at(site.now + _REQUEUE_S, lambda: site.queue(self.new(job.track)))
+            site.call_at(site.now + _REQUEUE_S, lambda: site.enqueue(self.make_job(job.track)))
         else:
             self.wait_for_person(lambda: self._submit(job.track))
 
@@ -160,19 +166,19 @@ class SingletonChain(Baseline):
     """Forty-five jobs per slot, each waiting for the one before; a person submits the next lot."""
 
     def begin(self) -> None:
-        self.chains: dict[int, deque[Job]] = {slot: deque() for slot in self.slots}
+        self.chains: dict[int, deque[SimulatedJob]] = {slot: deque() for slot in self.slots}
         for slot in self.slots:
             self._fill(slot)
 
     def _fill(self, slot: int) -> None:
         chain, last = self.chains[slot], None
-        while len(chain) < _DEPTH and self.submits(job := self.new(slot, last)):
+        while len(chain) < _DEPTH and self.try_submit(job := self.make_job(slot, last)):
             chain.append(job)
             last = job
         if not chain:
             self.wait_for_person(lambda: self._fill(slot))
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: SimulatedJob) -> None:
         self.chains[job.track].popleft()
         if not self.chains[job.track]:
             self.wait_for_person(lambda: self._fill(job.track))
@@ -206,14 +212,14 @@ class Array(Baseline):
                     self.wait_for_person(self._fill)
                 return
             self.left -= 1
-            site.queue(self.new(0), self.aged)
+            site.enqueue(self.make_job(0), self.aged)
 
-    def started(self, job: Job) -> None:
+    def started(self, job: SimulatedJob) -> None:
         busy = {other.track for other in self.site.running if other is not job}
         job.track = next(slot for slot in self.slots if slot not in busy)
         super().started(job)
 
-    def ended(self, _job: Job) -> None:
+    def ended(self, _job: SimulatedJob) -> None:
         self._next()
 
 

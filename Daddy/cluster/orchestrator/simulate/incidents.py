@@ -23,7 +23,7 @@ _HALF_LIFE_S = 7 * DAY_S
 _NORMAL = NormalDist()
 
 
-def within(windows: Iterable[Window], now: float) -> Window | None:
+def window_at(windows: Iterable[Window], now: float) -> Window | None:
     """The window that ``now`` lies in."""
     return next((window for window in windows if window[0] <= now < window[1]), None)
 
@@ -126,11 +126,11 @@ def draw_wait(
     if shared:
         at = min(int(now / _GRID_S), len(incidents.common) - 1)
         z += shared * incidents.common[at]
-    wait = wait_at(workload, z) * (1 + scenario.usage_weight * usage)
+    wait = wait_quantile(workload, z) * (1 + scenario.usage_weight * usage)
     return min(wait, workload.longest_s)
 
 
-def wait_at(workload: Workload, z: float) -> float:
+def wait_quantile(workload: Workload, z: float) -> float:
     """The wait at ``z`` standard deviations."""
     measured = workload.measured_s
     if measured:

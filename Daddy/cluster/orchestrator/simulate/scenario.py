@@ -111,7 +111,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScenarioRow:
     """One line of the table: a scenario and its policies."""
 
     group: str
@@ -123,19 +123,21 @@ class Row:
         return self.scenario.workload.name
 
 
-def as_lived(scenario: Scenario, policy: str) -> Scenario:
+def effective_scenario(scenario: Scenario, policy: str) -> Scenario:
     """The same for all scenarios that make no difference to the policy."""
     return replace(scenario, credit=1.0) if policy in _NEVER_BLOCKED else scenario
 
 
-def main_rows(workloads: Sequence[Workload], days: float) -> list[Row]:
+def main_rows(workloads: Sequence[Workload], days: float) -> list[ScenarioRow]:
     """The scenario of the targets: waits that come together, and full credit."""
     with_failover = (*POLICIES[:1], NO_DAEMON, *POLICIES[1:])
     title = "correlated waits, credit 1"
-    return [Row(title, Scenario(workload, days=days), with_failover) for workload in workloads]
+    return [
+        ScenarioRow(title, Scenario(workload, days=days), with_failover) for workload in workloads
+    ]
 
 
-def more_rows(workloads: Sequence[Workload], days: float) -> list[Row]:
+def variant_rows(workloads: Sequence[Workload], days: float) -> list[ScenarioRow]:
     """The other rules that a site may have."""
     variants: dict[str, dict[str, float]] = {
         "correlated waits, credit 0.5": {"credit": 0.5},
@@ -148,7 +150,7 @@ def more_rows(workloads: Sequence[Workload], days: float) -> list[Row]:
         "MaxSubmit = 4": {"max_submit": 4},
     }
     return [
-        Row(title, Scenario(workload, days=days, **rules))  # type: ignore[arg-type]
+        ScenarioRow(title, Scenario(workload, days=days, **rules))  # type: ignore[arg-type]
         for title, rules in variants.items()
         for workload in workloads
     ]

@@ -1,9 +1,9 @@
-"""Our controller on the simulated site: the product's ``reconcile``, ``fold`` and ``plan``.
+"""Runs the product's ``reconcile``, ``fold`` and ``plan`` against a simulated site.
 
-Their surroundings are simulated: the time of a pass, its listing, and the effect of its actions. A
-claim or a goodbye leads to a pass within two seconds, as in the product's loop; everything else is
-seen at the next regular pass. Passes without any news are counted and not made: the site tells when
-something changed, ``Plan.due_at`` when time alone changes a decision.
+Simulated are the time of a pass, the listing that it reads and the effect of its actions. A claim
+or the end of a term leads to a pass within three seconds, as in the product's loop; every other
+change is read at the next regular pass. Passes without any news are counted and not executed: the
+site calls when something changed, and ``Plan.due_at`` is the time from which the plan would change.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from Daddy.cluster.orchestrator.controller_records import (
     QueueJob,
     SlotView,
     Snapshot,
-    Waits,
+    WaitReason,
 )
-from Daddy.cluster.orchestrator.decisions.job_cap import limit_refused
-from Daddy.cluster.orchestrator.ledger_replay import Entry, fold
+from Daddy.cluster.orchestrator.decisions.job_cap import limits_after_refusal
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold
 from Daddy.cluster.orchestrator.plan_actions import (
     Action,
     Amend,
@@ -41,10 +41,10 @@ from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.simulate.simulated_site import (
     DRAINED,
     NOT_NEEDED,
-    Job,
-    Person,
-    Site,
-    Stage,
+    JobStage,
+    SimulatedJob,
+    SimulatedSite,
+    SubmissionPolicy,
 )
 from Daddy.core.slot_lease import PATIENCE_S
 from Daddy.core.stop_reasons import drain_margin
@@ -63,22 +63,24 @@ _LISTED_S = 300.0
 """Time for which ended jobs stay in the listing (Slurm's MinJobAge)."""
 _HOLDER_SILENCE_S = 120.0
 _SEEK_S = 2.0
-_SILENT = (Stage.HUNG, Stage.DEAD, Stage.ENDED)
-_STAYING = (Stage.BOOTING, Stage.TRAINING)
+_SILENT = (JobStage.HUNG, JobStage.DEAD, JobStage.ENDED)
+_STAYING = (JobStage.BOOTING, JobStage.TRAINING)
 
 
 class SimulatedListing:
     """The simulated queue as squeue lists it."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SimulatedSite) -> None:
         self._site = site
-        self.jobs: list[Job] = []
+        self.jobs: list[SimulatedJob] = []
 
     def snapshot(self) -> Snapshot:
         """The queue as it stands now."""
         site, now = self._site, self._site.now
         self.jobs = [
-            job for job in self.jobs if job.stage is not Stage.ENDED or now - job.ended <= _LISTED_S
+            job
+            for job in self.jobs
+            if job.stage is not JobStage.ENDED or now - job.ended <= _LISTED_S
         ]
         full = len(site.running) >= site.scenario.cap
         rows = tuple(_row(job, self._waits(job, full=full)) for job in self.jobs)
@@ -87,18 +89,18 @@ class SimulatedListing:
         begins = (begin for begin, end in windows if begin - notice <= now < end)
         return Snapshot(now, rows, maintenance_ts=next(begins, None))
 
-    def _waits(self, job: Job, *, full: bool) -> Waits:
-        if job.stage is Stage.WAITING and full:
-            return Waits.CAP
-        waits = job.stage is Stage.WAITING and not self._site.fits(job)
-        return Waits.RESERVATION if waits else Waits.TURN
+    def _waits(self, job: SimulatedJob, *, full: bool) -> WaitReason:
+        if job.stage is JobStage.WAITING and full:
+            return WaitReason.CAP
+        waits = job.stage is JobStage.WAITING and not self._site.may_start_now(job)
+        return WaitReason.RESERVATION if waits else WaitReason.TURN
 
 
-def _row(job: Job, waits: Waits) -> QueueJob:
-    if job.stage in (Stage.BLOCKED, Stage.WAITING):
-        why = "Dependency" if job.stage is Stage.BLOCKED else waits.value
+def _row(job: SimulatedJob, waits: WaitReason) -> QueueJob:
+    if job.stage in (JobStage.BLOCKED, JobStage.WAITING):
+        why = "Dependency" if job.stage is JobStage.BLOCKED else waits.value
         return QueueJob(job.number, job.token, JobState.PENDING, "PENDING", why, waits=waits)
-    ended = job.stage is Stage.ENDED
+    ended = job.stage is JobStage.ENDED
     return QueueJob(
         job.number,
         job.token,
@@ -116,8 +118,8 @@ class SlotLease:
     """A slot's newest term."""
 
     term: int = 0
-    job: Job | None = None
-    goodbye: str | None = "never held"
+    job: SimulatedJob | None = None
+    end_reason: str | None = "never held"
     release: str = ""
     checkpoint_term: int = 0
 
@@ -138,13 +140,15 @@ class SimulatedLeases:
     stay. ``claimed`` is called when a slot is taken.
     """
 
-    def __init__(self, site: Site, count: int, claimed: Callable[[Job, SlotLease], None]) -> None:
+    def __init__(
+        self, site: SimulatedSite, count: int, claimed: Callable[[SimulatedJob, SlotLease], None]
+    ) -> None:
         self.site = site
         self.slots = [SlotLease() for _ in range(count)]
         self.orders = Orders()
         self._claimed = claimed
 
-    def seek(self, job: Job) -> None:
+    def seek(self, job: SimulatedJob) -> None:
         """The job looks for a slot, and again every two seconds while that may help."""
         if not job.running:
             return
@@ -153,10 +157,10 @@ class SimulatedLeases:
         for number in wanted:
             slot = self.slots[number]
             # silence counts on the newcomer's own clock
-            if slot.goodbye is None and min(slot.silent_s(now), waited) >= _HOLDER_SILENCE_S:
-                slot.goodbye = "no beat"
-            if slot.goodbye is not None:
-                slot.term, slot.job, slot.goodbye = slot.term + 1, job, None
+            if slot.end_reason is None and min(slot.silent_s(now), waited) >= _HOLDER_SILENCE_S:
+                slot.end_reason = "no beat"
+            if slot.end_reason is not None:
+                slot.term, slot.job, slot.end_reason = slot.term + 1, job, None
                 slot.release = self.orders.slots[number]
                 job.track = number
                 self._claimed(job, slot)
@@ -164,20 +168,20 @@ class SimulatedLeases:
         holders = (self.slots[number].job for number in wanted)
         hope = any(holder is None or holder.stage not in _STAYING for holder in holders)
         if waited >= PATIENCE_S or (waited > 0 and not hope):
-            self.site.end(job, "FAILED", NOT_NEEDED)
+            self.site.end_job(job, "FAILED", NOT_NEEDED)
         else:
-            self.site.at(now + _SEEK_S, lambda: self.seek(job))
+            self.site.call_at(now + _SEEK_S, lambda: self.seek(job))
 
-    def of(self, job: Job) -> SlotLease | None:
+    def slot_of(self, job: SimulatedJob) -> SlotLease | None:
         """The slot that the job holds."""
-        held = (slot for slot in self.slots if slot.job is job and slot.goodbye is None)
+        held = (slot for slot in self.slots if slot.job is job and slot.end_reason is None)
         return next(held, None)
 
-    def end(self, number: int, term: int, reason: str) -> None:
+    def end_term(self, number: int, term: int, reason: str) -> None:
         """End a term, as its holder or with proof."""
         slot = self.slots[number]
-        if slot.term == term and slot.goodbye is None:
-            slot.goodbye = reason
+        if slot.term == term and slot.end_reason is None:
+            slot.end_reason = reason
 
     def views(self) -> tuple[SlotView, ...]:
         """The leases as the controller reads them."""
@@ -186,7 +190,7 @@ class SimulatedLeases:
                 number,
                 slot.term,
                 slot.job.token,
-                slot.goodbye,
+                slot.end_reason,
                 checkpoint_term=slot.checkpoint_term,
                 release=slot.release,
                 silent_s=slot.silent_s(self.site.now),
@@ -196,10 +200,10 @@ class SimulatedLeases:
         )
 
 
-class OurController(Person):
+class SimulatedController(SubmissionPolicy):
     """One run of ours. ``daemon``: whether a controller lives on the login node."""
 
-    def __init__(self, site: Site, *, daemon: bool = True) -> None:
+    def __init__(self, site: SimulatedSite, *, daemon: bool = True) -> None:
         scenario = site.scenario
         self.site = site
         self.policy = ControllerPolicy(max_running=scenario.cap, limit_s=scenario.limit_s)
@@ -208,7 +212,7 @@ class OurController(Person):
         self.wanted = Intent(Mode.RUN, scenario.cap, release="first")
         self.leases = SimulatedLeases(site, scenario.cap, self._claimed)
         self.listing = SimulatedListing(site)
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, SimulatedJob] = {}
         self._broken: set[str] = set()
         self._wake = 0.0
         self._step = self.policy.pass_s
@@ -225,15 +229,15 @@ class OurController(Person):
         self._note("start")
         self._note("learnt", site={"max_running": cap, "max_submitted": most, "enforced": True})
         for death in site.incidents.deaths if self.daemon else ():
-            site.at(death, self._die)
+            site.call_at(death, self._die)
         for number, (begin, end) in enumerate(site.incidents.deploys):
             self._broken.add(f"broken-{number}")
-            site.at(begin, partial(self._deploy, f"broken-{number}"))
-            site.at(end, partial(self._deploy, f"mended-{number}"))
+            site.call_at(begin, partial(self._deploy, f"broken-{number}"))
+            site.call_at(end, partial(self._deploy, f"mended-{number}"))
         for begin, _ in site.incidents.maintenance:
             for hint in (begin - self.policy.limit_s, begin - 1800):
-                site.at(max(0.0, hint), self._seen)
-        site.at(0.0, self._pass)
+                site.call_at(max(0.0, hint), self._seen)
+        site.call_at(0.0, self._pass)
 
     def _deploy(self, release: str) -> None:
         """The person says start, with other code."""
@@ -243,41 +247,43 @@ class OurController(Person):
 
     def _die(self) -> None:
         self._asleep_until = self.site.now + self.site.scenario.rates.watchdog_s
-        self.site.at(self._asleep_until, self._pass)
+        self.site.call_at(self._asleep_until, self._pass)
 
-    def started(self, job: Job) -> None:
+    def started(self, job: SimulatedJob) -> None:
         self.leases.seek(job)
         if not self.daemon:
-            self.site.at(self.site.now, self._pass)
+            self.site.call_at(self.site.now, self._pass)
         self._seen()
 
-    def _claimed(self, job: Job, slot: SlotLease) -> None:
-        self.site.boot(job, broken=slot.release in self._broken)
+    def _claimed(self, job: SimulatedJob, slot: SlotLease) -> None:
+        self.site.boot_job(job, broken=slot.release in self._broken)
         self._told()
 
-    def trains(self, job: Job) -> None:
-        self.site.train(job)
-        self.site.at(self.site.now + self.site.scenario.checkpoint_s, lambda: self._progress(job))
+    def trains(self, job: SimulatedJob) -> None:
+        self.site.start_training(job)
+        self.site.call_at(
+            self.site.now + self.site.scenario.checkpoint_s, lambda: self._progress(job)
+        )
 
-    def _progress(self, job: Job) -> None:
-        slot = self.leases.of(job)
-        if slot is None or job.stage is not Stage.TRAINING:
+    def _progress(self, job: SimulatedJob) -> None:
+        slot = self.leases.slot_of(job)
+        if slot is None or job.stage is not JobStage.TRAINING:
             return
         slot.checkpoint_term = slot.term
         unproven = slot.release not in self.ledger.proven
         if unproven or self.site.now - self._failed_at < _WATCHED_S:
             self._seen()
 
-    def silent(self, job: Job) -> None:
+    def silent(self, job: SimulatedJob) -> None:
         late = self.site.now + SILENCE_S
-        self.site.at(late, lambda: self._seen() if job.running else None)
+        self.site.call_at(late, lambda: self._seen() if job.running else None)
 
-    def ended(self, job: Job) -> None:
-        slot = self.leases.of(job)
+    def ended(self, job: SimulatedJob) -> None:
+        slot = self.leases.slot_of(job)
         if slot is not None and job.exit_code == DRAINED:
             if job.trains_from is not None:
                 slot.checkpoint_term = slot.term
-            slot.goodbye = "wall time"
+            slot.end_reason = "wall time"
             self._told()
         elif job.exit_code != DRAINED:
             self._failed_at = self.site.now
@@ -305,7 +311,7 @@ class OurController(Person):
     def _look_at(self, when: float) -> None:
         if when < self._next:
             self._next = when
-            self.site.at(when, lambda: self._pass() if self._next == when else None)
+            self.site.call_at(when, lambda: self._pass() if self._next == when else None)
 
     # a pass ---------------------------------------------------------------------------------
 
@@ -327,7 +333,7 @@ class OurController(Person):
         if decided.orders is not None:
             self.leases.orders = decided.orders
         self._wake = max(decided.wake_at, now + 1.0)
-        full = all(slot.goodbye is None for slot in self.leases.slots)
+        full = all(slot.end_reason is None for slot in self.leases.slots)
         self._step = self.policy.quiet_pass_s if full else self.policy.pass_s
         self._apply(decided.actions)
         asked = any(isinstance(action, Signal | Cancel) for action in decided.actions)
@@ -337,7 +343,7 @@ class OurController(Person):
 
     def _awake(self) -> bool:
         """Whether there is a process to make a pass: without a daemon, a job that runs."""
-        fine = (Stage.BOOTING, Stage.TRAINING, Stage.HUNG)
+        fine = (JobStage.BOOTING, JobStage.TRAINING, JobStage.HUNG)
         return self.daemon or not self.jobs or any(job.stage in fine for job in self.site.running)
 
     def _count_passes(self) -> None:
@@ -354,7 +360,7 @@ class OurController(Person):
             if isinstance(action, Submit):
                 discouraged = discouraged or not self._submit(action)
             elif isinstance(action, EndTerm):
-                self.leases.end(action.slot, action.term, action.reason)
+                self.leases.end_term(action.slot, action.term, action.reason)
                 self._note("freed", slot=action.slot, term=action.term)
             elif isinstance(action, Notify):
                 self._note("noticed", notice=action.kind)
@@ -367,34 +373,34 @@ class OurController(Person):
         number, limit = self.ledger.next_number, site.scenario.limit_s
         token, runs = _token(number), min(RUNS_S, limit - drain_margin(limit))
         after = None if action.after is None else self.jobs[_token(action.after)]
-        job = Job(number, 0, site.now, runs, limit, after, token, excluded=action.exclude)
+        job = SimulatedJob(number, 0, site.now, runs, limit, after, token, excluded=action.exclude)
         facts = {"release": action.release, "after": action.after, "exclude": action.exclude}
         self._note("intent", token, number=number, **facts)
         site.gpu_time.commands += 1
         self._hot_until = site.now + HOT_FOR_S
         self.jobs[token] = job
         if not site.submit(job):
-            self._note("learnt", site=limit_refused(self.ledger))
+            self._note("learnt", site=limits_after_refusal(self.ledger))
             self._note("rejected", token, reason="refused: AssocMaxSubmitJobLimit")
             return False
         self.listing.jobs.append(job)
         self._note("submitted", token, job_id=number)
         return True
 
-    def _touch(self, action: Amend | Signal | Cancel, job: Job) -> None:
+    def _touch(self, action: Amend | Signal | Cancel, job: SimulatedJob) -> None:
         site = self.site
         site.gpu_time.commands += 1
         if isinstance(action, Signal):
-            site.at(site.now + 1.0, lambda: site.leave(job))
+            site.call_at(site.now + 1.0, lambda: site.drain_job(job))
             self._note("signalled", job.token)
         elif isinstance(action, Cancel):
-            patience = _KILL_WAIT_S if job.stage is Stage.HUNG else 1.0
-            site.at(site.now + patience, lambda: site.end(job, "CANCELLED", None))
+            patience = _KILL_WAIT_S if job.stage is JobStage.HUNG else 1.0
+            site.call_at(site.now + patience, lambda: site.end_job(job, "CANCELLED", None))
             self._note("cancelled", job.token)
         else:
             self._amend(action, job)
 
-    def _amend(self, action: Amend, job: Job) -> None:
+    def _amend(self, action: Amend, job: SimulatedJob) -> None:
         facts: dict[str, object] = {}
         if action.hold is not None:
             job.held = facts["hold"] = action.hold
@@ -404,11 +410,11 @@ class OurController(Person):
             job.limit_s = facts["limit_s"] = action.limit_s
             job.runs_s = min(job.runs_s, action.limit_s - drain_margin(action.limit_s))
         self._note("amended", job.token, **facts)
-        if job.stage is Stage.WAITING:
-            self.site.settle()
+        if job.stage is JobStage.WAITING:
+            self.site.start_ready_jobs()
 
     def _note(self, kind: str, token: str = "", **data: object) -> None:
-        self.ledger = fold(self.ledger, Entry(kind, self.site.now, token, data))
+        self.ledger = fold(self.ledger, LedgerEntry(kind, self.site.now, token, data))
 
 
 def _token(number: int) -> str:

@@ -19,7 +19,7 @@ from Daddy.cluster.orchestrator.simulate.incidents import (
     DecayedUsage,
     Incidents,
     draw_wait,
-    within,
+    window_at,
 )
 from Daddy.cluster.orchestrator.simulate.scenario import Scenario
 
@@ -34,7 +34,7 @@ _TICK_S = 1e-3
 """Clocks that are summed up differ by less than this."""
 
 
-class Stage(Enum):
+class JobStage(Enum):
     """The stages of a job's life."""
 
     BLOCKED = "waits for another job"
@@ -47,11 +47,13 @@ class Stage(Enum):
     ENDED = "ended"
 
 
-_RUNNING = frozenset({Stage.BOOTING, Stage.TRAINING, Stage.HUNG, Stage.LEAVING, Stage.DEAD})
+_RUNNING = frozenset(
+    {JobStage.BOOTING, JobStage.TRAINING, JobStage.HUNG, JobStage.LEAVING, JobStage.DEAD}
+)
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class SimulatedJob:
     """One job; seconds since the month's beginning."""
 
     number: int
@@ -61,9 +63,9 @@ class Job:
     runs_s: float
     """After its start it leaves by itself."""
     limit_s: float
-    after: Job | None = None
+    after: SimulatedJob | None = None
     token: str = ""
-    stage: Stage = Stage.WAITING
+    stage: JobStage = JobStage.WAITING
     target: float = 0.0
     """Reading of the site's ageing clock from which it may start."""
     held: bool = False
@@ -105,29 +107,29 @@ class GpuTime:
         return 1 - self.useful / self.allocated if self.allocated else 0.0
 
 
-class Person:
+class SubmissionPolicy:
     """A policy, as the site sees it; each call tells it of one of its jobs."""
 
     def begin(self) -> None:
         """The month begins."""
 
-    def started(self, job: Job) -> None:
+    def started(self, job: SimulatedJob) -> None:
         """A job's script begins to run."""
 
-    def trains(self, job: Job) -> None:
+    def trains(self, job: SimulatedJob) -> None:
         """Its first optimiser step is done."""
 
-    def silent(self, job: Job) -> None:
+    def silent(self, job: SimulatedJob) -> None:
         """It does nothing any more; only its silence tells."""
 
-    def leaves(self, job: Job) -> None:
+    def leaves(self, job: SimulatedJob) -> None:
         """It leaves in good order, by itself or because it was asked to."""
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: SimulatedJob) -> None:
         """It is gone, for whatever reason."""
 
 
-class Site:
+class SimulatedSite:
     """One month of a queue."""
 
     def __init__(self, scenario: Scenario, incidents: Incidents, rng: Random) -> None:
@@ -136,12 +138,12 @@ class Site:
         self.rng = rng
         self.now = 0.0
         self.gpu_time = GpuTime()
-        self.running: list[Job] = []
-        self.waiting: list[Job] = []
-        self._behind: dict[Job, list[Job]] = {}
-        self.trail: list[Job] = []
+        self.running: list[SimulatedJob] = []
+        self.waiting: list[SimulatedJob] = []
+        self._behind: dict[SimulatedJob, list[SimulatedJob]] = {}
+        self.trail: list[SimulatedJob] = []
         """Every job that ended after it ran."""
-        self.person: Person
+        self.person: SubmissionPolicy
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._usage = DecayedUsage(scenario.cap)
@@ -154,16 +156,16 @@ class Site:
 
     # time -----------------------------------------------------------------------------------
 
-    def at(self, when: float, call: Callable[[], None]) -> None:
+    def call_at(self, when: float, call: Callable[[], None]) -> None:
         """Call later."""
         heapq.heappush(self._heap, (when, next(self._numbers), call))
 
-    def live(self, person: Person) -> GpuTime:
+    def run_month(self, person: SubmissionPolicy) -> GpuTime:
         """The whole month of one person."""
         self.person = person
         for windows in (self.incidents.outages, self.incidents.maintenance):
             for _, end in windows:
-                self.at(end, self.settle)
+                self.call_at(end, self.start_ready_jobs)
         person.begin()
         span = self.scenario.span_s
         while self._heap and self._heap[0][0] <= span:
@@ -180,12 +182,12 @@ class Site:
     @property
     def down(self) -> bool:
         """Whether slurmctld does not answer."""
-        return within(self.incidents.outages, self.now) is not None
+        return window_at(self.incidents.outages, self.now) is not None
 
     @property
     def broken(self) -> bool:
         """Whether the newest code is broken."""
-        return within(self.incidents.deploys, self.now) is not None
+        return window_at(self.incidents.deploys, self.now) is not None
 
     # the queue ------------------------------------------------------------------------------
 
@@ -198,34 +200,34 @@ class Site:
         self._aged_at = self.now
         return self._aged
 
-    def submit(self, job: Job, aged: float | None = None) -> bool:
+    def submit(self, job: SimulatedJob, aged: float | None = None) -> bool:
         """Whether the site takes it. ``aged``: a reading of the clock since which it has waited."""
         most = self.scenario.max_submit
         if most is not None and self.present >= most:
             return False
         self.gpu_time.submissions += 1
-        self.queue(job, aged)
+        self.enqueue(job, aged)
         return True
 
-    def queue(self, job: Job, aged: float | None = None) -> None:
+    def enqueue(self, job: SimulatedJob, aged: float | None = None) -> None:
         """Add a job without a submission: a requeued job, the next task of an array."""
         self.present += 1
-        if job.after is not None and job.after.stage is not Stage.ENDED:
-            job.stage = Stage.BLOCKED
+        if job.after is not None and job.after.stage is not JobStage.ENDED:
+            job.stage = JobStage.BLOCKED
             self._behind.setdefault(job.after, []).append(job)
         else:
             self._admit(job, aged)
 
-    def _admit(self, job: Job, aged: float | None = None) -> None:
+    def _admit(self, job: SimulatedJob, aged: float | None = None) -> None:
         """From now on (or since the clock read ``aged``) the job waits and grows older."""
         usage = self._usage.advance(self.now, len(self.running))
-        job.stage = Stage.WAITING
+        job.stage = JobStage.WAITING
         since = self.aged if aged is None else aged
         job.target = since + draw_wait(self.scenario, self.incidents, self.rng, self.now, usage)
         self.waiting.append(job)
-        self.settle()
+        self.start_ready_jobs()
 
-    def settle(self) -> None:
+    def start_ready_jobs(self) -> None:
         """Start the jobs that may start now, and come back when the next one may."""
         self._check += 1
         if not self.waiting or len(self.running) >= self.scenario.cap or self.down:
@@ -234,7 +236,7 @@ class Site:
             self._later(self._free_at)
             return
         aged = self.aged
-        ready = [job for job in self.waiting if not job.held and self.fits(job)]
+        ready = [job for job in self.waiting if not job.held and self.may_start_now(job)]
         for job in sorted(ready, key=lambda job: job.target):
             if job.target > aged + _TICK_S:
                 self._later(self.now + job.target - aged)
@@ -245,91 +247,96 @@ class Site:
 
     def _later(self, when: float) -> None:
         check = self._check
-        self.at(when, lambda: self.settle() if check == self._check else None)
+        self.call_at(when, lambda: self.start_ready_jobs() if check == self._check else None)
 
-    def fits(self, job: Job) -> bool:
+    def may_start_now(self, job: SimulatedJob) -> bool:
         """No job may reach into a reservation."""
         windows = self.incidents.maintenance
         return all(self.now + job.limit_s <= begin or self.now >= end for begin, end in windows)
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: SimulatedJob) -> None:
         self._usage.advance(self.now, len(self.running))
         self.waiting.remove(job)
         self.running.append(job)
-        job.stage, job.word, job.started = Stage.BOOTING, "RUNNING", self.now
+        job.stage, job.word, job.started = JobStage.BOOTING, "RUNNING", self.now
         job.node = self._node(job)
         leaves = self.now + min(job.runs_s, job.limit_s)
-        self.at(leaves, lambda: self.leave(job))
-        self.at(self.now + job.limit_s, lambda: self.end(job, "TIMEOUT", None))
+        self.call_at(leaves, lambda: self.drain_job(job))
+        self.call_at(self.now + job.limit_s, lambda: self.end_job(job, "TIMEOUT", None))
         self.person.started(job)
 
-    def _node(self, job: Job) -> str:
-        trapped = within(self.incidents.black_holes, self.now) and BLACK_HOLE not in job.excluded
+    def _node(self, job: SimulatedJob) -> str:
+        trapped = window_at(self.incidents.black_holes, self.now) and BLACK_HOLE not in job.excluded
         if trapped and self.rng.random() < self.scenario.rates.black_hole_share:
             return BLACK_HOLE
         return f"n{self.rng.randrange(_NODES)}"
 
     # the life of a job ----------------------------------------------------------------------
 
-    def boot(self, job: Job, *, broken: bool) -> None:
+    def boot_job(self, job: SimulatedJob, *, broken: bool) -> None:
         """The job begins to load; its fate is drawn here."""
         rates, rng = self.scenario.rates, self.rng
         if broken or job.node == BLACK_HOLE:
-            self.at(self.now + rates.dies_after_s, lambda: self.end(job, "FAILED", CRASHED))
+            self.call_at(
+                self.now + rates.dies_after_s, lambda: self.end_job(job, "FAILED", CRASHED)
+            )
             return
-        self.at(self.now + self.scenario.boot_s, lambda: self._ready(job))
+        self.call_at(self.now + self.scenario.boot_s, lambda: self._ready(job))
         fates = (
-            (rng.expovariate(1 / rates.crash_every_s), lambda: self.end(job, "FAILED", CRASHED)),
-            (rng.expovariate(1 / rates.hang_every_s), lambda: self.silence(job, Stage.HUNG)),
+            (
+                rng.expovariate(1 / rates.crash_every_s),
+                lambda: self.end_job(job, "FAILED", CRASHED),
+            ),
+            (rng.expovariate(1 / rates.hang_every_s), lambda: self.silence_job(job, JobStage.HUNG)),
             (rng.expovariate(1 / rates.node_failure_every_s), lambda: self._lose_node(job)),
         )
         delay, fate = min(fates, key=lambda pair: pair[0])
         if delay < job.limit_s:
-            self.at(self.now + delay, fate)
+            self.call_at(self.now + delay, fate)
 
-    def _ready(self, job: Job) -> None:
-        if job.stage is Stage.BOOTING:
+    def _ready(self, job: SimulatedJob) -> None:
+        if job.stage is JobStage.BOOTING:
             self.person.trains(job)
 
-    def train(self, job: Job) -> None:
+    def start_training(self, job: SimulatedJob) -> None:
         """From now on its time counts."""
-        if job.stage is Stage.BOOTING:
-            job.stage, job.trains_from = Stage.TRAINING, self.now
+        if job.stage is JobStage.BOOTING:
+            job.stage, job.trains_from = JobStage.TRAINING, self.now
 
-    def _stop_training(self, job: Job, *, lost: bool) -> None:
+    def _stop_training(self, job: SimulatedJob, *, lost: bool) -> None:
         """Its time counts no longer; ``lost``: the time since the last checkpoint is redone."""
-        if job.stage is not Stage.TRAINING or job.trains_from is None:
+        if job.stage is not JobStage.TRAINING or job.trains_from is None:
             return
         length = self.now - job.trains_from
         every = self.scenario.checkpoint_s
         job.kept_s = length // every * every if lost else length
-        job.stage = Stage.HUNG
+        job.stage = JobStage.HUNG
 
-    def silence(self, job: Job, stage: Stage, *, lost: bool = True) -> None:
+    def silence_job(self, job: SimulatedJob, stage: JobStage, *, lost: bool = True) -> None:
         """It does nothing any more, and keeps its place."""
-        if job.stage in (Stage.BOOTING, Stage.TRAINING):
+        if job.stage in (JobStage.BOOTING, JobStage.TRAINING):
             self._stop_training(job, lost=lost)
             job.stage, job.silent_from = stage, self.now
             self.person.silent(job)
 
-    def _lose_node(self, job: Job) -> None:
+    def _lose_node(self, job: SimulatedJob) -> None:
         if job.running:
-            self.silence(job, Stage.DEAD)
+            self.silence_job(job, JobStage.DEAD)
             noticed = self.now + self.scenario.rates.node_noticed_s
-            self.at(noticed, lambda: self.end(job, "NODE_FAIL", None))
+            self.call_at(noticed, lambda: self.end_job(job, "NODE_FAIL", None))
 
-    def leave(self, job: Job) -> None:
+    def drain_job(self, job: SimulatedJob) -> None:
         """It is asked to leave, or its time is over: a last checkpoint, then it goes."""
-        if job.stage not in (Stage.BOOTING, Stage.TRAINING):
+        if job.stage not in (JobStage.BOOTING, JobStage.TRAINING):
             return
         self._stop_training(job, lost=False)
-        job.stage = Stage.LEAVING
+        job.stage = JobStage.LEAVING
         self.person.leaves(job)
-        self.at(self.now + self.scenario.drain_s, lambda: self.end(job, "FAILED", DRAINED))
+        self.call_at(self.now + self.scenario.drain_s, lambda: self.end_job(job, "FAILED", DRAINED))
 
-    def end(self, job: Job, word: str, exit_code: int | None) -> None:
+    def end_job(self, job: SimulatedJob, word: str, exit_code: int | None) -> None:
         """The job is gone: by itself, by its limit, by its node, or by a cancel."""
-        if job.stage is Stage.ENDED:
+        if job.stage is JobStage.ENDED:
             return
         was_running = job.running
         if was_running:
@@ -340,16 +347,16 @@ class Site:
             self._account(job)
         elif job in self.waiting:
             self.waiting.remove(job)
-        job.stage, job.word, job.exit_code, job.ended = Stage.ENDED, word, exit_code, self.now
+        job.stage, job.word, job.exit_code, job.ended = JobStage.ENDED, word, exit_code, self.now
         self.present -= 1
         for successor in self._behind.pop(job, ()):
-            if successor.stage is Stage.BLOCKED:
+            if successor.stage is JobStage.BLOCKED:
                 self._admit(successor)
         if was_running:
             self.trail.append(job)
-            self.settle()
+            self.start_ready_jobs()
         self.person.ended(job)
 
-    def _account(self, job: Job) -> None:
+    def _account(self, job: SimulatedJob) -> None:
         self.gpu_time.allocated += self.now - job.started
         self.gpu_time.useful += job.kept_s

@@ -17,16 +17,20 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     NO_DAEMON,
     OURS,
     POLICIES,
-    Row,
     Scenario,
-    as_lived,
+    ScenarioRow,
+    effective_scenario,
 )
-from Daddy.cluster.orchestrator.simulate.simulated_controller import OurController
-from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime, Person, Site
+from Daddy.cluster.orchestrator.simulate.simulated_controller import SimulatedController
+from Daddy.cluster.orchestrator.simulate.simulated_site import (
+    GpuTime,
+    SimulatedSite,
+    SubmissionPolicy,
+)
 from Daddy.core.clock import Clock
 from Daddy.core.machine_info import usable_cores
 
-Results = Mapping[Row, Mapping[str, Sequence[GpuTime]]]
+Results = Mapping[ScenarioRow, Mapping[str, Sequence[GpuTime]]]
 """The months of each policy in each row of the table, by seed."""
 _Task = tuple[int, str, Scenario]
 _LOG_EVERY_S = 15.0
@@ -51,24 +55,28 @@ _COLUMN = 14
 _FIRST = 10
 
 
-def make_site(scenario: Scenario, policy: str, seed: int) -> tuple[Site, Person]:
+def make_site(scenario: Scenario, policy: str, seed: int) -> tuple[SimulatedSite, SubmissionPolicy]:
     """A site before its month, and its user. Every policy of a seed meets the same incidents."""
     incidents = draw_incidents(scenario, Random(f"weather {seed}"))
-    site = Site(scenario, incidents, Random(f"jobs {policy} {seed}"))
+    site = SimulatedSite(scenario, incidents, Random(f"jobs {policy} {seed}"))
     if policy in (OURS, NO_DAEMON):
-        return site, OurController(site, daemon=policy == OURS)
+        return site, SimulatedController(site, daemon=policy == OURS)
     return site, BASELINES[policy](site)
 
 
-def live(scenario: Scenario, policy: str, seed: int) -> GpuTime:
+def simulate_month(scenario: Scenario, policy: str, seed: int) -> GpuTime:
     """The whole month of one policy; everything follows from the scenario and the seed."""
     site, person = make_site(scenario, policy, seed)
-    return site.live(person)
+    return site.run_month(person)
 
 
-def run_rows(rows: Sequence[Row], seeds: int, clock: Clock) -> Results:
+def run_rows(rows: Sequence[ScenarioRow], seeds: int, clock: Clock) -> Results:
     """Every policy of every row with every seed; progress goes to standard error."""
-    keys = {(policy, as_lived(row.scenario, policy)) for row in rows for policy in row.policies}
+    keys = {
+        (policy, effective_scenario(row.scenario, policy))
+        for row in rows
+        for policy in row.policies
+    }
     tasks = [(seed, *key) for seed in range(seeds) for key in sorted(keys, key=repr)]
     found: dict[tuple[str, Scenario], dict[int, GpuTime]] = defaultdict(dict)
     begun = told = clock.monotonic()
@@ -83,7 +91,10 @@ def run_rows(rows: Sequence[Row], seeds: int, clock: Clock) -> Results:
                 print(text, file=sys.stderr, flush=True)
     return {
         row: {
-            policy: [found[policy, as_lived(row.scenario, policy)][seed] for seed in range(seeds)]
+            policy: [
+                found[policy, effective_scenario(row.scenario, policy)][seed]
+                for seed in range(seeds)
+            ]
             for policy in row.policies
         }
         for row in rows
@@ -92,11 +103,11 @@ def run_rows(rows: Sequence[Row], seeds: int, clock: Clock) -> Results:
 
 def _live(task: _Task) -> tuple[_Task, GpuTime]:
     seed, policy, scenario = task
-    return task, live(scenario, policy, seed)
+    return task, simulate_month(scenario, policy, seed)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShareEstimate:
     """A mean share and its 95 % interval over seeds."""
 
     used: float
@@ -108,7 +119,7 @@ class Share:
         return f"{100 * self.used:.2f} ±{100 * half:.2f}"
 
 
-def student(freedom: int) -> float:
+def student_t_quantile(freedom: int) -> float:
     """The 97.5 % point of Student's t, by Cornish and Fisher's expansion (A&S 26.7.5)."""
     z, n = _Z, freedom
     return (
@@ -120,20 +131,20 @@ def student(freedom: int) -> float:
     )
 
 
-def interval(shares: Sequence[float]) -> Share:
+def estimate_share(shares: Sequence[float]) -> ShareEstimate:
     """Mean and 95 % interval; a single month says nothing about others."""
     middle, count = mean(shares), len(shares)
     if count < 2:  # noqa: PLR2004 - no spread without two
-        return Share(middle, 0.0, 1.0)
-    half = student(count - 1) * stdev(shares) / math.sqrt(count)
-    return Share(middle, max(0.0, middle - half), min(1.0, middle + half))
+        return ShareEstimate(middle, 0.0, 1.0)
+    half = student_t_quantile(count - 1) * stdev(shares) / math.sqrt(count)
+    return ShareEstimate(middle, max(0.0, middle - half), min(1.0, middle + half))
 
 
-def _share(months: Sequence[GpuTime]) -> Share:
-    return interval([month.used for month in months])
+def _share(months: Sequence[GpuTime]) -> ShareEstimate:
+    return estimate_share([month.used for month in months])
 
 
-def to_text(results: Results, days: float, seeds: int) -> str:
+def format_table(results: Results, days: float, seeds: int) -> str:
     """The table for people."""
     columns = [name for name in _HEADS if any(name in cells for cells in results.values())]
     heads = "".join(f"{_HEADS[name]:>{_COLUMN}}" for name in columns)
@@ -157,7 +168,7 @@ def _effort(months: Sequence[GpuTime], days: float) -> str:
     return f"{100 * idle:>7.2f}%{commands:>8.0f}{submissions:>8.1f}"
 
 
-def to_json(results: Results, days: float, seeds: int) -> dict[str, object]:
+def results_to_json(results: Results, days: float, seeds: int) -> dict[str, object]:
     """The main rows for machines: shares of the GPU-hours allowed."""
     workloads = {
         row.workload: {
