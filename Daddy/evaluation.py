@@ -236,7 +236,7 @@ def _weights_of(store: Store, version: Version, assists: Sequence[str]) -> Found
     from Daddy.weights.encoding.state_codec import decode
 
     refuse_strange(f"v{version.version}", version.assists, assists)
-    weights = decode(store.get_blob(version.state), version.schema)
+    weights = decode(store.read_blob(version.state), version.schema)
     return Found(f"v{version.version}", weights)
 
 

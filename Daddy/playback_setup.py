@@ -94,19 +94,19 @@ def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
 def _single(path: Path, assists: Sequence[str]) -> Found:
     from Daddy.weights.encoding.state_codec import decode
     from Daddy.weights.encoding.tensor_layout import metadata_of
-    from Daddy.weights.import_export import card_in
-    from Daddy.weights.laptop.pulled_folder import read_frame
+    from Daddy.weights.import_export import read_card
+    from Daddy.weights.laptop.pulled_folder import read_laptop_head
 
     if path.is_dir():
         raise FileError("neither versions nor checkpoints were found")
     data = read_bounded(path, _BLOB_LIMIT)
-    card = card_in(metadata_of(data), str(path))
+    card = read_card(metadata_of(data), str(path))
     if card is not None:
         refuse_other_workload(card.workload, path)
         refuse_strange(f"{path}, {card.name},", card.assists, assists)
         return Found(card.name, decode(data, card.schema))
     for folder in path.absolute().parents[:3]:  # what a shared or pulled folder says of its files
-        if (frame := read_frame(folder / _HEAD)) is not None:
+        if (frame := read_laptop_head(folder / _HEAD)) is not None:
             refuse_strange(f"v{frame.version} of run {frame.run!r}", frame.assists, assists)
     return Found(path.name, decode(data))
 

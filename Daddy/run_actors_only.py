@@ -32,7 +32,7 @@ from Daddy.hardware.machine_profile import load_profile, save_profile
 from Daddy.hardware.recommend_envs import recommend
 from Daddy.laptop_cli import Limits, Visit
 from Daddy.learning.preloading import prepare
-from Daddy.weights.laptop.pulled_folder import Verified, newest_verified
+from Daddy.weights.laptop.pulled_folder import VerifiedVersion, newest_verified
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _refuse_other_assists(config: Config, found: Verified, *, contribute: bool) -> None:
+def _refuse_other_assists(config: Config, found: VerifiedVersion, *, contribute: bool) -> None:
     """Before anything is measured: neither may have more than the other takes."""
     refuse_strange(found.label, found.frame.assists, config.training.assists)
     more = strange(config.training.assists, found.frame.assists)
@@ -126,7 +126,7 @@ def _refuse_other_assists(config: Config, found: Verified, *, contribute: bool) 
 
 
 def _compare(
-    config: Config, terms: Mapping[str, str], found: Verified, *, contribute: bool
+    config: Config, terms: Mapping[str, str], found: VerifiedVersion, *, contribute: bool
 ) -> None:
     """What the run says and this program cannot take over: said, and refused where it matters."""
     run, release = found.frame.run, found.frame.release or "that its owner names"
@@ -149,7 +149,7 @@ def _compare(
 
 def wait_for_version(
     shared: Path, patience_s: float, clock: Clock, signals: StopSignal
-) -> Verified | None:
+) -> VerifiedVersion | None:
     """The newest verified version, waited for; None when asked to leave meanwhile.
 
     WeightsError when none came in time or what is there is damaged.
@@ -207,7 +207,7 @@ def play_visit(
     from Daddy.learning.learner_parts import assemble
     from Daddy.learning.loop import train
     from Daddy.learning.play_loop import play
-    from Daddy.weights.laptop.pulled_folder import Effort, add_visit
+    from Daddy.weights.laptop.pulled_folder import LaptopTotals, add_to_totals
 
     training, clock = visit.config.training, visit.clock
     who = (run_name, training.workload, "actor", visit.user_id, clock)
@@ -225,9 +225,9 @@ def play_visit(
         parts = assemble(visit.config, WORKLOADS[training.workload], around, environments)
         with closing(parts.vector), laptop_tasks(visit, commentary):
             outcome = train(parts) if visit.contribute else play(parts)
-    effort = Effort(commentary.step, commentary.milestones["handed in"])
+    effort = LaptopTotals(commentary.step, commentary.milestones["handed in"])
     with suppress(OSError):
-        add_visit(visit.shared, visit.user_id, effort)
+        add_to_totals(visit.shared, visit.user_id, effort)
     return commentary.farewell(outcome.reason)
 
 

@@ -199,9 +199,9 @@ def _exchange(attempt: Attempt, peer: str, term: int, events: Told) -> NoExchang
     settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
     known = (peer, new_incarnation(), settings, attempt.clock, events)
     if isinstance(shared, JoinedPaths):
-        from Daddy.weights.friend_exchange import join
+        from Daddy.weights.friend_exchange import join_run
 
-        return join(shared, *known, term=term)
+        return join_run(shared, *known, term=term)
     return SharedExchange(shared, *known, term=term)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.weight_records import Version
-from Daddy.weights.store.weight_store import Store, numbers
+from Daddy.weights.store.weight_store import Store, version_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def read_history(shared: SharedPaths) -> History:
     """All commit records in order, to the first that cannot be read or does not follow."""
     store, parent = Store(shared), ""
     versions: list[Version] = []
-    for number in numbers(shared):
+    for number in version_numbers(shared):
         try:
             record = store.version(number)
         except WeightsError as error:

@@ -26,7 +26,7 @@ from Daddy.pokemon.archive.claim_format import Claim
 from Daddy.pokemon.archive.claim_replay import Game, judge
 from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.weights import attachments
-from Daddy.weights.attachments import MOST_BYTES, Parcel
+from Daddy.weights.attachments import MOST_BYTES, Attachment
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.weight_store import Store
 
@@ -92,8 +92,8 @@ class MilestoneIntake:
         now = self._clock.monotonic()
         if now - self._shown_at >= SHOW_S:
             self._shown_at = now
-            attachments.show(self._store, self._to_show())
-        waiting = attachments.waiting(self._store)
+            attachments.publish_attachments(self._store, self._to_show())
+        waiting = attachments.pending_attachments(self._store)
         peer = self._turns.next_peer(waiting, now)
         if peer is not None:
             self._judge(waiting[peer][0])
@@ -115,7 +115,7 @@ class MilestoneIntake:
             ident: claim_format.to_bytes(one) for ident, one in found.items() if one is not None
         }
 
-    def _judge(self, parcel: Parcel) -> None:
+    def _judge(self, parcel: Attachment) -> None:
         earned = False
         try:
             claim = claim_format.from_bytes(parcel.data)
@@ -126,7 +126,7 @@ class MilestoneIntake:
         if earned:
             milestones = len(keys.milestones(claim.held))
             reason = f"{milestones} milestones after {len(claim.inputs):,} steps"
-        attachments.answer(self._store, parcel, reason, accepted=earned)
+        attachments.answer_attachment(self._store, parcel, reason, accepted=earned)
         self._turns.took(parcel.peer, self._clock.monotonic(), earned=earned)
         self._say(f"milestone of {parcel.peer} {'kept' if earned else 'refused'}: {reason}")
 

@@ -20,7 +20,7 @@ from Daddy.pokemon.archive.claim_format import Claim
 from Daddy.pokemon.archive.claim_replay import Game, judge
 from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.weights import attachments
-from Daddy.weights.store.weight_records import ParcelReceipt
+from Daddy.weights.store.weight_records import AttachmentReceipt
 
 HAND_IN_S = 20.0
 """Shortest time between two claims."""
@@ -56,7 +56,7 @@ class MilestoneSync:
 
     def _look(self) -> dict[str, Claim]:
         """What the run shows, each read once."""
-        for ident, path in attachments.shown_here(self._local).items():
+        for ident, path in attachments.list_published(self._local).items():
             if ident not in self._shown:
                 self._shown[ident] = _read(path)
         return {ident: claim for ident, claim in self._shown.items() if claim is not None}
@@ -84,7 +84,7 @@ class MilestoneSync:
         self._tell({"state": "milestone", "what": what, "milestones": held[:40]})
 
     def _hand_in(self, sender: Sender, shown: Mapping[str, Claim], accepted: set[str]) -> None:
-        now, handed = self._clock.monotonic(), attachments.handed_in(self._local, sender.peer)
+        now, handed = self._clock.monotonic(), attachments.queued_hashes(self._local, sender.peer)
         unanswered = handed - self._answered
         if now - self._handed_at < HAND_IN_S or len(unanswered) >= UNANSWERED_LIMIT:
             return
@@ -118,7 +118,9 @@ class MilestoneSync:
             return False
         self._book.write(claim, dict(self._book.pairs())[ident])
         self._sequence += 1
-        attachments.hand_in(self._local, sender.peer, sender.incarnation, self._sequence, data)
+        attachments.queue_attachment(
+            self._local, sender.peer, sender.incarnation, self._sequence, data
+        )
         self._tell_of("handed in", claim)
         return True
 
@@ -129,9 +131,9 @@ class MilestoneSync:
         names = {ident: called[state] for ident, state in pairs if state in called}
         return names | {ident: ident for ident in there}
 
-    def _receipts(self) -> list[ParcelReceipt]:
+    def _receipts(self) -> list[AttachmentReceipt]:
         peer = self._sender.peer if self._sender else ""
-        return attachments.read_parcel_receipts(self._local, peer) if peer else []
+        return attachments.read_attachment_receipts(self._local, peer) if peer else []
 
     def _tell_answers(self) -> set[str]:
         """Tell of new answers; the hashes of all claims that were accepted."""
@@ -145,7 +147,7 @@ class MilestoneSync:
 
 
 def _read(path: Path) -> Claim | None:
-    data = attachments.read_shown(path)
+    data = attachments.read_published(path)
     try:
         return None if data is None else claim_format.from_bytes(data)
     except FileError:

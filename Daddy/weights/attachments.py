@@ -19,9 +19,9 @@ from typing import Final
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.name_validation import SLOT, check_peer
-from Daddy.weights.merge.contributions import boxes, is_plain
+from Daddy.weights.merge.contributions import is_regular_file, laptop_boxes
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import ParcelReceipt, Record, parse
+from Daddy.weights.store.weight_records import AttachmentReceipt, Record, parse_record
 from Daddy.weights.store.weight_store import Store
 
 CLAIMS: Final = "claims"
@@ -40,7 +40,7 @@ _MOST_HERE = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class Attachment:
     """Bytes in a box, unjudged; `sha256` is theirs."""
 
     peer: str
@@ -54,7 +54,7 @@ class Parcel:
 # -- a laptop's side
 
 
-def hand_in(local: Path, peer: str, incarnation: str, sequence: int, data: bytes) -> str:
+def queue_attachment(local: Path, peer: str, incarnation: str, sequence: int, data: bytes) -> str:
     """Put a parcel into the outbox; returns its hash."""
     sha = sha256_hex(data)
     name = f"{incarnation}-{sequence:06d}-{sha}.claim"
@@ -62,39 +62,41 @@ def hand_in(local: Path, peer: str, incarnation: str, sequence: int, data: bytes
     return sha
 
 
-def parcels_in(folder: Path) -> list[Path]:
+def list_attachments(folder: Path) -> list[Path]:
     """Files that travel alone."""
     return sorted(folder.glob("*.claim"))
 
 
-def handed_in(local: Path, peer: str) -> set[str]:
+def queued_hashes(local: Path, peer: str) -> set[str]:
     """Hashes of a peer's parcels, whether they wait to be pushed or were."""
     outbox = local / "outbox" / check_peer(peer)
-    paths = [*parcels_in(outbox), *parcels_in(outbox / "sent")]
+    paths = [*list_attachments(outbox), *list_attachments(outbox / "sent")]
     return {found[3] for path in paths if (found := _NAME.fullmatch(path.name))}
 
 
-def read_parcel_receipts(local: Path, peer: str) -> list[ParcelReceipt]:
+def read_attachment_receipts(local: Path, peer: str) -> list[AttachmentReceipt]:
     """Every readable answer to a peer's parcels that was pulled."""
-    return read_records(ParcelReceipt, local / "receipts" / check_peer(peer), "claim-*.json")
+    return read_matching_records(
+        AttachmentReceipt, local / "receipts" / check_peer(peer), "claim-*.json"
+    )
 
 
-def read_records(kind: type[Record], folder: Path, pattern: str) -> list[Record]:
+def read_matching_records(kind: type[Record], folder: Path, pattern: str) -> list[Record]:
     """The readable records of that kind in a folder, by name."""
     found = []
     for path in sorted(folder.glob(pattern)):
         with contextlib.suppress(FileNotFoundError, DaddyError):
-            found.append(parse(kind, read_bounded(path, LIMIT), str(path)))
+            found.append(parse_record(kind, read_bounded(path, LIMIT), str(path)))
     return found
 
 
-def shown_here(local: Path) -> dict[str, Path]:
+def list_published(local: Path) -> dict[str, Path]:
     """Things that the run shows, as pulled: each file by the hash in its name."""
     paths = sorted((local / "wan" / CLAIMS).glob("*.json"))
     return {path.stem: path for path in paths if _SHOWN.fullmatch(path.stem)}
 
 
-def read_shown(path: Path) -> bytes | None:
+def read_published(path: Path) -> bytes | None:
     """The bytes of a thing shown; None when they are not those that its name promises."""
     with contextlib.suppress(OSError, FileError):
         data = read_bounded(path, MOST_BYTES)
@@ -102,9 +104,9 @@ def read_shown(path: Path) -> bytes | None:
     return None
 
 
-def make_room(local: Path) -> None:
+def prune_published(local: Path) -> None:
     """Throw away what was shown once too much of it has come; what is shown now comes again."""
-    paths = list(shown_here(local).values())
+    paths = list(list_published(local).values())
     for path in paths if len(paths) > _MOST_HERE else ():
         path.unlink(missing_ok=True)
 
@@ -112,12 +114,14 @@ def make_room(local: Path) -> None:
 # -- the run's side
 
 
-def waiting(store: Store) -> dict[str, list[Parcel]]:
+def pending_attachments(store: Store) -> dict[str, list[Attachment]]:
     """Parcels in the laptops' boxes, the first of each, by peer; what is none is set aside."""
-    return {box.name: found for box in boxes(store) if (found := list(_from_box(store, box)))}
+    return {
+        box.name: found for box in laptop_boxes(store) if (found := list(_from_box(store, box)))
+    }
 
 
-def _from_box(store: Store, box: Path) -> Iterator[Parcel]:
+def _from_box(store: Store, box: Path) -> Iterator[Attachment]:
     with contextlib.suppress(OSError):  # one box that cannot be looked into must not stop the rest
         names = [name for name in os.listdir(box) if name.endswith(".claim")]  # noqa: PTH208 - flood
         kept = heapq.nsmallest(FLOOD, names)
@@ -134,28 +138,28 @@ def _from_box(store: Store, box: Path) -> Iterator[Parcel]:
                 yield parcel
 
 
-def _read(box: Path, name: str) -> Parcel | None:
+def _read(box: Path, name: str) -> Attachment | None:
     """The parcel when name, kind of file, size and hash are in order."""
     found, path = _NAME.fullmatch(name), box / name
     try:
-        if found is None or SLOT.fullmatch(box.name) or not is_plain(path):
+        if found is None or SLOT.fullmatch(box.name) or not is_regular_file(path):
             return None
         data = read_bounded(path, MOST_BYTES)
     except (FileError, OSError):
         return None
     if sha256_hex(data) != found[3]:
         return None
-    return Parcel(box.name, found[1], int(found[2]), found[3], data, path)
+    return Attachment(box.name, found[1], int(found[2]), found[3], data, path)
 
 
-def _answer(store: Store, parcel: Parcel) -> Path:
+def _answer(store: Store, parcel: Attachment) -> Path:
     name = f"claim-{parcel.incarnation}-{parcel.sequence:06d}.json"
     return store.paths.receipts / parcel.peer / name
 
 
-def answer(store: Store, parcel: Parcel, reason: str, *, accepted: bool) -> None:
+def answer_attachment(store: Store, parcel: Attachment, reason: str, *, accepted: bool) -> None:
     """Tell the laptop what became of its parcel, and take that out of its box."""
-    receipt = ParcelReceipt(
+    receipt = AttachmentReceipt(
         peer=parcel.peer,
         incarnation=parcel.incarnation,
         sequence=parcel.sequence,
@@ -163,7 +167,7 @@ def answer(store: Store, parcel: Parcel, reason: str, *, accepted: bool) -> None
         accepted=accepted,
         reason=reason[:300],
     )
-    store.durable.create(_answer(store, parcel), receipt.to_bytes(), "receipt")
+    store.writer.create(_answer(store, parcel), receipt.to_json_bytes(), "receipt")
     _drop(parcel.path)
 
 
@@ -173,13 +177,13 @@ def _drop(path: Path) -> None:
         path.unlink()
 
 
-def show(store: Store, things: Mapping[str, bytes]) -> int:
+def publish_attachments(store: Store, things: Mapping[str, bytes]) -> int:
     """Show exactly these, by hash, to the laptops; returns how many are new. OSError."""
     folder, new = store.paths.wan / CLAIMS, 0
     for sha, data in things.items():
         path = folder / f"{sha}.json"
         if not path.exists():
-            new += store.durable.create(path, data, "shown", mode=0o444)
+            new += store.writer.create(path, data, "shown", mode=0o444)
     for path in folder.glob("*"):
         if path.stem not in things:
             path.unlink(missing_ok=True)

@@ -26,10 +26,16 @@ from Daddy.core.run_paths import MirrorPaths, RunPaths
 from Daddy.core.settings import KEPT_VERSIONS
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights.commit_history import read_records
-from Daddy.weights.store.crash_safe_files import Durable, Hook, no_hook
+from Daddy.weights.store.crash_safe_files import CrashSafeWriter, Hook, no_hook
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import RunCard, Version, Written, is_reverted, parse
-from Daddy.weights.store.weight_store import Store, numbers
+from Daddy.weights.store.weight_records import (
+    JsonRecord,
+    RunCard,
+    Version,
+    is_reverted,
+    parse_record,
+)
+from Daddy.weights.store.weight_store import Store, version_numbers
 
 RESTORE = "python -m Daddy.weights.restore"
 """The command that brings back what is gone."""
@@ -75,23 +81,23 @@ def find_missing(shared: SharedPaths, newest: int, told: Container[int] = ()) ->
 # -- archive states
 
 
-def hash_in(name: str) -> str | None:
+def hash_in_name(name: str) -> str | None:
     """The hash that the name of an archive's state promises; None for any other file."""
     found = _STATE_NAME.fullmatch(name)
     return None if found is None else found[4]
 
 
-def states_of(run: RunPaths) -> dict[Path, int]:
+def archive_states(run: RunPaths) -> dict[Path, int]:
     """The archive's states: path and bytes."""
     found = {}
     for path in sorted(run.archive.glob("*/*.state")):
         with contextlib.suppress(OSError):  # given up meanwhile
-            if hash_in(path.name):
+            if hash_in_name(path.name):
                 found[path] = path.stat().st_size
     return found
 
 
-def choose(states: Mapping[Path, int], room: int, most: int) -> list[Path]:
+def choose_states(states: Mapping[Path, int], room: int, most: int) -> list[Path]:
     """At most ``most`` states in ``room`` bytes, best first; ``states`` maps them to their bytes.
 
     One of every number of milestones, the most first; then a second of each, elsewhere; and so on.
@@ -119,12 +125,12 @@ def _in_turn(rows: Sequence[Sequence[Path]]) -> list[Path]:
 def _read_state(path: Path) -> bytes:
     """An archive state; FileError unless its bytes have the hash in its name."""
     data = read_bounded(path, STATE_LIMIT)
-    if sha256_hex(data) != hash_in(path.name):
+    if sha256_hex(data) != hash_in_name(path.name):
         raise FileError(f"{path} does not have the hash in its name", "remove it")
     return data
 
 
-def states_to(run: RunPaths, states: Iterable[Path]) -> Files:
+def state_files(run: RunPaths, states: Iterable[Path]) -> Files:
     """These states, each below the archive of ``run``."""
     return {
         run.archive / path.parent.name / path.name: partial(_read_state, path) for path in states
@@ -135,7 +141,7 @@ def states_to(run: RunPaths, states: Iterable[Path]) -> Files:
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorCard(Written):
+class MirrorCard(JsonRecord):
     """``MIRROR.json``: the run and version of a whole copy. ``source`` is the run's folder."""
 
     run: str
@@ -150,7 +156,7 @@ class MirrorCard(Written):
     ts: float
 
 
-def export(
+def export_copy(
     run: RunPaths,
     shared: SharedPaths,
     config: bytes,
@@ -167,7 +173,7 @@ def export(
     store = Store(shared)
     if store.newest() is None:
         return None, "there is no version yet"
-    card, newest = store.card(), newest_whole(store, KEPT_VERSIONS)
+    card, newest = store.card(), newest_verified_version(store, KEPT_VERSIONS)
     if newest is None:
         raise WeightsError(f"no newest version in {shared.root} verifies", RESTORE)
     if 2 * newest.size > room:  # for a moment the next state lies beside the last
@@ -177,10 +183,10 @@ def export(
             "switch the copy off: mirror.minutes 0",
         )
     target = MirrorPaths(folder / f"{card.run}-{card.run_id[:8]}")
-    before = read_mirror(target)
+    before = read_mirror_card(target)
     if before is not None and before.version > newest.version:
         return before, f"the copy holds v{before.version}, the run v{newest.version}: it stays"
-    chosen = choose(found := states_of(run), room - 2 * newest.size, MOST_STATES)
+    chosen = choose_states(found := archive_states(run), room - 2 * newest.size, MOST_STATES)
     after = MirrorCard(
         run=card.run,
         run_id=card.run_id,
@@ -192,21 +198,21 @@ def export(
         left_out=len(found) - len(chosen),
         ts=round(clock.now(), 3),
     )
-    files = _weights(store, newest, target.shared) | states_to(target.run, chosen)
-    there = _bring(target, files, config, before, after, Durable(target.shared.tmp, hook))
+    files = _weights(store, newest, target.shared) | state_files(target.run, chosen)
+    there = _bring(target, files, config, before, after, CrashSafeWriter(target.shared.tmp, hook))
     return there, f"v{after.version} lies in {target.root}"
 
 
-def newest_whole(
+def newest_verified_version(
     store: Store, depth: int, reverted: Sequence[tuple[int, int]] = ()
 ) -> Version | None:
     """The newest of ``depth`` versions whose state verifies and that was not taken back."""
-    for number in reversed(numbers(store.paths)[-depth:]):
+    for number in reversed(version_numbers(store.paths)[-depth:]):
         with contextlib.suppress(DaddyError, OSError):
             record = store.version(number)
             reverted = reverted or record.reverted
             if not is_reverted(number, reverted):
-                store.get_blob(record.state)
+                store.read_blob(record.state)
                 return record
     return None
 
@@ -216,7 +222,7 @@ def _weights(store: Store, newest: Version, copy: SharedPaths) -> Files:
     record = store.paths.version(newest.version)
     return {
         copy.run: partial(read_bounded, store.paths.run, LIMIT),
-        copy.blob(newest.state): partial(store.get_blob, newest.state),
+        copy.blob(newest.state): partial(store.read_blob, newest.state),
         copy.version(newest.version): partial(read_bounded, record, LIMIT),
     }
 
@@ -227,7 +233,7 @@ def _bring(
     config: bytes,
     before: MirrorCard | None,
     after: MirrorCard,
-    durable: Durable,
+    durable: CrashSafeWriter,
 ) -> MirrorCard:
     """Write the files that are missing, then the card, then remove what it does not name."""
     _clear(target.shared.tmp.glob("*"), ())  # of a pass that ended early
@@ -239,7 +245,7 @@ def _bring(
         wrote.append(True)
     if before is None or any(wrote) or replace(before, ts=after.ts) != after:
         durable.hook("M1")
-        durable.replace(target.card, after.to_bytes(), "mirror")
+        durable.replace(target.card, after.to_json_bytes(), "mirror")
         durable.hook("M2")
         before = after
     for pattern in ("shared_weights/merged/v*.json", "shared_weights/blobs/*/*.st", "archive/*/*"):
@@ -248,15 +254,15 @@ def _bring(
     return before
 
 
-def kind_of(path: Path) -> str:
+def file_kind(path: Path) -> str:
     """Kind of a file of a copy, in words."""
     kind = {"RUN.json": "RUN.json", "config.json": "config"}.get(path.name, "commit record")
     return {".st": "state", ".state": "archive state"}.get(path.suffix, kind)
 
 
-def write_copy(path: Path, read: Read, durable: Durable) -> bool:
+def write_copy(path: Path, read: Read, durable: CrashSafeWriter) -> bool:
     """Create one file of a copy or a restore; False when its bytes are gone or damaged."""
-    kind = kind_of(path)
+    kind = file_kind(path)
     with contextlib.suppress(FileNotFoundError, FileError):  # given up meanwhile, or damaged
         return durable.create(path, read(), kind, mode=0o600 if kind == "config" else 0o444)
     return False
@@ -268,10 +274,10 @@ def _clear(paths: Iterable[Path], kept: Iterable[Path]) -> None:
             path.unlink()
 
 
-def read_mirror(target: MirrorPaths) -> MirrorCard | None:
+def read_mirror_card(target: MirrorPaths) -> MirrorCard | None:
     """A copy's card; None where there is no whole copy."""
     try:
-        found = parse(MirrorCard, read_bounded(target.card, LIMIT), str(target.card))
+        found = parse_record(MirrorCard, read_bounded(target.card, LIMIT), str(target.card))
     except (FileNotFoundError, NotADirectoryError, DaddyError):
         return None
     blob, record = target.shared.blob(found.state), target.shared.version(found.version)
@@ -282,7 +288,7 @@ def newest_copy(folder: Path, run: RunPaths, card: RunCard | None) -> Path | Non
     """The newest copy of this run below ``folder``: by its card, or by where it was."""
     found = []
     for path in folder.glob("*/"):
-        copy = read_mirror(MirrorPaths(path))
+        copy = read_mirror_card(MirrorPaths(path))
         if copy and (copy.run_id == card.run_id if card else copy.source == str(run.root)):
             found.append((copy.ts, path))
     return max(found, default=(0.0, None))[1]

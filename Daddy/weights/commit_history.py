@@ -5,7 +5,7 @@ from __future__ import annotations
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.weight_records import Version
-from Daddy.weights.store.weight_store import Store, numbers
+from Daddy.weights.store.weight_store import Store, version_numbers
 
 
 def read_records(shared: SharedPaths, newest: int = 0) -> tuple[list[Version], dict[int, str]]:
@@ -14,7 +14,7 @@ def read_records(shared: SharedPaths, newest: int = 0) -> tuple[list[Version], d
     A record that cannot be read is passed over. Missing numbers are a flaw, except where a restore
     leapt. Without a record before the first, only that of a restore may lack its parent.
     """
-    store, found = Store(shared), numbers(shared)[-newest:]
+    store, found = Store(shared), version_numbers(shared)[-newest:]
     versions: list[Version] = []
     flaws: dict[int, str] = {}
     expected, parent = (found[0] if newest and found else 0), ""

@@ -19,9 +19,9 @@ from Daddy.core.name_validation import new_token
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.version_retention import kept_numbers
-from Daddy.weights.store.weight_records import Written, is_reverted, parse
+from Daddy.weights.store.weight_records import JsonRecord, is_reverted, parse_record
 from Daddy.weights.store.weight_store import Store
-from Daddy.weights.version_comparison import Worse, worse_in_pairs, worse_in_play
+from Daddy.weights.version_comparison import WorseVersion, find_worse_in_pairs, find_worse_in_play
 
 PAIRS_LIMIT = 500
 """Pairs in one record, which has room for them."""
@@ -34,7 +34,7 @@ Pair = tuple[int, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation(Written):
+class Evaluation(JsonRecord):
     """Pairs of episodes of ``version`` and the older ``reference`` from the same seeds.
 
     ``state`` and ``reference_state`` are the hashes in the two commit records; ``conditions`` names
@@ -55,7 +55,7 @@ def write_evaluation(store: Store, evaluation: Evaluation) -> Path:
     """Write it under a new name; returns the path. OSError when the disk does not take it."""
     stamp = f"{int(evaluation.ts):012d}-{new_token()[:8]}"
     path = store.paths.evaluations / f"{stamp}.json"
-    store.durable.create(path, evaluation.to_bytes(), "evaluation", mode=0o644)
+    store.writer.create(path, evaluation.to_json_bytes(), "evaluation", mode=0o644)
     return path
 
 
@@ -64,7 +64,7 @@ def read_evaluations(shared: SharedPaths) -> list[Evaluation]:
     found = []
     for path in sorted(shared.evaluations.glob("*.json"))[-MOST_EVALUATIONS:]:
         with contextlib.suppress(OSError, DaddyError):
-            found.append(parse(Evaluation, read_bounded(path, LIMIT), str(path)))
+            found.append(parse_record(Evaluation, read_bounded(path, LIMIT), str(path)))
     return found
 
 
@@ -105,22 +105,22 @@ def read_returns(events: Path) -> dict[int, list[float]]:
     return dict(found)
 
 
-def worse_said(shared: SharedPaths, events: Path | None) -> str:
+def describe_worse_version(shared: SharedPaths, events: Path | None) -> str:
     """The newest version, where it plays clearly worse than one to go back to, and the command."""
     with contextlib.suppress(OSError, DaddyError):
         return str(_find_worse(Store(shared), events) or "")
     return ""
 
 
-def _find_worse(store: Store, events: Path | None) -> Worse | None:
+def _find_worse(store: Store, events: Path | None) -> WorseVersion | None:
     newest = store.newest()
     if newest is None:
         return None
     reverted = store.version(newest).reverted
     known = kept_numbers(store, newest) - {newest}
     kept = {number for number in known if not is_reverted(number, reverted)}
-    found = worse_in_pairs(read_differences(store.paths), newest, kept)
+    found = find_worse_in_pairs(read_differences(store.paths), newest, kept)
     if found is None and events is not None:
         returns = {v: values for v, values in read_returns(events).items() if v <= newest}
-        found = worse_in_play(returns, reverted, kept)
+        found = find_worse_in_play(returns, reverted, kept)
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from Daddy.core import run_contract
 from Daddy.core.settings import KEPT_VERSIONS, Config
-from Daddy.weights.store.weight_records import Terms
+from Daddy.weights.store.weight_records import AgreedSettings
 
 RULES = ("delta", "polyak")
 PERIOD_S = 60.0
@@ -42,8 +42,8 @@ class ExchangeSettings:
     wan: bool = True
     allowed: frozenset[str] = frozenset()
     assists: tuple[str, ...] = ()
-    terms: Terms = ()
-    told: Terms = ()
+    terms: AgreedSettings = ()
+    told: AgreedSettings = ()
     release: str = ""
 
 

@@ -23,9 +23,9 @@ from Daddy.core.shared_types import EventSink
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.exchange_settings import RULES, ExchangeSettings
-from Daddy.weights.merge.contributions import sequences
+from Daddy.weights.merge.contributions import list_contributions
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
-from Daddy.weights.store.heartbeats import own_incarnations
+from Daddy.weights.store.heartbeats import own_process_folders
 from Daddy.weights.store.weight_records import RunCard, Version
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weight_exchange import SharedExchange
@@ -36,11 +36,11 @@ class JoinedStore(Store):
 
     def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
         super().__init__(paths, hook)
-        self.durable.open_to_all = True
+        self.writer.world_readable = True
 
-    def troubles(self) -> list[str]:
+    def list_problems(self) -> list[str]:
         """Also that we are not on the list any more, and that the owner cannot read here."""
-        found = super().troubles()
+        found = super().list_problems()
         assert isinstance(self.paths, JoinedPaths)
         try:
             my_place(self.paths, os.getuid())
@@ -57,7 +57,7 @@ class JoinedStore(Store):
         """The owner's first job has written the card, or nobody has."""
 
 
-def join(
+def join_run(
     paths: JoinedPaths,
     slot: str,
     incarnation: str,
@@ -90,7 +90,7 @@ def join(
 class JoinedExchange(SharedExchange):
     """The WeightExchange of a friend's job, whose name begins with the one on the owner's list."""
 
-    store_kind = JoinedStore
+    store_class = JoinedStore
 
     def _write_first(self, own: StateDict, run_id: str, schema: str) -> None:  # noqa: ARG002
         """A friend begins nothing."""
@@ -107,9 +107,9 @@ class JoinedExchange(SharedExchange):
     def _heal(self, record: Version, state: StateDict) -> None:  # noqa: ARG002
         """Clear away what has been judged, of all our account's processes."""
         with contextlib.suppress(OSError, DaddyError):  # another of our jobs does the same
-            for folder in own_incarnations(self._store):
+            for folder in own_process_folders(self._store):
                 judged = record.judged(f"{folder.parent.name}/{folder.name}")
-                for number, path in sequences(folder):
+                for number, path in list_contributions(folder):
                     if number <= judged:
                         path.unlink(missing_ok=True)
-            self._merger.sweeper.after_merge(record, [], self._merger.reader.read(record))
+            self._merger.sweeper.clean_after_merge(record, [], self._merger.reader.read(record))

@@ -27,7 +27,7 @@ from Daddy.core.friend_accounts import (
 )
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
-from Daddy.weights.locate_weights import add_settings, locate, locate_at
+from Daddy.weights.locate_weights import add_config_arguments, locate_at, locate_from_args
 from Daddy.weights.store.weight_store import Store
 
 
@@ -54,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
         one.add_argument(
             "--of", type=Path, metavar="WHERE", help="your run (default: the config's)"
         )
-        add_settings(one)
+        add_config_arguments(one)
     return parser
 
 
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 no shared weights, 9 files."""
     args = make_parser().parse_args(argv)
     args.where = args.of
-    place = locate(args) if args.of is None else locate_at(args.of.expanduser().resolve())
+    place = locate_from_args(args) if args.of is None else locate_at(args.of.expanduser().resolve())
     shared = place.shared
     if args.task == "list":
         _list(shared)
@@ -89,7 +89,7 @@ def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> N
     write_friends(shared, with_friend(read_friends(shared), new))
     choose_trust(shared, name, trust)
     print(f"{name} is on the list: {folder}, account {_account(new.uid)}, {jobs} {trust}s")
-    for trouble in Store(shared).troubles():
+    for trouble in Store(shared).list_problems():
         print(f"  not yet to be read: {trouble}")
     if lines := opening(shared.root):
         print("  what is yours is closed to them; type", *lines, sep="\n    ")
@@ -120,7 +120,7 @@ def _list(shared: SharedPaths) -> None:
     for one in friends:
         print(f"{one.name}  {one.folder}  account {_account(one.uid)}  {one.jobs} {one.trust}s")
     notes = [trust_note(shared, one.name) for one in friends]
-    for trouble in [*Store(shared).troubles(), *filter(None, notes)]:
+    for trouble in [*Store(shared).list_problems(), *filter(None, notes)]:
         print(f"  {trouble}")
     if not friends:
         print(f"nobody else takes part in {shared.root}")

@@ -26,19 +26,25 @@ from Daddy.weights.encoding.state_arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of, schema_of_bytes
 from Daddy.weights.laptop.pulled_folder import newest_verified
-from Daddy.weights.locate_weights import Location, nothing_in
-from Daddy.weights.store.laptop_delivery import serve
+from Daddy.weights.locate_weights import Location, no_weights_error
+from Daddy.weights.store.laptop_delivery import offer_to_laptops
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.version_retention import kept_numbers
-from Daddy.weights.store.weight_records import Keyframe, RunCard, Version, Written, parse
-from Daddy.weights.store.weight_store import BLOB_LIMIT, Store, numbers
+from Daddy.weights.store.weight_records import (
+    JsonRecord,
+    LaptopHead,
+    RunCard,
+    Version,
+    parse_record,
+)
+from Daddy.weights.store.weight_store import BLOB_LIMIT, Store, version_numbers
 
 KEY = "daddy_card"
 """The card's name in the header."""
 
 
 @dataclass(frozen=True, slots=True)
-class Card(Written):
+class ModelCard(JsonRecord):
     """Version ``version`` of a run, as a file of its own.
 
     ``sha256`` is the hash of its tensors as our codec writes them without a card, in ``precision``
@@ -72,35 +78,35 @@ class Card(Written):
 
 
 @dataclass(frozen=True)
-class Model:
+class ExportedModel:
     """A card and the weights it speaks of."""
 
-    card: Card
+    card: ModelCard
     state: StateDict
 
-    def to_bytes(self) -> bytes:
+    def to_json_bytes(self) -> bytes:
         """The file: the tensors, and the card in the header."""
         half = self.card.precision == "bfloat16"
-        return encode(self.state, half=half, metadata={KEY: self.card.to_bytes().decode()})
+        return encode(self.state, half=half, metadata={KEY: self.card.to_json_bytes().decode()})
 
 
 # -- out
 
 
-def pick(place: Location, version: int | None) -> Model:
+def read_version_as_model(place: Location, version: int | None) -> ExportedModel:
     """The version ``version`` (None: the newest) of shared weights; WeightsError if it is gone."""
     if place.pulled:
         return _from_laptop(place.shared.root, version)
     store = Store(place.shared)
     newest = store.newest()
     if newest is None:
-        raise nothing_in(place.shared.root)
+        raise no_weights_error(place.shared.root)
     number = newest if version is None else version
     if not 0 <= number <= newest:
         raise WeightsError(f"there is no v{version}: the newest is v{newest}", "name another one")
     record, origin = store.version(number), read_origin(store.paths)
     try:
-        state = decode(store.get_blob(record.state), record.schema)
+        state = decode(store.read_blob(record.state), record.schema)
     except WeightsError as error:
         kept = ", ".join(f"v{kept}" for kept in sorted(kept_numbers(store, newest)))
         raise WeightsError(
@@ -111,25 +117,25 @@ def pick(place: Location, version: int | None) -> Model:
     if origin is not None:
         before, ancestors = origin.env_steps + origin.steps_before, (*origin.ancestors, origin.name)
         card = replace(card, steps_before=before, ancestors=ancestors)
-    return Model(replace(card, contributors=record.contributors), state)
+    return ExportedModel(replace(card, contributors=record.contributors), state)
 
 
-def _from_laptop(root: Path, version: int | None) -> Model:
+def _from_laptop(root: Path, version: int | None) -> ExportedModel:
     found = newest_verified(root)
     if found is None:
-        raise nothing_in(root)
+        raise no_weights_error(root)
     if version not in (None, found.version):
         raise WeightsError(
             f"{root} does not hold v{version}", f"it holds v{found.version}; a run holds more"
         )
     state = decode(found.data, found.frame.schema)
-    return Model(_card(found.frame, found.frame, state, half=True), state)
+    return ExportedModel(_card(found.frame, found.frame, state, half=True), state)
 
 
 def _card(
-    run: RunCard | Keyframe, record: Version | Keyframe, state: StateDict, *, half: bool
-) -> Card:
-    return Card(
+    run: RunCard | LaptopHead, record: Version | LaptopHead, state: StateDict, *, half: bool
+) -> ModelCard:
+    return ModelCard(
         run=run.run,
         run_id=record.run_id,
         version=record.version,
@@ -146,18 +152,18 @@ def _card(
     )
 
 
-def write_model(model: Model, path: Path) -> tuple[Path, Path]:
+def write_model(model: ExportedModel, path: Path) -> tuple[Path, Path]:
     """The file and its card beside it; FileError where either name is taken."""
     page = path.with_suffix(".md")
     for taken in (path, page):
         if taken.exists():
             raise FileError(f"{taken} exists already", "name another file, or remove it")
-    create_exclusive(path, model.to_bytes())
+    create_exclusive(path, model.to_json_bytes())
     create_exclusive(page, to_markdown(model.card, path.name).encode())
     return path, page
 
 
-def to_markdown(card: Card, file: str) -> str:
+def to_markdown(card: ModelCard, file: str) -> str:
     """The card for people; ``file`` is the file's name."""
     before = f", after {card.steps_before:,} in earlier runs" if card.steps_before else ""
     helped = f"learnt with {', '.join(card.assists)}: parts of the game were scripted"
@@ -205,29 +211,29 @@ the optimizer's state, data of a game, and a licence, which is for whoever passe
 # -- in
 
 
-def card_in(metadata: Mapping[str, str], name: str) -> Card | None:
+def read_card(metadata: Mapping[str, str], name: str) -> ModelCard | None:
     """The card in the header of the file ``name``; None without one, WeightsError if damaged."""
     if KEY not in metadata:
         return None
-    return parse(Card, metadata[KEY].encode(errors="replace"), f"the card in {name}")
+    return parse_record(ModelCard, metadata[KEY].encode(errors="replace"), f"the card in {name}")
 
 
-def read_origin(shared: SharedPaths) -> Card | None:
+def read_origin(shared: SharedPaths) -> ModelCard | None:
     """The card of the import that version 0 is, if it is one; WeightsError if it is damaged."""
     try:
-        return parse(Card, read_bounded(shared.origin, LIMIT), str(shared.origin))
+        return parse_record(ModelCard, read_bounded(shared.origin, LIMIT), str(shared.origin))
     except FileNotFoundError:
         return None
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: Path) -> ExportedModel:
     """The weights in a file that was exported, checked against its card.
 
     WeightsError: no safetensors, no card, other tensors or values than the card speaks of, or
     values that are not finite. FileError: no plain file.
     """
     data = read_bounded(path, BLOB_LIMIT)
-    card = card_in(metadata_of(data), str(path))
+    card = read_card(metadata_of(data), str(path))
     if card is None:
         raise WeightsError(
             f"{path} has no model card, so nobody can tell what its weights were learnt with",
@@ -240,10 +246,10 @@ def read_model(path: Path) -> Model:
         )
     if not is_finite(state):
         raise WeightsError(f"{path} holds values that are not finite", "take another version")
-    return Model(card, state)
+    return ExportedModel(card, state)
 
 
-def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
+def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) -> SharedPaths:
     """Make ``model`` version 0 of the run that ``config`` describes; the shared folder it is in.
 
     ``name`` is the file's, for messages. WeightsError when the run has begun, or uses fewer assists
@@ -258,7 +264,7 @@ def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
             f"set training.workload to {model.card.workload}, or take another file",
         )
     data = encode(model.state)
-    _refuse_begun(config, shared, sha256_hex(data))
+    _refuse_started_run(config, shared, sha256_hex(data))
     store, schema = Store(shared), schema_of_bytes(data)
     rules = to_pairs(agreed(config))
     card = RunCard(config.run_name, new_token(), model.card.workload, schema, assists, rules)
@@ -274,23 +280,23 @@ def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
         assists=assists,
     )
     if not store.commit(first) and store.version(0).state != first.state:
-        raise _begun(shared, "a learner was faster and gave it its own first weights")
-    store.durable.create(shared.origin, model.card.to_bytes(), "origin", mode=0o444)
+        raise _run_started_error(shared, "a learner was faster and gave it its own first weights")
+    store.writer.create(shared.origin, model.card.to_json_bytes(), "origin", mode=0o444)
     store.write_head(0)
-    serve(store, 0, encode(model.state, half=True))
+    offer_to_laptops(store, 0, encode(model.state, half=True))
     return shared
 
 
-def _refuse_begun(config: Config, shared: SharedPaths, state: str) -> None:
+def _refuse_started_run(config: Config, shared: SharedPaths, state: str) -> None:
     """WeightsError for a run that has learnt anything; an interrupted import goes on."""
-    found = numbers(shared)
+    found = version_numbers(shared)
     if found and (len(found) > 1 or Store(shared).version(found[0]).state != state):
-        raise _begun(shared, f"it has versions up to v{found[-1]}")
+        raise _run_started_error(shared, f"it has versions up to v{found[-1]}")
     for kept in run_paths(config).slots.glob("*/checkpoints/*.json"):
-        raise _begun(shared, f"there is a learner's checkpoint, {kept}")
+        raise _run_started_error(shared, f"there is a learner's checkpoint, {kept}")
 
 
-def _begun(shared: SharedPaths, why: str) -> WeightsError:
+def _run_started_error(shared: SharedPaths, why: str) -> WeightsError:
     return WeightsError(
         f"the run of {shared.root} has begun: {why}", "import into a new run: another --run-dir"
     )

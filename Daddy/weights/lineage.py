@@ -15,7 +15,7 @@ from typing import Any
 
 from Daddy.core.humanize import one_line
 from Daddy.core.name_validation import FRIENDS_JOB, SLOT
-from Daddy.weights.store.weight_records import Keyframe, Receipt, Version
+from Daddy.weights.store.weight_records import LaptopHead, Receipt, Version
 
 Record = dict[str, Any]
 
@@ -59,7 +59,7 @@ def from_records(
     return [steps[number] for number in sorted(steps)]
 
 
-def from_receipts(frames: Iterable[Keyframe], receipts: Iterable[Receipt]) -> list[Record]:
+def from_receipts(frames: Iterable[LaptopHead], receipts: Iterable[Receipt]) -> list[Record]:
     """The lineage on a laptop: the versions it holds, and those that judged its work."""
     steps = {frame.version: _blank(frame.version, frame) for frame in frames}
     for receipt in receipts:
@@ -71,7 +71,7 @@ def from_receipts(frames: Iterable[Keyframe], receipts: Iterable[Receipt]) -> li
     return [steps[number] for number in sorted(steps)]
 
 
-def _blank(number: int, source: Version | Keyframe | None = None) -> Record:
+def _blank(number: int, source: Version | LaptopHead | None = None) -> Record:
     """A version of which only time and steps are known, if there is a ``source``."""
     return {
         "version": number,
@@ -110,7 +110,7 @@ def shares_of(step: Record) -> dict[str, float]:
 # -- text
 
 
-def lines(steps: Sequence[Record]) -> list[str]:
+def to_lines(steps: Sequence[Record]) -> list[str]:
     """A heading and a line per version, in columns; refusals, as long as they are, stand last."""
     rows = [HEADER, *map(_cells, steps)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -28,7 +28,7 @@ FAULTS = {"late": "o", "values": "X", "reverted": "v"}
 """Marker of each kind of refusal."""
 
 
-def draw(path: Path, name: str, steps: Sequence[Record]) -> None:
+def draw_lineage(path: Path, name: str, steps: Sequence[Record]) -> None:
     """Write the PNG to ``path``. ``steps``: oldest first, at least one."""
     colours = colours_of(steps)
     with mpl.rc_context({"font.size": 8.5, "text.color": INK, "axes.edgecolor": FAINT}):

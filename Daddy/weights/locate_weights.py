@@ -26,7 +26,7 @@ class Location:
     pulled: bool
 
 
-def add_place(parser: argparse.ArgumentParser) -> None:
+def add_location_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that say which shared weights are meant."""
     parser.add_argument(
         "where",
@@ -35,10 +35,10 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         metavar="WHERE",
         help="a run, a shared_weights folder, or one that was pulled (default: the config's run)",
     )
-    add_settings(parser)
+    add_config_arguments(parser)
 
 
-def add_settings(parser: argparse.ArgumentParser) -> None:
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that say which run is meant."""
     parser.add_argument("--config", type=Path, help="config file (the shipped one by default)")
     parser.add_argument("--site", help="site profile in cluster/sites, such as testbed")
@@ -55,7 +55,7 @@ def version_number(text: str) -> int:
     return int(found[1])
 
 
-def locate(args: argparse.Namespace) -> Location:
+def locate_from_args(args: argparse.Namespace) -> Location:
     """The shared weights meant; WeightsError when there are none, ConfigError for a config."""
     if args.where is not None:
         return locate_at(args.where.expanduser().absolute())
@@ -83,10 +83,10 @@ def _of_run(shared: SharedPaths, run: RunPaths) -> Location:
         return Location(shared, events, pulled=False)
     if any((shared.root / name).exists() for name in ("wan", "outbox", "receipts")):
         return Location(shared, None, pulled=True)
-    raise nothing_in(shared.root)
+    raise no_weights_error(shared.root)
 
 
-def nothing_in(folder: Path) -> WeightsError:
+def no_weights_error(folder: Path) -> WeightsError:
     """The error for a folder without any version."""
     what = "holds no shared weights yet" if folder.is_dir() else "does not exist"
     return WeightsError(

@@ -16,11 +16,16 @@ from pathlib import Path
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
 from Daddy.core.event_log import read_events
 from Daddy.weights.commit_history import read_records
-from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_frame
-from Daddy.weights.lineage import Record, from_receipts, from_records, lines
-from Daddy.weights.locate_weights import Location, add_place, locate, nothing_in
+from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_laptop_head
+from Daddy.weights.lineage import Record, from_receipts, from_records, to_lines
+from Daddy.weights.locate_weights import (
+    Location,
+    add_location_arguments,
+    locate_from_args,
+    no_weights_error,
+)
 from Daddy.weights.store.version_retention import kept_reasons
-from Daddy.weights.store.weight_records import Keyframe
+from Daddy.weights.store.weight_records import LaptopHead
 from Daddy.weights.store.weight_store import Store
 
 
@@ -29,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="log", description="The versions of shared weights: one line each, newest last."
     )
-    add_place(parser)
+    add_location_arguments(parser)
     parser.add_argument(
         "--limit", type=_count, default=0, metavar="N", help="number of newest versions (all)"
     )
@@ -51,17 +56,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(argv)
     if args.picture is not None and args.picture.suffix.lower() != ".png":
         raise UsageError(f"{args.picture} is no name of a PNG", "write --picture lineage.png")
-    place = locate(args)
+    place = locate_from_args(args)
     steps = read_lineage(place, args.limit)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if args.picture is not None:
-        from Daddy.weights.lineage_plot import draw
+        from Daddy.weights.lineage_plot import draw_lineage
 
         root = place.shared.root
-        draw(args.picture, root.parent.name if root.name == "shared_weights" else root.name, steps)
+        draw_lineage(
+            args.picture, root.parent.name if root.name == "shared_weights" else root.name, steps
+        )
         print(args.picture)
     else:
-        print("\n".join(map(json.dumps, steps) if args.json else lines(steps)), flush=True)
+        print("\n".join(map(json.dumps, steps) if args.json else to_lines(steps)), flush=True)
     flaws = [step["flaw"] for step in steps if step["flaw"]]
     for flaw in flaws:
         print(f"warning: {flaw}", file=sys.stderr)
@@ -79,13 +86,13 @@ def read_lineage(place: Location, limit: int = 0) -> list[Record]:
         kept = kept_reasons(Store(place.shared))
         steps = from_records(*read_records(place.shared, limit), adoptions, kept)
     if not steps:
-        raise nothing_in(root)
+        raise no_weights_error(root)
     return steps[-limit:]
 
 
-def _frame(path: Path) -> Keyframe | None:
+def _frame(path: Path) -> LaptopHead | None:
     try:
-        return read_frame(path)
+        return read_laptop_head(path)
     except DaddyError as error:
         print(f"warning: {error.message}", file=sys.stderr)
         return None

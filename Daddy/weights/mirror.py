@@ -25,11 +25,11 @@ from Daddy.core.run_paths import RunPaths, mirrors_folder
 from Daddy.core.settings import KEPT_VERSIONS
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.core.stop_reasons import set_by
-from Daddy.weights.backup import RESTORE, MirrorCard, export, find_missing
-from Daddy.weights.evaluations import worse_said
-from Daddy.weights.locate_weights import add_settings
+from Daddy.weights.backup import RESTORE, MirrorCard, export_copy, find_missing
+from Daddy.weights.evaluations import describe_worse_version
+from Daddy.weights.locate_weights import add_config_arguments
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
-from Daddy.weights.store.weight_store import numbers
+from Daddy.weights.store.weight_store import version_numbers
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -38,7 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="mirror",
         description="Copy a run's newest weights and the best of its archive to the home folder.",
     )
-    add_settings(parser)
+    add_config_arguments(parser)
     parser.add_argument(
         "--every", type=float, metavar="SECONDS", help="seconds between copies (one copy)"
     )
@@ -49,7 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 @dataclass
-class Keeper:
+class RunMirror:
     """Copies one run below ``folder`` again and again; no failure ends it."""
 
     run: RunPaths
@@ -64,7 +64,7 @@ class Keeper:
         """One pass, noted where ``status`` looks; False when it failed, and said why."""
         card, trouble = None, ""
         try:
-            card, said = export(
+            card, said = export_copy(
                 self.run, self.shared, self.config, self.folder, self.clock, self.hook
             )
         except (OSError, DaddyError) as error:
@@ -83,7 +83,7 @@ class Keeper:
         before: dict[str, Any] = {}
         with contextlib.suppress(OSError, DaddyError):
             before = read_json(self.run.mirrored)
-        there = bool(numbers(self.shared))
+        there = bool(version_numbers(self.shared))
         version = card.version if card else before.get("version")
         seen = there or version is not None or bool(before.get("seen"))
         lost = f"the shared weights are gone; {RESTORE}" if seen and not there else ""
@@ -94,7 +94,7 @@ class Keeper:
             "copied_ts": card.ts if card else before.get("copied_ts"),
             "trouble": trouble,
             "holes": lost or find_missing(self.shared, KEPT_VERSIONS),
-            "worse": worse_said(self.shared, self.run.events),
+            "worse": describe_worse_version(self.shared, self.run.events),
             "seen": seen,
         }
 
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.DONE
     folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
     run, shared = run_paths(config), shared_paths(config)
-    keeper = Keeper(run, shared, effective_json(config), folder, clock)
+    keeper = RunMirror(run, shared, effective_json(config), folder, clock)
     if args.every is None and not keeper.once():
         raise FileError("no copy was made, for the reason above", "make room, and say it again")
     if args.die_with_parent is not None:

@@ -14,7 +14,11 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, UsageError, run_entry
-from Daddy.weights.locate_weights import add_place, add_settings, locate
+from Daddy.weights.locate_weights import (
+    add_config_arguments,
+    add_location_arguments,
+    locate_from_args,
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -25,11 +29,11 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     export = verbs.add_parser("export", help="write a version to FILE.safetensors and FILE.md")
     export.add_argument("file", type=Path, metavar="FILE.safetensors", help="must not exist yet")
-    add_place(export)
+    add_location_arguments(export)
     export.add_argument("--version", type=int, metavar="N", help="which one (the newest)")
     bring = verbs.add_parser("import", help="begin a new run with such a file")
     bring.add_argument("file", type=Path, metavar="FILE.safetensors", help="one that was exported")
-    add_settings(bring)
+    add_config_arguments(bring)
     bring.add_argument("--assists", metavar="NAMES", help="of the new run (docs/assists.md)")
     show = verbs.add_parser("show", help="print the card of such a file")
     show.add_argument("file", type=Path, metavar="FILE.safetensors", help="one that was exported")
@@ -48,9 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _export(args: argparse.Namespace) -> None:
     if args.file.suffix != ".safetensors":
         raise UsageError(f"{args.file.name} does not end in .safetensors", "name it so")
-    from Daddy.weights.import_export import pick, write_model
+    from Daddy.weights.import_export import read_version_as_model, write_model
 
-    model = pick(locate(args), args.version)
+    model = read_version_as_model(locate_from_args(args), args.version)
     path, page = write_model(model, args.file)
     helped = f", learnt with the assists {', '.join(model.card.assists)}"
     print(f"wrote {path}: {model.card.name}{helped * bool(model.card.assists)}")
@@ -59,12 +63,12 @@ def _export(args: argparse.Namespace) -> None:
 
 def _import(args: argparse.Namespace) -> None:
     from Daddy.core.load_config import load
-    from Daddy.weights.import_export import plant, read_model
+    from Daddy.weights.import_export import import_model, read_model
 
     settings = {"run_dir": args.run_dir, "training.assists": args.assists}
     config = load(args.config, settings, os.environ, args.site)
     model = read_model(args.file)
-    shared = plant(model, str(args.file), config, SystemClock())
+    shared = import_model(model, str(args.file), config, SystemClock())
     print(f"{shared.root} begins with {model.card.name}, {model.card.workload}")
     if config.training.assists:
         print(f"its learners need the same assists: {', '.join(config.training.assists)}")

@@ -16,7 +16,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from Daddy.core.shared_types import Adoption
-from Daddy.weights.encoding.state_arithmetic import StateDict, add, copy, difference, is_finite
+from Daddy.weights.encoding.state_arithmetic import (
+    StateDict,
+    add_deltas,
+    copy_state,
+    difference,
+    is_finite,
+)
 from Daddy.weights.store.weight_records import Version, is_reverted
 from Daddy.weights.store.weight_store import Store
 
@@ -34,7 +40,7 @@ _FURTHEST = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class OfferOutcome:
     """Highest sequence judged of one process, and [fault, reason] of those refused or taken back.
 
     ``fallen``: why the version that the peer stands on was taken back; empty when it was not.
@@ -42,10 +48,12 @@ class Fate:
 
     judged: int
     refused: Mapping[int, tuple[str, str]]
-    fallen: str = ""
+    base_reverted: str = ""
 
 
-def fate_of(store: Store, peer: str, incarnation: str, base: int, newest: Version) -> Fate:
+def find_outcome(
+    store: Store, peer: str, incarnation: str, base: int, newest: Version
+) -> OfferOutcome:
     """The fate of an author's offers between the version ``base`` and ``newest``."""
     author = f"{peer}/{incarnation}"
     refused: dict[int, tuple[str, str]] = {}
@@ -60,11 +68,11 @@ def fate_of(store: Store, peer: str, incarnation: str, base: int, newest: Versio
             elif taken.author == author:  # the last word counts
                 refused.pop(taken.sequence, None)
     fallen = f"v{base} was taken back" if is_reverted(base, newest.reverted) else ""
-    return Fate(newest.judged(author), refused, fallen)
+    return OfferOutcome(newest.judged(author), refused, fallen)
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class BaseVersion:
     """A version to stand on: its number, the hash of its state, its weights."""
 
     version: int
@@ -73,7 +81,7 @@ class Base:
 
 
 @dataclass(slots=True, kw_only=True)
-class Note:
+class ProgressNote:
     """The book-keeping of one process, as it travels in a checkpoint.
 
     Totals are the peer's since its run began; -1: not known yet. ``blobs`` are of what it offered
@@ -108,20 +116,20 @@ class Note:
         own = {(self.incarnation, number): sha for number, sha in self.blobs.items()}
         return {**self.inherited, **own}
 
-    def to_bytes(self) -> bytes:
+    def to_json_bytes(self) -> bytes:
         """JSON with a format number."""
-        body: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(Note)}
+        body: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(ProgressNote)}
         body["format"], body["unmerged"] = FORMAT, body.pop("blobs")
         body["before"] = list(self.before.items())  # their order counts
         body["inherited"] = [[*key, sha] for key, sha in self.inherited.items()]
         return json.dumps(body, sort_keys=True).encode()
 
 
-def read_note(data: bytes) -> Note | None:
+def read_progress_note(data: bytes) -> ProgressNote | None:
     """The note in a checkpoint; None when it is not one of ours (a learner that was on its own)."""
     try:
         body = json.loads(data)
-        return Note(
+        return ProgressNote(
             run_id=str(body["run_id"]),
             incarnation=str(body["incarnation"]),
             version=int(body["version"]),
@@ -140,15 +148,15 @@ def read_note(data: bytes) -> Note | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Progress(Note):
+class PeerProgress(ProgressNote):
     """The book-keeping of this process, with the weights that it speaks of."""
 
-    base: Base
+    base: BaseVersion
     anchor: StateDict
     absolute: bool = False
     unmerged: dict[int, StateDict] = field(default_factory=dict)
 
-    def to_offer(self, own: StateDict) -> StateDict:
+    def delta_to_offer(self, own: StateDict) -> StateDict:
         """The delta that an offer of ``own`` consists of."""
         return difference(own, self.base.weights if self.absolute else self.anchor)
 
@@ -163,7 +171,7 @@ class Progress(Note):
         self.env_steps, self.optimizer_steps = env_steps, optimizer_steps
         self.counted_steps = max(self.counted_steps, env_steps)
 
-    def rebase(self, base: Base, own: StateDict, fate: Fate) -> Adoption:
+    def rebase(self, base: BaseVersion, own: StateDict, fate: OfferOutcome) -> Adoption:
         """Move to ``base``; return the weights to go on with.
 
         Offers not judged yet stay on top, late ones become progress again, and a refusal for values
@@ -172,17 +180,17 @@ class Progress(Note):
         """
         since = difference(own, self.anchor)
         faults = {n: fate.refused[n] for n in self.unmerged if n in fate.refused}
-        bad = [fate.fallen] if fate.fallen else []
+        bad = [fate.base_reverted] if fate.base_reverted else []
         bad += [f"contribution {n} was refused: {reason}"
                 for n, (fault, reason) in faults.items() if fault in _DROPPED]  # fmt: skip
         late = [self.unmerged[n] for n, (fault, _) in faults.items() if fault == "late"]
         kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged and not bad}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
         self.base, self.version, self.inherited, self.contained = base, base.version, {}, 0
-        self.anchor = base.weights if self.absolute else add(base.weights, *kept.values())
+        self.anchor = base.weights if self.absolute else add_deltas(base.weights, *kept.values())
         if bad or not is_finite(since):
             reason = f"took v{base.version}: {bad[0] if bad else 'own weights are not finite'}"
-            return Adoption(base.version, copy(self.anchor), reason, refused=bool(bad))
+            return Adoption(base.version, copy_state(self.anchor), reason, refused=bool(bad))
         carried = [] if self.absolute else late
-        weights = add(self.anchor, since, *carried)
+        weights = add_deltas(self.anchor, since, *carried)
         return Adoption(base.version, weights, f"adopted v{base.version}, rebased")

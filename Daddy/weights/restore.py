@@ -34,20 +34,20 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.backup import (
     Files,
     Read,
-    kind_of,
+    archive_states,
+    file_kind,
     newest_copy,
-    newest_whole,
-    states_of,
-    states_to,
+    newest_verified_version,
+    state_files,
     write_copy,
 )
 from Daddy.weights.exchange_settings import SILENCE_S
-from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_frame
-from Daddy.weights.locate_weights import add_settings
+from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_laptop_head
+from Daddy.weights.locate_weights import add_config_arguments
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
-from Daddy.weights.store.weight_records import Keyframe, RunCard, Version, is_reverted
-from Daddy.weights.store.weight_store import Store, numbers
+from Daddy.weights.store.weight_records import LaptopHead, RunCard, Version, is_reverted
+from Daddy.weights.store.weight_store import Store, version_numbers
 
 LEAP = 10_000
 """Numbers between what was known and what follows, at least: at a version each five seconds, half a
@@ -67,7 +67,7 @@ UNTOLD = "untold"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RestoreCandidate:
     """A version whose state verifies below ``root``: exact, or rounded to bfloat16."""
 
     version: int
@@ -81,7 +81,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RestoreSource:
     """A run, a copy of one, or a laptop's folder, which has nothing beside its shared weights.
 
     Names prove nothing: a state counts when its bytes have the hash that its record or head
@@ -91,12 +91,12 @@ class Source:
     run: RunPaths
     shared: SharedPaths
 
-    def frames(self) -> list[Keyframe]:
+    def frames(self) -> list[LaptopHead]:
         """The readable heads of a pulled folder, the newest first."""
         found = []
         for name in ("HEAD.json", PREVIOUS):
             with contextlib.suppress(DaddyError, OSError):
-                found.append(read_frame(self.shared.wan / name))
+                found.append(read_laptop_head(self.shared.wan / name))
         return [frame for frame in found if frame is not None]
 
     def card(self) -> RunCard | None:
@@ -108,32 +108,34 @@ class Source:
 
     def newest_record(self, run_id: str) -> Version | None:
         """The newest readable commit record of this run."""
-        for number in reversed(numbers(self.shared)):
+        for number in reversed(version_numbers(self.shared)):
             with contextlib.suppress(DaddyError, OSError):
                 record = Store(self.shared).version(number)
                 if record.run_id == run_id:
                     return record
         return None
 
-    def candidates(self, card: RunCard, reverted: Sequence[tuple[int, int]]) -> Iterator[Candidate]:
+    def candidates(
+        self, card: RunCard, reverted: Sequence[tuple[int, int]]
+    ) -> Iterator[RestoreCandidate]:
         """The newest version whose exact state is here, and the newest rounded one, if any."""
         store = Store(self.shared)
-        if record := newest_whole(store, DEPTH, reverted):
-            read = partial(store.get_blob, record.state)
+        if record := newest_verified_version(store, DEPTH, reverted):
+            read = partial(store.read_blob, record.state)
             steps, root = record.fleet_steps, self.run.root
-            yield Candidate(record.version, True, steps, root, read, record.state)
+            yield RestoreCandidate(record.version, True, steps, root, read, record.state)
         with contextlib.suppress(DaddyError, OSError):
             found = newest_verified(self.shared.root)
             if found and not is_reverted(found.version, reverted):
                 read = partial(_widened, found.data, card.schema)
                 steps = found.frame.fleet_steps
-                yield Candidate(found.version, False, steps, self.run.root, read)
+                yield RestoreCandidate(found.version, False, steps, self.run.root, read)
 
     def highest(self) -> int:
         """The highest version that anything here names; -1: none."""
         store = Store(self.shared)
-        named = [-1, *numbers(self.shared), *(frame.version for frame in self.frames())]
-        named += [pulse.version for pulse in heartbeats.pulses(store) if pulse.uid is None]
+        named = [-1, *version_numbers(self.shared), *(frame.version for frame in self.frames())]
+        named += [pulse.version for pulse in heartbeats.read_heartbeats(store) if pulse.uid is None]
         named += [head.version] if (head := store.head()) else []
         digits = (path.name.split("-")[1] for path in self.shared.wan.glob("*-*-*"))
         named += [int(text) for text in digits if text.isdecimal()]
@@ -146,12 +148,12 @@ def _widened(data: bytes, schema: str) -> bytes:
     return encode(decode(data, schema))
 
 
-def source_at(path: Path) -> Source:
+def open_source(path: Path) -> RestoreSource:
     """The copy, laptop's folder or run at ``path``; WeightsError where it is none of them."""
     run = RunPaths(path)
     for shared in (SharedPaths(run.shared_weights), SharedPaths(path)):
         if shared.merged.is_dir() or shared.wan.is_dir():
-            return Source(run, shared)
+            return RestoreSource(run, shared)
     raise WeightsError(
         f"{path} holds nothing to restore from",
         "name a copy below ~/.local/share/daddy/mirrors, a folder that sync_weights.sh pulled "
@@ -159,7 +161,7 @@ def source_at(path: Path) -> Source:
     )
 
 
-def _one_run(everywhere: Sequence[Source]) -> RunCard:
+def _one_run(everywhere: Sequence[RestoreSource]) -> RunCard:
     """The card of the run that all folders speak of; WeightsError: several runs, or none."""
     cards = [(source.run.root, card) for source in everywhere if (card := source.card())]
     if len({(card.run_id, card.schema) for _, card in cards}) == 1:
@@ -175,18 +177,18 @@ def _one_run(everywhere: Sequence[Source]) -> RunCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RestorePlan:
     """Everything that a restore of ``target`` would do.
 
     ``parent``: the newest commit record anywhere, which is the target's then; its totals go on.
     ``number``: the version to go on as from ``best``; None: its own.
     """
 
-    target: Source
+    target: RestoreSource
     card: RunCard
     files: Files
     parent: Version | None
-    best: Candidate
+    best: RestoreCandidate
     number: int | None
 
     @property
@@ -196,7 +198,7 @@ class Plan:
 
     def lines(self) -> list[str]:
         """The plan in words."""
-        counts = Counter(map(kind_of, self.files))
+        counts = Counter(map(file_kind, self.files))
         found = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items()]
         if self.number is None:
             return [*found, f"v{self.best.version} is the newest that anything names: it stays"]
@@ -205,7 +207,7 @@ class Plan:
         return [*found, onward, "numbers leap, so that no lost version's number is used again"]
 
 
-def plan_restore(target: Source, sources: Sequence[Source]) -> Plan:
+def plan_restore(target: RestoreSource, sources: Sequence[RestoreSource]) -> RestorePlan:
     """Missing files and the version to follow.
 
     WeightsError: nothing verifies anywhere, or the folders speak of different runs.
@@ -227,23 +229,23 @@ def plan_restore(target: Source, sources: Sequence[Source]) -> Plan:
     ours, parent = records[0], max(readable, key=lambda record: record.version, default=None)
     highest, head = max(source.highest() for source in everywhere), target.shared.head.exists()
     newest = None if ours is None else ours.version
-    best, number = decide(newest, highest, candidates, head=head)
-    files: Files = {target.shared.run: card.to_bytes}
+    best, number = choose_version(newest, highest, candidates, head=head)
+    files: Files = {target.shared.run: card.to_json_bytes}
     for source in reversed(sources):
-        files |= states_to(target.run, states_of(source.run))
+        files |= state_files(target.run, archive_states(source.run))
         if source.run.config.is_file() and not target.run.releases.exists():
             files[target.run.config] = source.run.config.read_bytes
     files = {path: read for path, read in files.items() if not path.exists()}
     if number is None and best.root != target.run.root:
         files[target.shared.blob(best.state)] = best.read
     if parent is not None and parent.version != newest:
-        files[target.shared.version(parent.version)] = parent.to_bytes
-    return Plan(target, card, files, parent, best, number)
+        files[target.shared.version(parent.version)] = parent.to_json_bytes
+    return RestorePlan(target, card, files, parent, best, number)
 
 
-def decide(
-    newest: int | None, highest: int, candidates: Iterable[Candidate], *, head: bool
-) -> tuple[Candidate, int | None]:
+def choose_version(
+    newest: int | None, highest: int, candidates: Iterable[RestoreCandidate], *, head: bool
+) -> tuple[RestoreCandidate, int | None]:
     """The version to go on from, and the number to go on as; None: nothing at the top is lost.
 
     ``newest``: the highest commit record of the run's own folder; ``highest``: the highest number
@@ -257,7 +259,7 @@ def decide(
 # -- carrying it out
 
 
-def carry_out(plan: Plan, clock: Clock, hook: Hook = no_hook) -> int:
+def restore_run(plan: RestorePlan, clock: Clock, hook: Hook = no_hook) -> int:
     """Do what the plan says; the version that the run goes on from.
 
     The merge lease is taken from a holder that is gone: the caller has looked for writers.
@@ -276,28 +278,28 @@ def carry_out(plan: Plan, clock: Clock, hook: Hook = no_hook) -> int:
         for path, read in plan.files.items():
             if path.exists():  # it does not verify
                 store.set_aside(path, "damaged")
-            write_copy(path, read, store.durable)
+            write_copy(path, read, store.writer)
         return _go_on(store, plan, clock)
     finally:
         lease.release("restored")
 
 
-def _go_on(store: Store, plan: Plan, clock: Clock) -> int:
+def _go_on(store: Store, plan: RestorePlan, clock: Clock) -> int:
     """The head of what is there, or the next version under a number that is nobody's."""
     number = plan.best.version if plan.number is None else plan.number
     if plan.number is not None:
         record = _next_version(store, plan, number, round(clock.now(), 3))
-        store.durable.hook("R1")
+        store.writer.hook("R1")
         store.paths.head.unlink(missing_ok=True)  # a hint at a lower number would hide the new one
         if not store.commit(record):
             raise WeightsError(f"somebody else wrote v{number}", "look at it, and say it again")
-        store.durable.hook("R2")
+        store.writer.hook("R2")
     store.write_head(number)
-    store.durable.hook("R3")
+    store.writer.hook("R3")
     return number
 
 
-def _next_version(store: Store, plan: Plan, number: int, ts: float) -> Version:
+def _next_version(store: Store, plan: RestorePlan, number: int, ts: float) -> Version:
     """The commit record under which the run goes on.
 
     The newest record's totals and what it judged go on, so that nothing counts twice.
@@ -337,7 +339,7 @@ def _now_there(folders: Sequence[Path]) -> float:
     return min(times, default=SystemClock().now())
 
 
-def writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
+def active_writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
     """Processes that may still write there, in words: a controller, learners, mergers.
 
     One look cannot watch a counter stand still: the age of a beat's file counts instead.
@@ -351,7 +353,7 @@ def writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
             pid, host = view.holder.get("pid"), view.holder.get("host")
             if alive or (alive is None and age < SILENCE_S):
                 found.append(f"{name}: process {pid} on {host}")
-    for pulse in heartbeats.pulses(Store(shared)):
+    for pulse in heartbeats.read_heartbeats(Store(shared)):
         age = _age(pulse.heartbeat, now)
         if not pulse.left and age < SILENCE_S:
             found.append(f"{pulse.peer} beat {age:.0f} s ago in {shared.root}")
@@ -387,7 +389,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="a mirror, a folder that a laptop pulled, a copy of the run; may be repeated "
         "(the mirror in the home folder)",
     )
-    add_settings(parser)
+    add_config_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="say what would be done")
     return parser
 
@@ -400,19 +402,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     folder = args.run_dir if args.run is None else str(args.run.expanduser().absolute())
     config = load(args.config, {"run_dir": folder}, os.environ, args.site)
-    target = Source(run_paths(config), shared_paths(config))
-    sources = [source_at(path.expanduser().absolute()) for path in args.sources or ()]
+    target = RestoreSource(run_paths(config), shared_paths(config))
+    sources = [open_source(path.expanduser().absolute()) for path in args.sources or ()]
     plan = plan_restore(target, sources or _copy_at_home(config, target))
     if plan.is_idle:
         print(f"{target.shared.root} lacks nothing: {plan.lines()[-1]}")
         return ExitCode.DONE
     now = _now_there(() if args.dry_run else (target.run.root, target.shared.root))
-    if found := writers(target.run, target.shared, now):
+    if found := active_writers(target.run, target.shared, now):
         raise WeightsError(
             f"somebody may still write to {target.shared.root}: {'; '.join(found)}",
             "say `run_controller stop`, wait until the jobs have left, then say it again",
         )
-    number = None if args.dry_run else carry_out(plan, SystemClock())
+    number = None if args.dry_run else restore_run(plan, SystemClock())
     print(f"{'would put' if args.dry_run else 'put'} back into {target.run.root}:")
     print("\n".join(f"  {line}" for line in plan.lines()))
     if number is not None:
@@ -420,7 +422,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return ExitCode.DONE
 
 
-def _copy_at_home(config: Config, target: Source) -> list[Source]:
+def _copy_at_home(config: Config, target: RestoreSource) -> list[RestoreSource]:
     """The newest copy in the home directory, if there is one."""
     folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
     copy = newest_copy(folder, target.run, target.card())
@@ -429,7 +431,7 @@ def _copy_at_home(config: Config, target: Source) -> list[Source]:
             f"{target.shared.root} is gone and {folder} holds no copy of it",
             "name a copy with --from: a laptop's folder will do",
         )
-    return [source_at(copy)] if copy else []
+    return [open_source(copy)] if copy else []
 
 
 def cli() -> None:

@@ -18,7 +18,12 @@ from collections.abc import Sequence
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
 from Daddy.core.shared_weights_paths import JoinedPaths
-from Daddy.weights.locate_weights import Location, add_place, locate, version_number
+from Daddy.weights.locate_weights import (
+    Location,
+    add_location_arguments,
+    locate_from_args,
+    version_number,
+)
 from Daddy.weights.merge import contributions
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
 from Daddy.weights.store.weight_records import KEPT_RANGES, Revert, Version
@@ -36,7 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
         "`python -m Daddy.weights.log` marks the versions that are kept.",
     )
     parser.add_argument("version", type=version_number, metavar="vN", help="version to go back to")
-    add_place(parser)
+    add_location_arguments(parser)
     parser.add_argument(
         "--reason",
         default="a person went back",
@@ -50,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 a version that cannot be gone back to, 9 files."""
     args = make_parser().parse_args(argv)
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
-    place = locate(args)
+    place = locate_from_args(args)
     _refuse_foreign(place)
     store = Store(place.shared)
     _refuse_unfit(store, args.version)
@@ -129,12 +134,12 @@ def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | N
     it. The next merger or reader repeats the rest if this process dies.
     """
     from Daddy.weights.encoding.state_codec import decode, encode
-    from Daddy.weights.store.laptop_delivery import serve
-    from Daddy.weights.store.rebuild_version import repair
+    from Daddy.weights.store.laptop_delivery import offer_to_laptops
+    from Daddy.weights.store.rebuild_version import read_or_rebuild
 
     newest, good = store.newest(), store.version(number)
     assert newest is not None
-    head, state = store.version(newest), repair(store, good)
+    head, state = store.version(newest), read_or_rebuild(store, good)
     made = head.next_record(
         version=newest + 1,
         parent=store.record_hash(newest),
@@ -142,7 +147,7 @@ def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | N
         state=good.state,
         size=good.size,
         reverts=(Revert(number + 1, newest, newest, number, reason[: contributions.REASON_LIMIT]),),
-        reverted=joined(head.reverted, (number + 1, newest)),
+        reverted=merge_ranges(head.reverted, (number + 1, newest)),
         merger="rollback",
         ts=round(clock.now(), 3),
     )
@@ -152,12 +157,14 @@ def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | N
     store.write_head(made.version)
     if (offered := store.keyframe()) is not None:
         half = encode(decode(state, made.schema), half=True)
-        serve(store, made.version, half, offered.terms, offered.release)
+        offer_to_laptops(store, made.version, half, offered.terms, offered.release)
     contributions.write_receipts(store, made)
     return made
 
 
-def joined(ranges: Sequence[tuple[int, int]], new: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+def merge_ranges(
+    ranges: Sequence[tuple[int, int]], new: tuple[int, int]
+) -> tuple[tuple[int, int], ...]:
     """Pure: the ranges with a ``new`` last one, which takes in those that lie inside it."""
     apart = tuple(one for one in ranges if not (new[0] <= one[0] and one[1] <= new[1]))
     return (*apart, new)[-KEPT_RANGES:]

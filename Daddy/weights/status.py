@@ -20,10 +20,10 @@ from rich.text import Text
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.humanize import age, amount, clock, one_line, span
-from Daddy.weights.evaluations import worse_said
-from Daddy.weights.laptop.pulled_folder import told
+from Daddy.weights.evaluations import describe_worse_version
+from Daddy.weights.laptop.pulled_folder import describe_effect
 from Daddy.weights.lineage import Record, refusal_text
-from Daddy.weights.locate_weights import add_place, locate
+from Daddy.weights.locate_weights import add_location_arguments, locate_from_args
 from Daddy.weights.weights_report import report_laptop, report_run
 
 _WIDE = 1000
@@ -34,7 +34,7 @@ MOST_REFUSALS, MOST_PENDING, MOST_PEERS, MOST_REVERTS = 5, 4, 16, 3
 _STATES = {"lives": "green", "silent": "bold red", "left": "dim", "laptop": "cyan"}
 
 
-def draw(status: Record, now: float) -> RenderableType:
+def render_status(status: Record, now: float) -> RenderableType:
     """The whole screen; ``now`` in wall seconds. No line depends on a colour to be understood."""
     parts: list[RenderableType] = [
         Text(f"passed over: {flaw}", "bold red") for flaw in status["flaws"]
@@ -134,7 +134,7 @@ def _laptop_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
     yield "receipts", f"{status['accepted']} counted, {len(status['refused'])} refused"
     yield from _refusals(status)
     for one in status["effect"][:MOST_PEERS]:
-        yield f"{one['peer']} did", told(one)
+        yield f"{one['peer']} did", describe_effect(one)
     yield "disk", _disk(status)
 
 
@@ -175,7 +175,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="status",
         description="State of shared weights: newest version, peers, refusals, disk.",
     )
-    add_place(parser)
+    add_location_arguments(parser)
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     return parser
 
@@ -183,30 +183,30 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 no version or something passed over, 9 files."""
     args = make_parser().parse_args(argv)
-    now, place = SystemClock().now(), locate(args)
+    now, place = SystemClock().now(), locate_from_args(args)
     if place.pulled:
         report = report_laptop(place.shared.root, now)
     else:
         report = report_run(place.shared, now)
-        report["worse"] = worse_said(place.shared, place.events)
+        report["worse"] = describe_worse_version(place.shared, place.events)
     report["exit_code"] = int(ExitCode.WEIGHTS if report["flaws"] else ExitCode.DONE)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if args.json:
         print(json.dumps(report), flush=True)
     else:
-        show(report, now)
+        print_status(report, now)
     return int(report["exit_code"])
 
 
-def show(report: Record, now: float) -> None:
+def print_status(report: Record, now: float) -> None:
     """Print the screen; in full width where there is no terminal."""
     console = Console(highlight=False)
     if console.is_terminal:
-        console.print(draw(report, now))
+        console.print(render_status(report, now))
         return
     console = Console(highlight=False, width=_WIDE)
     with console.capture() as text:
-        console.print(draw(report, now))
+        console.print(render_status(report, now))
     print("\n".join(line.rstrip() for line in text.get().splitlines()), flush=True)
 
 

@@ -26,8 +26,8 @@ from Daddy.core.humanize import age
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.saved_cluster import remembered, settings_path
 from Daddy.weights.laptop import pull_push
-from Daddy.weights.laptop.pull_push import Pulled, folder_bytes, turn
-from Daddy.weights.laptop.rsync_sftp import Carrier, choose_carrier
+from Daddy.weights.laptop.pull_push import PullResult, folder_bytes, lock_folder
+from Daddy.weights.laptop.rsync_sftp import FileTransport, choose_transport
 from Daddy.weights.laptop.setup_wizard import run_setup
 from Daddy.weights.laptop.ssh_login import (
     DEFAULT_LOCAL,
@@ -35,7 +35,7 @@ from Daddy.weights.laptop.ssh_login import (
     find_remote,
     open_login,
 )
-from Daddy.weights.store.weight_records import Keyframe
+from Daddy.weights.store.weight_records import LaptopHead
 
 COMMANDS = ("pull", "push", "bidirectional", "status", "setup", "login")
 LONGEST_PAUSE_S = 60.0
@@ -67,15 +67,15 @@ def make_parser() -> argparse.ArgumentParser:
 class Sync:
     """One laptop folder and one cluster; what reads and what writes may have keys of their own."""
 
-    reader: Carrier
-    writer: Carrier
+    reader: FileTransport
+    writer: FileTransport
     local: Path
     clock: Clock
 
     def once(self, command: str) -> str:
         """One exchange, when no other is under way in this folder; says what happened."""
         said = []
-        with turn(self.local, self.clock):
+        with lock_folder(self.local, self.clock):
             if command in ("push", "bidirectional"):
                 self.writer.prepare()
                 sent = pull_push.push(self.writer, self.local, self.clock)
@@ -87,7 +87,7 @@ class Sync:
                 said.append(self._pulled(found, self.clock.monotonic() - begun))
         return "; ".join(said)
 
-    def _pulled(self, found: Pulled, seconds: float) -> str:
+    def _pulled(self, found: PullResult, seconds: float) -> str:
         """Say what a pull brought; a new version is an event, too."""
         frame, route = found.frame, found.route
         if route is None:
@@ -108,15 +108,15 @@ class Sync:
 
     def status(self) -> int:
         """Print the state of what is here, the way, and the version there."""
-        from Daddy.weights.status import show
+        from Daddy.weights.status import print_status
         from Daddy.weights.weights_report import report_laptop
 
         now = self.clock.now()
         here = report_laptop(self.local, now)
-        show(here, now)
+        print_status(here, now)
         print(f"way     {self.reader}")
         self.reader.prepare()
-        there = pull_push.remote_frame(self.reader, self.local)
+        there = pull_push.fetch_remote_head(self.reader, self.local)
         print(
             f"there   {self.reader.remote.login}: v{there.version} of run {there.run!r} "
             f"({there.workload}), merged {age(now - there.ts)} ago, {there.fleet_steps:,} steps"
@@ -126,7 +126,7 @@ class Sync:
         return 0
 
 
-def _note_pulled(frame: Keyframe, facts: Mapping[str, object]) -> None:
+def _note_pulled(frame: LaptopHead, facts: Mapping[str, object]) -> None:
     """Write the event of a pull, when ``SYNC_EVENTS_DIR`` says where it belongs."""
     if folder := os.environ.get("SYNC_EVENTS_DIR"):
         with contextlib.suppress(OSError):
@@ -139,7 +139,7 @@ def _event_writer(folder: str, run: str, workload: str) -> EventWriter:
     return EventWriter(Path(folder), run, workload, "laptop", "sync", SystemClock())
 
 
-class StopNow(BaseException):
+class StopSignal(BaseException):
     """A signal asks this process to end, whatever it is doing."""
 
 
@@ -150,13 +150,13 @@ def stop_on_signals() -> None:
     def stop(number: int, _frame: FrameType | None) -> None:
         for each in numbers:
             signal.signal(each, lambda *_: None)
-        raise StopNow(signal.Signals(number).name)
+        raise StopSignal(signal.Signals(number).name)
 
     for number in numbers:
         signal.signal(number, stop)
 
 
-def repeat(sync: Sync, command: str, interval_s: float) -> int:
+def repeat_exchange(sync: Sync, command: str, interval_s: float) -> int:
     """Exchange every ``interval_s`` seconds until asked to stop; says only what is new.
 
     A failure before which something arrived is no reason to wait: the line is up again.
@@ -175,13 +175,13 @@ def repeat(sync: Sync, command: str, interval_s: float) -> int:
             if said != last:
                 print(said, flush=True)
             last = said
-            sync.clock.wait(threading.Event(), pause_s(interval_s, failures, random.random()))
-    except StopNow as stopped:
+            sync.clock.wait(threading.Event(), next_pause_s(interval_s, failures, random.random()))
+    except StopSignal as stopped:
         print(f"ended by {stopped}", flush=True)
     return int(ExitCode.DONE)
 
 
-def pause_s(interval_s: float, failures: int, chance: float) -> float:
+def next_pause_s(interval_s: float, failures: int, chance: float) -> float:
     """The interval; after failures doubled each time up to a minute, with a quarter of jitter."""
     if failures == 0:
         return interval_s
@@ -213,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     local = Path(args.local_dir or DEFAULT_LOCAL).expanduser()
     local.mkdir(parents=True, exist_ok=True)
     asked = os.environ.get("SYNC_TRANSPORT", "")
-    reader, writer = (choose_carrier(task, remote, kept, asked) for task in ("pull", "push"))
+    reader, writer = (choose_transport(task, remote, kept, asked) for task in ("pull", "push"))
     with contextlib.closing(Sync(reader, writer, local, SystemClock())) as sync:
         if args.command == "status":
             return sync.status()
@@ -221,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(sync.once(args.command))
             return int(ExitCode.DONE)
         stop_on_signals()
-        return repeat(sync, args.command, args.interval)
+        return repeat_exchange(sync, args.command, args.interval)
 
 
 def cli() -> None:

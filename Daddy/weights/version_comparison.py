@@ -35,7 +35,7 @@ SIZES = (FEWEST, 2 * FEWEST, 4 * FEWEST, 8 * FEWEST)
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class VersionPool:
     """Neighbouring versions, newest first, and the returns of their episodes."""
 
     versions: tuple[int, ...]
@@ -43,7 +43,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Worse:
+class WorseVersion:
     """``version`` plays worse than ``best``: the difference of mean returns with its 95 % interval.
 
     ``best`` is kept, so that a person can go back to it; ``episodes`` are of each side.
@@ -65,32 +65,32 @@ class Worse:
         )
 
 
-def pool(
+def pool_versions(
     returns: Mapping[int, Sequence[float]],
     reverted: Sequence[tuple[int, int]],
     fewest: int = FEWEST,
-) -> list[Stretch]:
+) -> list[VersionPool]:
     """Stretches of at least ``fewest`` episodes, newest first, without versions taken back."""
-    found, versions, pooled = list[Stretch](), list[int](), list[float]()
+    found, versions, pooled = list[VersionPool](), list[int](), list[float]()
     for version in sorted(returns, reverse=True):
         if not is_reverted(version, reverted):
             versions.append(version)
             pooled += returns[version]
         if len(pooled) >= fewest:
-            found.append(Stretch(tuple(versions), tuple(pooled)))
+            found.append(VersionPool(tuple(versions), tuple(pooled)))
             versions, pooled = [], []
     return found[:MOST_STRETCHES]
 
 
-def worse_in_play(
+def find_worse_in_play(
     returns: Mapping[int, Sequence[float]],
     reverted: Sequence[tuple[int, int]],
     kept: Collection[int],
-) -> Worse | None:
+) -> WorseVersion | None:
     """The newest stretch against the best older one that holds a version to go back to."""
     rounds = []
     for fewest in SIZES:
-        stretches = pool(returns, reverted, fewest)
+        stretches = pool_versions(returns, reverted, fewest)
         rivals = [one for one in stretches[1:] if any(v in kept for v in one.versions)]
         if rivals:
             rounds.append((stretches[0], rivals))
@@ -100,8 +100,8 @@ def worse_in_play(
 
 
 def _compare(
-    newest: Stretch, rivals: Sequence[Stretch], kept: Collection[int], comparisons: int
-) -> Worse | None:
+    newest: VersionPool, rivals: Sequence[VersionPool], kept: Collection[int], comparisons: int
+) -> WorseVersion | None:
     best = max(rivals, key=lambda one: fmean(one.returns))
     difference, error = _difference(newest.returns, best.returns)
     sizes = (len(newest.returns), len(best.returns))
@@ -110,9 +110,9 @@ def _compare(
     return _judge(newest.versions[0], target, found, sizes, comparisons)
 
 
-def worse_in_pairs(
+def find_worse_in_pairs(
     differences: Mapping[tuple[int, int], Sequence[float]], newest: int, kept: Collection[int]
-) -> Worse | None:
+) -> WorseVersion | None:
     """The newest version against older ones: return differences of pairs from the same starts.
 
     ``differences`` maps (version, older version) to them.
@@ -145,14 +145,16 @@ def _judge(
     found: tuple[float, float, int],
     episodes: tuple[int, int],
     comparisons: int,
-) -> Worse | None:
+) -> WorseVersion | None:
     """The finding where it is beyond chance; ``found``: difference, its error, freedom."""
     difference, error, freedom = found
     strict = NormalDist().inv_cdf(1.0 - FALSE_ALARM / (comparisons * LOOKS))
     if difference + _student(strict, freedom) * error >= 0.0:
         return None
     margin = t_point(freedom) * error
-    return Worse(version, best, difference, difference - margin, difference + margin, episodes)
+    return WorseVersion(
+        version, best, difference, difference - margin, difference + margin, episodes
+    )
 
 
 def _student(z: float, freedom: int) -> float:

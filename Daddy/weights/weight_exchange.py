@@ -16,18 +16,18 @@ from Daddy.core.machine_info import host_name
 from Daddy.core.name_validation import WRITER, check_peer, new_token
 from Daddy.core.shared_types import Adoption, EventSink
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.weights.encoding.state_arithmetic import StateDict, copy, is_finite
+from Daddy.weights.encoding.state_arithmetic import StateDict, copy_state, is_finite
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge import contributions
-from Daddy.weights.merge.fencing import Fence, raise_fence
+from Daddy.weights.merge.fencing import Fence, make_fence
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.peer_progress import Base, Progress, fate_of, read_note
-from Daddy.weights.resume_progress import ancestry, resume
+from Daddy.weights.peer_progress import BaseVersion, PeerProgress, find_outcome, read_progress_note
+from Daddy.weights.resume_progress import ancestry, resume_from_checkpoint
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
-from Daddy.weights.store.heartbeats import Pulse
-from Daddy.weights.store.laptop_delivery import serve
+from Daddy.weights.store.heartbeats import Heartbeat
+from Daddy.weights.store.laptop_delivery import offer_to_laptops
 from Daddy.weights.store.rebuild_version import newest_state
 from Daddy.weights.store.weight_records import Contribution, RunCard, Version
 from Daddy.weights.store.weight_store import Store
@@ -39,7 +39,7 @@ TROUBLES_S = 10.0
 class SharedExchange:
     """A job's view of one ``shared_weights`` folder. Not for use by several threads."""
 
-    store_kind: type[Store] = Store
+    store_class: type[Store] = Store
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SharedExchange:
         *,
         term: int = 0,
     ) -> None:
-        self._store = self.store_kind(shared, hook)
+        self._store = self.store_class(shared, hook)
         self._peer, self._incarnation = check_peer(peer, WRITER), incarnation
         self._settings = settings
         self._clock = clock
@@ -65,10 +65,10 @@ class SharedExchange:
         self._troubles: set[str] = set()
         self._troubles_at: float | None = None
         self._period_s = settings.period_s
-        self._progress: Progress | None = None
+        self._progress: PeerProgress | None = None
 
     @property
-    def _at(self) -> Progress:
+    def _at(self) -> PeerProgress:
         if self._progress is None:
             raise WeightsError("begin() has not been called", "call begin() first")
         return self._progress
@@ -80,13 +80,13 @@ class SharedExchange:
 
         WeightsError when the folder belongs to other weights or nothing in it can be read.
         """
-        schema, asked = schema_of(own := copy(initial())), self._settings
+        schema, asked = schema_of(own := copy_state(initial())), self._settings
         card = RunCard(asked.run, new_token(), asked.workload, schema, asked.assists, asked.terms)
         run_id = self._store.open(card).run_id
         if self._store.newest() is None:
             self._write_first(own, run_id, schema)
         record, base = self._load_newest()
-        self._progress = Progress(
+        self._progress = PeerProgress(
             run_id=run_id,
             incarnation=self._incarnation,
             version=base.version,
@@ -94,27 +94,27 @@ class SharedExchange:
             anchor=base.weights,
             absolute=asked.rule == "polyak",
         )
-        note = None if resumed is None else read_note(resumed)
+        note = None if resumed is None else read_progress_note(resumed)
         known = {} if note is None else {note.incarnation: note.sequence}
-        self._fence = raise_fence(self._store, self._peer, self._fence.term, known)
+        self._fence = make_fence(self._store, self._peer, self._fence.term, known)
         since = record.version if note is None else note.version
-        offered = contributions.offered_by(self._store, self._peer, since)
+        offered = contributions.steps_offered_by(self._store, self._peer, since)
         self._at.before = ancestry(note, offered)
         self._beat()
-        heartbeats.announce(self._store)
+        heartbeats.write_stamp(self._store)
         self._heal(record, base.weights)
         if resumed is None:
-            return Adoption(base.version, copy(base.weights), f"began with v{base.version}")
+            return Adoption(base.version, copy_state(base.weights), f"began with v{base.version}")
         if note is None:
             self._at.env_steps = -1
-            return Adoption(base.version, copy(base.weights), f"joined at v{base.version}")
+            return Adoption(base.version, copy_state(base.weights), f"joined at v{base.version}")
         facts = (note, offered, self._peer, asked.max_staleness)
-        return resume(self._store, self._at, record, own, *facts)
+        return resume_from_checkpoint(self._store, self._at, record, own, *facts)
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Offer progress since the last offer; totals are this peer's since its run began."""
         try:
-            said = self._publish(copy(weights), env_steps, optimizer_steps)
+            said = self._publish(copy_state(weights), env_steps, optimizer_steps)
             self._merge()
         except (OSError, DaddyError) as error:
             said = f"not published: {error}; training goes on and it is tried again"
@@ -127,7 +127,7 @@ class SharedExchange:
             self._beat()
             self._merge()
             if self._store.seen != self._at.base.version:
-                return self._adopt_newest(copy(weights))
+                return self._adopt_newest(copy_state(weights))
         return None
 
     def beat(self) -> None:
@@ -145,13 +145,13 @@ class SharedExchange:
 
     def bookkeeping(self) -> bytes:
         """The note from which a successor goes on with these weights."""
-        return self._at.to_bytes()
+        return self._at.to_json_bytes()
 
     def leave(self, reason: str) -> None:
         """Say goodbye, so that nobody waits for us; the last one merges what is left."""
         with self._trying("leave"):
             self._beat(goodbye=reason)
-            if self._merger.nobody_lives():
+            if self._merger.no_live_job():
                 self._merge(period_s=0.0)
 
     # -- beginning
@@ -171,13 +171,13 @@ class SharedExchange:
         )
         self._store.commit(record)
 
-    def _load_newest(self) -> tuple[Version, Base]:
+    def _load_newest(self) -> tuple[Version, BaseVersion]:
         """The newest version that verifies; a damaged one is repaired by replay or passed over."""
         newest = self._store.newest()
         assert newest is not None
         keep = self._settings.keep_versions
         record, weights = newest_state(self._store, newest, keep, self._tell)
-        return record, Base(record.version, record.state, weights)
+        return record, BaseVersion(record.version, record.state, weights)
 
     def _heal(self, record: Version, state: StateDict) -> None:
         """Finish what a merger that died after its commit left undone: heads and keyframe."""
@@ -185,7 +185,7 @@ class SharedExchange:
         offered, asked = self._store.keyframe(), self._settings
         if asked.wan and (offered is None or offered.version < record.version):
             data = encode(state, half=True)
-            serve(self._store, record.version, data, asked.told, asked.release)
+            offer_to_laptops(self._store, record.version, data, asked.told, asked.release)
 
     # -- publishing
 
@@ -199,7 +199,7 @@ class SharedExchange:
             return "nothing to publish: no step since the last contribution"
         if not is_finite(own):
             return "not published: the weights are not finite"
-        delta = at.to_offer(own)
+        delta = at.delta_to_offer(own)
         data = encode(delta)
         offer = Contribution(
             run_id=at.run_id,
@@ -217,9 +217,9 @@ class SharedExchange:
             assists=self._settings.assists,
         )
         self._beat(offering=offer.sequence)  # readers look no further than it says
-        self._store.durable.hook("C6")
-        contributions.publish(self._store, offer)
-        self._store.durable.hook("C7")
+        self._store.writer.hook("C6")
+        contributions.write_contribution(self._store, offer)
+        self._store.writer.hook("C7")
         at.offered(own, delta, offer.blob)
         at.count(env_steps, optimizer_steps)
         self._measure_period()
@@ -249,7 +249,7 @@ class SharedExchange:
         last = self._troubles_at
         if last is None or (not self._store.alone and now - last >= TROUBLES_S):
             self._troubles_at = now
-            for trouble in sorted(set(self._store.troubles()) - self._troubles):
+            for trouble in sorted(set(self._store.list_problems()) - self._troubles):
                 self._troubles.add(trouble)
                 self._tell("error", {"what": "another account's folder", "reason": trouble})
 
@@ -260,7 +260,7 @@ class SharedExchange:
         record, base = self._load_newest()
         if base.version <= at.base.version:
             return None
-        fate = fate_of(self._store, self._peer, self._incarnation, at.base.version, record)
+        fate = find_outcome(self._store, self._peer, self._incarnation, at.base.version, record)
         for number, (_, reason) in fate.refused.items():
             self._tell("state", {"state": "refused", "sequence": number, "reason": reason})
         adoption = at.rebase(base, own, fate)
@@ -280,7 +280,7 @@ class SharedExchange:
             "fence": dict(self._fence.after),
             **({} if goodbye is None else {"reason": goodbye}),
         }
-        pulse = Pulse(
+        pulse = Heartbeat(
             self._store.paths.peer(self._peer, self._incarnation),
             counter=self._beats,
             version=0 if self._progress is None else self._progress.base.version,
@@ -288,7 +288,7 @@ class SharedExchange:
             offered=self._offered,
             notes=notes,
         )
-        heartbeats.beat(self._store, pulse, sync=offering > 0)
+        heartbeats.write_heartbeat(self._store, pulse, sync=offering > 0)
         self._merger.reader.mine = pulse
 
     @contextlib.contextmanager

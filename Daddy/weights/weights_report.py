@@ -19,18 +19,18 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.backup import find_missing
 from Daddy.weights.commit_history import read_records
 from Daddy.weights.exchange_settings import SILENCE_S
-from Daddy.weights.laptop.pull_push import contributors, disk, waiting
+from Daddy.weights.laptop.pull_push import folder_usage, list_outbox, outbox_peers
 from Daddy.weights.laptop.pulled_folder import (
-    effect_of,
-    efforts,
     newest_verified,
+    peers_with_totals,
     read_all_receipts,
+    summarise_effect,
 )
 from Daddy.weights.lineage import REFUSAL, Record, fields, peer_order
-from Daddy.weights.locate_weights import nothing_in
+from Daddy.weights.locate_weights import no_weights_error
 from Daddy.weights.merge import contributions
 from Daddy.weights.store import heartbeats
-from Daddy.weights.store.weight_records import Keyframe, RunCard, Version
+from Daddy.weights.store.weight_records import LaptopHead, RunCard, Version
 from Daddy.weights.store.weight_store import Store
 
 RECENT = 32
@@ -40,7 +40,7 @@ _CARD = ("run", "run_id", "workload", "schema", "assists")
 _NO_CARD = RunCard("", "", "", "")
 
 
-def _newest(source: Version | Keyframe | None, now: float) -> Record:
+def _newest(source: Version | LaptopHead | None, now: float) -> Record:
     """Age, time, steps and bytes of the newest version that can be read; Nones: of none."""
     age = None if source is None else round(max(0.0, now - source.ts), 1)
     size = None if source is None else source.size
@@ -64,14 +64,14 @@ def report_run(shared: SharedPaths, now: float) -> Record:
     store = Store(shared)
     newest = store.newest()
     if newest is None:
-        raise nothing_in(shared.root)
+        raise no_weights_error(shared.root)
     versions, flawed = read_records(shared, RECENT)
     head, flaws = (versions[-1] if versions else None), [*flawed.values()]
     card, verified = _NO_CARD, False
     with _noted(flaws):
         card = store.card()
     with _noted(flaws):
-        verified = head is not None and bool(store.get_blob(head.state))
+        verified = head is not None and bool(store.read_blob(head.state))
     if missing := find_missing(shared, min(RECENT, KEPT_VERSIONS), flawed):
         flaws.append(missing)
     return {
@@ -99,7 +99,7 @@ def report_run(shared: SharedPaths, now: float) -> Record:
             for record in versions
             for one in record.reverts
         ],
-        "disk": disk(shared.root),
+        "disk": folder_usage(shared.root),
         "flaws": flaws,
     }
 
@@ -142,7 +142,7 @@ def _peers(store: Store, versions: Sequence[Version], now: float) -> list[Record
 def _beats(store: Store, now: float) -> dict[str, Record]:
     """The newest process of each peer: its state, the age of its beat, the version it stands on."""
     beats = []
-    for pulse in heartbeats.pulses(store):
+    for pulse in heartbeats.read_heartbeats(store):
         with contextlib.suppress(OSError):  # swept away since
             beats.append((pulse.heartbeat.lstat().st_mtime, pulse))
     found = {}
@@ -165,8 +165,8 @@ def _pending(store: Store, head: Version | None, now: float) -> list[Record]:
 
 def _inbox(store: Store) -> list[Record]:
     """Contributions in each laptop's box; none is opened."""
-    sizes = disk(store.paths.inbox)
-    counts = {box.name: len([*box.glob("*.json")]) for box in contributions.boxes(store)}
+    sizes = folder_usage(store.paths.inbox)
+    counts = {box.name: len([*box.glob("*.json")]) for box in contributions.laptop_boxes(store)}
     return [
         {"peer": peer, "waiting": count, "bytes": sizes[peer]["bytes"]}
         for peer, count in counts.items()
@@ -179,7 +179,7 @@ def _friends(store: Store) -> list[Record]:
     return [
         {"name": box.name, "folder": str(box.paths.root), "counts_as_laptops": box.laptop,
          "trouble": box.trouble() or trust_note(store.paths, box.friend)}
-        for box in store.visible()
+        for box in store.friend_outboxes()
     ]  # fmt: skip
 
 
@@ -203,11 +203,11 @@ def report_laptop(root: Path, now: float) -> Record:
         **fields(frame, "version"),
         **_newest(frame, now),
         "verified": found is not None and not found.warning,
-        "outbox": len(waiting(root)),
-        "contributes_as": contributors(root),
+        "outbox": len(list_outbox(root)),
+        "contributes_as": outbox_peers(root),
         "accepted": sum(one.accepted for one in receipts),
         "refused": [fields(one, "version", *REFUSAL) for one in receipts if not one.accepted],
-        "effect": [effect_of(root, peer) for peer in efforts(root)],
-        "disk": disk(root),
+        "effect": [summarise_effect(root, peer) for peer in peers_with_totals(root)],
+        "disk": folder_usage(root),
         "flaws": flaws,
     }

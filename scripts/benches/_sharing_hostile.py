@@ -19,11 +19,11 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.interfaces import WeightExchange
 from Daddy.weights import peer_progress
 from Daddy.weights import weight_exchange as exchanging
-from Daddy.weights.encoding.state_arithmetic import StateDict, copy, difference, move
+from Daddy.weights.encoding.state_arithmetic import StateDict, add_scaled, copy_state, difference
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.merge import contributions, make_version
-from Daddy.weights.merge.admission import ADMITTED, Verdict
-from Daddy.weights.store.heartbeats import Pulse, beat
+from Daddy.weights.merge.admission import ADMITTED, AdmissionVerdict
+from Daddy.weights.store.heartbeats import Heartbeat, write_heartbeat
 from Daddy.weights.store.weight_records import Contribution, Version
 from Daddy.weights.store.weight_store import Store
 from scripts.benches._sharing_group import Crew, Member
@@ -48,7 +48,7 @@ Lie = Callable[[StateDict, int], Told]
 
 def scaled(delta: StateDict, factor: float) -> StateDict:
     """The delta times `factor`."""
-    return move({name: one * 0 for name, one in delta.items()}, [delta], [factor])
+    return add_scaled({name: one * 0 for name, one in delta.items()}, [delta], [factor])
 
 
 def _random(delta: StateDict, seed: int) -> StateDict:
@@ -100,7 +100,7 @@ class Plain:
         """Offer what the lie makes of the progress since the version."""
         assert self._version is not None
         self._sequence += 1
-        told = self._lie(difference(copy(weights), self._base), self._sequence)
+        told = self._lie(difference(copy_state(weights), self._base), self._sequence)
         data = encode(told.delta)
         steps, updates = env_steps - self._steps, optimizer_steps - self._updates
         self._steps, self._updates = env_steps, optimizer_steps
@@ -118,7 +118,7 @@ class Plain:
             new_steps=steps * told.boast,
             optimizer_steps=updates * told.boast,
         )
-        contributions.publish(self._store, offer)
+        contributions.write_contribution(self._store, offer)
         return f"contribution {self._sequence}"
 
     def adopt(self, weights: StateDict) -> Adoption | None:  # noqa: ARG002
@@ -129,12 +129,14 @@ class Plain:
     def beat(self) -> None:
         """It lives, and looks as alive as anybody."""
         folder = self._store.paths.peer(self._peer, self._incarnation)
-        beat(self._store, Pulse(folder, counter=self._sequence + 1, version=0, left=False))
+        write_heartbeat(
+            self._store, Heartbeat(folder, counter=self._sequence + 1, version=0, left=False)
+        )
 
     def _take(self) -> Adoption:
         self._version = self._store.version(self._store.newest() or 0)
-        self._base = decode(self._store.get_blob(self._version.state))
-        return Adoption(self._version.version, copy(self._base), "took the newest")
+        self._base = decode(self._store.read_blob(self._version.state))
+        return Adoption(self._version.version, copy_state(self._base), "took the newest")
 
     def fleet_steps(self) -> int:
         """Of no interest to it."""
@@ -150,7 +152,7 @@ def open_gate() -> Iterator[None]:
     """The product without its looks at values: the control that shows what the gate is worth."""
     off: list[tuple[Any, str, Callable[..., Any]]] = [
         (make_version, "judge_values", _admit),
-        (make_version, "believe", _as_claimed),
+        (make_version, "cap_claimed_steps", _as_claimed),
         (make_version, "norm", _unknown),  # what is no number could not be written down
         *((module, "is_finite", _always) for module in (exchanging, make_version, peer_progress)),
     ]
@@ -164,7 +166,7 @@ def open_gate() -> Iterator[None]:
             setattr(module, name, before)
 
 
-def _admit(*_: object, **__: object) -> Verdict:
+def _admit(*_: object, **__: object) -> AdmissionVerdict:
     return ADMITTED
 
 

@@ -18,7 +18,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.device import limit_threads
-from Daddy.weights.encoding.state_arithmetic import StateDict, add
+from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge.merger import Merger
@@ -122,7 +122,7 @@ def _share_through_exchange(folder: Path, number: int, merges: int, size: int) -
     peer, step = bare_exchange(folder, number, wan=False), _counts(size, number)
     own = dict(peer.begin(lambda: _counts(size), None).weights)
     for done in range(1, merges + 1):
-        own = add(own, step)
+        own = add_deltas(own, step)
         peer.publish(own, done, done)
         adoption = peer.adopt(own)
         if adoption is not None:
@@ -168,7 +168,7 @@ def _put_off(versions: tuple[Version, ...]) -> Counter[str]:
 def _off_by(folder: Path, versions: tuple[Version, ...]) -> float:
     """How far the end result is from what the records say was added, at most over the writers."""
     store = Store(SharedPaths(folder))
-    state = decode(store.get_blob(versions[-1].state))["count"]
+    state = decode(store.read_blob(versions[-1].state))["count"]
     said = [0.0] * WRITERS
     for one in (one for version in versions for one in version.inputs):
         said[int(one.peer.removeprefix("slot-"))] += one.share * one.clip * one.norm
@@ -180,7 +180,7 @@ def _share_through_one_file(folder: Path, number: int, merges: int, size: int) -
     path, temp, step = folder / "latest.st", folder / f".{number}", _counts(size, number)
     for _ in range(merges):
         shared = decode(path.read_bytes()) if path.exists() else _counts(size)
-        temp.write_bytes(encode(add(shared, step)))
+        temp.write_bytes(encode(add_deltas(shared, step)))
         temp.replace(path)
 
 

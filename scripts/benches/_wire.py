@@ -23,9 +23,9 @@ import torch
 from Daddy.core import child_process
 from Daddy.core.load_config import load
 from Daddy.core.settings import PROFILES
-from Daddy.weights.encoding.delta_frames import pack, pack_step, unpack, unpack_step
+from Daddy.weights.encoding.delta_frames import pack_delta, pack_state, unpack_delta, unpack_state
 from Daddy.weights.encoding.quantise import decode_delta, quantise
-from Daddy.weights.encoding.state_arithmetic import StateDict, copy, difference, norm
+from Daddy.weights.encoding.state_arithmetic import StateDict, copy_state, difference, norm
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
 from Daddy.workloads import WORKLOADS, network
@@ -72,12 +72,12 @@ def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
         train.iterate(session, WARM_ITERATIONS)
         optimizer, policy = session.learner.optimizer, session.learner.policy
         warm, plain_step = optimizer.steps, optimizer.step
-        states[0] = copy(policy.state_dict())
+        states[0] = copy_state(policy.state_dict())
 
         def step(rate: float, max_norm: float) -> float:
             length = plain_step(rate, max_norm)
             if optimizer.steps - warm in DISTANCES:
-                states[optimizer.steps - warm] = copy(policy.state_dict())
+                states[optimizer.steps - warm] = copy_state(policy.state_dict())
             return length
 
         optimizer.step = step  # type: ignore[method-assign]
@@ -89,9 +89,9 @@ def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
 
 def _keyframe(state: StateDict, raw: int, times: int) -> dict[str, object]:
     plain, schema = encode(state, half=True), schema_of(state)
-    seconds, frame = _timed(lambda: pack(plain), times)
+    seconds, frame = _timed(lambda: pack_state(plain), times)
     check = lambda layout: refuse_unless_half(layout, schema)  # noqa: E731
-    back_s, back = _timed(lambda: unpack(frame, check), times)
+    back_s, back = _timed(lambda: unpack_state(frame, check), times)
     return {
         "bfloat16_bytes": len(plain),
         **_row(len(frame), raw, seconds, back_s),
@@ -103,8 +103,8 @@ def _delta(
     before: StateDict, after: StateDict, raw: int, least: float, times: int
 ) -> dict[str, object]:
     base, plain = encode(before, half=True), encode(after, half=True)
-    seconds, frame = _timed(lambda: pack_step(plain, base), times)
-    back_s, back = _timed(lambda: unpack_step(frame, base), times)
+    seconds, frame = _timed(lambda: pack_delta(plain, base), times)
+    back_s, back = _timed(lambda: unpack_delta(frame, base), times)
     changed = [
         (one.bfloat16() != after[name].bfloat16()).sum().item() for name, one in before.items()
     ]

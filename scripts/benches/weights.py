@@ -26,7 +26,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.load_config import load
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.device import limit_threads
-from Daddy.weights.encoding.state_arithmetic import StateDict, move
+from Daddy.weights.encoding.state_arithmetic import StateDict, add_scaled
 from Daddy.weights.weight_exchange import SharedExchange
 from Daddy.workloads import WORKLOADS
 from scripts.benches._sharing_race import bare_exchange, loss
@@ -80,7 +80,7 @@ def _cost(root: Path, rounds: int) -> dict[str, object]:
     for round_ in range(1, rounds + 1):
         bare.append(_timed(lambda: _write_bare(root.parent, (size, size, size // 2))))
         for number, peer in enumerate(peers):
-            own = move(weights[number], [weights[number]], [1e-3])
+            own = add_scaled(weights[number], [weights[number]], [1e-3])
             steps = 1000 * round_
             publish.append(_timed(lambda p=peer, o=own, s=steps: p.publish(o, s, s)))  # type: ignore[misc]
             taken: list[StateDict] = []

@@ -17,7 +17,7 @@ from Daddy.core.atomic_files import sha256_hex, to_json
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.merge.contributions import box_name
-from Daddy.weights.store.weight_records import Contribution, Keyframe
+from Daddy.weights.store.weight_records import Contribution, LaptopHead
 
 SPARSE_BYTES = 10 << 30
 _SMALL = 1e-4
@@ -50,7 +50,7 @@ def _endless(size: int) -> bytes:
 class Forge:
     """Makes attacks against the run whose newest version a laptop has pulled."""
 
-    def __init__(self, peer: str, frame: Keyframe, weights: StateDict, proof: Path) -> None:
+    def __init__(self, peer: str, frame: LaptopHead, weights: StateDict, proof: Path) -> None:
         self._peer, self._frame, self._weights, self._proof = peer, frame, weights, proof
 
     def all(self) -> list[Attack]:
@@ -97,7 +97,9 @@ class Forge:
     def _attack(self, name: str, incarnation: str, data: bytes, **lies: object) -> Attack:
         offer = self._offer(incarnation, data, len(data), **lies)
         stem = box_name(offer)
-        return Attack(name, incarnation, {f"{stem}.st": data, f"{stem}.json": offer.to_bytes()})
+        return Attack(
+            name, incarnation, {f"{stem}.st": data, f"{stem}.json": offer.to_json_bytes()}
+        )
 
     def _again(self, name: str, incarnation: str, data: bytes) -> Attack:
         """Fair in itself; whoever pushes lays it down a second time."""
@@ -106,7 +108,9 @@ class Forge:
     def _sparse(self, name: str, incarnation: str) -> Attack:
         offer = self._offer(incarnation, b"", SPARSE_BYTES)
         stem = box_name(offer)
-        return Attack(name, incarnation, {f"{stem}.json": offer.to_bytes()}, sparse=f"{stem}.st")
+        return Attack(
+            name, incarnation, {f"{stem}.json": offer.to_json_bytes()}, sparse=f"{stem}.st"
+        )
 
     def _climbing(self, name: str, incarnation: str, data: bytes) -> Attack:
         facts = dataclasses.asdict(self._offer(incarnation, data, len(data)))

@@ -216,7 +216,7 @@ def _judge_rollback(version: Version, good: Version) -> list[str]:
 
 def _judge_state(store: Store, version: Version, versions: tuple[Version, ...]) -> list[str]:
     """Progress made on a version that was taken back before ``version``, if its state holds any."""
-    weights = decode(store.get_blob(version.state))["w"]
+    weights = decode(store.read_blob(version.state))["w"]
     before = versions[: version.version + 1]
     ranges = [(one.first, one.last) for kept in before for one in kept.reverts]
     held = weights.nonzero().flatten().tolist()

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from Daddy.core.errors import DaddyError, WeightsError
-from Daddy.weights.encoding.state_arithmetic import add
+from Daddy.weights.encoding.state_arithmetic import add_deltas
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge import cleanup
-from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import is_reverted
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weight_exchange import SharedExchange
@@ -110,7 +110,7 @@ def _judge_end(fleet: Fleet, baton: Baton, witness: Witness, settings: ExchangeS
     try:
         own = dict(last.begin(lambda: small(0.0, 0.0, 0.0), None).weights)
         for round_ in range(1, DRAIN_ROUNDS):
-            own = add(own, small(0.1, 0.01 * round_, 0.1))
+            own = add_deltas(own, small(0.1, 0.01 * round_, 0.1))
             last.publish(own, 100 * round_, round_)
             baton.sleep(200.0)
             if (adopted := last.adopt(own)) is not None:
@@ -137,7 +137,7 @@ def _judge_history(fleet: Fleet, witness: Witness) -> None:
     if not history.chained or len(history.versions) != len(witness.versions):
         witness.broken.append(f"I2: {history.flaw or 'the history is shorter than it was'}")
     try:
-        if replay(store, newest) != store.get_blob(newest.state):
+        if rebuild_state(store, newest) != store.read_blob(newest.state):
             witness.broken.append("I1: a replay of the newest version has other bytes")
     except WeightsError as error:
         witness.unreadable(newest.state, error)

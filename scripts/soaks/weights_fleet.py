@@ -19,7 +19,7 @@ import torch
 from Daddy.core.errors import DaddyError
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.shared_weights_paths import SharedPaths, joined
-from Daddy.weights.encoding.state_arithmetic import StateDict, add
+from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.friend_exchange import JoinedExchange
 from Daddy.weights.merge.cleanup import Sweeper
@@ -148,7 +148,7 @@ class Fleet:
         steps, updates = (saved.env_steps, saved.updates) if saved else (0, 0)
         before = saved.before if saved else self._witness.steps.get(name, 0)
         for _ in range(ROUNDS):
-            own = add(own, small(*(self._baton.between(-1, 1) for _ in range(3))))
+            own = add_deltas(own, small(*(self._baton.between(-1, 1) for _ in range(3))))
             steps, updates = steps + 100, updates + 10
             self._witness.made(name, before + steps)
             if self._baton.by_chance(0.3):
@@ -202,7 +202,7 @@ class Fleet:
                 if (newest := store.newest()) is not None:
                     record = store.version(newest)
                     peers = reader.read(record)
-                    sweeper.after_merge(record, [], peers)
-                    sweeper.sweep_orphans(sweeper.needed(record, peers))
+                    sweeper.clean_after_merge(record, [], peers)
+                    sweeper.sweep_orphans(sweeper.needed_blobs(record, peers))
             except (OSError, DaddyError):
                 continue

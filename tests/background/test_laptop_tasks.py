@@ -49,7 +49,7 @@ def soon(what: Callable[[], object], seconds: float = 60.0) -> None:
 
 def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, str]) -> None:
     local, said = tmp_path / "shared", list[str]()
-    sha = attachments.hand_in(local, "anna", OWN, 1, b"a milestone")
+    sha = attachments.queue_attachment(local, "anna", OWN, 1, b"a milestone")
     log, home = tmp_path / "push.log", tmp_path / "home"
     box = tmp_path / "run" / "inbox" / "anna"
     before = set(psutil.Process().children(recursive=True))
@@ -58,7 +58,7 @@ def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, 
         child = set(psutil.Process().children(recursive=True)) - before
         assert child
     assert [path.read_bytes() for path in box.iterdir()] == [b"a milestone"]
-    assert attachments.handed_in(local, "anna") == {sha}
+    assert attachments.queued_hashes(local, "anna") == {sha}
     assert said == [f"contributions are pushed every 15 s (log: {log})"]
     soon(lambda: not any(one.is_running() and one.status() != "zombie" for one in child), 20)
 
@@ -74,7 +74,7 @@ def test_without_a_cluster_it_says_that_work_waits_and_where(tmp_path: Path) -> 
 
 def test_trouble_on_the_way_is_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
     said, far = list[str](), {**environment, "SYNC_SSH_CONFIG": str(tmp_path / "none")}
-    attachments.hand_in(tmp_path / "shared", "anna", OWN, 1, b"x")
+    attachments.queue_attachment(tmp_path / "shared", "anna", OWN, 1, b"x")
     os.environ["SYNC_SSH_CONFIG"] = far["SYNC_SSH_CONFIG"]
     try:
         where = (tmp_path / "shared", tmp_path / "log", far, tmp_path / "home")

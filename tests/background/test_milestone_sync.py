@@ -140,7 +140,7 @@ def box(world: World, data: bytes, number: int = 1, name: str = "") -> Path:
 def answer(world: World, number: int = 1) -> attachments.ParcelReceipt:
     folder = world.shared / "receipts" / "mallory"
     shutil.copytree(folder, world.local / "receipts" / "mallory", dirs_exist_ok=True)
-    found = attachments.read_parcel_receipts(world.local, "mallory")
+    found = attachments.read_attachment_receipts(world.local, "mallory")
     return next(one for one in found if one.sequence == number)
 
 
@@ -195,7 +195,7 @@ def test_who_lies_waits_longer_each_time_and_keeps_nobody_else_waiting(world: Wo
     for number in range(1, 6):
         box(world, b"no claim %d" % number, number)
     claim = honest(world)
-    attachments.hand_in(world.local, "anna", "0a" * 4, 1, claim_format.to_bytes(claim))
+    attachments.queue_attachment(world.local, "anna", "0a" * 4, 1, claim_format.to_bytes(claim))
     push(world.carrier, world.local, world.clock)
     for _ in range(4):
         world.intake.once()

@@ -104,7 +104,7 @@ def test_a_crew_shares_through_a_real_folder_and_goes_the_same_way_twice(tmp_pat
     assert history.chained
     assert history.contributors == ["slot-0", "slot-1", "slot-2", "slot-3"]
     store = Store(SharedPaths(crew.root))
-    state = decode(store.get_blob(history.versions[-1].state))
+    state = decode(store.read_blob(history.versions[-1].state))
     newest = {name: value for name, value in state.items() if "critic" not in name}
     adopted = [member.session.weights() for member in crew.members]
     assert any(all(torch.equal(one[name], newest[name]) for name in newest) for one in adopted)

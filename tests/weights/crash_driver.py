@@ -99,7 +99,7 @@ def look(root: Path, said: Path) -> dict[str, object]:
     paths = SharedPaths(root)
     after_kill = Store(paths).newest()
     readable = after_kill is None or bool(
-        Store(paths).get_blob(Store(paths).version(after_kill).state)
+        Store(paths).read_blob(Store(paths).version(after_kill).state)
     )
     work(root, lambda _: None, ROUNDS + 1, said.with_suffix(".later"), seed=1000)
     history = read_history(paths)

@@ -12,12 +12,12 @@ from Daddy.weights.merge.admission import (
     COUNT_FACTOR,
     SHARE_FACTOR,
     Fault,
-    believe,
+    cap_claimed_steps,
+    extend_norm_history,
     judge_file,
     judge_record,
     judge_values,
-    remember,
-    usual_beside,
+    typical_of_others,
 )
 from Daddy.weights.store.weight_records import Contribution, Input, Version
 
@@ -132,8 +132,8 @@ def test_a_laptop_does_not_buy_a_giant_step_with_claimed_optimizer_steps():
 
 
 def test_the_history_is_bounded():
-    assert len(remember(HISTORY * 10, [(2.0, 5)])) == 16
-    assert remember(HISTORY, [(2.0, 5)])[-1] == (2.0, 5.0)
+    assert len(extend_norm_history(HISTORY * 10, [(2.0, 5)])) == 16
+    assert extend_norm_history(HISTORY, [(2.0, 5)])[-1] == (2.0, 5.0)
 
 
 def contributed(peer: str, *norms: float, steps: int = 1000) -> list[Input]:
@@ -150,34 +150,34 @@ COMPANY = [
 
 
 def test_ones_own_word_is_no_yardstick_for_oneself():
-    assert usual_beside("slot-3", contributed("slot-3", 1.0)) is None
-    usual = usual_beside("slot-3", [*COMPANY, *contributed("slot-3", 900.0)])
+    assert typical_of_others("slot-3", contributed("slot-3", 1.0)) is None
+    usual = typical_of_others("slot-3", [*COMPANY, *contributed("slot-3", 900.0)])
     assert (usual.norm, usual.jobs) == (pytest.approx(1.1), 3)
 
 
 def test_a_job_that_speaks_often_is_one_voice_of_three():
-    usual = usual_beside("slot-0", [*contributed("slot-1", 1.0), *contributed("slot-2", 1.0),
+    usual = typical_of_others("slot-0", [*contributed("slot-1", 1.0), *contributed("slot-2", 1.0),
                                     *contributed("slot-3", *[500.0] * 40)])  # fmt: skip
     assert usual.norm == 1.0
 
 
 def test_steps_within_what_is_usual_are_believed():
-    usual = usual_beside("slot-3", COMPANY)
-    assert believe(3_500, 3_500, usual, 1) == (3_500, 3_500)
+    usual = typical_of_others("slot-3", COMPANY)
+    assert cap_claimed_steps(3_500, 3_500, usual, 1) == (3_500, 3_500)
 
 
 def test_a_boast_counts_as_four_times_the_usual():
-    believed = believe(1_000_000, 1_000_000, usual_beside("slot-3", COMPANY), 1)
+    believed = cap_claimed_steps(1_000_000, 1_000_000, typical_of_others("slot-3", COMPANY), 1)
     assert believed == (SHARE_FACTOR * 1000, COUNT_FACTOR * 1000)
 
 
 def test_who_could_not_contribute_for_long_may_have_made_many_steps():
-    usual = usual_beside("slot-3", COMPANY)
-    assert believe(180_000, 180_000, usual, 200)[1] == 180_000
+    usual = typical_of_others("slot-3", COMPANY)
+    assert cap_claimed_steps(180_000, 180_000, usual, 200)[1] == 180_000
 
 
 def test_where_nobody_else_is_every_claim_is_believed():
-    assert believe(10**9, 10**9, None, 1) == (10**9, 10**9)
+    assert cap_claimed_steps(10**9, 10**9, None, 1) == (10**9, 10**9)
 
 
 @given(
@@ -188,5 +188,5 @@ def test_one_liar_moves_what_is_usual_no_further_than_the_honest_do(honest, lies
     jobs = [
         one for number, norm in enumerate(honest) for one in contributed(f"slot-{number}", norm)
     ]
-    usual = usual_beside("slot-0", [*jobs, *contributed("slot-9", *lies)])
+    usual = typical_of_others("slot-0", [*jobs, *contributed("slot-9", *lies)])
     assert min(honest[1:]) <= usual.norm <= max(honest[1:])

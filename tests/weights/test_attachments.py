@@ -10,11 +10,11 @@ import pytest
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import attachments
+from Daddy.weights.laptop.pull_push import list_outbox as contributions_waiting
 from Daddy.weights.laptop.pull_push import pull, push
-from Daddy.weights.laptop.pull_push import waiting as contributions_waiting
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.merge.cleanup import KEEP_RECEIPTS, Sweeper
-from Daddy.weights.merge.contributions import boxes, records_in
+from Daddy.weights.merge.contributions import laptop_boxes, list_box_records
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.weight_store import Store
@@ -41,31 +41,33 @@ def drop(shared: Path, data: bytes, called: str = "", peer: str = "mallory") -> 
     return path
 
 
-def seen(shared: Path) -> dict[str, list[attachments.Parcel]]:
-    return attachments.waiting(Store(SharedPaths(shared)))
+def seen(shared: Path) -> dict[str, list[attachments.Attachment]]:
+    return attachments.pending_attachments(Store(SharedPaths(shared)))
 
 
 def test_a_parcel_arrives_and_its_answer_comes_back(shared: Path, tmp_path: Path) -> None:
     local, carrier, clock = tmp_path / "laptop", FolderCarrier(shared), ToldClock()
-    sha = attachments.hand_in(local, "anna", OWN, 1, b"a milestone")
+    sha = attachments.queue_attachment(local, "anna", OWN, 1, b"a milestone")
     assert push(carrier, local, clock) == 1
     assert push(carrier, local, clock) == 0
     (parcel,) = seen(shared)["anna"]
     assert (parcel.data, parcel.sha256, parcel.peer) == (b"a milestone", sha, "anna")
-    attachments.answer(Store(SharedPaths(shared)), parcel, "it leads there", accepted=True)
+    attachments.answer_attachment(
+        Store(SharedPaths(shared)), parcel, "it leads there", accepted=True
+    )
     assert seen(shared) == {}
     pull(carrier, local, clock)
-    (told,) = attachments.read_parcel_receipts(local, "anna")
+    (told,) = attachments.read_attachment_receipts(local, "anna")
     assert (told.accepted, told.reason, told.sha256) == (True, "it leads there", sha)
-    assert attachments.handed_in(local, "anna") == {sha}
+    assert attachments.queued_hashes(local, "anna") == {sha}
     assert read_receipts(local, "anna") == []  # nobody takes it for a contribution's
 
 
 def test_parcels_are_no_contributions(shared: Path, tmp_path: Path) -> None:
     drop(shared, b"x")
-    assert [records_in(box) for box in boxes(Store(SharedPaths(shared)))] == [[]]
+    assert [list_box_records(box) for box in laptop_boxes(Store(SharedPaths(shared)))] == [[]]
     assert len(seen(shared)["mallory"]) == 1
-    attachments.hand_in(tmp_path, "anna", OWN, 1, b"y")
+    attachments.queue_attachment(tmp_path, "anna", OWN, 1, b"y")
     assert contributions_waiting(tmp_path) == []
 
 
@@ -114,7 +116,7 @@ def test_a_flood_is_thrown_away_and_nobody_else_is_kept_waiting(shared: Path) ->
 def test_what_was_answered_is_not_judged_again(shared: Path) -> None:
     store = Store(SharedPaths(shared))
     drop(shared, b"x")
-    attachments.answer(store, seen(shared)["mallory"][0], "no", accepted=False)
+    attachments.answer_attachment(store, seen(shared)["mallory"][0], "no", accepted=False)
     path = drop(shared, b"x")
     assert seen(shared) == {}
     assert not path.exists()
@@ -140,14 +142,14 @@ def test_what_is_shown_comes_with_a_new_version_and_must_be_what_its_name_says(
 ) -> None:
     store, local, carrier = Store(SharedPaths(shared)), tmp_path / "laptop", FolderCarrier(shared)
     things = {sha256_hex(data): data for data in (b"one", b"two")}
-    assert attachments.show(store, things) == 2
-    assert attachments.show(store, things) == 0
+    assert attachments.publish_attachments(store, things) == 2
+    assert attachments.publish_attachments(store, things) == 0
     pull(carrier, local, ToldClock())
-    here = attachments.shown_here(local)
-    assert {sha: attachments.read_shown(path) for sha, path in here.items()} == things
+    here = attachments.list_published(local)
+    assert {sha: attachments.read_published(path) for sha, path in here.items()} == things
     spoilt = here[sha256_hex(b"one")]
     spoilt.chmod(0o644)
     spoilt.write_bytes(b"another")
-    assert attachments.read_shown(spoilt) is None
-    attachments.show(store, {sha256_hex(b"two"): b"two"})
+    assert attachments.read_published(spoilt) is None
+    attachments.publish_attachments(store, {sha256_hex(b"two"): b"two"})
     assert [path.stem for path in (shared / "wan" / "claims").iterdir()] == [sha256_hex(b"two")]

@@ -6,7 +6,7 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.merge.cleanup import ORPHAN_S, SWEEP_S, Sweeper, blobs_of
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.heartbeats import StallTimer
-from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, begin
 
@@ -72,7 +72,7 @@ def test_strays_go_after_an_hour_of_watching_and_not_before(tmp_path, clock):
     temp.write_bytes(b"half")
     reader = PeerReader(store, clock)
     sweeper = Sweeper(store, 8, watch, reader)
-    needed = sweeper.needed(store.version(2), reader.read(store.version(2)))
+    needed = sweeper.needed_blobs(store.version(2), reader.read(store.version(2)))
     for _ in range(int(ORPHAN_S / SWEEP_S)):
         assert sweeper.sweep_orphans(needed) == []
         clock.pass_by(SWEEP_S)
@@ -98,7 +98,7 @@ def test_an_hour_in_which_nobody_could_look_makes_no_stray(tmp_path, clock):
     reader = PeerReader(store, clock)
     sweeper = Sweeper(store, 8, StallTimer(clock), reader)
     peers = reader.read(store.version(1))
-    needed = sweeper.needed(store.version(1), peers)
+    needed = sweeper.needed_blobs(store.version(1), peers)
     assert sweeper.sweep_orphans(needed) == []
     clock.pass_by(5 * ORPHAN_S)
     assert sweeper.sweep_orphans(needed) == []
@@ -152,7 +152,7 @@ def test_every_version_that_is_kept_can_be_made_again(tmp_path, clock, rule):
     assert newest >= 9
     for number in range(newest - 2, newest + 1):
         record = store.version(number)
-        assert replay(store, record) == store.get_blob(record.state)
+        assert rebuild_state(store, record) == store.read_blob(record.state)
 
 
 def test_under_polyak_a_contribution_whose_base_is_gone_stops_nobody(tmp_path, clock):

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.weights.encoding.state_arithmetic import StateDict, add, move
-from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas, add_scaled
+from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import Version
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
@@ -33,7 +33,7 @@ def step(seed: int, length: float = 0.1) -> StateDict:
     """The common way, and as much of one's own."""
     parts = [make_state(seed, SIZE), make_state(10_000, SIZE)]
     still = {name: one * 0 for name, one in parts[0].items()}
-    whole = move(still, parts, [length, length])
+    whole = add_scaled(still, parts, [length, length])
     return {**whole, "steps": torch.zeros(1, dtype=torch.int64)}
 
 
@@ -64,7 +64,7 @@ class Four:
 
     def _offer(self, peer: Peer, delta: StateDict) -> None:
         last = peer is self.peers[-1]
-        peer.weights = add(peer.weights, delta)
+        peer.weights = add_deltas(peer.weights, delta)
         peer.env_steps += 100 * (self.boast if last else 1)
         peer.updates += 10 * (self.boast if last else 1)
         peer.publish()
@@ -123,7 +123,7 @@ def test_versions_with_refusals_are_made_again_from_their_records(tmp_path, cloc
     four.play(5)
     store = Store(SharedPaths(tmp_path))
     for record in four.versions[-4:]:
-        assert replay(store, record) == store.get_blob(record.state)
+        assert rebuild_state(store, record) == store.read_blob(record.state)
 
 
 def test_a_run_with_a_job_shut_out_by_the_release_before_counts_that_job_again(tmp_path, clock):

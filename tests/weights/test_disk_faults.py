@@ -122,7 +122,7 @@ def test_times_of_files_mean_nothing(tmp_path, clock, when):
     history = read_history(SharedPaths(tmp_path))
     assert history.versions[-1].contributors == {"slot-0": 1200, "slot-1": 1200}
     store = Store(SharedPaths(tmp_path))
-    assert all(store.get_blob(v.state) for v in history.versions[-8:])
+    assert all(store.read_blob(v.state) for v in history.versions[-8:])
 
 
 @pytest.mark.parametrize("how", ["replaced", "overwritten"])
@@ -146,9 +146,9 @@ def test_a_reader_keeps_its_own_bytes_or_gets_none(tmp_path, monkeypatch, how):
     with monkeypatch.context() as patch:
         patch.setattr(atomic_files.os, "fstat", meanwhile)
         if how == "replaced":
-            assert store.get_blob(path.stem) == good
+            assert store.read_blob(path.stem) == good
         else:
             with pytest.raises(WeightsError, match="damaged"):
-                store.get_blob(path.stem)
+                store.read_blob(path.stem)
     with pytest.raises(WeightsError, match="damaged"):
-        store.get_blob(path.stem)
+        store.read_blob(path.stem)

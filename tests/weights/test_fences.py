@@ -88,7 +88,7 @@ def test_a_successor_that_writes_no_stamp_fences_all_the_same(tmp_path, monkeypa
     old = Holder(tmp_path, term=3)
     for one in (merging, old):
         one.exchange.adopt(one.weights)  # both have listed every folder
-    monkeypatch.setattr(heartbeats, "announce", lambda _: None)
+    monkeypatch.setattr(heartbeats, "write_stamp", lambda _: None)
     Holder(tmp_path, term=4)
     monkeypatch.undo()
     old.learns_and_publishes()

@@ -14,7 +14,7 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.core.stop_reasons import StopSignal
 from Daddy.weights.merge import merger as merging
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import RunCard
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
@@ -175,7 +175,7 @@ def test_jobs_with_different_rules_make_versions_that_say_theirs_and_replay(tmp_
     versions = read_history(store.paths).versions
     assert {one.rule for one in versions} == set(RULES)
     for one in versions[1:]:
-        assert replay(store, one) == store.get_blob(one.state)
+        assert rebuild_state(store, one) == store.read_blob(one.state)
 
 
 def test_another_run_card_put_in_place_while_jobs_run_is_not_theirs(tmp_path, clock):

@@ -23,12 +23,12 @@ from Daddy.core.friend_accounts import (
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights import friends
-from Daddy.weights.friend_exchange import join
+from Daddy.weights.friend_exchange import join_run
 from Daddy.weights.merge import merger
-from Daddy.weights.merge.contributions import Found, in_turn
+from Daddy.weights.merge.contributions import PendingOffer, round_robin
 from Daddy.weights.merge.merge_inputs import FRIENDS_INPUTS_LIMIT
-from Daddy.weights.store.rebuild_version import replay
-from Daddy.weights.store.weight_records import Contribution, parse
+from Daddy.weights.store.rebuild_version import rebuild_state
+from Daddy.weights.store.weight_records import Contribution, parse_record
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weights_report import report_run
 from scripts.version_history import read_history
@@ -61,7 +61,7 @@ def enter(root, folder, slot, clock, *, resumed=None, own=None, **changes) -> Pe
     """A friend's job."""
     told, incarnation = Told(), new_incarnation()
     paths = JoinedPaths(folder, SharedPaths(root))
-    exchange = join(paths, slot, incarnation, settings(**changes), clock, told)
+    exchange = join_run(paths, slot, incarnation, settings(**changes), clock, told)
     begun = exchange.begin(lambda: own or make_state(9), resumed)
     return Peer(exchange, told, dict(begun.weights), incarnation, version=begun.version)
 
@@ -152,7 +152,7 @@ def test_the_friends_own_jobs_clear_away_what_was_judged(tmp_path, owner, clock)
     assert list(anna.peers.glob("*/*/0*.json")) == []
     assert len(list(anna.blobs.glob("*/*.st"))) <= 8 + 2  # what a revert may need stays longer
     record = newest(owner)
-    assert replay(Store(SharedPaths(owner)), record) == Store(SharedPaths(owner)).get_blob(
+    assert rebuild_state(Store(SharedPaths(owner)), record) == Store(SharedPaths(owner)).read_blob(
         record.state
     )
 
@@ -164,7 +164,7 @@ def test_a_version_can_be_made_again_without_the_friends_folder(tmp_path, owner,
     (tmp_path / "anna").rename(tmp_path / "away")
     record, store = newest(owner), Store(SharedPaths(owner))
     assert any(one.peer == "anna.slot-0" for one in record.inputs)
-    assert replay(store, record) == store.get_blob(record.state)
+    assert rebuild_state(store, record) == store.read_blob(record.state)
 
 
 def test_a_friends_successor_goes_on_from_its_checkpoint(tmp_path, owner, clock):
@@ -313,7 +313,7 @@ def test_what_is_no_plain_file_of_the_friends_is_not_read(tmp_path, owner, clock
     theirs.publish()
     paths = SharedPaths(tmp_path / "anna")
     record = next(paths.peers.glob("*/*/000001.json"))
-    offer = parse(Contribution, record.read_bytes(), "it")
+    offer = parse_record(Contribution, record.read_bytes(), "it")
     path = {"record": record, "blob": paths.blob(offer.blob),
             "hb.json": record.with_name("hb.json")}[what]  # fmt: skip
     aside = tmp_path / "aside"
@@ -366,11 +366,11 @@ def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
     record = strip(owner, ours, clock)
     store = Store(SharedPaths(owner))
     assert {one.peer for one in record.inputs} == {"slot-0", "anna.slot-0"}
-    assert replay(store, record) == store.get_blob(record.state)
+    assert rebuild_state(store, record) == store.read_blob(record.state)
 
 
 def test_in_turn_each_account_has_its_place(tmp_path):
-    offer = parse(Contribution, json.dumps({
+    offer = parse_record(Contribution, json.dumps({
         "format": 1, "run_id": "r", "schema": "ab" * 32, "peer": "a0.slot-0",
         "incarnation": "01234567", "sequence": 1, "blob": "ab" * 32, "size": 1, "base_version": 0,
         "base_state": "ab" * 32, "env_steps": 1, "new_steps": 1, "optimizer_steps": 1,
@@ -378,11 +378,13 @@ def test_in_turn_each_account_has_its_place(tmp_path):
     import dataclasses
 
     flood = [
-        Found(dataclasses.replace(offer, peer=f"anna.slot-{k}"), tmp_path, tmp_path, False, 1)
+        PendingOffer(
+            dataclasses.replace(offer, peer=f"anna.slot-{k}"), tmp_path, tmp_path, False, 1
+        )
         for k in range(30)
     ]
-    one = Found(dataclasses.replace(offer, peer="zoe.slot-0"), tmp_path, tmp_path, False, 2)
-    assert one in in_turn([*flood, one])[:2]
+    one = PendingOffer(dataclasses.replace(offer, peer="zoe.slot-0"), tmp_path, tmp_path, False, 2)
+    assert one in round_robin([*flood, one])[:2]
 
 
 def test_who_is_not_on_the_list_is_told_what_the_owner_types(tmp_path, owner, clock):

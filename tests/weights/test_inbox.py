@@ -13,7 +13,7 @@ from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.merge.merge_inputs import PeerReader
-from Daddy.weights.store.weight_records import Contribution, parse
+from Daddy.weights.store.weight_records import Contribution, parse_record
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
@@ -101,7 +101,7 @@ def box_with_one(cluster, clock):
     laptop.publish(nudged(weights, 5), 1000, 50)
     box = cluster.push()
     (record,) = box.glob("*.json")
-    return laptop, box, record, parse(Contribution, record.read_bytes(), "it")
+    return laptop, box, record, parse_record(Contribution, record.read_bytes(), "it")
 
 
 def rename_pair(record, offer):
@@ -109,7 +109,7 @@ def rename_pair(record, offer):
     blob = record.with_suffix(".st")
     blob.rename(blob.with_name(box_name(offer) + ".st"))
     record.unlink()
-    record.with_name(box_name(offer) + ".json").write_bytes(offer.to_bytes())
+    record.with_name(box_name(offer) + ".json").write_bytes(offer.to_json_bytes())
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_nobody_can_speak_for_a_job_or_another_laptop(tmp_path, clock):
         box = cluster.root / "inbox" / peer
         box.mkdir()
         forged = dataclasses.replace(offer, peer="slot-0" if peer == "slot-0" else "anna")
-        (box / f"{box_name(forged)}.json").write_bytes(forged.to_bytes())
+        (box / f"{box_name(forged)}.json").write_bytes(forged.to_json_bytes())
         (box / f"{box_name(forged)}.st").write_bytes(record.with_suffix(".st").read_bytes())
     version = cluster.merge()
     assert sorted(one.peer for one in version.inputs) == ["anna", "slot-0"]
@@ -281,7 +281,7 @@ def test_a_box_full_of_contributions_does_not_crowd_out_the_jobs(tmp_path, clock
     data = record.with_suffix(".st").read_bytes()
     for number in range(1, 60):  # in order by name and form, from another run
         wrong = dataclasses.replace(offer, run_id="other", sequence=number)
-        (box / f"{box_name(wrong)}.json").write_bytes(wrong.to_bytes())
+        (box / f"{box_name(wrong)}.json").write_bytes(wrong.to_json_bytes())
         (box / f"{box_name(wrong)}.st").write_bytes(data)
     for number in (1, 2, 3):
         version = cluster.merge()

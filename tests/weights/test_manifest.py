@@ -6,7 +6,7 @@ import json
 import pytest
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.store.weight_records import Contribution, Input, Refusal, Version, parse
+from Daddy.weights.store.weight_records import Contribution, Input, Refusal, Version, parse_record
 from tests.weights.test_admission import OFFER
 
 INPUT = Input("slot-0", "01234567", 1, "ab" * 32, 0, 0, 0.25, 1.0, 2.5, 100, 100, 10)
@@ -34,13 +34,13 @@ VERSION = Version(
 
 def test_records_come_back_equal_and_with_equal_bytes():
     for record in (OFFER, VERSION):
-        again = parse(type(record), record.to_bytes(), "it")
+        again = parse_record(type(record), record.to_json_bytes(), "it")
         assert again == record
-        assert again.to_bytes() == record.to_bytes()
+        assert again.to_json_bytes() == record.to_json_bytes()
 
 
 def changed(**changes: object) -> bytes:
-    return json.dumps({**json.loads(OFFER.to_bytes()), **changes}).encode()
+    return json.dumps({**json.loads(OFFER.to_json_bytes()), **changes}).encode()
 
 
 @pytest.mark.parametrize(
@@ -61,34 +61,34 @@ def changed(**changes: object) -> bytes:
         (changed(sequence=1.5), "sequence"),
         (changed(sequence=2**60), "sequence"),
         (changed(run_id=5), "run_id"),
-        (OFFER.to_bytes().replace(b'"size": 1000', b'"size": NaN'), "NaN"),
-        (OFFER.to_bytes().replace(b"size", b"sise"), "'size' is missing"),
-        (OFFER.to_bytes() + b" " * 70_000, "more than"),
+        (OFFER.to_json_bytes().replace(b'"size": 1000', b'"size": NaN'), "NaN"),
+        (OFFER.to_json_bytes().replace(b"size", b"sise"), "'size' is missing"),
+        (OFFER.to_json_bytes() + b" " * 70_000, "more than"),
     ],
 )
 def test_anything_else_is_refused_and_says_what_is_wrong(data, said):
     with pytest.raises(WeightsError, match=said):
-        parse(Contribution, data, "peers/x/1.json")
+        parse_record(Contribution, data, "peers/x/1.json")
 
 
 @pytest.mark.parametrize("field", ["inputs", "refused", "norms", "consumed", "contributors"])
 @pytest.mark.parametrize("value", [5, "x", [5], {"a": "b"}, [[1]], None])
 def test_collections_of_the_wrong_kind_are_refused(field, value):
-    body = json.loads(VERSION.to_bytes())
+    body = json.loads(VERSION.to_json_bytes())
     body[field] = value
     with pytest.raises(WeightsError):
-        parse(Version, json.dumps(body).encode(), "it")
+        parse_record(Version, json.dumps(body).encode(), "it")
 
 
 def test_records_of_before_there_were_assists_have_none():
-    body = json.loads(OFFER.to_bytes())
+    body = json.loads(OFFER.to_json_bytes())
     assert body.pop("assists") == []
-    assert parse(Contribution, json.dumps(body).encode(), "it") == OFFER
+    assert parse_record(Contribution, json.dumps(body).encode(), "it") == OFFER
     helped = dataclasses.replace(OFFER, assists=("flash", "flute"))
-    assert parse(Contribution, helped.to_bytes(), "it") == helped
+    assert parse_record(Contribution, helped.to_json_bytes(), "it") == helped
 
 
 @pytest.mark.parametrize("names", ["flash", [5], ["../x"], ["a" * 41], {"flash": 1}, None])
 def test_assists_that_are_no_names_are_refused(names):
     with pytest.raises(WeightsError, match="assists"):
-        parse(Contribution, changed(assists=names), "it")
+        parse_record(Contribution, changed(assists=names), "it")

@@ -16,8 +16,14 @@ from Daddy.core.atomic_files import sha256_hex, write_json
 from Daddy.core.errors import WeightsError
 from Daddy.core.run_paths import MirrorPaths, RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.weights.backup import choose, export, find_missing, hash_in, read_mirror
-from Daddy.weights.mirror import Keeper
+from Daddy.weights.backup import (
+    choose_states,
+    export_copy,
+    find_missing,
+    hash_in_name,
+    read_mirror_card,
+)
+from Daddy.weights.mirror import RunMirror
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, begin
 
@@ -52,11 +58,11 @@ def learn(run, clock, rounds: int = 3):
 def copy(run, home, clock, room: int = ROOM, **more):
     """The copy's card, and what is said."""
     shared = SharedPaths(run.shared_weights)
-    return export(run, shared, b"{}\n", home, clock, room=room, **more)
+    return export_copy(run, shared, b"{}\n", home, clock, room=room, **more)
 
 
-def keeper_of(run, home, clock, **more) -> Keeper:
-    return Keeper(run, SharedPaths(run.shared_weights), b"{}\n", home, clock, **more)
+def keeper_of(run, home, clock, **more) -> RunMirror:
+    return RunMirror(run, SharedPaths(run.shared_weights), b"{}\n", home, clock, **more)
 
 
 def only(home) -> MirrorPaths:
@@ -88,11 +94,11 @@ def test_a_copy_reads_like_a_run(run, home, clock):
     store, theirs = Store(target.shared), Store(SharedPaths(run.shared_weights))
     assert store.newest() == 3
     record = store.version(3)
-    assert store.get_blob(record.state) == theirs.get_blob(record.state)
+    assert store.read_blob(record.state) == theirs.read_blob(record.state)
     assert record.contributors == theirs.version(3).contributors != {}
     assert store.card() == theirs.card()
     assert [path.name for path in target.run.archive.glob("*/*")] == [name]
-    card = read_mirror(target)
+    card = read_mirror_card(target)
     assert (card.version, card.states, card.left_out) == (3, 1, 0)
     assert card.source == str(run.root)
 
@@ -152,7 +158,7 @@ def test_a_copy_never_goes_back(run, home, clock):
     card, said = copy(run, home, clock)
     assert files(only(home)) == before
     assert (card.version, said) == (3, "the copy holds v3, the run v2: it stays")
-    assert Store(only(home).shared).get_blob(shared.version(3).state)
+    assert Store(only(home).shared).read_blob(shared.version(3).state)
 
 
 def test_a_damaged_state_is_not_copied(run, home, clock):
@@ -214,10 +220,10 @@ def test_killed_at_every_instant_the_copy_is_whole_and_the_next_pass_mends_it(ru
             copy(run, case, clock, hook=Points(instant))
             os._exit(1)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-        card = read_mirror(only(case))
+        card = read_mirror_card(only(case))
         store = Store(only(case).shared)
         assert card.version in (3, 4), probe.seen[instant]
-        assert store.get_blob(store.version(card.version).state)
+        assert store.read_blob(store.version(card.version).state)
         copy(run, case, clock)
         assert sorted(files(only(case))) == sorted(files(only(reference)))
 
@@ -252,7 +258,7 @@ def test_a_home_that_is_full_is_said_once_and_the_last_copy_stays_whole(run, hom
     told = json.loads(run.mirrored.read_bytes())
     assert "No space left" in told["trouble"]
     assert keeper_of(run, home, clock).once()
-    assert read_mirror(only(home)).version == 4
+    assert read_mirror_card(only(home)).version == 4
     assert json.loads(run.mirrored.read_bytes())["trouble"] == ""
 
 
@@ -270,7 +276,7 @@ def test_a_run_that_is_gone_is_not_made_again(run, home, clock):
     subprocess.run(["rm", "-rf", str(run.root)], check=True)
     keeper.once()
     assert not run.root.exists()
-    assert read_mirror(only(home)).version == 3
+    assert read_mirror_card(only(home)).version == 3
 
 
 def test_the_program_copies_until_it_is_told_to_end(run, home, clock, tmp_path):
@@ -281,7 +287,7 @@ def test_the_program_copies_until_it_is_told_to_end(run, home, clock, tmp_path):
     child = subprocess.Popen([*argv, "--every", "0.2"], stdout=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 60
-        while not (home.is_dir() and any(read_mirror(MirrorPaths(p)) for p in home.iterdir())):
+        while not (home.is_dir() and any(read_mirror_card(MirrorPaths(p)) for p in home.iterdir())):
             assert time.monotonic() < deadline, "no copy came"
             assert child.poll() is None
             time.sleep(0.05)
@@ -347,8 +353,8 @@ def test_the_archives_own_names_are_understood():
     from Daddy.pokemon.archive.file_names import Entry
 
     entry = Entry(7, "0123456789abcdef", "1a2b3c", 31, 42, "ab" * 32)
-    assert hash_in(entry.name) == "ab" * 32
-    assert hash_in("ab" * 32 + ".dry-01") is None
+    assert hash_in_name(entry.name) == "ab" * 32
+    assert hash_in_name("ab" * 32 + ".dry-01") is None
 
 
 def test_the_best_of_each_milestone_comes_first():
@@ -360,7 +366,7 @@ def test_the_best_of_each_milestone_comes_first():
     low = [name(1, "a", 10, 1), name(1, "a", 20, 2), name(1, "b", 5, 3)]
     high = [name(2, "c", 1, 4)]
     listed = dict.fromkeys([*low, *high], 10)
-    assert choose(listed, 1000, 99) == [high[0], low[1], low[2], low[0]]
-    assert choose(listed, 25, 99) == [high[0], low[1]]
-    assert choose(listed, 1000, 1) == [high[0]]
-    assert choose({Path("notes.txt"): 1, Path(".tmp-1"): 1}, 1000, 99) == []
+    assert choose_states(listed, 1000, 99) == [high[0], low[1], low[2], low[0]]
+    assert choose_states(listed, 25, 99) == [high[0], low[1]]
+    assert choose_states(listed, 1000, 1) == [high[0]]
+    assert choose_states({Path("notes.txt"): 1, Path(".tmp-1"): 1}, 1000, 99) == []

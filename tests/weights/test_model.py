@@ -19,9 +19,17 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import log, model
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of
-from Daddy.weights.import_export import KEY, Card, Model, pick, plant, read_model, to_markdown
+from Daddy.weights.import_export import (
+    KEY,
+    ExportedModel,
+    ModelCard,
+    import_model,
+    read_model,
+    read_version_as_model,
+    to_markdown,
+)
 from Daddy.weights.locate_weights import locate_at
-from Daddy.weights.store.weight_records import parse
+from Daddy.weights.store.weight_records import parse_record
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, begin, close, make_state
 from tests.weights.lineage_run import LineageRun
@@ -55,11 +63,11 @@ def file(trained, tmp_path):
 def newest_state(shared):
     store = Store(SharedPaths(shared))
     record = store.version(store.newest())
-    return record, decode(store.get_blob(record.state))
+    return record, decode(store.read_blob(record.state))
 
 
-def card_of(path) -> Card:
-    return parse(Card, metadata_of(path.read_bytes())[KEY].encode(), "it")
+def card_of(path) -> ModelCard:
+    return parse_record(ModelCard, metadata_of(path.read_bytes())[KEY].encode(), "it")
 
 
 def bring(path, run_dir, *more) -> int:
@@ -173,7 +181,7 @@ def test_what_descends_from_it_says_so(file, tmp_path):
     learner = begin(tmp_path / "new" / "shared_weights", "slot-0", ToldClock())
     learner.learn(1)
     learner.publish()
-    first, second = card_of(file), pick(locate_at(tmp_path / "new"), None).card
+    first, second = card_of(file), read_version_as_model(locate_at(tmp_path / "new"), None).card
     assert second.ancestors == (first.name,)
     assert (second.env_steps, second.steps_before) == (100, first.env_steps)
     assert f"100, after {first.env_steps:,} in earlier runs" in to_markdown(second, "x")
@@ -273,11 +281,13 @@ def spoilt(path, kind: str) -> None:
     elif kind == "one bit":
         path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     elif kind == "other tensors":
-        path.write_bytes(Model(found.card, {**state, "more": torch.zeros(2)}).to_bytes())
+        path.write_bytes(
+            ExportedModel(found.card, {**state, "more": torch.zeros(2)}).to_json_bytes()
+        )
     elif kind == "NaN":
         state["core.bias"][0] = float("nan")
         card = dataclasses.replace(found.card, sha256=sha256_hex(encode(state)))
-        path.write_bytes(Model(card, state).to_bytes())
+        path.write_bytes(ExportedModel(card, state).to_json_bytes())
 
 
 @pytest.mark.parametrize(
@@ -286,7 +296,7 @@ def spoilt(path, kind: str) -> None:
         ("pickle", "no complete safetensors"),
         ("torn", "no complete safetensors"),
         ("no card", "has no model card"),
-        ("card is no card", "is no valid Card record"),
+        ("card is no card", "is no valid ModelCard record"),
         ("one bit", "does not hold the values that its card speaks of"),
         ("other tensors", "other tensor names or shapes"),
         ("NaN", "values that are not finite"),
@@ -323,7 +333,7 @@ def test_a_learner_that_is_faster_keeps_the_run_its_own(file, tmp_path):
             return super().now()
 
     with pytest.raises(WeightsError, match="a learner was faster"):
-        plant(read_model(file), "it", config, Late())
+        import_model(read_model(file), "it", config, Late())
     assert close(newest_state(shared)[1], make_state(3), 0.0)
     assert not (shared / "ORIGIN.json").exists()
 

@@ -22,8 +22,8 @@ def test_the_order_of_contributions_does_not_matter(seed, offers, random):
     base = make_state(seed)
     deltas = [(state_arithmetic.difference(nudged(base, s), base), share) for s, share in offers]
     shuffled = random.sample(deltas, len(deltas))
-    one = state_arithmetic.move(base, [d for d, _ in deltas], [s for _, s in deltas])
-    other = state_arithmetic.move(base, [d for d, _ in shuffled], [s for _, s in shuffled])
+    one = state_arithmetic.add_scaled(base, [d for d, _ in deltas], [s for _, s in deltas])
+    other = state_arithmetic.add_scaled(base, [d for d, _ in shuffled], [s for _, s in shuffled])
     assert close(one, other, 1e-6)
 
 
@@ -31,7 +31,7 @@ def test_the_order_of_contributions_does_not_matter(seed, offers, random):
 @settings(max_examples=40)
 def test_a_fresh_writer_makes_exactly_polyaks_step(seed, other, share):
     shared, own = make_state(seed), nudged(make_state(seed), other)
-    moved = state_arithmetic.move(shared, [state_arithmetic.difference(own, shared)], [share])
+    moved = state_arithmetic.add_scaled(shared, [state_arithmetic.difference(own, shared)], [share])
     for name in ("core.weight", "core.bias"):
         expected = (1 - share) * shared[name].double() + share * own[name].double()
         assert torch.allclose(moved[name].double(), expected, atol=1e-6)
@@ -45,7 +45,7 @@ def test_single_merges_one_after_the_other_equal_the_mean(seed, writers):
     deltas = [state_arithmetic.difference(own, base) for own in owns]
     one_by_one = base
     for delta in deltas:
-        one_by_one = state_arithmetic.move(one_by_one, [delta], [1 / len(deltas)])
+        one_by_one = state_arithmetic.add_scaled(one_by_one, [delta], [1 / len(deltas)])
     for name in ("core.weight", "core.bias"):
         mean = torch.stack([own[name] for own in owns]).mean(0)
         assert torch.allclose(one_by_one[name], mean, atol=1e-5)
@@ -54,8 +54,8 @@ def test_single_merges_one_after_the_other_equal_the_mean(seed, writers):
 def test_equal_inputs_give_equal_bits():
     base = make_state(1)
     deltas = [state_arithmetic.difference(nudged(base, seed), base) for seed in range(4)]
-    one = state_arithmetic.move(base, deltas, [0.1, 0.2, 0.3, 0.4])
-    other = state_arithmetic.move(base, deltas, [0.1, 0.2, 0.3, 0.4])
+    one = state_arithmetic.add_scaled(base, deltas, [0.1, 0.2, 0.3, 0.4])
+    other = state_arithmetic.add_scaled(base, deltas, [0.1, 0.2, 0.3, 0.4])
     assert all(torch.equal(one[name], other[name]) for name in base)
 
 
@@ -63,7 +63,7 @@ def test_counters_take_the_largest_and_stay_whole():
     base = {"n": torch.tensor([5])}
     ahead, behind = {"n": torch.tensor([9])}, {"n": torch.tensor([2])}
     deltas = [state_arithmetic.difference(one, base) for one in (ahead, behind)]
-    moved = state_arithmetic.move(base, deltas, [0.25, 0.25])
+    moved = state_arithmetic.add_scaled(base, deltas, [0.25, 0.25])
     assert moved["n"].tolist() == [9]
     assert moved["n"].dtype == torch.int64
 
@@ -79,7 +79,7 @@ def test_one_value_that_is_not_finite_is_found(value):
 
 def test_a_copy_shares_no_memory_with_a_parameter():
     layer = torch.nn.Linear(2, 2)
-    kept = state_arithmetic.copy(layer.state_dict())
+    kept = state_arithmetic.copy_state(layer.state_dict())
     with torch.no_grad():
         layer.weight.zero_()
     assert kept["weight"].abs().sum() > 0
@@ -88,7 +88,7 @@ def test_a_copy_shares_no_memory_with_a_parameter():
 def test_many_small_contributions_are_not_rounded_away_one_by_one():
     base = {"w": torch.full((4,), 10_000.0)}
     small = {"w": torch.full((4,), 1e-4)}
-    moved = state_arithmetic.move(base, [small] * 1000, [1.0] * 1000)
+    moved = state_arithmetic.add_scaled(base, [small] * 1000, [1.0] * 1000)
     assert torch.allclose(moved["w"], torch.full((4,), 10_000.1), rtol=0, atol=1e-3)
     assert not torch.equal(moved["w"], base["w"])
 

@@ -24,7 +24,9 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
 
 def opened(data: bytes, schema: str) -> dict[str, torch.Tensor]:
-    return load(delta_frames.unpack(data, lambda layout: refuse_unless_quantised(layout, schema)))
+    return load(
+        delta_frames.unpack_state(data, lambda layout: refuse_unless_quantised(layout, schema))
+    )
 
 
 def there_and_back(delta):
@@ -106,7 +108,7 @@ def reframed(change) -> bytes:
     delta = nudged(make_state(0, 40), 1)
     raw = opened(quantise(delta), schema_of(delta))
     change(raw)
-    return delta_frames.pack(save(raw))
+    return delta_frames.pack_state(save(raw))
 
 
 @pytest.mark.parametrize(

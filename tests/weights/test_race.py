@@ -11,7 +11,7 @@ import pytest
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.merge import merger as merging
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import Version
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
@@ -73,7 +73,7 @@ def test_fifty_races_give_one_commit_per_version_and_equal_bytes(folder, monkeyp
     assert {one.merger for one in history.versions[1:]} == {"slot-9/99999999"}
     store = Store(SharedPaths(folder))
     for version in history.versions[-4:]:
-        assert replay(store, version) == store.get_blob(version.state)
+        assert rebuild_state(store, version) == store.read_blob(version.state)
 
 
 def race_once(root: Path, ready: int) -> None:

@@ -20,22 +20,22 @@ from Daddy.core.machine_info import host_name, myself
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import restore
-from Daddy.weights.backup import export, find_missing
+from Daddy.weights.backup import export_copy, find_missing
 from Daddy.weights.commit_history import read_records
 from Daddy.weights.encoding.state_arithmetic import is_finite
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.restore import (
     LEAP,
     UNTOLD,
-    Candidate,
-    Source,
-    carry_out,
-    decide,
+    RestoreCandidate,
+    RestoreSource,
+    active_writers,
+    choose_version,
+    open_source,
     plan_restore,
-    source_at,
-    writers,
+    restore_run,
 )
-from Daddy.weights.store.weight_store import Store, numbers
+from Daddy.weights.store.weight_store import Store, version_numbers
 from Daddy.weights.weights_report import report_run
 from tests.weights.helpers import ToldClock, begin, close
 from tests.weights.test_mirror import Points, keep_moment, only
@@ -78,7 +78,7 @@ def learnt(run, clock, count: int = 6):
 
 def copy(run, home, clock) -> None:
     shared = SharedPaths(run.shared_weights)
-    export(run, shared, b"{}\n", home, clock)
+    export_copy(run, shared, b"{}\n", home, clock)
 
 
 def pull(run, laptop: Path) -> None:
@@ -88,13 +88,13 @@ def pull(run, laptop: Path) -> None:
         shutil.copy(path, laptop / "wan")
 
 
-def target(run) -> Source:
-    return Source(run, SharedPaths(run.shared_weights))
+def target(run) -> RestoreSource:
+    return RestoreSource(run, SharedPaths(run.shared_weights))
 
 
 def mend(run, *sources: Path, clock, **more) -> int:
-    found = plan_restore(target(run), [source_at(one) for one in sources])
-    return carry_out(found, clock, **more)
+    found = plan_restore(target(run), [open_source(one) for one in sources])
+    return restore_run(found, clock, **more)
 
 
 def newest(run):
@@ -105,7 +105,7 @@ def newest(run):
 def state(run):
     store = Store(SharedPaths(run.shared_weights))
     record = store.version(store.newest())
-    return decode(store.get_blob(record.state), record.schema)
+    return decode(store.read_blob(record.state), record.schema)
 
 
 def content(root: Path) -> dict[str, bytes]:
@@ -191,8 +191,8 @@ def test_random_files_are_purged_and_the_run_goes_on(run, home, tmp_path, clock,
         path.unlink()
     left = content(run.shared_weights)
     sources = [only(home).root, tmp_path / "laptop"]
-    found = plan_restore(target(run), [source_at(one) for one in sources])
-    number = carry_out(found, clock)
+    found = plan_restore(target(run), [open_source(one) for one in sources])
+    number = restore_run(found, clock)
     assert number == top if found.number is None else number >= top + LEAP
     now = content(run.shared_weights)
     assert {name: now.get(name) for name in left if name != "HEAD.json"} == {
@@ -218,7 +218,7 @@ def test_a_hole_in_the_middle_stays_and_nothing_leaps(run, home, clock):
     assert find_missing(shared, KEEP) == "1 commit record is missing"
     assert mend(run, only(home).root, clock=clock) == 6
     assert find_missing(shared, KEEP) == "1 commit record is missing"
-    assert plan_restore(target(run), [source_at(only(home).root)]).is_idle
+    assert plan_restore(target(run), [open_source(only(home).root)]).is_idle
 
 
 def test_a_damaged_state_is_mended_and_kept_as_evidence(run, home, clock):
@@ -267,14 +267,14 @@ def test_a_second_restore_keeps_the_line_of_descent(run, home, clock):
     first = mend(run, only(home).root, clock=clock)
     fresh = begin(run.shared_weights, "slot-0", clock)
     rounds([fresh], clock, 2)
-    found = plan_restore(target(run), [source_at(old)])
+    found = plan_restore(target(run), [open_source(old)])
     assert not [path for path in found.files if path.parent.name == "merged"]
     assert found.number is None
     Store(SharedPaths(run.shared_weights)).paths.head.unlink()
     second = mend(run, old, clock=clock)
     assert second >= first + LEAP
     shared = SharedPaths(run.shared_weights)
-    there = numbers(shared)
+    there = version_numbers(shared)
     assert there == [3, first, first + 1, first + 2, second]
     assert list(read_records(shared)[1]) == [0]  # v0 to v2, which no copy held
 
@@ -467,17 +467,17 @@ def test_a_lease_counts_by_its_process_here_and_by_its_beat_elsewhere(run, clock
     lease = Lease.claim(
         run.slot(2).lease, {"host": host_name(), "pid": me.pid, "created": me.created}
     )
-    assert writers(run, shared, now) == [f"slot 2: process {me.pid} on {host_name()}"]
+    assert active_writers(run, shared, now) == [f"slot 2: process {me.pid} on {host_name()}"]
     lease.release("done")
-    assert writers(run, shared, now) == []
+    assert active_writers(run, shared, now) == []
     other = Lease.claim(run.controller_lease, {"host": "elsewhere", "pid": 1})
-    assert writers(run, shared, now) == []
+    assert active_writers(run, shared, now) == []
     other.beat()
     beat = run.controller_lease / "beat.json"
     os.utime(beat, (now - 20, now - 20))
-    assert writers(run, shared, now) == ["the controller: process 1 on elsewhere"]
+    assert active_writers(run, shared, now) == ["the controller: process 1 on elsewhere"]
     os.utime(beat, (now - 500, now - 500))
-    assert writers(run, shared, now) == []
+    assert active_writers(run, shared, now) == []
 
 
 def test_another_runs_copy_is_refused(tmp_path, home, clock):
@@ -486,12 +486,12 @@ def test_another_runs_copy_is_refused(tmp_path, home, clock):
     learnt(theirs, clock)
     copy(theirs, home, clock)
     with pytest.raises(WeightsError, match="is of run"):
-        plan_restore(target(ours), [source_at(only(home).root)])
+        plan_restore(target(ours), [open_source(only(home).root)])
 
 
 def test_a_folder_without_weights_is_no_source(tmp_path):
     with pytest.raises(WeightsError, match="holds nothing to restore from"):
-        source_at(tmp_path)
+        open_source(tmp_path)
 
 
 def test_a_hostile_laptops_head_cannot_pick_its_paths(run, tmp_path, clock):
@@ -502,14 +502,14 @@ def test_a_hostile_laptops_head_cannot_pick_its_paths(run, tmp_path, clock):
     (laptop / "wan" / "HEAD.json").write_text(json.dumps({**head, "name": "../../etc/passwd"}))
     shutil.rmtree(run.root)
     with pytest.raises(WeightsError, match="nothing says which run"):
-        plan_restore(target(run), [source_at(laptop)])
+        plan_restore(target(run), [open_source(laptop)])
 
 
 # -- the decision
 
 
-def candidate(version: int, *, exact: bool = True) -> Candidate:
-    return Candidate(version, exact)
+def candidate(version: int, *, exact: bool = True) -> RestoreCandidate:
+    return RestoreCandidate(version, exact)
 
 
 @pytest.mark.parametrize(
@@ -527,12 +527,12 @@ def candidate(version: int, *, exact: bool = True) -> Candidate:
     ],
 )
 def test_when_numbers_leap(newest_record, highest, head, states, number):
-    assert decide(newest_record, highest, states, head=head)[1] == number
+    assert choose_version(newest_record, highest, states, head=head)[1] == number
     assert number is None or number >= highest + LEAP
 
 
 def test_the_newest_state_is_taken_and_of_equals_the_exact_one():
     offered = (candidate(5), candidate(7, exact=False), candidate(7), candidate(6))
-    assert decide(7, 7, offered, head=True)[0] == candidate(7)
+    assert choose_version(7, 7, offered, head=True)[0] == candidate(7)
     offered = (candidate(7), candidate(9, exact=False))
-    assert decide(7, 9, offered, head=True)[0] == candidate(9, exact=False)
+    assert choose_version(7, 9, offered, head=True)[0] == candidate(9, exact=False)

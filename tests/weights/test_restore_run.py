@@ -14,7 +14,7 @@ import pytest
 from Daddy.cluster.orchestrator.slot_status import newest_checkpoint
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.weights.store.weight_store import Store, numbers
+from Daddy.weights.store.weight_store import Store, version_numbers
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -101,7 +101,7 @@ def test_a_purged_run_of_real_learners_goes_on(site, seed):
 def test_a_scratch_that_vanished_comes_back_from_the_home(site):
     site.learn(5_000)
     site.say("weights.mirror", "--config", str(site.config))
-    before, known = site.totals(), numbers(site.shared)[-1]
+    before, known = site.totals(), version_numbers(site.shared)[-1]
     subprocess.run(["rm", "-rf", str(site.run.root.parent)], check=True)
     told = site.say("weights.restore", "--config", str(site.config))
     assert f"goes on from v{known}" in told

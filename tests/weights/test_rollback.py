@@ -17,11 +17,11 @@ from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
-from Daddy.weights.lineage import from_records, lines
+from Daddy.weights.lineage import from_records, to_lines
 from Daddy.weights.rollback import roll_back
-from Daddy.weights.status import draw
-from Daddy.weights.store.rebuild_version import replay
-from Daddy.weights.store.weight_records import Revert, Version, parse
+from Daddy.weights.status import render_status
+from Daddy.weights.store.rebuild_version import rebuild_state
+from Daddy.weights.store.weight_records import Revert, Version, parse_record
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weights_report import report_run
 from scripts.soaks import rollback as soak
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def weights(self) -> StateDict:
-        return decode(self.store.get_blob(self.head.state))
+        return decode(self.store.read_blob(self.head.state))
 
     def round(self) -> Version:
         """Each job learns a little, all publish, one merges, all adopt."""
@@ -77,7 +77,7 @@ def run(tmp_path):
 def shown(told: dict) -> str:
     console = Console(width=300)
     with console.capture() as text:
-        console.print(draw(told, told["ts"]))
+        console.print(render_status(told, told["ts"]))
     return text.get()
 
 
@@ -88,7 +88,7 @@ def test_a_new_version_has_the_state_of_the_old_one_and_the_run_goes_on(run):
     assert made.reverts == (Revert(3, last, last, 2, "it forgot"),)
     assert made.reverted == ((3, last),)
     assert made.fleet_steps == run.store.version(last).fleet_steps  # they were made all the same
-    assert replay(run.store, made) == run.store.get_blob(made.state)
+    assert rebuild_state(run.store, made) == run.store.read_blob(made.state)
     for _ in range(4):
         run.round()
     later = [run.store.version(n) for n in range(made.version + 1, run.head.version + 1)]
@@ -157,7 +157,7 @@ def test_a_damaged_state_is_made_again_before_it_is_gone_back_to(run):
     blob.chmod(0o644)
     blob.write_bytes(b"damaged")
     made = run.go_back(number)
-    assert run.store.get_blob(made.state)
+    assert run.store.read_blob(made.state)
 
 
 class Home:
@@ -201,7 +201,7 @@ def test_a_laptop_is_served_the_version_and_told_what_became_of_its_work(run):
 def test_log_and_status_name_what_was_taken_back_and_why(run):
     last = run.head.version
     made = run.go_back(2)
-    (line,) = [one for one in lines(from_records([made], {}, {})) if "took back" in one]
+    (line,) = [one for one in to_lines(from_records([made], {}, {})) if "took back" in one]
     assert f"took back v3 to v{last}: it forgot" in line
     told = report_run(SharedPaths(run.root), run.clock.now())
     assert told["reverted"] == [
@@ -256,13 +256,13 @@ def test_only_the_owner_goes_back(run, monkeypatch, tmp_path):
 
 def test_records_of_the_release_before_are_read_and_ours_hold_every_version_good(run):
     made = run.go_back(2)
-    assert json.loads(made.to_bytes())["probation"] == {
+    assert json.loads(made.to_json_bytes())["probation"] == {
         "good": made.version, "trial": 0, "since": 0, "asked_by": "",
     }  # fmt: skip
-    old = json.loads(made.to_bytes())
+    old = json.loads(made.to_json_bytes())
     old["probation"] = {"good": 3, "trial": 5, "since": 6, "asked_by": "anna"}
     old["reverts"][0] |= {"without": ["anna/0a0a0a0a/1"], "replayed": 2}
-    read = parse(Version, json.dumps(old).encode(), "an old record")
+    read = parse_record(Version, json.dumps(old).encode(), "an old record")
     assert read.reverts[0].without == ("anna/0a0a0a0a/1",)
 
 

@@ -13,7 +13,7 @@ from Daddy.weights.friend_exchange import JoinedExchange
 from Daddy.weights.merge import admission, merger
 from Daddy.weights.merge.cleanup import Sweeper
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.store.crash_safe_files import Durable
+from Daddy.weights.store.crash_safe_files import CrashSafeWriter
 from Daddy.weights.store.weight_store import Store
 from scripts.soaks.schedule import run_schedule
 from scripts.soaks.weights import summary
@@ -34,7 +34,7 @@ def test_a_seed_gives_the_same_schedule_again():
 
 
 def commit_by_replacing(patch):
-    real = Durable.create
+    real = CrashSafeWriter.create
 
     def create(self, path, data, what, mode=0o644):
         if what != "record":
@@ -42,7 +42,7 @@ def commit_by_replacing(patch):
         self.replace(path, data, what)
         return True
 
-    patch.setattr(Durable, "create", create)
+    patch.setattr(CrashSafeWriter, "create", create)
 
 
 def believe_the_head(patch):
@@ -54,22 +54,22 @@ def believe_the_head(patch):
 
 
 def forget_what_is_pending(patch):
-    real = Sweeper.needed
+    real = Sweeper.needed_blobs
     patch.setattr(
         Sweeper,
-        "needed",
+        "needed_blobs",
         lambda self, record, peers: real(self, record, replace(peers, pending=())),
     )
 
 
 def keep_one_version(patch):
-    real = Sweeper.needed
+    real = Sweeper.needed_blobs
 
-    def needed(self, record, peers):
+    def needed_blobs(self, record, peers):
         self._keep = 1
         return real(self, record, peers)
 
-    patch.setattr(Sweeper, "needed", needed)
+    patch.setattr(Sweeper, "needed_blobs", needed_blobs)
 
 
 def drop_records_before_the_commit(patch):

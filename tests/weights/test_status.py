@@ -17,8 +17,8 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import status
 from Daddy.weights import weights_report as report_module
 from Daddy.weights.exchange_settings import SILENCE_S
-from Daddy.weights.status import MOST_PEERS, draw
-from Daddy.weights.weights_report import disk, report_run
+from Daddy.weights.status import MOST_PEERS, render_status
+from Daddy.weights.weights_report import folder_usage, report_run
 from tests.weights.helpers import ToldClock
 from tests.weights.lineage_run import LineageRun, everything_below
 
@@ -227,12 +227,12 @@ def test_more_peers_than_a_screen_has_room_for_are_counted(still):
     report = read(still)
     many = [{**report["peers"][0], "peer": f"friend-{number}"} for number in range(40)]
     console = Console(width=160, file=io.StringIO())
-    console.print(draw({**report, "peers": many}, still.clock.now()))
+    console.print(render_status({**report, "peers": many}, still.clock.now()))
     assert f"and {40 - MOST_PEERS} more" in console.file.getvalue()
 
 
 def test_the_disk_is_what_the_files_add_up_to(still):
-    told = disk(still.shared)
+    told = folder_usage(still.shared)
     whole = sum(path.stat().st_size for path in still.shared.rglob("*") if path.is_file())
     assert sum(one["bytes"] for one in told.values()) == whole
     assert told["blobs"]["files"] == len(list(still.shared.glob("blobs/*/*")))

@@ -12,16 +12,16 @@ import pytest
 
 from Daddy.core.errors import ConfigError, FileError, NetworkError, UsageError
 from Daddy.core.saved_cluster import remembered
-from Daddy.weights.laptop.pull_push import shown
-from Daddy.weights.laptop.rsync_sftp import FLAGS, PARTIAL, RsyncCarrier, time_limit
+from Daddy.weights.laptop.pull_push import report_progress
+from Daddy.weights.laptop.rsync_sftp import FLAGS, PARTIAL, RsyncTransport, time_limit
 from Daddy.weights.laptop.ssh_login import (
     HostKeyChangedError,
     Remote,
-    explain,
+    explain_ssh_error,
     find_remote,
-    remember,
+    save_remote,
 )
-from Daddy.weights.sync import StopNow, Sync, pause_s, repeat, stop_on_signals
+from Daddy.weights.sync import StopSignal, Sync, next_pause_s, repeat_exchange, stop_on_signals
 from tests.weights.helpers import ToldClock
 
 FULL = {"SYNC_CLUSTER_HOST": "login", "SYNC_CLUSTER_USER": "me", "SYNC_REMOTE_DIR": "/data/w"}
@@ -82,7 +82,7 @@ def test_a_remote_home_is_written_as_everybody_understands_it(folder, meant):
 
 def test_settings_come_back_as_they_were_kept(tmp_path):
     remote = Remote("login", "me", "/data/w", ssh_config="/c", port="2222", key="/k")
-    remember(tmp_path / "a" / "sync.json", remote)
+    save_remote(tmp_path / "a" / "sync.json", remote)
     assert find_remote("", {}, remembered(tmp_path / "a" / "sync.json")) == remote
     assert remembered(tmp_path / "none.json") == {}
 
@@ -111,7 +111,7 @@ REMOTE = Remote("login", "me", "/data/w")
     ],
 )
 def test_failures_are_said_in_words_with_a_way_out(stderr, said):
-    error = explain(stderr, REMOTE)
+    error = explain_ssh_error(stderr, REMOTE)
     assert said in error.message
     assert error.exit_code == 8
     assert error.fix
@@ -119,7 +119,7 @@ def test_failures_are_said_in_words_with_a_way_out(stderr, said):
 
 def test_a_changed_host_key_is_never_tried_again():
     text = "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed."
-    assert isinstance(explain(text, REMOTE), HostKeyChangedError)
+    assert isinstance(explain_ssh_error(text, REMOTE), HostKeyChangedError)
 
 
 def test_the_socket_is_private_short_and_differs_by_key():
@@ -152,11 +152,11 @@ def test_a_slow_line_gets_its_time():
 
 
 def test_after_failures_pauses_grow_to_a_minute_with_jitter():
-    assert pause_s(5.0, 0, 0.9) == 5.0
-    assert [pause_s(5.0, n, 0.5) for n in range(1, 6)] == [10.0, 20.0, 40.0, 60.0, 60.0]
-    assert pause_s(5.0, 99, 0.0) == 45.0
-    assert pause_s(5.0, 99, 1.0) == 75.0
-    assert pause_s(600.0, 3, 0.5) == 600.0
+    assert next_pause_s(5.0, 0, 0.9) == 5.0
+    assert [next_pause_s(5.0, n, 0.5) for n in range(1, 6)] == [10.0, 20.0, 40.0, 60.0, 60.0]
+    assert next_pause_s(5.0, 99, 0.0) == 45.0
+    assert next_pause_s(5.0, 99, 1.0) == 75.0
+    assert next_pause_s(600.0, 3, 0.5) == 600.0
 
 
 class Held(ToldClock):
@@ -175,7 +175,7 @@ class Held(ToldClock):
 
 def test_a_transfer_over_two_seconds_shows_how_far_it_is(tmp_path, capfd):
     clock = Held()
-    with shown("pulling v7", 4_000_000, clock, tmp_path):
+    with report_progress("pulling v7", 4_000_000, clock, tmp_path):
         (tmp_path / ".kf.part").write_bytes(b"x" * 1_000_000)
         clock.go.release()
         time.sleep(0.2)
@@ -184,7 +184,7 @@ def test_a_transfer_over_two_seconds_shows_how_far_it_is(tmp_path, capfd):
 
 
 def test_a_quick_one_shows_nothing(tmp_path, capfd):
-    with shown("pulling v7", 10, ToldClockThatEnds(), tmp_path):
+    with report_progress("pulling v7", 10, ToldClockThatEnds(), tmp_path):
         pass
     assert capfd.readouterr().err == ""
 
@@ -199,7 +199,7 @@ def test_a_signal_breaks_off_what_is_under_way():
     try:
         stop_on_signals()
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
-        with pytest.raises(StopNow, match="SIGTERM"):
+        with pytest.raises(StopSignal, match="SIGTERM"):
             time.sleep(5)
         os.kill(os.getpid(), signal.SIGINT)  # a second one disturbs nothing
         time.sleep(0.01)
@@ -228,7 +228,7 @@ def test_every_way_in_which_rsync_ends_is_said_in_words(
     shim.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     with pytest.raises(kind) as error:
-        RsyncCarrier(REMOTE).fetch("wan/HEAD.json", tmp_path / "into", 0)
+        RsyncTransport(REMOTE).fetch("wan/HEAD.json", tmp_path / "into", 0)
     assert error.value.fix
     assert error.value.exit_code == exit_code
 
@@ -241,7 +241,7 @@ def test_what_is_not_there_is_no_failure(tmp_path, monkeypatch, code):
     )
     shim.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert not RsyncCarrier(REMOTE).fetch("wan/HEAD.json", tmp_path / "into", 0)
+    assert not RsyncTransport(REMOTE).fetch("wan/HEAD.json", tmp_path / "into", 0)
 
 
 class Line:
@@ -267,14 +267,14 @@ class Waits(ToldClock):
     def wait(self, stop, seconds):
         self.waited.append(seconds)
         if len(self.waited) == self.most:
-            raise StopNow("the test")
+            raise StopSignal("the test")
         return stop.is_set()
 
 
 def test_a_line_that_breaks_while_it_carries_is_tried_again_at_once(tmp_path, capsys):
     clock = Waits(5)
     line = Line(tmp_path / "incoming", [100, 100, 0, 0, 100])
-    repeat(Sync(line, line, tmp_path, clock), "pull", 5.0)
+    repeat_exchange(Sync(line, line, tmp_path, clock), "pull", 5.0)
     assert clock.waited[:2] == [5.0, 5.0]
     assert 7.5 <= clock.waited[2] <= 12.5
     assert 15.0 <= clock.waited[3] <= 25.0

@@ -10,7 +10,7 @@ import pytest
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.laptop.laptop_exchange import PulledVersions
-from Daddy.weights.laptop.pulled_folder import read_frame
+from Daddy.weights.laptop.pulled_folder import read_laptop_head
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, begin, make_state
 
@@ -46,7 +46,7 @@ def test_a_card_of_before_there_were_terms_takes_all(tmp_path: Path) -> None:
 
 def test_laptops_are_told_how_the_run_learns_and_from_which_release(tmp_path: Path) -> None:
     begin(tmp_path, "slot-0", ToldClock(), terms=OURS, told=(*OURS, ("a.b", "1")), release="r-1")
-    frame = read_frame(tmp_path / "wan" / "HEAD.json")
+    frame = read_laptop_head(tmp_path / "wan" / "HEAD.json")
     assert frame is not None
     assert (frame.terms, frame.release) == ((*OURS, ("a.b", "1")), "r-1")
 
@@ -57,7 +57,7 @@ def test_strange_terms_are_no_record(tmp_path: Path, terms: object) -> None:
     path = tmp_path / "wan" / "HEAD.json"
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "terms": terms}))
     with pytest.raises(WeightsError, match="terms"):
-        read_frame(path)
+        read_laptop_head(path)
 
 
 def test_another_policy_names_the_release_to_install(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.saved_cluster import remembered
-from Daddy.weights.laptop.rsync_sftp import RsyncCarrier, choose_carrier
-from Daddy.weights.laptop.setup_wizard import Seen, find_ring, read_rrsync
-from Daddy.weights.laptop.ssh_keys import Rrsync, own_keys
-from Daddy.weights.laptop.ssh_login import Remote, explain, remember
+from Daddy.weights.laptop.rsync_sftp import RsyncTransport, choose_transport
+from Daddy.weights.laptop.setup_wizard import ClusterFindings, make_key_ring, read_rrsync
+from Daddy.weights.laptop.ssh_keys import Rrsync, make_missing_keys
+from Daddy.weights.laptop.ssh_login import Remote, explain_ssh_error, save_remote
 from tests.components import program
 from tests.weights.laptop_home import a_laptop
 
@@ -34,7 +34,7 @@ def make_ring(laptop, rrsync: Rrsync):
     remote = Remote("cluster", laptop.login.user, str(laptop.shared),
                     ssh_config=str(laptop.login.config))  # fmt: skip
     environ = {"SYNC_USER_ID": "anna", "XDG_CONFIG_HOME": str(laptop.home / ".config")}
-    return find_ring(remote, environ, laptop.home, Seen(rrsync=rrsync))
+    return make_key_ring(remote, environ, laptop.home, ClusterFindings(rrsync=rrsync))
 
 
 def words_known_here() -> tuple[str, ...]:
@@ -78,49 +78,52 @@ def test_a_line_and_what_is_said_of_its_key(laptop, purpose, change, said, good)
 
 def test_an_answer_that_asks_for_more_than_a_key_names_the_way_in():
     for method in ("keyboard-interactive", "gssapi-with-mic,password"):
-        error = explain(f"me@login: Permission denied ({method}).", REMOTE)
+        error = explain_ssh_error(f"me@login: Permission denied ({method}).", REMOTE)
         assert "asks for more than a key" in error.message
         assert error.fix.endswith("sync_weights.sh login")
     confined = replace(REMOTE, key="/k", within="")
-    assert "refuses the key /k" in explain("x: Permission denied (publickey).", confined).message
-    said = explain('rsync: mkstemp "/.a" failed: Permission denied (13)', REMOTE).message
+    assert (
+        "refuses the key /k"
+        in explain_ssh_error("x: Permission denied (publickey).", confined).message
+    )
+    said = explain_ssh_error('rsync: mkstemp "/.a" failed: Permission denied (13)', REMOTE).message
     assert "may not read or write" in said
 
 
 def kept(tmp_path, remote: Remote = REMOTE, **found: str) -> dict[str, str]:
-    remember(tmp_path / "sync.json", remote, found)
+    save_remote(tmp_path / "sync.json", remote, found)
     return remembered(tmp_path / "sync.json")
 
 
 def test_a_key_is_used_where_it_was_tried_and_nowhere_else(tmp_path):
     found = kept(tmp_path, pull_key="/k/pull", pull_by="rsync", push_key="/k/push", peer="anna")
-    assert choose_carrier("pull", REMOTE, found, "").remote == replace(
+    assert choose_transport("pull", REMOTE, found, "").remote == replace(
         REMOTE, key="/k/pull", within=""
     )
-    push = choose_carrier("push", REMOTE, found, "").remote
+    push = choose_transport("push", REMOTE, found, "").remote
     assert (push.key, push.path("inbox/anna")) == ("/k/push", "/")
     for other in (replace(REMOTE, host="other"), replace(REMOTE, folder="/x"),
                   replace(REMOTE, user="you"), replace(REMOTE, key="/mine")):  # fmt: skip
-        assert choose_carrier("pull", other, found, "").remote == other
-        assert choose_carrier("push", other, found, "").remote == other
-    assert choose_carrier("pull", REMOTE, found, "sftp").remote == REMOTE
+        assert choose_transport("pull", other, found, "").remote == other
+        assert choose_transport("push", other, found, "").remote == other
+    assert choose_transport("pull", REMOTE, found, "sftp").remote == REMOTE
 
 
 def test_a_key_that_reads_by_sftp_is_used_without_being_told(tmp_path):
     found = kept(tmp_path, pull_key="/k/pull", pull_by="sftp")
-    assert choose_carrier("pull", REMOTE, found, "").name == "sftp"
-    assert choose_carrier("pull", REMOTE, found, "rsync").remote == REMOTE
-    assert choose_carrier("push", REMOTE, found, "") == RsyncCarrier(REMOTE)
+    assert choose_transport("pull", REMOTE, found, "").name == "sftp"
+    assert choose_transport("pull", REMOTE, found, "rsync").remote == REMOTE
+    assert choose_transport("push", REMOTE, found, "") == RsyncTransport(REMOTE)
 
 
 def test_over_a_connection_that_a_person_opened_no_key_is_used(tmp_path):
     found = kept(tmp_path, pull_key="/k/pull", opened="yes")
-    way = choose_carrier("pull", REMOTE, found, "").remote
+    way = choose_transport("pull", REMOTE, found, "").remote
     assert way == replace(REMOTE, opened=True)
     assert "ProxyCommand=false" in way.options()
     assert "BatchMode=yes" in way.options()
     assert "BatchMode=yes" not in way.asking()
-    assert choose_carrier("pull", REMOTE, found, "sftp").remote == way
+    assert choose_transport("pull", REMOTE, found, "sftp").remote == way
 
 
 @pytest.mark.parametrize(
@@ -145,11 +148,11 @@ def test_what_lies_outside_a_confined_keys_world_is_refused_here(name):
 def test_keys_are_made_once_and_never_written_over(tmp_path):
     program("ssh-keygen", "openssh-client")
     folder = tmp_path / "keys"
-    assert own_keys(folder, "anna")
+    assert make_missing_keys(folder, "anna")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     (folder / "pull.pub").unlink()
     (folder / "push").chmod(0o644)
-    assert not own_keys(folder, "anna")
+    assert not make_missing_keys(folder, "anna")
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert after["pull.pub"].split()[:2] == before.pop("pull.pub").split()[:2]
     assert {name: after[name] for name in before} == before

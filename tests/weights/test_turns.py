@@ -9,15 +9,15 @@ from contextlib import contextmanager
 import pytest
 
 from Daddy.core.errors import NetworkError
-from Daddy.weights.laptop.pull_push import turn
+from Daddy.weights.laptop.pull_push import lock_folder
 from tests.weights.helpers import ToldClock
 
 HOLDER = """
 import sys, time
 from pathlib import Path
 from Daddy.core.clock import SystemClock
-from Daddy.weights.laptop.pull_push import turn
-with turn(Path(sys.argv[1]), SystemClock()):
+from Daddy.weights.laptop.pull_push import lock_folder
+with lock_folder(Path(sys.argv[1]), SystemClock()):
     (Path(sys.argv[1]) / "wan" / ".tmp-1-half").write_bytes(b"half")
     print("held", flush=True)
     time.sleep(600)
@@ -43,7 +43,7 @@ def test_while_another_is_at_work_it_is_waited_for_and_then_said_so(tmp_path):
         before = clock.monotonic()
         with (
             pytest.raises(NetworkError, match=r"another sync_weights\.sh is at work"),
-            turn(tmp_path, clock, 3.0),
+            lock_folder(tmp_path, clock, 3.0),
         ):
             raise AssertionError("both were let in")
         assert 3.0 <= clock.monotonic() - before < 4.0
@@ -54,11 +54,11 @@ def test_the_turn_of_a_killed_process_is_free_and_its_half_files_go(tmp_path):
     with holder(tmp_path) as process:
         process.kill()
         process.wait()
-    with turn(tmp_path, ToldClock(), 0.0):
+    with lock_folder(tmp_path, ToldClock(), 0.0):
         assert not (tmp_path / "wan" / ".tmp-1-half").exists()
 
 
 def test_it_comes_back_after_an_error(tmp_path):
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), turn(tmp_path, ToldClock(), 0.0):
+        with pytest.raises(ZeroDivisionError), lock_folder(tmp_path, ToldClock(), 0.0):
             raise ZeroDivisionError

@@ -23,7 +23,7 @@ import pytest
 
 from Daddy.core.errors import ExitCode
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.weights.store.rebuild_version import replay
+from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
 
@@ -261,7 +261,7 @@ def test_two_accounts_learn_one_policy_and_neither_writes_at_the_others(accounts
     history, store = read_history(owner.shared), Store(owner.shared)
     assert history.chained
     assert history.contributors == ["anna.slot-0", "slot-0"]
-    assert replay(store, history.versions[-1]) == store.get_blob(history.versions[-1].state)
+    assert rebuild_state(store, history.versions[-1]) == store.read_blob(history.versions[-1].state)
     assert owners_below(owner.home) == {OWNER}
     assert told_by(owner).count("holds more than 256 names") == 1
 

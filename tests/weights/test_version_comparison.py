@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from Daddy.weights.version_comparison import FEWEST, pool, worse_in_pairs, worse_in_play
+from Daddy.weights.version_comparison import (
+    FEWEST,
+    find_worse_in_pairs,
+    find_worse_in_play,
+    pool_versions,
+)
 
 VERSIONS = 1_000
 KEPT = range(10_000)
@@ -43,14 +48,14 @@ def test_a_thousand_clean_versions_are_told_from_bad_ones(world):
     alarms = 0
     for version in range(2, VERSIONS):
         seen = {n: every[n] for n in range(max(0, version - 40), version + 1)}
-        alarms += worse_in_play(seen, (), KEPT) is not None
+        alarms += find_worse_in_play(seen, (), KEPT) is not None
     assert alarms <= 1
 
 
 def test_a_run_that_improves_gives_no_alarm():
     every = history("plain", 3, 300, lambda version: 1.0 + version / 300)
     found = [
-        worse_in_play({n: every[n] for n in range(max(0, v - 40), v + 1)}, (), KEPT)
+        find_worse_in_play({n: every[n] for n in range(max(0, v - 40), v + 1)}, (), KEPT)
         for v in range(2, 300)
     ]
     assert not any(found)
@@ -59,7 +64,7 @@ def test_a_run_that_improves_gives_no_alarm():
 @pytest.mark.parametrize(("world", "bad"), [("plain", 37), ("skewed", 32)])
 def test_a_planted_bad_version_is_named_with_the_way_back(world, bad):
     returns = history(world, 5, 40, lambda version: 0.1 if version >= bad else 1.0)
-    found = worse_in_play(returns, (), KEPT)
+    found = find_worse_in_play(returns, (), KEPT)
     assert found is not None
     assert found.version == 39
     assert found.best < bad
@@ -69,38 +74,38 @@ def test_a_planted_bad_version_is_named_with_the_way_back(world, bad):
 
 def test_only_a_version_that_is_kept_is_named():
     returns = history("plain", 5, 40, lambda version: 0.1 if version >= 37 else 1.0)
-    found = worse_in_play(returns, (), {3, 39})
+    found = find_worse_in_play(returns, (), {3, 39})
     assert found is not None
     assert found.best == 3
-    assert worse_in_play(returns, (), {39}) is None
+    assert find_worse_in_play(returns, (), {39}) is None
 
 
 def test_what_was_taken_back_is_not_judged_again():
     returns = history("plain", 5, 43, lambda version: 0.1 if 37 <= version < 40 else 1.0)
-    assert worse_in_play(returns, ((37, 39),), KEPT) is None
+    assert find_worse_in_play(returns, ((37, 39),), KEPT) is None
 
 
 def test_few_episodes_say_nothing_and_neighbours_are_pooled():
-    assert worse_in_play({1: [5.0] * 49, 2: [0.0] * 49}, (), KEPT) is None
-    assert worse_in_play({1: [5.0] * FEWEST}, (), KEPT) is None
-    stretches = pool({n: [1.0] * 20 for n in range(6)}, ())
+    assert find_worse_in_play({1: [5.0] * 49, 2: [0.0] * 49}, (), KEPT) is None
+    assert find_worse_in_play({1: [5.0] * FEWEST}, (), KEPT) is None
+    stretches = pool_versions({n: [1.0] * 20 for n in range(6)}, ())
     assert [one.versions for one in stretches] == [(5, 4, 3), (2, 1, 0)]
 
 
 def test_pairs_from_the_same_starts_tell_a_small_loss():
     dice = np.random.default_rng(1)
     lost = (-1.0 + dice.normal(0.0, 1.5, 100)).tolist()
-    found = worse_in_pairs({(9, 4): lost, (8, 4): lost}, 9, KEPT)
+    found = find_worse_in_pairs({(9, 4): lost, (8, 4): lost}, 9, KEPT)
     assert found is not None
     assert (found.version, found.best, found.episodes) == (9, 4, (100, 100))
-    assert worse_in_pairs({(9, 4): lost[:49]}, 9, KEPT) is None
-    assert worse_in_pairs({(9, 4): lost}, 9, {9}) is None
+    assert find_worse_in_pairs({(9, 4): lost[:49]}, 9, KEPT) is None
+    assert find_worse_in_pairs({(9, 4): lost}, 9, {9}) is None
 
 
 def test_pairs_of_equal_versions_give_no_alarm():
     dice = np.random.default_rng(2)
     alarms = sum(
-        worse_in_pairs({(9, 4): dice.normal(0.0, 3.0, 60).tolist()}, 9, KEPT) is not None
+        find_worse_in_pairs({(9, 4): dice.normal(0.0, 3.0, 60).tolist()}, 9, KEPT) is not None
         for _ in range(VERSIONS)
     )
     assert alarms <= 1

@@ -7,14 +7,14 @@ from Daddy.core.event_log import EventWriter
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import log, status
 from Daddy.weights.evaluations import Evaluation, best_evaluated, write_evaluation
-from Daddy.weights.rollback import joined, roll_back
+from Daddy.weights.rollback import merge_ranges, roll_back
 from Daddy.weights.store import version_retention
-from Daddy.weights.store.rebuild_version import candidates
+from Daddy.weights.store.rebuild_version import candidate_versions
 from Daddy.weights.store.version_retention import (
     DAY_S,
     HOUR_S,
-    Kept,
-    choose,
+    KeptVersion,
+    choose_kept,
     kept_numbers,
     read_kept,
 )
@@ -25,12 +25,15 @@ NOW = 1_700_006_400.0
 """The begin of a day."""
 
 
-def minutes(count: int, every: float = 1.0) -> list[Kept]:
+def minutes(count: int, every: float = 1.0) -> list[KeptVersion]:
     """So many versions, one every so many minutes, the newest now."""
-    return [Kept(n, NOW - 60.0 * every * (count - 1 - n), f"{n:064d}", 1_000) for n in range(count)]
+    return [
+        KeptVersion(n, NOW - 60.0 * every * (count - 1 - n), f"{n:064d}", 1_000)
+        for n in range(count)
+    ]
 
 
-def told(kept: list[Kept]) -> dict[str, list[int]]:
+def told(kept: list[KeptVersion]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for one in kept:
         found.setdefault(one.reason, []).append(one.version)
@@ -38,7 +41,7 @@ def told(kept: list[Kept]) -> dict[str, list[int]]:
 
 
 def test_the_newest_stay_then_one_an_hour_for_a_day_and_one_a_day_for_a_month():
-    kept = told(choose(minutes(60 * 24 * 40), 8, None))
+    kept = told(choose_kept(minutes(60 * 24 * 40), 8, None))
     assert len(kept["newest"]) == 8
     assert 23 <= len(kept["hour"]) <= 25
     assert 28 <= len(kept["day"]) <= 31
@@ -47,20 +50,20 @@ def test_the_newest_stay_then_one_an_hour_for_a_day_and_one_a_day_for_a_month():
 def test_a_version_that_was_kept_for_its_hour_stays_while_others_come():
     every, known = minutes(60 * 30), []
     for one in every:
-        known = choose([*known, one], 8, None)
+        known = choose_kept([*known, one], 8, None)
     assert {one.version for one in known} == {
-        one.version for one in choose(every, 8, None)
+        one.version for one in choose_kept(every, 8, None)
     }  # nothing that a look at all versions would keep was thrown away on the way
 
 
 def test_the_best_evaluated_stays_however_old():
-    kept = choose(minutes(60 * 24 * 60, 1.0)[:40_000] + minutes(8), 8, 77)
+    kept = choose_kept(minutes(60 * 24 * 60, 1.0)[:40_000] + minutes(8), 8, 77)
     assert told(kept)["best"] == [77]
 
 
 def test_megabytes_are_bounded_and_the_young_come_first(monkeypatch):
     monkeypatch.setattr(version_retention, "HISTORY_MB", 0.005)
-    kept = told(choose(minutes(60 * 24 * 40), 8, 100))
+    kept = told(choose_kept(minutes(60 * 24 * 40), 8, 100))
     assert (len(kept["newest"]), kept["best"], len(kept["hour"])) == (8, [100], 4)
     assert "day" not in kept
 
@@ -132,13 +135,13 @@ def test_after_a_long_rollback_with_a_damaged_state_a_kept_version_carries_on(tm
     path = store.paths.blob(made.state)
     path.chmod(0o644)
     path.write_bytes(b"torn")
-    assert [*candidates(store, made.version, 3)][-1] <= old
+    assert [*candidate_versions(store, made.version, 3)][-1] <= old
     begin(tmp_path, "slot-1", clock, keep_versions=3)
 
 
 def test_ranges_inside_a_new_one_are_told_once():
-    assert joined(((3, 5), (9, 9)), (2, 7)) == ((9, 9), (2, 7))
-    assert joined(((3, 5),), (9, 12)) == ((3, 5), (9, 12))
+    assert merge_ranges(((3, 5), (9, 9)), (2, 7)) == ((9, 9), (2, 7))
+    assert merge_ranges(((3, 5),), (9, 12)) == ((3, 5), (9, 12))
 
 
 def test_what_is_too_old_goes(tmp_path):

@@ -12,26 +12,26 @@ import torch
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.weights.encoding.delta_frames import pack_step
+from Daddy.weights.encoding.delta_frames import pack_delta
 from Daddy.weights.encoding.state_codec import decode, encode
-from Daddy.weights.laptop.pull_push import BEGUN, cheapest, pull
+from Daddy.weights.laptop.pull_push import UNFINISHED, cheapest_route, pull
 from Daddy.weights.laptop.pulled_folder import newest_verified
-from Daddy.weights.store.laptop_delivery import KEEP_KEYFRAMES, REACH, SPARE, serve
-from Daddy.weights.store.weight_records import Keyframe, Part, parse
+from Daddy.weights.store.laptop_delivery import KEEP_KEYFRAMES, REACH, SPARE, offer_to_laptops
+from Daddy.weights.store.weight_records import LaptopFrame, LaptopHead, parse_record
 from Daddy.weights.store.weight_store import Store
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin, nudged
 
-FRAME = Keyframe(
+FRAME = LaptopHead(
     version=5, name="kf-00000005-0123456789ab.st", size=1000, sha256="55" * 32, state="ab" * 32,
     run="run", run_id="id", workload="w", schema="cd" * 32, fleet_steps=1, ts=1.0,
 )  # fmt: skip
 
 
-def part(version: int, size: int, base: int | None = None) -> Part:
+def part(version: int, size: int, base: int | None = None) -> LaptopFrame:
     kind = "kf" if base is None else "d"
     name = f"{kind}-{version:08d}-{version:012x}.wire"
-    return Part(name, size, version, f"{version}{version}" * 32,
+    return LaptopFrame(name, size, version, f"{version}{version}" * 32,
                 "" if base is None else f"{base}{base}" * 32)  # fmt: skip
 
 
@@ -50,7 +50,7 @@ OFFERED = dataclasses.replace(
     ],
 )
 def test_the_way_with_the_fewest_bytes_is_taken(held, kind, size, said):
-    route = cheapest(OFFERED, held)
+    route = cheapest_route(OFFERED, held)
     assert (route.part.version, route.part.file.split("-")[0]) == (5, kind)
     assert route.size == size
     assert said in route.reason
@@ -58,7 +58,7 @@ def test_the_way_with_the_fewest_bytes_is_taken(held, kind, size, said):
 
 def test_a_step_that_costs_more_than_the_whole_is_not_taken():
     dear = dataclasses.replace(FRAME, parts=(part(5, 800, 4), part(5, 700)))
-    assert cheapest(dear, "44" * 32).part.size == 700
+    assert cheapest_route(dear, "44" * 32).part.size == 700
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_step_that_costs_more_than_the_whole_is_not_taken():
     ],
 )
 def test_where_no_frame_helps_the_plain_file_is_fetched(parts):
-    route = cheapest(dataclasses.replace(FRAME, parts=parts), "")
+    route = cheapest_route(dataclasses.replace(FRAME, parts=parts), "")
     assert (route.part, route.size) == (None, 1000)
 
 
@@ -99,7 +99,7 @@ class Run:
         found = pull(self.carrier, self.local, SystemClock())
         verified = newest_verified(self.local)
         assert verified.version == found.frame.version
-        plain = encode(decode(self.store.get_blob(found.frame.state)), half=True)
+        plain = encode(decode(self.store.read_blob(found.frame.state)), half=True)
         assert verified.data == plain  # bit for bit what a plain pull brings
         return found
 
@@ -139,7 +139,7 @@ def test_the_head_lists_a_bounded_number_of_frames_and_every_one_is_there(run):
         assert (run.root / "wan" / one.file).stat().st_size == one.size
     assert len(list((run.root / "wan").glob("d-*.wire"))) == REACH * (1 + SPARE)
     assert len(list((run.root / "wan").glob("kf-*.wire"))) == 1 + SPARE
-    assert len(frame.to_bytes()) < 3_000
+    assert len(frame.to_json_bytes()) < 3_000
     assert frame.accepts == ("int8",)
 
 
@@ -152,8 +152,8 @@ def test_two_who_serve_the_same_versions_write_the_same(run, tmp_path):
         shutil.rmtree(root / "wan")
         store = Store(SharedPaths(root))
         for number in range(3):
-            state = decode(store.get_blob(store.version(number).state))
-            serve(store, number, encode(state, half=True))
+            state = decode(store.read_blob(store.version(number).state))
+            offer_to_laptops(store, number, encode(state, half=True))
         served.append({path.name: path.read_bytes() for path in store.paths.wan.iterdir()})
     assert served[0] == served[1]
     assert len(served[0]) == 1 + 3 + 3 + 3  # the head, plain files, whole frames, steps
@@ -163,7 +163,7 @@ def test_a_version_served_twice_is_served_once(run):
     run.advance(3)
     head = run.root / "wan" / "HEAD.json"
     before, names = head.read_bytes(), sorted((run.root / "wan").iterdir())
-    serve(run.store, 3, encode(run.peer.weights, half=True))
+    offer_to_laptops(run.store, 3, encode(run.peer.weights, half=True))
     assert head.read_bytes() == before
     assert sorted((run.root / "wan").iterdir()) == names
 
@@ -212,9 +212,9 @@ def test_a_head_that_lies_about_a_frame_does_not_put_other_weights_in_place(run,
     run.pull()
     run.advance()
     head = run.root / "wan" / "HEAD.json"
-    frame = parse(Keyframe, head.read_bytes(), "it")
+    frame = parse_record(LaptopHead, head.read_bytes(), "it")
     wrong = [dataclasses.replace(one, **change) if one.base_sha256 else one for one in frame.parts]
-    head.write_bytes(dataclasses.replace(frame, parts=tuple(wrong)).to_bytes())
+    head.write_bytes(dataclasses.replace(frame, parts=tuple(wrong)).to_json_bytes())
     assert run.pull().route
 
 
@@ -225,14 +225,14 @@ def test_a_frame_in_order_that_gives_other_weights_does_not_put_them_in_place(ru
     run.advance()
     run.carrier.frames()
     head = run.root / "wan" / "HEAD.json"
-    frame = parse(Keyframe, head.read_bytes(), "it")
-    forged = pack_step(other, base.data)
+    frame = parse_record(LaptopHead, head.read_bytes(), "it")
+    forged = pack_delta(other, base.data)
     (step,) = (one for one in frame.parts if one.base_sha256)
     path = run.root / "wan" / step.file
     path.chmod(0o644)
     path.write_bytes(forged)
     wrong = (dataclasses.replace(step, size=len(forged)),)
-    head.write_bytes(dataclasses.replace(frame, parts=wrong).to_bytes())
+    head.write_bytes(dataclasses.replace(frame, parts=wrong).to_json_bytes())
     assert run.pull().route
     assert run.carrier.frames() == ["d.wire", "kf.st"]
 
@@ -243,22 +243,22 @@ def test_a_frame_under_a_path_of_its_own_choice_makes_the_head_invalid(run):
         body = json.loads(head.read_bytes())
         body["parts"][0]["file"] = name
         with pytest.raises(WeightsError, match="file"):
-            parse(Keyframe, json.dumps(body).encode(), "it")
+            parse_record(LaptopHead, json.dumps(body).encode(), "it")
 
 
 def test_an_older_laptop_finds_the_plain_file_under_the_head_it_knows(run):
     run.advance()
     body = json.loads((run.root / "wan" / "HEAD.json").read_bytes())
     older = {name: body[name] for name in body if name not in ("parts", "accepts")}
-    frame = parse(Keyframe, json.dumps(older).encode(), "it")
+    frame = parse_record(LaptopHead, json.dumps(older).encode(), "it")
     assert (frame.parts, frame.accepts) == ((), ())
     assert (run.root / "wan" / frame.name).stat().st_size == frame.size
 
 
 def test_from_a_cluster_without_frames_the_plain_file_is_pulled(run):
     head = run.root / "wan" / "HEAD.json"
-    frame = parse(Keyframe, head.read_bytes(), "it")
-    head.write_bytes(dataclasses.replace(frame, parts=(), accepts=()).to_bytes())
+    frame = parse_record(LaptopHead, head.read_bytes(), "it")
+    head.write_bytes(dataclasses.replace(frame, parts=(), accepts=()).to_json_bytes())
     assert run.pull().route
     assert run.carrier.frames() == ["kf.st"]
 
@@ -329,9 +329,9 @@ def test_what_was_begun_of_another_run_is_given_up(thin):
     thin.pull()
     thin.advance()
     break_off(thin)
-    path = thin.local / "incoming" / BEGUN
-    other = dataclasses.replace(parse(Keyframe, path.read_bytes(), "it"), run_id="0" * 16)
-    path.write_bytes(dataclasses.replace(other, name="kf-00000009-000000000000.st").to_bytes())
+    path = thin.local / "incoming" / UNFINISHED
+    other = dataclasses.replace(parse_record(LaptopHead, path.read_bytes(), "it"), run_id="0" * 16)
+    path.write_bytes(dataclasses.replace(other, name="kf-00000009-000000000000.st").to_json_bytes())
     thin.advance()
     thin.carrier.frames()
     assert thin.pull().frame.version == 2
@@ -340,7 +340,7 @@ def test_what_was_begun_of_another_run_is_given_up(thin):
 
 def test_a_damaged_note_of_what_was_begun_is_no_trouble(thin):
     break_off(thin)
-    (thin.local / "incoming" / BEGUN).write_bytes(b"{")
+    (thin.local / "incoming" / UNFINISHED).write_bytes(b"{")
     assert thin.pull().route
 
 
@@ -360,7 +360,7 @@ def test_a_head_of_absurd_sizes_is_refused_and_leaves_no_trap(run, size, whose):
 
 def test_a_note_of_absurd_sizes_is_passed_over(thin):
     break_off(thin)
-    path = thin.local / "incoming" / BEGUN
+    path = thin.local / "incoming" / UNFINISHED
     body = json.loads(path.read_bytes())
     path.write_bytes(json.dumps({**body, "size": (1 << 53) - 1}).encode())
     thin.advance()
@@ -370,7 +370,7 @@ def test_a_note_of_absurd_sizes_is_passed_over(thin):
 def test_whoever_serves_slowly_does_not_turn_the_head_back(run):
     run.advance(2)
     old = run.store.version(1)
-    serve(run.store, 1, encode(decode(run.store.get_blob(old.state)), half=True))
+    offer_to_laptops(run.store, 1, encode(decode(run.store.read_blob(old.state)), half=True))
     assert run.store.keyframe().version == 2
     assert run.pull().frame.version == 2
 

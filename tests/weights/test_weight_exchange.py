@@ -204,11 +204,11 @@ def test_a_bad_contribution_is_refused_and_its_author_told_why(tmp_path, clock, 
 def spoil(root, kind: str) -> None:
     """Damage the one pending contribution as a disk, or a bad learner, would."""
     from Daddy.weights.encoding.state_codec import encode
-    from Daddy.weights.store.weight_records import Contribution, parse
+    from Daddy.weights.store.weight_records import Contribution, parse_record
 
     paths = SharedPaths(root)
     record = next(paths.peers.glob("*/*/000001.json"))
-    offer = parse(Contribution, record.read_bytes(), "it")
+    offer = parse_record(Contribution, record.read_bytes(), "it")
     blob = paths.blob(offer.blob)
     blob.chmod(0o644)
     data = blob.read_bytes()
@@ -232,7 +232,7 @@ def rewrite(paths, record, offer, data: bytes) -> None:
     paths.blob(sha).parent.mkdir(parents=True, exist_ok=True)
     paths.blob(sha).write_bytes(data)
     record.chmod(0o644)
-    record.write_bytes(dataclasses.replace(offer, blob=sha, size=len(data)).to_bytes())
+    record.write_bytes(dataclasses.replace(offer, blob=sha, size=len(data)).to_json_bytes())
 
 
 def test_a_late_contribution_keeps_its_progress_for_the_next(tmp_path, clock):
@@ -413,14 +413,14 @@ def test_a_state_that_only_looked_missing_is_not_taken_from_others(tmp_path, clo
     peer.learn(1)
     peer.publish()
     blob = SharedPaths(tmp_path).blob(newest(tmp_path).state)
-    kept, real = blob.stat().st_ino, Store.get_blob
+    kept, real = blob.stat().st_ino, Store.read_blob
 
     def blind(store, sha):
         if sha == blob.stem:
             raise WeightsError(f"{sha} is missing", "an older version is used")
         return real(store, sha)
 
-    monkeypatch.setattr(Store, "get_blob", blind)
+    monkeypatch.setattr(Store, "read_blob", blind)
     assert begin(tmp_path, "slot-1", clock).version == 1
     assert blob.stat().st_ino == kept
     assert not SharedPaths(tmp_path).quarantine.exists()
@@ -466,7 +466,7 @@ def test_training_goes_on_when_the_folder_cannot_be_written(tmp_path, clock, mon
     def full_disk(*_args, **_kwargs):
         raise OSError(28, "No space left on device", str(tmp_path))
 
-    monkeypatch.setattr("Daddy.weights.store.crash_safe_files.Durable._write", full_disk)
+    monkeypatch.setattr("Daddy.weights.store.crash_safe_files.CrashSafeWriter._write", full_disk)
     assert "No space left" in peer.publish()
     assert peer.adopt() is None
     monkeypatch.undo()

@@ -8,8 +8,8 @@ import pytest
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
-from Daddy.weights.store.crash_safe_files import Durable
-from Daddy.weights.store.laptop_delivery import serve
+from Daddy.weights.store.crash_safe_files import CrashSafeWriter
+from Daddy.weights.store.laptop_delivery import offer_to_laptops
 from Daddy.weights.store.weight_records import RunCard, Version
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import make_state
@@ -40,7 +40,7 @@ def grow(store, upto: int) -> None:
 
 def test_a_blob_is_named_by_its_hash_and_read_only(store):
     sha = store.put_blob(b"x" * 1000, "state")
-    assert store.get_blob(sha) == b"x" * 1000
+    assert store.read_blob(sha) == b"x" * 1000
     assert store.paths.blob(sha).stat().st_mode & 0o222 == 0
     assert store.put_blob(b"x" * 1000, "state") == sha
 
@@ -52,7 +52,7 @@ def test_a_damaged_blob_is_never_returned(store, damage):
     path.chmod(0o644)
     path.write_bytes(damage(b"x" * 1000))
     with pytest.raises(WeightsError, match="damaged"):
-        store.get_blob(sha)
+        store.read_blob(sha)
 
 
 def test_a_missing_blob_and_a_link_in_its_place_are_refused(store, tmp_path):
@@ -60,10 +60,10 @@ def test_a_missing_blob_and_a_link_in_its_place_are_refused(store, tmp_path):
     path = store.paths.blob(sha)
     path.rename(tmp_path / "elsewhere")
     with pytest.raises(WeightsError, match="missing"):
-        store.get_blob(sha)
+        store.read_blob(sha)
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(WeightsError):
-        store.get_blob(sha)
+        store.read_blob(sha)
 
 
 def test_of_two_commits_of_one_number_the_first_wins(store, tmp_path):
@@ -111,7 +111,7 @@ def test_a_link_whose_answer_was_lost_counts_as_made(tmp_path, monkeypatch):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "link", lossy)
-    assert Durable(tmp_path / "tmp").create(tmp_path / "a", b"data", "record")
+    assert CrashSafeWriter(tmp_path / "tmp").create(tmp_path / "a", b"data", "record")
     assert (tmp_path / "a").read_bytes() == b"data"
     assert (tmp_path / "a").stat().st_nlink == 1
 
@@ -122,7 +122,7 @@ def test_a_link_that_failed_is_an_error_and_leaves_nothing(tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "link", broken)
     with pytest.raises(OSError, match="No space"):
-        Durable(tmp_path / "tmp").create(tmp_path / "a", b"data", "record")
+        CrashSafeWriter(tmp_path / "tmp").create(tmp_path / "a", b"data", "record")
     assert not (tmp_path / "a").exists()
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -131,7 +131,7 @@ def test_laptops_are_offered_the_file_before_its_head(store):
     grow(store, 12)
     states = [encode(make_state(number), half=True) for number in range(13)]
     for number, state in enumerate(states):
-        serve(store, number, state)
+        offer_to_laptops(store, number, state)
     frame = store.keyframe()
     assert frame.version == 12
     assert (store.paths.wan / frame.name).read_bytes() == states[12]

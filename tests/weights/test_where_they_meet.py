@@ -11,9 +11,9 @@ import pytest
 from Daddy.core.friend_accounts import Friend, read_friends, with_friend, write_friends
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
-from Daddy.weights.encoding.state_arithmetic import add
+from Daddy.weights.encoding.state_arithmetic import add_deltas
 from Daddy.weights.encoding.state_codec import decode, encode
-from Daddy.weights.friend_exchange import join
+from Daddy.weights.friend_exchange import join_run
 from Daddy.weights.restore import plan_restore
 from Daddy.weights.store.weight_records import Revert
 from Daddy.weights.store.weight_store import Store
@@ -43,7 +43,7 @@ def enlist(owner, folder, **how):
 def enter(owner, folder, slot, clock, own):
     told, incarnation = Told(), new_incarnation()
     paths = JoinedPaths(folder, SharedPaths(owner))
-    exchange = join(paths, slot, incarnation, settings(), clock, told)
+    exchange = join_run(paths, slot, incarnation, settings(), clock, told)
     base = exchange.begin(lambda: own, None)
     return Peer(exchange, told, dict(base.weights), incarnation, version=base.version)
 
@@ -51,7 +51,7 @@ def enter(owner, folder, slot, clock, own):
 def play(round_, peers, deltas, clock):
     clock.pass_by(10)
     for peer, delta in zip(peers, deltas, strict=True):
-        peer.weights = add(peer.weights, delta)
+        peer.weights = add_deltas(peer.weights, delta)
         peer.env_steps += 100
         peer.updates += 10
         peer.publish()
@@ -85,7 +85,7 @@ def after_a_revert(run, clock):  # noqa: F811
     store = Store(SharedPaths(run.shared_weights))
     last = store.newest()
     head, good = store.version(last), last - 3
-    state = decode(store.get_blob(head.state))
+    state = decode(store.read_blob(head.state))
     data = encode({n: one + 0.001 if one.is_floating_point() else one for n, one in state.items()})
     record = dataclasses.replace(
         head, version=last + 1, parent=store.record_hash(last), base=good, inputs=(), refused=(),

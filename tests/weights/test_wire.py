@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights.encoding import delta_frames as planes
-from Daddy.weights.encoding.delta_frames import pack, pack_step, unpack, unpack_step
+from Daddy.weights.encoding.delta_frames import pack_delta, pack_state, unpack_delta, unpack_state
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half, schema_of_bytes
 from tests.weights.helpers import make_state, nudged
@@ -44,15 +44,15 @@ def test_every_rearrangement_has_its_inverse_for_all_bits_there_are(left, right)
     after, before = (
         struct.pack(f"<{len(left)}H", *numbers) for numbers in (left, right[: len(left)])
     )
-    assert planes.join(*planes.split(after)) == after
-    assert planes.turn_back(planes.turn(after)) == after
-    assert planes.walk(before, planes.step(after, before)) == after
+    assert planes.join_planes(*planes.split_planes(after)) == after
+    assert planes.rotate_right(planes.rotate_left(after)) == after
+    assert planes.apply_difference(before, planes.zigzag_difference(after, before)) == after
 
 
 @given(NUMBERS, st.integers(-100, 100))
 def test_a_small_step_of_either_sign_is_a_small_number(before, by):
     after = struct.pack("<H", (before + by) % 0x10000)
-    (number,) = struct.unpack("<H", planes.step(after, struct.pack("<H", before)))
+    (number,) = struct.unpack("<H", planes.zigzag_difference(after, struct.pack("<H", before)))
     assert number == (2 * by if by >= 0 else -2 * by - 1)
 
 
@@ -60,52 +60,52 @@ def test_a_small_step_of_either_sign_is_a_small_number(before, by):
 @settings(max_examples=50)
 def test_a_whole_state_comes_back_bit_for_bit(one, other):
     data = half(one, other)
-    assert unpack(pack(data), check_for(data), len(data)) == data
+    assert unpack_state(pack_state(data), check_for(data), len(data)) == data
 
 
 @given(st.lists(st.tuples(FINITE, FINITE), max_size=60))
 @settings(max_examples=50)
 def test_a_step_from_any_version_to_any_other_comes_back_bit_for_bit(pairs):
     before, after = half([a for a, _ in pairs]), half([b for _, b in pairs])
-    assert unpack_step(pack_step(after, before), before) == after
+    assert unpack_delta(pack_delta(after, before), before) == after
 
 
 def test_minus_zero_and_denormals_survive():
     bits = [0x8000, 0x0001, 0x807F, 0x0000, 0x0080, 0x7F7F]
     data = half(bits)
-    assert unpack(pack(data), check_for(data), len(data)) == data
-    assert unpack_step(pack_step(data, half([0] * 6)), half([0] * 6)) == data
+    assert unpack_state(pack_state(data), check_for(data), len(data)) == data
+    assert unpack_delta(pack_delta(data, half([0] * 6)), half([0] * 6)) == data
 
 
 @pytest.mark.parametrize("bits", [0x7F80, 0xFF80, 0x7FC0, 0x7F81, 0xFFFF])
 def test_a_number_that_is_not_finite_is_refused_before_and_after_it_travels(bits, monkeypatch):
     bad, good = half([1, bits]), half([1, 2])
-    for make in (lambda: pack(bad), lambda: pack_step(bad, good)):
+    for make in (lambda: pack_state(bad), lambda: pack_delta(bad, good)):
         with pytest.raises(WeightsError, match="not finite"):
             make()
     monkeypatch.setattr(
-        "Daddy.weights.encoding.delta_frames.is_finite", lambda _: True
+        "Daddy.weights.encoding.delta_frames.all_finite", lambda _: True
     )  # a sender that lies
-    whole, stepped = pack(bad), pack_step(bad, good)
+    whole, stepped = pack_state(bad), pack_delta(bad, good)
     monkeypatch.undo()
     with pytest.raises(WeightsError, match="not finite"):
-        unpack(whole, check_for(good), len(good))
+        unpack_state(whole, check_for(good), len(good))
     with pytest.raises(WeightsError, match="not finite"):
-        unpack_step(stepped, good)
+        unpack_delta(stepped, good)
 
 
 def test_equal_states_have_equal_frames_and_a_real_one_is_smaller():
     state = {"w": torch.randn(300, 300, generator=torch.Generator().manual_seed(1)) * 0.05}
     before, after = encode(state, half=True), encode(nudged(state, 3, 1e-4), half=True)
-    assert pack(before) == pack(bytes(bytearray(before)))
-    assert len(pack(before)) < 0.72 * len(before)
-    assert len(pack_step(after, before)) < 0.7 * len(pack(after))
+    assert pack_state(before) == pack_state(bytes(bytearray(before)))
+    assert len(pack_state(before)) < 0.72 * len(before)
+    assert len(pack_delta(after, before)) < 0.7 * len(pack_state(after))
 
 
 def frames() -> tuple[bytes, bytes, bytes, bytes]:
     state = make_state(1, 50)
     before, after = encode(state, half=True), encode(nudged(state, 2), half=True)
-    return pack(after), pack_step(after, before), before, after
+    return pack_state(after), pack_delta(after, before), before, after
 
 
 @given(st.data())
@@ -113,8 +113,8 @@ def frames() -> tuple[bytes, bytes, bytes, bytes]:
 def test_a_truncated_or_altered_frame_is_refused_in_words_or_gives_the_very_same(data):
     whole, stepped, before, after = frames()
     for frame, decode in (
-        (whole, lambda f: unpack(f, check_for(after), len(after))),
-        (stepped, lambda f: unpack_step(f, before)),
+        (whole, lambda f: unpack_state(f, check_for(after), len(after))),
+        (stepped, lambda f: unpack_delta(f, before)),
     ):
         at = data.draw(st.integers(0, len(frame) - 1))
         flipped = bytearray(frame)
@@ -144,8 +144,8 @@ def test_a_stream_that_unfolds_into_gigabytes_is_refused_at_the_size_of_the_sche
     bomb = zlib.compress(bytes(200_000_000), 9)
     assert len(bomb) < 250_000
     for frame, decode in (
-        (whole, lambda f: unpack(f, check_for(after), len(after))),
-        (stepped, lambda f: unpack_step(f, before)),
+        (whole, lambda f: unpack_state(f, check_for(after), len(after))),
+        (stepped, lambda f: unpack_delta(f, before)),
     ):
         streams = streams_of(frame)
         streams[which] = bomb
@@ -180,9 +180,9 @@ def test_a_stream_gives_exactly_what_was_promised_or_is_refused(change, said):
     state = {"w": torch.randn(50, generator=torch.Generator().manual_seed(1))}
     before, after = encode(state, half=True), encode(nudged(state, 2), half=True)
     with pytest.raises(WeightsError, match=said):
-        unpack(altered(pack(after), change), check_for(after), len(after))
+        unpack_state(altered(pack_state(after), change), check_for(after), len(after))
     with pytest.raises(WeightsError, match=said):
-        unpack_step(altered(pack_step(after, before), change), before)
+        unpack_delta(altered(pack_delta(after, before), change), before)
 
 
 def test_what_its_first_bytes_claim_allocates_nothing_and_must_be_true():
@@ -190,7 +190,7 @@ def test_what_its_first_bytes_claim_allocates_nothing_and_must_be_true():
     head = bytearray(whole[:64])
     struct.pack_into("<Q", head, 16, 1 << 50)
     with pytest.raises(WeightsError, match="promised size and hash"):
-        unpack(bytes(head) + whole[64:], check_for(after), len(after))
+        unpack_state(bytes(head) + whole[64:], check_for(after), len(after))
 
 
 def test_a_state_of_another_schema_or_size_is_refused_before_its_tensors_are_decoded():
@@ -199,33 +199,33 @@ def test_a_state_of_another_schema_or_size_is_refused_before_its_tensors_are_dec
     torn = framed(whole[:64], streams[0], *(b"nothing to decode" for _ in streams[1:]))
     other = encode(make_state(1, 51), half=True)
     with pytest.raises(WeightsError, match="names or shapes"):
-        unpack(torn, check_for(other), len(other))
+        unpack_state(torn, check_for(other), len(other))
     with pytest.raises(WeightsError, match="are expected"):
-        unpack(torn, check_for(after), len(after) - 1)
+        unpack_state(torn, check_for(after), len(after) - 1)
     plain = encode(make_state(1, 50))
     with pytest.raises(WeightsError, match="not bfloat16"):
-        unpack(pack(plain), check_for(plain), len(plain))
+        unpack_state(pack_state(plain), check_for(plain), len(plain))
 
 
 def test_a_step_is_refused_by_whoever_holds_another_version_or_another_policy():
     whole, stepped, before, after = frames()
     with pytest.raises(WeightsError, match="another version"):
-        unpack_step(stepped, after)
+        unpack_delta(stepped, after)
     with pytest.raises(WeightsError, match="another version"):
-        unpack_step(whole, before)
+        unpack_delta(whole, before)
     with pytest.raises(WeightsError, match="another version"):
-        unpack(stepped, check_for(after), len(after))
+        unpack_state(stepped, check_for(after), len(after))
     with pytest.raises(WeightsError, match="other tensors"):
-        pack_step(after, encode(make_state(1, 51), half=True))
+        pack_delta(after, encode(make_state(1, 51), half=True))
 
 
 def test_what_follows_the_last_tensor_is_refused():
     whole, stepped, before, after = frames()
     extra = struct.pack("<I", 3) + b"abc"
     with pytest.raises(WeightsError, match="follows"):
-        unpack(whole + extra, check_for(after), len(after))
+        unpack_state(whole + extra, check_for(after), len(after))
     with pytest.raises(WeightsError, match="follows"):
-        unpack_step(stepped + extra, before)
+        unpack_delta(stepped + extra, before)
 
 
 def test_a_list_of_tensors_that_overlap_or_leave_holes_is_refused():
@@ -238,7 +238,7 @@ def test_a_list_of_tensors_that_overlap_or_leave_holes_is_refused():
         ).encode()
         data = struct.pack("<Q", len(text)) + text + body
         with pytest.raises(WeightsError, match="complete safetensors"):
-            pack(data)
+            pack_state(data)
 
 
 def test_the_frame_is_documented_by_its_first_bytes():

@@ -17,7 +17,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.encoding.tensor_layout import HEADER_LIMIT, Field, Layout, read_layout
+from Daddy.weights.encoding.tensor_layout import (
+    HEADER_LIMIT,
+    TensorEntry,
+    TensorLayout,
+    read_layout,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +38,7 @@ LEVEL = 1
 LIMIT = 1 << 30
 """Bytes of the largest state that is decoded: a policy a hundred times ours."""
 
-Check = Callable[[Layout], None]
+Check = Callable[[TensorLayout], None]
 """Raises WeightsError unless a list of tensors is the one expected."""
 
 _HEAD = struct.Struct("<8sBB6xQ8s32s")
@@ -41,7 +46,7 @@ _LENGTH = struct.Struct("<I")
 _NOTHING = bytes(8)
 
 
-def pack(data: bytes) -> bytes:
+def pack_state(data: bytes) -> bytes:
     """A frame that gives ``data``, safetensors bytes, by itself.
 
     WeightsError when it is damaged or holds a bfloat16 that is not finite.
@@ -51,7 +56,7 @@ def pack(data: bytes) -> bytes:
     return _frame(WHOLE, data, _NOTHING, [header, *_encode(layout, data)])
 
 
-def unpack(frame: bytes, check: Check, limit: int = LIMIT) -> bytes:
+def unpack_state(frame: bytes, check: Check, limit: int = LIMIT) -> bytes:
     """The input of :func:`pack`; ``check`` sees its list of tensors before the rest is decoded.
 
     WeightsError when that refuses, when it comes to more than ``limit`` bytes, when anything in the
@@ -66,7 +71,7 @@ def unpack(frame: bytes, check: Check, limit: int = LIMIT) -> bytes:
     return _decode(frame, layout, streams)
 
 
-def pack_step(data: bytes, base: bytes) -> bytes:
+def pack_delta(data: bytes, base: bytes) -> bytes:
     """A frame that gives ``data`` to whoever holds ``base``: two states of one schema in bfloat16.
 
     WeightsError when they are not, or hold numbers that are not finite.
@@ -77,7 +82,7 @@ def pack_step(data: bytes, base: bytes) -> bytes:
     return _frame(STEP, data, _mark(base), _encode(layout, data, base))
 
 
-def unpack_step(frame: bytes, base: bytes) -> bytes:
+def unpack_delta(frame: bytes, base: bytes) -> bytes:
     """The input of :func:`pack_step`, from the same ``base``; its size bounds all that is made.
 
     WeightsError when ``base`` is another, when anything in the frame is damaged, too long or too
@@ -87,7 +92,7 @@ def unpack_step(frame: bytes, base: bytes) -> bytes:
     return _decode(frame, layout, _streams(frame, STEP, _mark(base)), base)
 
 
-def _encode(layout: Layout, data: bytes, base: bytes | None = None) -> list[bytes]:
+def _encode(layout: TensorLayout, data: bytes, base: bytes | None = None) -> list[bytes]:
     """The streams of all tensors, as they are or as steps from ``base``."""
     strategy = zlib.Z_HUFFMAN_ONLY if base is None else zlib.Z_RLE
     streams = []
@@ -97,13 +102,15 @@ def _encode(layout: Layout, data: bytes, base: bytes | None = None) -> list[byte
         if tensor.dtype == "BF16":
             _refuse_infinite(tensor, body)
             before = None if base is None else _body(layout, tensor, base)
-            planes = split(turn(body) if before is None else step(body, before))
+            planes = split_planes(
+                rotate_left(body) if before is None else zigzag_difference(body, before)
+            )
         streams += [_deflate(plane, strategy) for plane in planes]
     return streams
 
 
 def _decode(
-    frame: bytes, layout: Layout, streams: Iterator[bytes], base: bytes | None = None
+    frame: bytes, layout: TensorLayout, streams: Iterator[bytes], base: bytes | None = None
 ) -> bytes:
     """The safetensors bytes in ``streams``; WeightsError unless ``frame`` promises just these."""
     parts = [layout.preamble]
@@ -112,9 +119,9 @@ def _decode(
         if tensor.dtype != "BF16":
             parts.append(_inflate(next(streams, b""), size))
             continue
-        joined = join(*(_inflate(next(streams, b""), size // 2) for _ in range(2)))
+        joined = join_planes(*(_inflate(next(streams, b""), size // 2) for _ in range(2)))
         before = None if base is None else _body(layout, tensor, base)
-        parts.append(turn_back(joined) if before is None else walk(before, joined))
+        parts.append(rotate_right(joined) if before is None else apply_difference(before, joined))
         _refuse_infinite(tensor, parts[-1])
     if next(streams, None) is not None:
         raise _refused("something follows its last tensor")
@@ -125,20 +132,20 @@ def _decode(
     return data
 
 
-def _body(layout: Layout, tensor: Field, data: bytes) -> bytes:
+def _body(layout: TensorLayout, tensor: TensorEntry, data: bytes) -> bytes:
     offset = len(layout.preamble)
     return data[offset + tensor.start : offset + tensor.stop]
 
 
-def _read_whole(data: bytes) -> Layout:
+def _read_whole(data: bytes) -> TensorLayout:
     layout = read_layout(data)
     if layout.size != len(data):
         raise _refused(f"its tensors have {layout.size} bytes and it has {len(data)}")
     return layout
 
 
-def _refuse_infinite(tensor: Field, body: bytes) -> None:
-    if not is_finite(body):
+def _refuse_infinite(tensor: TensorEntry, body: bytes) -> None:
+    if not all_finite(body):
         raise _refused(f"{tensor.name[:80]!r} holds values that are not finite")
 
 
@@ -193,19 +200,19 @@ def _refused(detail: str) -> WeightsError:
     return WeightsError(f"the weights cannot be decoded: {detail}", "fetch or write them again")
 
 
-def split(data: bytes) -> tuple[bytes, bytes]:
+def split_planes(data: bytes) -> tuple[bytes, bytes]:
     """The low bytes of all numbers, and their high bytes."""
     return data[0::2], data[1::2]
 
 
-def join(low: bytes, high: bytes) -> bytes:
+def join_planes(low: bytes, high: bytes) -> bytes:
     """The inverse of :func:`split`."""
     data = bytearray(len(low) + len(high))
     data[0::2], data[1::2] = low, high
     return bytes(data)
 
 
-def turn(data: bytes) -> bytes:
+def rotate_left(data: bytes) -> bytes:
     """Each number with its highest bit moved to the lowest place.
 
     A bfloat16's exponent then fills the high byte, which takes a dozen values in a layer of
@@ -215,18 +222,18 @@ def turn(data: bytes) -> bytes:
     return (numbers >> 15 | numbers << 1).tobytes()
 
 
-def turn_back(data: bytes) -> bytes:
+def rotate_right(data: bytes) -> bytes:
     """The inverse of :func:`turn`."""
     numbers = _numbers(data)
     return (numbers << 15 | numbers >> 1).tobytes()
 
 
-def is_finite(data: bytes) -> bool:
+def all_finite(data: bytes) -> bool:
     """True if every bfloat16 in ``data`` is a finite number."""
     return bool((_numbers(data) & 0x7F80 != 0x7F80).all())  # noqa: PLR2004 - all bits of its exponent
 
 
-def step(after: bytes, before: bytes) -> bytes:
+def zigzag_difference(after: bytes, before: bytes) -> bytes:
     """From ``before`` to ``after`` modulo 2^16; steps 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
 
     Between two versions of a weight the low byte of it is mostly all that is not zero.
@@ -235,7 +242,7 @@ def step(after: bytes, before: bytes) -> bytes:
     return (gap << 1 ^ -(gap >> 15)).tobytes()
 
 
-def walk(before: bytes, steps: bytes) -> bytes:
+def apply_difference(before: bytes, steps: bytes) -> bytes:
     """The inverse of :func:`step`: ``after`` again."""
     zigzag = _numbers(steps)
     return (_numbers(before) + (zigzag >> 1 ^ -(zigzag & 1))).tobytes()

@@ -14,14 +14,14 @@ import torch
 from safetensors.torch import save
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.encoding.delta_frames import pack, unpack
+from Daddy.weights.encoding.delta_frames import pack_state, unpack_state
 from Daddy.weights.encoding.state_arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.state_codec import decode, load_tensors
 from Daddy.weights.encoding.tensor_layout import (
     BLOCK,
     INT8,
     PLAIN,
-    damaged,
+    damaged_error,
     refuse_unless_quantised,
 )
 
@@ -42,7 +42,7 @@ def quantise(delta: StateDict) -> bytes:
             found[f"q.{name}"], found[f"s.{name}"], found[f"u.{name}"] = _quantised(one)
         else:
             found[f"i.{name}"] = one.contiguous()
-    return pack(bytes(save(found)))
+    return pack_state(bytes(save(found)))
 
 
 def _quantised(one: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -85,7 +85,7 @@ def decode_delta(data: bytes, form: str, schema: str) -> StateDict:
         return decode(data, schema)
     if form != INT8:
         raise WeightsError(f"{form!r} is no form of a delta", "use the run's own release")
-    found = load_tensors(unpack(data, lambda layout: refuse_unless_quantised(layout, schema)))
+    found = load_tensors(unpack_state(data, lambda layout: refuse_unless_quantised(layout, schema)))
     return {name[2:]: _restored(name[2:], found) for name in found if name[:2] in ("q.", "i.")}
 
 
@@ -94,7 +94,7 @@ def _restored(name: str, found: StateDict) -> torch.Tensor:
         return found[f"i.{name}"]
     values, scales, unit = found[f"q.{name}"], found[f"s.{name}"], found[f"u.{name}"]
     if not bool(((scales >= 0) & scales.isfinite()).all() and (unit > 0).all() and unit.isfinite()):
-        raise damaged(f"a scale of {name[:80]!r} is no positive number")
+        raise damaged_error(f"a scale of {name[:80]!r} is no positive number")
     rows = _blocks(values.to(torch.float64)) * (scales.to(torch.float64) * unit).unsqueeze(1)
     rows.clamp_(-_FLOAT32_MAX, _FLOAT32_MAX)  # a scale that was rounded up may lead beyond
     return rows.flatten()[: values.numel()].reshape(values.shape).to(torch.float32)

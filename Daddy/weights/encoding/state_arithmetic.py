@@ -15,12 +15,12 @@ StateDict = dict[str, torch.Tensor]
 """Tensors on the CPU, contiguous, float32 unless an integer counter."""
 
 
-def move(base: StateDict, deltas: Sequence[StateDict], factors: Sequence[float]) -> StateDict:
+def add_scaled(base: StateDict, deltas: Sequence[StateDict], factors: Sequence[float]) -> StateDict:
     """Base + sum of factor x delta, added up in float64 in the order given, stored as base is."""
-    return {name: _move_one(name, one, deltas, factors) for name, one in base.items()}
+    return {name: _add_scaled_tensor(name, one, deltas, factors) for name, one in base.items()}
 
 
-def _move_one(
+def _add_scaled_tensor(
     name: str, base: torch.Tensor, deltas: Sequence[StateDict], factors: Sequence[float]
 ) -> torch.Tensor:
     if not base.is_floating_point():
@@ -43,12 +43,12 @@ def difference(after: StateDict, before: StateDict) -> StateDict:
     return {name: one - before[name] for name, one in after.items()}
 
 
-def add(base: StateDict, *deltas: StateDict) -> StateDict:
+def add_deltas(base: StateDict, *deltas: StateDict) -> StateDict:
     """Base + every delta in full: rebasing own progress on a new version."""
-    return move(base, deltas, [1.0] * len(deltas))
+    return add_scaled(base, deltas, [1.0] * len(deltas))
 
 
-def copy(state: StateDict) -> StateDict:
+def copy_state(state: StateDict) -> StateDict:
     """A private copy, on the CPU and contiguous."""
     return {name: one.detach().to("cpu", copy=True).contiguous() for name, one in state.items()}
 

@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.tensor_layout import (
-    damaged,
+    damaged_error,
     refuse_other_schema,
     schema_of_bytes,
     schema_of_rows,
@@ -56,7 +56,7 @@ def load_tensors(data: bytes) -> StateDict:
     try:
         return load(data)
     except (SafetensorError, ValueError, RuntimeError) as error:
-        raise damaged(str(error)) from error
+        raise damaged_error(str(error)) from error
 
 
 def schema_of(state: StateDict) -> str:

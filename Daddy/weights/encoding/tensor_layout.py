@@ -38,7 +38,7 @@ Row = tuple[str, str, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TensorEntry:
     """One tensor: where its bytes lie behind the header."""
 
     name: str
@@ -54,11 +54,11 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TensorLayout:
     """The header's bytes, length included, and the tensors behind it as they lie there."""
 
     preamble: bytes
-    fields: tuple[Field, ...]
+    fields: tuple[TensorEntry, ...]
 
     @property
     def size(self) -> int:
@@ -76,7 +76,7 @@ def schema_of_bytes(data: bytes) -> str:
     return _schema_of(read_layout(data))
 
 
-def _schema_of(layout: Layout) -> str:
+def _schema_of(layout: TensorLayout) -> str:
     return schema_of_rows((one.name, one.kind, list(one.shape)) for one in layout.fields)
 
 
@@ -84,11 +84,11 @@ def metadata_of(data: bytes) -> dict[str, str]:
     """The metadata beside the tensors in safetensors bytes; WeightsError when it is damaged."""
     found = _header(data)[0].get("__metadata__", {})
     if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
-        raise damaged("its metadata is no object of texts")
+        raise damaged_error("its metadata is no object of texts")
     return found
 
 
-def read_layout(data: bytes) -> Layout:
+def read_layout(data: bytes) -> TensorLayout:
     """The list of tensors that ``data`` begins with; no byte between them, each of its own size.
 
     WeightsError when it is damaged. Nothing is allocated by what it says.
@@ -98,39 +98,39 @@ def read_layout(data: bytes) -> Layout:
     try:
         fields = sorted((_field(name, one) for name, one in header.items()), key=_place)
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(f"its header lacks {error}") from error
+        raise damaged_error(f"its header lacks {error}") from error
     end = 0
     for one in fields:
         if one.dtype not in _KINDS:
-            raise damaged(f"{one.dtype[:20]!r} is no kind of number that we have")
+            raise damaged_error(f"{one.dtype[:20]!r} is no kind of number that we have")
         if one.start != end or one.stop - end != prod(one.shape) * _KINDS[one.dtype][1]:
-            raise damaged(f"the place of {one.name[:80]!r} does not fit its shape")
+            raise damaged_error(f"the place of {one.name[:80]!r} does not fit its shape")
         end = one.stop
-    return Layout(data[: _LENGTH_BYTES + length], tuple(fields))
+    return TensorLayout(data[: _LENGTH_BYTES + length], tuple(fields))
 
 
-def _place(one: Field) -> tuple[int, int, str]:
+def _place(one: TensorEntry) -> tuple[int, int, str]:
     return (one.start, one.stop, one.name)
 
 
-def _field(name: str, one: dict[str, Any]) -> Field:
+def _field(name: str, one: dict[str, Any]) -> TensorEntry:
     start, stop = one["data_offsets"]
     numbers = (start, stop, *one["shape"])
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise ValueError(f"a size of {name[:80]!r}")
     if not isinstance(one["dtype"], str):
         raise ValueError(f"the kind of {name[:80]!r}")  # noqa: TRY004 - one fault for the caller
-    return Field(name, one["dtype"], tuple(one["shape"]), start, stop)
+    return TensorEntry(name, one["dtype"], tuple(one["shape"]), start, stop)
 
 
-def refuse_unless_half(layout: Layout, schema: str) -> None:
+def refuse_unless_half(layout: TensorLayout, schema: str) -> None:
     """WeightsError unless these are the tensors of ``schema``, the floating ones bfloat16."""
     if any(one.kind == "float" and one.dtype != "BF16" for one in layout.fields):
-        raise damaged("it holds numbers that are not bfloat16")
+        raise damaged_error("it holds numbers that are not bfloat16")
     refuse_other_schema(_schema_of(layout), schema)
 
 
-def refuse_unless_quantised(layout: Layout, schema: str) -> None:
+def refuse_unless_quantised(layout: TensorLayout, schema: str) -> None:
     """WeightsError unless these are the tensors of ``schema`` as int8 with their scales.
 
     A floating tensor x is ``q.x`` (int8), ``s.x`` (float16, one per block) and ``u.x`` (float32,
@@ -149,7 +149,7 @@ def refuse_unless_quantised(layout: Layout, schema: str) -> None:
             expected.add((name, one.dtype, one.shape))
     refuse_other_schema(schema_of_rows(rows), schema)
     if expected != {(one.name, one.dtype, one.shape) for one in layout.fields}:
-        raise damaged("its scales do not belong to its tensors")
+        raise damaged_error("its scales do not belong to its tensors")
 
 
 def refuse_other_schema(found: str, schema: str) -> None:
@@ -165,19 +165,19 @@ def refuse_other_schema(found: str, schema: str) -> None:
 def _header(data: bytes) -> tuple[dict[str, Any], int]:
     """The header and its length."""
     if len(data) < _LENGTH_BYTES:
-        raise damaged(f"it has {len(data)} bytes")
+        raise damaged_error(f"it has {len(data)} bytes")
     (length,) = struct.unpack("<Q", data[:_LENGTH_BYTES])
     if length > min(HEADER_LIMIT, len(data) - _LENGTH_BYTES):
-        raise damaged(f"its header claims {length} bytes")
+        raise damaged_error(f"its header claims {length} bytes")
     try:
         header = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
     except (ValueError, RecursionError) as error:
-        raise damaged("its header is not JSON") from error
+        raise damaged_error("its header is not JSON") from error
     if not isinstance(header, dict):
-        raise damaged("its header is no object")
+        raise damaged_error("its header is no object")
     return header, length
 
 
-def damaged(detail: str) -> WeightsError:
+def damaged_error(detail: str) -> WeightsError:
     """The error for bytes that are no complete safetensors, with the ``detail``."""
     return WeightsError(f"the file is no complete safetensors: {detail}", "fetch or write it again")

@@ -19,24 +19,24 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.name_validation import check_peer
 from Daddy.core.shared_types import Adoption
 from Daddy.weights.encoding.quantise import decode_delta, quantise
-from Daddy.weights.encoding.state_arithmetic import StateDict, add, copy, is_finite
+from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas, copy_state, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
 from Daddy.weights.laptop.pulled_folder import (
-    Verified,
+    VerifiedVersion,
     newest_verified,
-    read_frame,
+    read_laptop_head,
     read_receipts,
 )
 from Daddy.weights.merge.contributions import box_name
-from Daddy.weights.peer_progress import Base, Fate, Progress
+from Daddy.weights.peer_progress import BaseVersion, OfferOutcome, PeerProgress
 from Daddy.weights.store.weight_records import Contribution, Receipt, is_reverted
 
-Tell = Callable[[str, Mapping[str, object]], None]
+ReportEvent = Callable[[str, Mapping[str, object]], None]
 """Writes an event down: its name and its data."""
 
 
-def tell_nobody(event: str, data: Mapping[str, object]) -> None:
+def ignore_event(event: str, data: Mapping[str, object]) -> None:
     """Write nothing down."""
 
 
@@ -48,15 +48,15 @@ class PulledVersions:
     """
 
     def __init__(
-        self, local_dir: Path, assists: tuple[str, ...] = (), tell: Tell = tell_nobody
+        self, local_dir: Path, assists: tuple[str, ...] = (), tell: ReportEvent = ignore_event
     ) -> None:
         self._folder = local_dir
         self._assists = assists
         self._tell = tell
         self._schema = ""
         self._complaint = ""
-        self._at: Progress  # from begin() on, as is ``newest``
-        self.newest: Verified
+        self._at: PeerProgress  # from begin() on, as is ``newest``
+        self.newest: VerifiedVersion
 
     def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """The newest version; WeightsError when none was pulled or it is not for us.
@@ -64,7 +64,7 @@ class PulledVersions:
         A laptop always begins with the newest version: ``resumed`` is not used.
         """
         del resumed
-        self._schema = schema_of(copy(initial()))
+        self._schema = schema_of(copy_state(initial()))
         found = newest_verified(self._folder)
         if found is None:
             raise WeightsError(
@@ -72,8 +72,8 @@ class PulledVersions:
                 f'run: ./Daddy/cluster/sync_weights.sh pull "" {self._folder}',
             )
         base = self._take(found)
-        self._at = Progress(base=base, anchor=base.weights)
-        return Adoption(base.version, copy(base.weights), f"began with v{base.version}")
+        self._at = PeerProgress(base=base, anchor=base.weights)
+        return Adoption(base.version, copy_state(base.weights), f"began with v{base.version}")
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Nothing is offered."""
@@ -83,7 +83,7 @@ class PulledVersions:
     def adopt(self, weights: StateDict) -> Adoption | None:
         """A newer version, rebased on ``weights``, if one was pulled."""
         try:
-            frame = read_frame(self._folder / "wan" / "HEAD.json")
+            frame = read_laptop_head(self._folder / "wan" / "HEAD.json")
             if frame is None or frame.version == self._at.base.version:
                 return None
             found = newest_verified(self._folder)
@@ -93,7 +93,7 @@ class PulledVersions:
         except WeightsError as error:
             self._warn(error.message)
             return None
-        return self._at.rebase(base, copy(weights), self._fate(base.version))
+        return self._at.rebase(base, copy_state(weights), self._fate(base.version))
 
     def beat(self) -> None:
         """Nobody waits for a laptop."""
@@ -106,7 +106,7 @@ class PulledVersions:
         """Nothing: a laptop begins with the newest version."""
         return b"{}"
 
-    def _take(self, found: Verified) -> Base:
+    def _take(self, found: VerifiedVersion) -> BaseVersion:
         refuse_strange(found.label, found.frame.assists, self._assists)
         if found.frame.schema != self._schema:
             release = found.frame.release or "that the run's owner names"
@@ -114,7 +114,7 @@ class PulledVersions:
                 f"v{found.version} of run {found.frame.run!r} is another policy than ours",
                 f"install the release {release}: the run's owner has its code",
             )
-        base = Base(found.version, found.frame.state, decode(found.data, self._schema))
+        base = BaseVersion(found.version, found.frame.state, decode(found.data, self._schema))
         self.newest = found
         if found.warning:
             self._warn(found.warning)
@@ -126,12 +126,12 @@ class PulledVersions:
             self._tell("error", {"text": text})
         self._complaint = text
 
-    def _fate(self, version: int) -> Fate:
+    def _fate(self, version: int) -> OfferOutcome:
         """Of own contributions, what was judged up to ``version``: there are none."""
         del version
         base = self._at.base.version
         fallen = is_reverted(base, self.newest.frame.reverted)
-        return Fate(0, {}, fallen=f"v{base} was taken back" if fallen else "")
+        return OfferOutcome(0, {}, base_reverted=f"v{base} was taken back" if fallen else "")
 
 
 CONTRIBUTE_S = 60.0
@@ -156,7 +156,7 @@ class LaptopExchange(PulledVersions):
         clock: Clock,
         min_seconds: float = CONTRIBUTE_S,
         assists: tuple[str, ...] = (),
-        tell: Tell = tell_nobody,
+        tell: ReportEvent = ignore_event,
     ) -> None:
         super().__init__(local_dir, assists, tell)
         self._peer, self._incarnation = check_peer(peer), incarnation
@@ -177,20 +177,20 @@ class LaptopExchange(PulledVersions):
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Put the progress since the last contribution into the outbox; says what happened."""
-        at, own = self._at, copy(weights)
+        at, own = self._at, copy_state(weights)
         steps, updates = env_steps - at.env_steps, optimizer_steps - at.optimizer_steps
         why_not = self._why_not(own, steps, updates)
         if why_not:
             return why_not
         form = INT8 if INT8 in self.newest.frame.accepts else PLAIN  # the smallest that is read
-        delta = at.to_offer(own)
+        delta = at.delta_to_offer(own)
         data = quantise(delta) if form == INT8 else encode(delta, half=True)
         offer = self._offer(data, form, steps, updates)
         box = self._folder / "outbox" / self._peer
         write_atomic(box / f"{box_name(offer)}.st", data)
-        write_atomic(box / f"{box_name(offer)}.json", offer.to_bytes())
+        write_atomic(box / f"{box_name(offer)}.json", offer.to_json_bytes())
         sent = decode_delta(data, form, self._schema)
-        at.offered(add(at.anchor, sent), sent, offer.blob)
+        at.offered(add_deltas(at.anchor, sent), sent, offer.blob)
         at.count(env_steps, optimizer_steps)
         self._due_at = self._clock.monotonic() + self._min_seconds
         return (
@@ -234,9 +234,9 @@ class LaptopExchange(PulledVersions):
             form=form,
         )
 
-    def _fate(self, version: int) -> Fate:
+    def _fate(self, version: int) -> OfferOutcome:
         """Receipts tell; what has none yet is on its way. A later receipt takes one back."""
         told = [one for one in self.receipts() if one.version <= version]
         refused = {one.sequence: (one.fault, one.reason) for one in told if not one.accepted}
         judged = max((one.sequence for one in told), default=0)
-        return Fate(judged, refused, fallen=super()._fate(version).fallen)
+        return OfferOutcome(judged, refused, base_reverted=super()._fate(version).base_reverted)

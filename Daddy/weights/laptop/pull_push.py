@@ -23,60 +23,60 @@ from pathlib import Path
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError, WeightsError
-from Daddy.weights.attachments import CLAIMS, MOST_SENT, make_room, parcels_in
+from Daddy.weights.attachments import CLAIMS, MOST_SENT, list_attachments, prune_published
 from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
-from Daddy.weights.encoding.delta_frames import unpack, unpack_step
+from Daddy.weights.encoding.delta_frames import unpack_delta, unpack_state
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
 from Daddy.weights.laptop.pulled_folder import (
     PREVIOUS,
     peers_in,
     read_exactly,
-    read_frame,
-    read_version,
+    read_laptop_head,
+    read_verified,
 )
-from Daddy.weights.laptop.rsync_sftp import Carrier
+from Daddy.weights.laptop.rsync_sftp import FileTransport
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import Contribution, Keyframe, Part, parse
+from Daddy.weights.store.weight_records import Contribution, LaptopFrame, LaptopHead, parse_record
 
 KEEP_KEYFRAMES = 3
-BEGUN = "BEGUN.json"
+UNFINISHED = "BEGUN.json"
 """The head of the version that is being fetched, in ``incoming/``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
+class PullResult:
     """Result of a pull: the version now here, its route if it is new, a remark."""
 
-    frame: Keyframe
-    route: Route | None = None
+    frame: LaptopHead
+    route: FetchRoute | None = None
     remark: str = ""
 
 
-def pull(carrier: Carrier, local: Path, clock: Clock) -> Pulled:
+def pull(carrier: FileTransport, local: Path, clock: Clock) -> PullResult:
     """Bring the newest version, the milestones shown with it and our receipts here.
 
     NetworkError when the cluster cannot be reached; WeightsError when it offers no version yet or
     what arrived does not verify (the version that was here stays).
     """
-    frame = remote_frame(carrier, local)
-    puller = _Puller(carrier, local, clock, local_frame(local))
-    puller.finish_begun(frame)
+    frame = fetch_remote_head(carrier, local)
+    puller = _Puller(carrier, local, clock, read_local_head(local))
+    puller.finish_interrupted(frame)
     found = puller.pull(frame)
     if found.route or not (local / "wan" / CLAIMS).exists():
-        make_room(local)
+        prune_published(local)
         carrier.fetch_small(f"wan/{CLAIMS}", local / "wan" / CLAIMS)
-    for peer in contributors(local):
+    for peer in outbox_peers(local):
         carrier.fetch_small(f"receipts/{peer}", local / "receipts" / peer)
     return found
 
 
-def remote_frame(carrier: Carrier, local: Path) -> Keyframe:
+def fetch_remote_head(carrier: FileTransport, local: Path) -> LaptopHead:
     """The head that the cluster offers; WeightsError when there is none yet or it is damaged."""
     incoming = local / "incoming"
     copy = incoming / "HEAD.json"
     copy.unlink(missing_ok=True)
     there = carrier.fetch("wan/HEAD.json", incoming, 0)
-    frame = read_frame(copy) if there else None
+    frame = read_laptop_head(copy) if there else None
     if frame is None:
         raise WeightsError(
             f"{carrier.remote.login} offers no version in {carrier.remote.folder} yet",
@@ -88,17 +88,17 @@ def remote_frame(carrier: Carrier, local: Path) -> Keyframe:
     return frame
 
 
-def _believable(frame: Keyframe) -> bool:
+def _believable(frame: LaptopHead) -> bool:
     """True if a policy can be of the sizes that a head tells: they become limits and buffers."""
     return all(0 < size <= STATE_LIMIT for size in (frame.size, *(p.size for p in frame.parts)))
 
 
-def local_frame(local: Path) -> Keyframe | None:
+def read_local_head(local: Path) -> LaptopHead | None:
     """The head of what is here, if its file verifies."""
     try:
-        frame = read_frame(local / "wan" / "HEAD.json")
+        frame = read_laptop_head(local / "wan" / "HEAD.json")
         if frame is not None:
-            read_version(local, frame)
+            read_verified(local, frame)
     except WeightsError:
         return None
     return frame
@@ -108,16 +108,16 @@ def local_frame(local: Path) -> Keyframe | None:
 class _Puller:
     """Brings versions into ``local``; ``here`` is the head of the newest that is there."""
 
-    carrier: Carrier
+    carrier: FileTransport
     local: Path
     clock: Clock
-    here: Keyframe | None
+    here: LaptopHead | None
 
-    def finish_begun(self, frame: Keyframe) -> None:
+    def finish_interrupted(self, frame: LaptopHead) -> None:
         """Finish an interrupted pull of an older version while its files are still offered."""
-        path, begun = self.local / "incoming" / BEGUN, None
+        path, begun = self.local / "incoming" / UNFINISHED, None
         with contextlib.suppress(WeightsError):
-            begun = read_frame(path)
+            begun = read_laptop_head(path)
         if begun is None or not _believable(begun):
             return
         if begun.name == frame.name or begun.run_id != frame.run_id:
@@ -130,43 +130,43 @@ class _Puller:
         else:
             path.unlink(missing_ok=True)
 
-    def pull(self, frame: Keyframe) -> Pulled:
+    def pull(self, frame: LaptopHead) -> PullResult:
         """Bring the version of ``frame``; WeightsError when it never verifies."""
         here = self.here
         if here is not None and here.name == frame.name:
-            return Pulled(here)
+            return PullResult(here)
         if here is not None and here.run_id == frame.run_id and frame.version < here.version:
-            return Pulled(here, remark=f"the cluster's head shows v{frame.version} again")
+            return PullResult(here, remark=f"the cluster's head shows v{frame.version} again")
         plainly = False
         for _ in range(3):  # the last for a stale leftover of an interrupted transfer
             route = self._cheapest(frame)
             if plainly:
-                route = Route(None, frame.size, "frames did not verify")
-            write_atomic(self.local / "incoming" / BEGUN, frame.to_bytes())
+                route = FetchRoute(None, frame.size, "frames did not verify")
+            write_atomic(self.local / "incoming" / UNFINISHED, frame.to_json_bytes())
             found = self._bring(frame, route, "pulling")
             if found:
                 self._point_at(frame)
-                return Pulled(frame, route)
+                return PullResult(frame, route)
             plainly = True
             if found is None:
-                before, frame = frame, remote_frame(self.carrier, self.local)
+                before, frame = frame, fetch_remote_head(self.carrier, self.local)
                 plainly = frame.name == before.name  # else it was cleaned away while we looked
         raise WeightsError(
             f"v{frame.version} arrived damaged, or not at all, three times",
             "what is here is kept; pull again in a minute",
         )
 
-    def _cheapest(self, frame: Keyframe) -> Route:
-        return cheapest(frame, "" if self.here is None else self.here.sha256)
+    def _cheapest(self, frame: LaptopHead) -> FetchRoute:
+        return cheapest_route(frame, "" if self.here is None else self.here.sha256)
 
-    def _bring(self, frame: Keyframe, route: Route, doing: str) -> bool | None:
+    def _bring(self, frame: LaptopHead, route: FetchRoute, doing: str) -> bool | None:
         """Put the file of ``frame`` into ``wan``.
 
         False when what arrived does not verify, None when a file is no longer there. NetworkError.
         """
         incoming = self.local / "incoming"
         name = route.part.file if route.part else frame.name
-        with shown(f"{doing} v{frame.version}", route.size, self.clock, incoming):
+        with report_progress(f"{doing} v{frame.version}", route.size, self.clock, incoming):
             if not self.carrier.fetch(f"wan/{name}", incoming, route.size):
                 return None
             try:
@@ -180,28 +180,30 @@ class _Puller:
             write_atomic(self.local / "wan" / frame.name, data)
             return True
 
-    def _decoded(self, frame: Keyframe, route: Route) -> bytes:
+    def _decoded(self, frame: LaptopHead, route: FetchRoute) -> bytes:
         """The state in what arrived; WeightsError unless ``frame`` promises it."""
         incoming, part = self.local / "incoming", route.part
         if part is None:
-            return read_version(self.local, frame, incoming / frame.name).data
+            return read_verified(self.local, frame, incoming / frame.name).data
         body = read_exactly(incoming / part.file, part.size)
         if part.base_sha256 and self.here is not None:
-            data = unpack_step(body, read_version(self.local, self.here).data)
+            data = unpack_delta(body, read_verified(self.local, self.here).data)
         else:
             limit = min(frame.size, STATE_LIMIT)
-            data = unpack(body, lambda layout: refuse_unless_half(layout, frame.schema), limit)
+            data = unpack_state(
+                body, lambda layout: refuse_unless_half(layout, frame.schema), limit
+            )
         if (len(data), sha256_hex(data)) != (frame.size, frame.sha256):
             raise WeightsError(f"v{frame.version} does not come out of its frame", "pull again")
         return data
 
-    def _point_at(self, frame: Keyframe) -> None:
+    def _point_at(self, frame: LaptopHead) -> None:
         """Write the local head, last; the one before stays as a way back. Older files go."""
         wan, keep = self.local / "wan", {frame.name}
         if self.here is not None:
-            write_atomic(wan / PREVIOUS, self.here.to_bytes())
+            write_atomic(wan / PREVIOUS, self.here.to_json_bytes())
             keep.add(self.here.name)
-        write_atomic(wan / "HEAD.json", frame.to_bytes())
+        write_atomic(wan / "HEAD.json", frame.to_json_bytes())
         shutil.rmtree(self.local / "incoming", ignore_errors=True)  # nothing is begun any more
         old = sorted(wan.glob("kf-*.st"), key=lambda path: path.stat().st_mtime)
         for path in old[:-KEEP_KEYFRAMES]:
@@ -210,23 +212,23 @@ class _Puller:
         self.here = frame
 
 
-def contributors(local: Path) -> list[str]:
+def outbox_peers(local: Path) -> list[str]:
     """Peers that have ever contributed from this folder."""
     return peers_in(local / "outbox")
 
 
-def waiting(local: Path) -> list[Path]:
+def list_outbox(local: Path) -> list[Path]:
     """Records of contributions in the outbox, oldest name first."""
-    boxes = [local / "outbox" / peer for peer in contributors(local)]
+    boxes = [local / "outbox" / peer for peer in outbox_peers(local)]
     return [path for box in boxes for path in sorted(box.glob("*.json"))]
 
 
-def push(carrier: Carrier, local: Path, clock: Clock) -> int:
+def push(carrier: FileTransport, local: Path, clock: Clock) -> int:
     """Hand in every complete contribution and parcel of the outbox; returns how many."""
     sent = 0
-    for peer in contributors(local):
+    for peer in outbox_peers(local):
         outbox = local / "outbox" / peer
-        parcels = [path for path in parcels_in(outbox) if path.stat().st_size]
+        parcels = [path for path in list_attachments(outbox) if path.stat().st_size]
         records = [path for path in sorted(outbox.glob("*.json")) if _whole(path)]
         if parcels or records:
             _push_box(carrier, peer, parcels, records, clock)
@@ -235,13 +237,13 @@ def push(carrier: Carrier, local: Path, clock: Clock) -> int:
 
 
 def _push_box(
-    carrier: Carrier, peer: str, parcels: list[Path], records: list[Path], clock: Clock
+    carrier: FileTransport, peer: str, parcels: list[Path], records: list[Path], clock: Clock
 ) -> None:
     """Each record after the file that it names; of the parcels that were sent the last are kept."""
     blobs = [path.with_suffix(".st") for path in records]
     paths = [*parcels, *records]
     size = sum(path.stat().st_size for path in (*parcels, *blobs))
-    with shown(f"pushing {len(paths)} contribution(s)", size, clock):
+    with report_progress(f"pushing {len(paths)} contribution(s)", size, clock):
         for files in (parcels, blobs, records):
             if files:
                 carrier.send(files, f"inbox/{peer}")
@@ -250,7 +252,7 @@ def _push_box(
     for path in paths:
         with contextlib.suppress(FileNotFoundError):  # another of our pushes was faster
             path.replace(sent / path.name)
-    old = sorted(parcels_in(sent), key=lambda path: path.stat().st_mtime)[:-MOST_SENT]
+    old = sorted(list_attachments(sent), key=lambda path: path.stat().st_mtime)[:-MOST_SENT]
     for path in (*blobs, *old):
         path.unlink(missing_ok=True)
 
@@ -258,25 +260,25 @@ def _push_box(
 def _whole(record: Path) -> bool:
     """True if the record can be read and its file is here in full."""
     try:
-        offer = parse(Contribution, read_bounded(record, LIMIT), str(record))
+        offer = parse_record(Contribution, read_bounded(record, LIMIT), str(record))
         return record.with_suffix(".st").stat().st_size == offer.size
     except (DaddyError, FileNotFoundError):
         return False
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class FetchRoute:
     """The frame to decode, the bytes to fetch, and the reason.
 
     Without a frame it is the plain file, which every laptop understands.
     """
 
-    part: Part | None
+    part: LaptopFrame | None
     size: int
     reason: str
 
 
-def cheapest(frame: Keyframe, held: str) -> Route:
+def cheapest_route(frame: LaptopHead, held: str) -> FetchRoute:
     """The fewest bytes to the version of ``frame`` for whoever holds the state with hash ``held``.
 
     ``held`` is empty where there is none. Nobody offers chains of steps: one frame leads there.
@@ -285,10 +287,10 @@ def cheapest(frame: Keyframe, held: str) -> Route:
                if part.sha256 == frame.sha256 and part.base_sha256 in ("", held)]  # fmt: skip
     best = min(fitting, key=lambda part: part.size, default=None)
     if best is None or best.size >= frame.size:
-        return Route(None, frame.size, "nothing smaller leads there")
+        return FetchRoute(None, frame.size, "nothing smaller leads there")
     if best.base_sha256:
-        return Route(best, best.size, "a step from what is here")
-    return Route(best, best.size, "whole: what is here is too far away" if held else "whole")
+        return FetchRoute(best, best.size, "a step from what is here")
+    return FetchRoute(best, best.size, "whole: what is here is too far away" if held else "whole")
 
 
 PATIENCE_S = 60.0
@@ -299,7 +301,7 @@ _LEFT_OVER = ("wan/.tmp-*", "incoming/.tmp-*")
 
 
 @contextlib.contextmanager
-def turn(local: Path, clock: Clock, patience_s: float = PATIENCE_S) -> Iterator[None]:
+def lock_folder(local: Path, clock: Clock, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Hold the folder ``local``; NetworkError when another process holds it for too long.
 
     On a disk that knows no locks nobody waits.
@@ -336,7 +338,9 @@ MEGA = 1e6
 
 
 @contextlib.contextmanager
-def shown(label: str, total: int, clock: Clock, arriving: Path | None = None) -> Iterator[None]:
+def report_progress(
+    label: str, total: int, clock: Clock, arriving: Path | None = None
+) -> Iterator[None]:
     """Show progress of the body on stderr; ``arriving`` is the folder that grows, if it is here."""
     stop, begun, live = threading.Event(), clock.monotonic(), sys.stderr.isatty()
 
@@ -364,10 +368,10 @@ def shown(label: str, total: int, clock: Clock, arriving: Path | None = None) ->
 
 def folder_bytes(folder: Path) -> int:
     """Bytes of all files below ``folder``; files may come and go meanwhile."""
-    return sum(entry["bytes"] for entry in disk(folder).values())
+    return sum(entry["bytes"] for entry in folder_usage(folder).values())
 
 
-def disk(root: Path) -> dict[str, dict[str, int]]:
+def folder_usage(root: Path) -> dict[str, dict[str, int]]:
     """Folder below ``root`` → its bytes and files; files in ``root`` itself count as heads."""
     found: dict[str, dict[str, int]] = {}
     for folder, _, names in os.walk(root):

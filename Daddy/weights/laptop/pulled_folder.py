@@ -15,9 +15,9 @@ from typing import Any
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.name_validation import PEER, check_peer
-from Daddy.weights.attachments import read_parcel_receipts, read_records
+from Daddy.weights.attachments import read_attachment_receipts, read_matching_records
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import Keyframe, Receipt, Written, parse
+from Daddy.weights.store.weight_records import JsonRecord, LaptopHead, Receipt, parse_record
 
 _PULL_AGAIN = "run sync_weights.sh pull again: it fetches only what verifies"
 PREVIOUS = "HEAD.previous.json"
@@ -25,13 +25,13 @@ PREVIOUS = "HEAD.previous.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedVersion:
     """A version whose bytes have been checked, and where they come from."""
 
     version: int
     sha256: str
     data: bytes
-    frame: Keyframe
+    frame: LaptopHead
     warning: str = ""
 
     @property
@@ -40,37 +40,37 @@ class Verified:
         return f"v{self.version} of run {self.frame.run!r}"
 
 
-def newest_verified(shared_dir: Path) -> Verified | None:
+def newest_verified(shared_dir: Path) -> VerifiedVersion | None:
     """The newest version below ``shared_dir``; None when nothing was pulled yet.
 
     A damaged newest version falls back to the one before, with a ``warning``; WeightsError when
     neither can be used.
     """
-    frame = read_frame(shared_dir / "wan" / "HEAD.json")
+    frame = read_laptop_head(shared_dir / "wan" / "HEAD.json")
     if frame is None:
         return None
     try:
-        return read_version(shared_dir, frame)
+        return read_verified(shared_dir, frame)
     except WeightsError as damage:
-        older = read_frame(shared_dir / "wan" / PREVIOUS)
+        older = read_laptop_head(shared_dir / "wan" / PREVIOUS)
         if older is None or older.name == frame.name:
             raise
-        found = read_version(shared_dir, older)
+        found = read_verified(shared_dir, older)
         said = f"{damage.message}; using v{older.version} instead"
-        return Verified(found.version, found.sha256, found.data, older, said)
+        return VerifiedVersion(found.version, found.sha256, found.data, older, said)
 
 
-def read_frame(path: Path) -> Keyframe | None:
+def read_laptop_head(path: Path) -> LaptopHead | None:
     """A head, None when there is none; WeightsError when it is damaged."""
     try:
-        return parse(Keyframe, read_bounded(path, LIMIT), str(path))
+        return parse_record(LaptopHead, read_bounded(path, LIMIT), str(path))
     except FileNotFoundError:
         return None
     except FileError as error:
         raise WeightsError(error.message, error.fix) from error
 
 
-def read_version(shared_dir: Path, frame: Keyframe, path: Path | None = None) -> Verified:
+def read_verified(shared_dir: Path, frame: LaptopHead, path: Path | None = None) -> VerifiedVersion:
     """The bytes that ``frame`` names (or those in ``path``), verified.
 
     WeightsError when missing, truncated or damaged.
@@ -79,7 +79,7 @@ def read_version(shared_dir: Path, frame: Keyframe, path: Path | None = None) ->
     data = read_exactly(path, frame.size)
     if sha256_hex(data) != frame.sha256:
         raise WeightsError(f"{path} does not have the hash its head promises", _PULL_AGAIN)
-    return Verified(frame.version, frame.sha256, data, frame)
+    return VerifiedVersion(frame.version, frame.sha256, data, frame)
 
 
 def read_exactly(path: Path, size: int) -> bytes:
@@ -109,12 +109,12 @@ def peers_in(folder: Path) -> list[str]:
 
 def read_receipts(local_dir: Path, peer: str) -> list[Receipt]:
     """Every readable receipt of ``peer`` that was pulled, oldest version first."""
-    found = read_records(Receipt, local_dir / "receipts" / check_peer(peer), "*.json")
+    found = read_matching_records(Receipt, local_dir / "receipts" / check_peer(peer), "*.json")
     return sorted(found, key=lambda one: (one.version, one.sequence))
 
 
 @dataclass(frozen=True, slots=True)
-class Effort(Written):
+class LaptopTotals(JsonRecord):
     """Of one visit, or of all: environment steps, milestones handed in."""
 
     steps: int = 0
@@ -122,25 +122,27 @@ class Effort(Written):
     visits: int = 0
 
 
-def add_visit(local: Path, peer: str, one: Effort) -> Effort:
+def add_to_totals(local: Path, peer: str, one: LaptopTotals) -> LaptopTotals:
     """The new totals of ``peer``, with this visit's; OSError when the disk refuses."""
-    before = read_effort(local, peer)
-    total = Effort(before.steps + one.steps, before.milestones + one.milestones, before.visits + 1)
-    write_atomic(local / "effect" / f"{peer}.json", total.to_bytes())
+    before = read_totals(local, peer)
+    total = LaptopTotals(
+        before.steps + one.steps, before.milestones + one.milestones, before.visits + 1
+    )
+    write_atomic(local / "effect" / f"{peer}.json", total.to_json_bytes())
     return total
 
 
-def read_effort(local: Path, peer: str) -> Effort:
+def read_totals(local: Path, peer: str) -> LaptopTotals:
     """The totals so far; zeros where there are none that can be read."""
-    found = read_records(Effort, local / "effect", f"{check_peer(peer)}.json")
-    return found[0] if found else Effort()
+    found = read_matching_records(LaptopTotals, local / "effect", f"{check_peer(peer)}.json")
+    return found[0] if found else LaptopTotals()
 
 
-def effect_of(local: Path, peer: str) -> dict[str, Any]:
+def summarise_effect(local: Path, peer: str) -> dict[str, Any]:
     """Effort and what became of it; ``moved`` adds up shares: 1.0 is a whole version's movement."""
-    effort = read_effort(local, peer)
+    effort = read_totals(local, peer)
     counted = [one for one in read_receipts(local, peer) if one.accepted]
-    answers = read_parcel_receipts(local, peer)
+    answers = read_attachment_receipts(local, peer)
     return {
         "peer": peer,
         "visits": effort.visits,
@@ -153,12 +155,12 @@ def effect_of(local: Path, peer: str) -> dict[str, Any]:
     }
 
 
-def efforts(local: Path) -> list[str]:
+def peers_with_totals(local: Path) -> list[str]:
     """Peers that ever ended a visit here."""
     return sorted(path.stem for path in (local / "effect").glob("*.json"))
 
 
-def told(effect: dict[str, Any]) -> str:
+def describe_effect(effect: dict[str, Any]) -> str:
     """One line for the owner."""
     said = f"{effect['steps']:,} steps in {effect['visits']} visits"
     said += f", {effect['accepted']} contributions counted"

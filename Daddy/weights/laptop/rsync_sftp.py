@@ -26,7 +26,7 @@ from Daddy.core import child_process
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.name_validation import check_peer, new_token
-from Daddy.weights.laptop.ssh_login import Remote, explain, found_out, needs_ssh
+from Daddy.weights.laptop.ssh_login import Remote, explain_ssh_error, known_facts, needs_ssh
 from Daddy.weights.store.strict_json import LIMIT
 
 FLAGS = ("--times", "--timeout=30")
@@ -55,7 +55,7 @@ def time_limit(size: int) -> float:
 
 
 @dataclass(frozen=True)
-class Carrier(ABC):
+class FileTransport(ABC):
     """Copies whole files to and from one folder of the cluster, over one shared ssh connection.
 
     Names are relative to that folder. NetworkError, FileError.
@@ -75,7 +75,7 @@ class Carrier(ABC):
 
     def prepare(self) -> None:
         """Before each exchange: see that the connection is alive or will be made anew."""
-        self.remote.drop_dead_master()
+        self.remote.drop_dead_connection()
 
     @abstractmethod
     def fetch(self, name: str, into: Path, size: int) -> bool:
@@ -98,14 +98,14 @@ class Carrier(ABC):
 
     def _stopped(self, limit_s: float) -> NetworkError:
         """The error for a far side that is frozen; its connection is given up."""
-        self.remote.drop_dead_master()
+        self.remote.drop_dead_connection()
         return NetworkError(
             f"{self.remote.login} stopped answering within {limit_s:.0f} s",
             "see whether the line is up; what has arrived is kept",
         )
 
 
-class RsyncCarrier(Carrier):
+class RsyncTransport(FileTransport):
     """rsync over one shared ssh connection."""
 
     name = "rsync+ssh"
@@ -155,7 +155,7 @@ class RsyncCarrier(Carrier):
                 f"this rsync does not know a flag of ours: {line}",
                 "please report what `rsync --version` says; until then: export SYNC_TRANSPORT=sftp",
             )
-        return explain(done.stderr, self.remote)
+        return explain_ssh_error(done.stderr, self.remote)
 
 
 class _Pipe(socket.socket):
@@ -165,7 +165,7 @@ class _Pipe(socket.socket):
         return "sftp"
 
 
-class SftpCarrier(Carrier):
+class SftpTransport(FileTransport):
     """paramiko's SFTP over OpenSSH's own connection, where rsync is not installed.
 
     ssh brings the person's configuration, known hosts and shared connection. Nothing is resumed.
@@ -241,13 +241,15 @@ class SftpCarrier(Carrier):
             with pipe, paramiko.SFTPClient(pipe) as sftp:
                 yield sftp
         except PermissionError as error:
-            raise explain(f'"{self.remote.folder}": {error.strerror}', self.remote) from error
+            raise explain_ssh_error(
+                f'"{self.remote.folder}": {error.strerror}', self.remote
+            ) from error
         except (EOFError, OSError, paramiko.SSHException) as error:
             ssh.wait(LAST_WORDS_S)
             ssh.end(LAST_WORDS_S)  # all that it said has been read then
             if too_late.is_set():
                 raise self._stopped(limit_s) from error
-            raise explain("\n".join(ssh.said()), self.remote) from error
+            raise explain_ssh_error("\n".join(ssh.said()), self.remote) from error
         finally:
             late.cancel()
             ssh.end(LAST_WORDS_S)
@@ -258,16 +260,18 @@ class SftpCarrier(Carrier):
         return path if self.remote.within is None else path.removeprefix("/")
 
 
-TRANSPORTS: Mapping[str, type[Carrier]] = {"rsync": RsyncCarrier, "sftp": SftpCarrier}
+TRANSPORTS: Mapping[str, type[FileTransport]] = {"rsync": RsyncTransport, "sftp": SftpTransport}
 
 
-def choose_carrier(task: str, remote: Remote, kept: Mapping[str, str], asked: str) -> Carrier:
+def choose_transport(
+    task: str, remote: Remote, kept: Mapping[str, str], asked: str
+) -> FileTransport:
     """Choose the carrier to "pull" or "push"; ``asked`` is the person's ``SYNC_TRANSPORT``, or "".
 
     The laptop's own key is taken where it was tried, else the person's login. Nothing is connected
     yet. UsageError.
     """
-    found = found_out(remote, kept)
+    found = known_facts(remote, kept)
     key, opened = found.get(f"{task}_key"), bool(found.get("opened"))
     by = found.get("pull_by", "rsync") if task == "pull" else "rsync"
     if key and not remote.key and not opened and asked in ("", by):

@@ -21,19 +21,19 @@ from Daddy.core.name_validation import to_peer
 from Daddy.core.run_paths import STREAM_TOKEN
 from Daddy.core.saved_cluster import SETUP, key_folder, remembered, settings_path, short_path
 from Daddy.weights.laptop import ssh_keys
-from Daddy.weights.laptop.pull_push import contributors
-from Daddy.weights.laptop.rsync_sftp import INSTALL, TRANSPORTS, RsyncCarrier, choose_carrier
-from Daddy.weights.laptop.ssh_keys import Rrsync, Verdict
+from Daddy.weights.laptop.pull_push import outbox_peers
+from Daddy.weights.laptop.rsync_sftp import INSTALL, TRANSPORTS, RsyncTransport, choose_transport
+from Daddy.weights.laptop.ssh_keys import KeyCheck, Rrsync
 from Daddy.weights.laptop.ssh_login import (
     CONNECT_S,
     DEFAULT_LOCAL,
     VARIABLES,
     Remote,
-    explain,
+    explain_ssh_error,
     find_remote,
-    found_out,
+    known_facts,
     needs_ssh,
-    remember,
+    save_remote,
 )
 
 
@@ -45,14 +45,14 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     key = _login_key(remote, home)
     print(f"cluster  {remote.login}, folder {remote.folder}")
     print(f"key      {key or 'as ' + remote.ssh_config + ' says'}")
-    remember(path, remote, found_out(remote, before))
+    save_remote(path, remote, known_facts(remote, before))
     print(f"kept in  {path}")
     if key is not None:
         port = f"-p {remote.port} " if remote.port else ""
         print("\nif the key is not installed there yet (asks for your password once):")
         print(f"  ssh-copy-id {port}-i {key}.pub {remote.login}")
-    seen = look(remote, home)
-    _tell_seen(seen, remote)
+    seen = probe_cluster(remote, home)
+    _print_findings(seen, remote)
     if remote.key:
         print(f"one key does everything; for a confined one each: remove {path}, say setup again")
     else:
@@ -94,41 +94,43 @@ def _login_key(remote: Remote, home: Path) -> Path | None:
     return next(path for path in usual if path.exists())
 
 
-def _tell_seen(seen: Seen, remote: Remote) -> None:
+def _print_findings(seen: ClusterFindings, remote: Remote) -> None:
     print()
-    tell(bool(which("rsync")), "rsync is installed here", INSTALL)
+    print_finding(bool(which("rsync")), "rsync is installed here", INSTALL)
     if seen.error is not None:
-        tell(False, f"your own login: {seen.error.message}", seen.error.fix)
+        print_finding(False, f"your own login: {seen.error.message}", seen.error.fix)
         if seen.refused:
-            tell(False, "the stream's token was not fetched", "ask the run's owner for a line")
+            print_finding(
+                False, "the stream's token was not fetched", "ask the run's owner for a line"
+            )
         return
-    tell(seen.rsync, f"rsync is installed on {remote.login}", "ask for it there")
-    tell(seen.folder, f"{remote.folder} exists there",
+    print_finding(seen.rsync, f"rsync is installed on {remote.login}", "ask for it there")
+    print_finding(seen.folder, f"{remote.folder} exists there",
          "it appears when the first learner starts; is the path right?")  # fmt: skip
-    tell(seen.token, "the viewer knows the cluster's token",
+    print_finding(seen.token, "the viewer knows the cluster's token",
          "a confined key cannot fetch it: ask the run's owner for a line")  # fmt: skip
 
 
 def _try_own_keys(
-    remote: Remote, environ: Mapping[str, str], home: Path, seen: Seen, path: Path
+    remote: Remote, environ: Mapping[str, str], home: Path, seen: ClusterFindings, path: Path
 ) -> None:
     """Make and try the laptop's own keys, remember the good ones, print lines for the others."""
     try:
-        ring = find_ring(remote, environ, home, seen)
+        ring = make_key_ring(remote, environ, home, seen)
     except DaddyError as error:
-        tell(False, f"this laptop's own keys: {error.message}", error.fix)
+        print_finding(False, f"this laptop's own keys: {error.message}", error.fix)
         return
-    before = found_out(remote, remembered(path))
+    before = known_facts(remote, remembered(path))
     if seen.error is None or seen.refused:
         good = {}
         for purpose in ring.purposes:
             verdict = ring.try_one(purpose)
-            tell(verdict.good, verdict.what, verdict.fix)
+            print_finding(verdict.good, verdict.what, verdict.fix)
             good[purpose] = verdict.good
         needed = not good["pull"] and (seen.over_opened or seen.error is not None)
         found = {f"{name}_key": str(ring.folder / name) for name in good if good[name]}
         found |= {"pull_by": ring.by, "peer": ring.peer}
-        remember(path, remote, {**found, "opened": before.get("opened", "") if needed else ""})
+        save_remote(path, remote, {**found, "opened": before.get("opened", "") if needed else ""})
         if all(good.values()):
             return
     elif before.get("pull_key"):
@@ -136,18 +138,18 @@ def _try_own_keys(
     print("\n" + "\n".join(ring.how_to_install()))
 
 
-def _end(seen: Seen, remote: Remote, path: Path, environ: Mapping[str, str]) -> int:
-    carrier = choose_carrier("pull", remote, remembered(path), environ.get("SYNC_TRANSPORT", ""))
+def _end(seen: ClusterFindings, remote: Remote, path: Path, environ: Mapping[str, str]) -> int:
+    carrier = choose_transport("pull", remote, remembered(path), environ.get("SYNC_TRANSPORT", ""))
     confined = carrier.remote.within is not None
     if seen.error is not None and not confined:
         raise seen.error
-    by_rsync = isinstance(carrier, RsyncCarrier) and not confined
+    by_rsync = isinstance(carrier, RsyncTransport) and not confined
     lacks = by_rsync and not (which("rsync") and seen.rsync)
     print(f"\nready: {'SYNC_TRANSPORT=sftp ' * lacks}./Daddy/cluster/sync_weights.sh pull")
     return 0
 
 
-def tell(good: bool, what: str, fix: str) -> None:
+def print_finding(good: bool, what: str, fix: str) -> None:
     """One finding, with the way out of a bad one."""
     print(f"{'ok ' if good else 'NO '}      {what}" + ("" if good else f"\n           {fix}"))
 
@@ -174,7 +176,7 @@ UNKNOWN = Rrsync()
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterFindings:
     """Findings over there; ``error`` when one's own login found nothing out."""
 
     error: DaddyError | None = None
@@ -186,20 +188,20 @@ class Seen:
     rrsync: Rrsync = UNKNOWN
 
 
-def look(remote: Remote, home: Path) -> Seen:
+def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
     """Log in, look, and bring the stream's token home. FileError when ssh is not installed here."""
     opened = replace(remote, opened=True)
     with needs_ssh():
         over_opened = opened.is_open()
         through = opened if over_opened else remote
-        through.drop_dead_master()
+        through.drop_dead_connection()
         done = through.run(["sh", "-c", _PROBE, "probe", remote.folder], 3.0 * CONNECT_S)
     try:
         if done.returncode == 255:  # noqa: PLR2004 - ssh's own failure
             refused = "Permission denied" in done.stderr
-            return Seen(explain(done.stderr, through), refused=refused)
+            return ClusterFindings(explain_ssh_error(done.stderr, through), refused=refused)
         lines = done.stdout.splitlines()
-        return Seen(
+        return ClusterFindings(
             over_opened=over_opened,
             rsync="rsync" in lines,
             folder="folder" in lines,
@@ -236,12 +238,12 @@ class KeyRing:
         """The keys that have a line: only rrsync keeps one to its box."""
         return ssh_keys.PURPOSES if self.by == "rsync" else ("pull", "tunnel")
 
-    def try_one(self, purpose: str) -> Verdict:
+    def try_one(self, purpose: str) -> KeyCheck:
         """Try the key for real."""
         within = f"inbox/{self.peer}" if purpose == "push" else ""
         key = str(self.folder / purpose)
         remote = replace(self.remote, opened=False, key=key, within=within)
-        return ssh_keys.try_key(purpose, TRANSPORTS[self.by](remote))
+        return ssh_keys.check_key(purpose, TRANSPORTS[self.by](remote))
 
     def lines(self) -> list[str]:
         """One for each key, for ``authorized_keys`` there."""
@@ -276,10 +278,12 @@ _WITHOUT_RRSYNC = (
 )
 
 
-def find_ring(remote: Remote, environ: Mapping[str, str], home: Path, seen: Seen) -> KeyRing:
+def make_key_ring(
+    remote: Remote, environ: Mapping[str, str], home: Path, seen: ClusterFindings
+) -> KeyRing:
     """The laptop's keys, made if there are none. FileError; UsageError for a name no peer has."""
     peer, folder = _peer(environ, home), key_folder(environ, home)
-    if ssh_keys.own_keys(folder, peer):
+    if ssh_keys.make_missing_keys(folder, peer):
         print(f"made     {folder}: pull, push, tunnel (no passphrase: nobody is there")
         print("         to type one in the background)")
     confinable = bool(seen.rrsync.command) and environ.get("SYNC_TRANSPORT") != "sftp"
@@ -289,7 +293,7 @@ def find_ring(remote: Remote, environ: Mapping[str, str], home: Path, seen: Seen
 
 def _peer(environ: Mapping[str, str], home: Path) -> str:
     """The box's name: as told, as the only contributor from here, as this host is called."""
-    names = contributors(home / DEFAULT_LOCAL.removeprefix("~/"))
+    names = outbox_peers(home / DEFAULT_LOCAL.removeprefix("~/"))
     given = environ.get("SYNC_USER_ID") or (names[0] if len(names) == 1 else host_name())
     try:
         return to_peer(given)

@@ -20,15 +20,15 @@ from Daddy.core import child_process
 from Daddy.core.atomic_files import create_exclusive, write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.shared_types import TUNNEL_PORT
-from Daddy.weights.laptop.rsync_sftp import Carrier
-from Daddy.weights.laptop.ssh_login import CONNECT_S, Remote, explain, needs_ssh
+from Daddy.weights.laptop.rsync_sftp import FileTransport
+from Daddy.weights.laptop.ssh_login import CONNECT_S, Remote, explain_ssh_error, needs_ssh
 
 PURPOSES = ("pull", "push", "tunnel")
 """Names of the private key files; the public one stands beside each, with ``.pub``."""
 KEY_S = 30.0
 
 
-def own_keys(folder: Path, laptop: str) -> bool:
+def make_missing_keys(folder: Path, laptop: str) -> bool:
     """Make the keys that are missing in ``folder``; True if any was. FileError.
 
     What exists is never written over; folder and keys are for their owner alone.
@@ -108,7 +108,7 @@ _OLDER = "remove older lines of this laptop there; the first line with a key cou
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class KeyCheck:
     """Result of a trial: usable or not, the observation, and the remedy."""
 
     good: bool
@@ -116,18 +116,18 @@ class Verdict:
     fix: str = ""
 
 
-def try_key(purpose: str, carrier: Carrier) -> Verdict:
+def check_key(purpose: str, carrier: FileTransport) -> KeyCheck:
     """Try the key that the carrier goes by for real, over a connection of its own."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
             with closing(carrier):
                 done = _TRIALS[purpose](carrier, Path(scratch))
         except DaddyError as error:
-            return Verdict(good=False, what=f"{purpose} key: {error.message}", fix=error.fix)
-    return Verdict(good=True, what=f"{purpose} key: {done}")
+            return KeyCheck(good=False, what=f"{purpose} key: {error.message}", fix=error.fix)
+    return KeyCheck(good=True, what=f"{purpose} key: {done}")
 
 
-def _try_pull(carrier: Carrier, scratch: Path) -> str:
+def _try_pull(carrier: FileTransport, scratch: Path) -> str:
     """Reads the head, cannot write, runs no command."""
     _refuse_commands(carrier.remote)
     there = carrier.fetch("wan/HEAD.json", scratch, 0)
@@ -136,7 +136,7 @@ def _try_pull(carrier: Carrier, scratch: Path) -> str:
     return "reads, cannot write" + " (no version there yet)" * (not there)
 
 
-def _try_push(carrier: Carrier, scratch: Path) -> str:
+def _try_push(carrier: FileTransport, scratch: Path) -> str:
     """Adds to its own box, writes nowhere else, reads nothing, runs no command."""
     box = carrier.remote.within or ""
     _refuse_commands(carrier.remote)
@@ -150,7 +150,7 @@ def _try_push(carrier: Carrier, scratch: Path) -> str:
     return f"writes {box} alone"
 
 
-def _try_tunnel(carrier: Carrier, scratch: Path) -> str:  # noqa: ARG001 - it carries no files
+def _try_tunnel(carrier: FileTransport, scratch: Path) -> str:  # noqa: ARG001 - it carries no files
     """Listens on the tunnel's port over there; opens nothing else, runs no command."""
     listen = ["-o", "ExitOnForwardFailure=yes", "-R", f"{TUNNEL_PORT}:localhost:1"]  # nobody
     remote = carrier.remote
@@ -179,7 +179,7 @@ def _refuse_commands(remote: Remote, words: Sequence[str] = ()) -> str:
         raise UsageError("it runs commands", _OLDER)
     if "Authenticated to " not in done.stderr:
         said = [line for line in done.stderr.splitlines() if not line.startswith("debug")]
-        raise explain("\n".join(said), remote)
+        raise explain_ssh_error("\n".join(said), remote)
     return done.stderr
 
 

@@ -159,7 +159,7 @@ class Remote:
             ["ssh", *self.options(), "--", self.login, shlex.join(words)], timeout_s
         )
 
-    def drop_dead_master(self) -> None:
+    def drop_dead_connection(self) -> None:
         """End and unlink a master that no longer answers; harmless when there is none.
 
         One that a person opened cannot be replaced: NetworkError says that it has ended.
@@ -192,7 +192,7 @@ class Remote:
         return False
 
 
-def explain(stderr: str, remote: Remote) -> DaddyError:
+def explain_ssh_error(stderr: str, remote: Remote) -> DaddyError:
     """The error that ssh's stderr tells of, with its remedy."""
     refused = re.search(r"Permission denied \(([a-z,-]+)\)", stderr)
     if refused and "publickey" not in refused[1]:  # the key was taken, and did not do
@@ -237,7 +237,7 @@ _SIGNS = (
 )  # fmt: skip
 
 
-def remember(path: Path, remote: Remote, found: Mapping[str, str] | None = None) -> None:
+def save_remote(path: Path, remote: Remote, found: Mapping[str, str] | None = None) -> None:
     """Keep host, user and folder for the next time, and what was ``found`` out about the keys."""
     fields = {name: getattr(remote, name) for name in VARIABLES}
     write_json(path, {**(found or {}), "format": 1, **fields})
@@ -266,7 +266,7 @@ def find_remote(given: str, environ: Mapping[str, str], kept: Mapping[str, str])
     return Remote(told["host"], told["user"], folder, told["ssh_config"], told["port"], told["key"])
 
 
-def found_out(remote: Remote, kept: Mapping[str, str]) -> dict[str, str]:
+def known_facts(remote: Remote, kept: Mapping[str, str]) -> dict[str, str]:
     """Facts that ``setup`` or ``login`` found out about this very remote; empty for any other."""
     if any(kept.get(name, "") != getattr(remote, name) for name in VARIABLES):
         return {}
@@ -284,7 +284,7 @@ def open_login(remote: Remote, settings: Path, kept: Mapping[str, str]) -> int:
             raise NetworkError(
                 f"no connection to {opened.login} was opened", "ssh says why in the lines above"
             )
-    remember(settings, remote, {**found_out(remote, kept), "opened": "yes"})
+    save_remote(settings, remote, {**known_facts(remote, kept), "opened": "yes"})
     print(f"open     the connection to {remote.login}: pulls and pushes go over it until it ends")
     print(f"         to end it: ssh -O exit -S {opened.opened_socket} {remote.login}")
     return 0

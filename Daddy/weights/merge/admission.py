@@ -62,7 +62,7 @@ class Fault(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AdmissionVerdict:
     """Admitted, or not and why. ``scale`` is the clip in (0, 1]; ``wait``: look again later."""
 
     admitted: bool
@@ -72,21 +72,21 @@ class Verdict:
     wait: bool = False
 
 
-ADMITTED = Verdict(admitted=True, reason="")
+ADMITTED = AdmissionVerdict(admitted=True, reason="")
 
 
-def refuse(reason: str, fault: Fault = Fault.LATE, *, wait: bool = False) -> Verdict:
+def make_refusal(reason: str, fault: Fault = Fault.LATE, *, wait: bool = False) -> AdmissionVerdict:
     """A refusal, or with ``wait`` no verdict yet."""
-    return Verdict(admitted=False, reason=reason, fault=fault, wait=wait)
+    return AdmissionVerdict(admitted=False, reason=reason, fault=fault, wait=wait)
 
 
-def _bad(reason: str) -> Verdict:
-    return refuse(reason, Fault.VALUES)
+def _bad(reason: str) -> AdmissionVerdict:
+    return make_refusal(reason, Fault.VALUES)
 
 
 def judge_record(
     offer: Contribution, head: Version, base: Version | None, lag: int, max_staleness: int
-) -> Verdict:
+) -> AdmissionVerdict:
     """First stage: identity, sequence, base, claims and size; no file has been opened yet.
 
     ``base`` is the commit record of the offer's base, as far as it is there; ``lag`` the versions
@@ -100,7 +100,7 @@ def judge_record(
     )
 
 
-def _flaw_of_identity(offer: Contribution, head: Version) -> Verdict | None:
+def _flaw_of_identity(offer: Contribution, head: Version) -> AdmissionVerdict | None:
     if offer.run_id != head.run_id:
         return _bad(f"belongs to run {offer.run_id}, this is run {head.run_id}")
     if offer.schema != head.schema:
@@ -108,30 +108,32 @@ def _flaw_of_identity(offer: Contribution, head: Version) -> Verdict | None:
     if foreign := strange(offer.assists, head.assists):
         return _bad(f"it was learnt with the assists {foreign}, which this run does not use")
     if offer.sequence <= head.judged(offer.author):
-        return refuse(f"sequence {offer.sequence} was judged before")
+        return make_refusal(f"sequence {offer.sequence} was judged before")
     return None
 
 
 def _flaw_of_base(
     offer: Contribution, head: Version, base: Version | None, lag: int, max_staleness: int
-) -> Verdict | None:
+) -> AdmissionVerdict | None:
     number, behind = offer.base_version, head.version - offer.base_version
     if behind < 0:
         return _bad(f"base v{number} does not exist, the newest is v{head.version}")
     if is_reverted(number, head.reverted):
-        return refuse(
+        return make_refusal(
             f"base v{number} was taken back: go on from the newest version", Fault.REVERTED
         )
     if lag > max_staleness:
-        return refuse(f"base v{number} is {behind} versions old, the limit is {max_staleness}")
+        return make_refusal(
+            f"base v{number} is {behind} versions old, the limit is {max_staleness}"
+        )
     if base is None:
-        return refuse(f"base v{number} has no commit record any more")
+        return make_refusal(f"base v{number} has no commit record any more")
     if base.state != offer.base_state:
         return _bad(f"its base is not this run's v{number} (hash differs)")
     return None
 
 
-def _flaw_of_claims(offer: Contribution, head: Version) -> Verdict | None:
+def _flaw_of_claims(offer: Contribution, head: Version) -> AdmissionVerdict | None:
     if not 0 < offer.env_steps <= STEPS_LIMIT or offer.new_steps > offer.env_steps:
         return _bad(f"claims {offer.env_steps} environment steps, {offer.new_steps} of them new")
     if offer.optimizer_steps == 0:
@@ -139,27 +141,27 @@ def _flaw_of_claims(offer: Contribution, head: Version) -> Verdict | None:
     # Compressed int8 may be nearly nothing, and of a small policy is mostly the list of its tensors
     sizes = {PLAIN: (head.size // 3, head.size + head.size // 2), INT8: (64, head.size + 4096)}
     if offer.form not in sizes:
-        return refuse(f"it is written as {offer.form!r}, which this run does not read")
+        return make_refusal(f"it is written as {offer.form!r}, which this run does not read")
     smallest, largest = sizes[offer.form]
     if not smallest <= offer.size <= largest:
         return _bad(f"{offer.size} bytes, a delta of this run has {smallest} to {largest}")
     return None
 
 
-def judge_file(offer: Contribution, size: int, sha256: str) -> Verdict:
+def judge_file(offer: Contribution, size: int, sha256: str) -> AdmissionVerdict:
     """Second stage: the bytes that were read are the bytes that were promised.
 
     Damage on the way is nobody's fault: the author still has the progress and offers it again.
     """
     if size != offer.size:
-        return refuse(f"the file has {size} bytes, its record says {offer.size} (truncated?)")
+        return make_refusal(f"the file has {size} bytes, its record says {offer.size} (truncated?)")
     if sha256 != offer.blob:
-        return refuse("the file's hash is not the one in its record (damaged)")
+        return make_refusal("the file's hash is not the one in its record (damaged)")
     return ADMITTED
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class TypicalOffer:
     """The usual contribution of ``jobs`` other jobs."""
 
     norm: float
@@ -168,7 +170,7 @@ class Usual:
     jobs: int
 
 
-def usual_beside(peer: str, told: Sequence[Input]) -> Usual | None:
+def typical_of_others(peer: str, told: Sequence[Input]) -> TypicalOffer | None:
     """The usual contribution of the others; None where nobody else has contributed lately."""
     others: dict[str, list[Input]] = defaultdict(list)
     for one in told:
@@ -182,7 +184,7 @@ def usual_beside(peer: str, told: Sequence[Input]) -> Usual | None:
             statistics.median(map(value, theirs)) for theirs in others.values()
         )
 
-    return Usual(
+    return TypicalOffer(
         middle(lambda one: one.norm * one.clip),
         middle(lambda one: one.optimizer_steps),
         middle(lambda one: one.env_steps),
@@ -196,8 +198,8 @@ def judge_values(
     history: Sequence[tuple[float, float]],
     *,
     strict: bool,
-    beside: Usual | None = None,
-) -> Verdict:
+    beside: TypicalOffer | None = None,
+) -> AdmissionVerdict:
     """Third stage: finite and of a usual size. ``norm`` is the delta's, NaN when any value is.
 
     ``history`` holds (norm, optimizer steps) of accepted deltas; what two other jobs are ``beside``
@@ -209,7 +211,7 @@ def judge_values(
         zero = "it is zero everywhere: nothing was learnt"
         return _bad("it holds values that are not finite" if norm else zero)
     if strict and not history:
-        return refuse("no job's contribution has been seen yet to judge it by", wait=True)
+        return make_refusal("no job's contribution has been seen yet to judge it by", wait=True)
     if beside is not None and beside.jobs >= WITNESSES:
         usual, steps = beside.norm, beside.optimizer_steps
     elif not strict and len(history) < NORMS_NEEDED:
@@ -223,11 +225,11 @@ def judge_values(
     if norm > (REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR) * usual:
         return _bad(f"its norm {norm:.3g} is {norm / usual:.1f} times the usual {usual:.3g}")
     if norm > CLIP_FACTOR * usual:
-        return Verdict(admitted=True, reason="clipped", scale=CLIP_FACTOR * usual / norm)
+        return AdmissionVerdict(admitted=True, reason="clipped", scale=CLIP_FACTOR * usual / norm)
     return ADMITTED
 
 
-def remember(
+def extend_norm_history(
     history: Sequence[tuple[float, float]], accepted: Sequence[tuple[float, float]]
 ) -> tuple[tuple[float, float], ...]:
     """The history with newly accepted (norm, optimizer steps) added, the oldest dropped."""
@@ -235,7 +237,9 @@ def remember(
     return tuple([*history, *added][-NORM_HISTORY:])
 
 
-def believe(env_steps: int, new_steps: int, usual: Usual | None, versions: int) -> tuple[int, int]:
+def cap_claimed_steps(
+    env_steps: int, new_steps: int, usual: TypicalOffer | None, versions: int
+) -> tuple[int, int]:
     """A job's claims within what is usual: steps of its share, and steps added to its total.
 
     ``versions`` have passed since its last contribution. What no other job can bear witness to is

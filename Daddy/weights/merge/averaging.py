@@ -26,7 +26,7 @@ RHYTHM_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class WeightedOffer:
     """One contribution as the weighting sees it; ``staleness`` is a laptop's ``own_lag``.
 
     ``friend``: it comes from an account that is not the run's owner's.
@@ -39,18 +39,18 @@ class Offer:
     friend: bool = False
 
 
-def own_lag(versions: int, seconds: float) -> int:
+def laptop_lag(versions: int, seconds: float) -> int:
     """A laptop's lag in its own rhythm: where versions come faster, time counts."""
     return min(versions, math.ceil(max(0.0, seconds) / RHYTHM_S))
 
 
-def weigh(offer: Offer) -> float:
+def contribution_weight(offer: WeightedOffer) -> float:
     """Environment steps, discounted by staleness, times trust for a laptop."""
     fresh = offer.env_steps / (1.0 + STALENESS_DISCOUNT * offer.staleness)
     return fresh * (LAPTOP_TRUST if offer.laptop else 1.0)
 
 
-def complete_set(offers: Sequence[Offer], live_jobs: int, previous: float) -> float:
+def full_round_weight(offers: Sequence[WeightedOffer], live_jobs: int, previous: float) -> float:
     """The weight that all live jobs would have together: the mean job's, times their number.
 
     A single early contributor is divided by it and so moves the weights by its share, not by its
@@ -60,15 +60,15 @@ def complete_set(offers: Sequence[Offer], live_jobs: int, previous: float) -> fl
     return sum(jobs) / len(jobs) * max(live_jobs, len(jobs)) if jobs else previous
 
 
-def _per_peer(offers: Sequence[Offer]) -> list[float]:
+def _per_peer(offers: Sequence[WeightedOffer]) -> list[float]:
     """The mean weight of each peer's offers: two of one peer are two rounds, no double share."""
     by_peer: dict[str, list[float]] = defaultdict(list)
     for offer in offers:
-        by_peer[offer.peer].append(weigh(offer))
+        by_peer[offer.peer].append(contribution_weight(offer))
     return [sum(weights) / len(weights) for _, weights in sorted(by_peer.items())]
 
 
-def share_out(offers: Sequence[Offer], full: float) -> tuple[tuple[float, ...], float]:
+def compute_shares(offers: Sequence[WeightedOffer], full: float) -> tuple[tuple[float, ...], float]:
     """Each offer's share, in the order given, and the weight that they were divided by.
 
     A share is the offer's weight over max(one round's sum, ``full``); laptops and friends are
@@ -81,11 +81,11 @@ def share_out(offers: Sequence[Offer], full: float) -> tuple[tuple[float, ...], 
     denominator = max(jobs + laptops, full)
     if denominator <= 0.0:
         return (0.0,) * len(offers), 0.0
-    shares = [weigh(offer) / denominator for offer in offers]
+    shares = [contribution_weight(offer) / denominator for offer in offers]
     return tuple(_capped(offers, shares)), denominator
 
 
-def _capped(offers: Sequence[Offer], shares: Sequence[float]) -> list[float]:
+def _capped(offers: Sequence[WeightedOffer], shares: Sequence[float]) -> list[float]:
     """The shares with the bounds of one laptop, of all laptops and of all friends kept."""
     laptops: dict[str, float] = defaultdict(float)
     for offer, share in zip(offers, shares, strict=True):
@@ -108,7 +108,9 @@ def _scale(total: float, most: float) -> float:
     return min(1.0, most / total) if total else 1.0
 
 
-def is_due(published: int, live_jobs: int, oldest_s: float, period_s: float, laptops: int) -> bool:
+def is_merge_due(
+    published: int, live_jobs: int, oldest_s: float, period_s: float, laptops: int
+) -> bool:
     """Merge when all live jobs but one have published, or the oldest offer is a period old.
 
     ``published`` counts jobs with a pending contribution, ``laptops`` contributions of laptops;

@@ -15,11 +15,17 @@ from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.weights.evaluations import best_evaluated
 from Daddy.weights.merge import contributions
-from Daddy.weights.merge.contributions import Found
-from Daddy.weights.merge.make_version import Peers
+from Daddy.weights.merge.contributions import PendingOffer
+from Daddy.weights.merge.make_version import PeerSnapshot
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.heartbeats import StallTimer
-from Daddy.weights.store.version_retention import Kept, choose, entry, read_kept, write_kept
+from Daddy.weights.store.version_retention import (
+    KeptVersion,
+    choose_kept,
+    kept_entry,
+    read_kept,
+    write_kept,
+)
 from Daddy.weights.store.weight_records import Version, is_reverted
 from Daddy.weights.store.weight_store import Store
 
@@ -46,10 +52,12 @@ class Sweeper:
         self._timer = timer
         self._reader = reader
         self._sweeps = 0
-        self._kept: list[Kept] | None = None
+        self._kept: list[KeptVersion] | None = None
         self._best: tuple[list[str], int | None] = ([], None)
 
-    def after_merge(self, record: Version, judged: Sequence[Found], peers: Peers) -> None:
+    def clean_after_merge(
+        self, record: Version, judged: Sequence[PendingOffer], peers: PeerSnapshot
+    ) -> None:
         """Remove what ``record`` made superfluous; ``peers`` as they were read for it."""
         refused = {one.key for one in record.refused}
         for one in judged:
@@ -59,20 +67,20 @@ class Sweeper:
                 self._drop_offer(one, refused=False)
         try:
             gone = self._keep_history(record)
-            needed = self.needed(record, peers)
+            needed = self.needed_blobs(record, peers)
         except FileError:
             return  # the list cannot be read now: nothing goes that it may name
         leaving = record.version - self._keep
         for number in sorted({leaving - 1, leaving, *gone}):  # the one before was its base
             self._drop_blobs(number, needed)
-        if self._timer.still_s("sweep", self._sweeps) >= SWEEP_S:
+        if self._timer.unchanged_s("sweep", self._sweeps) >= SWEEP_S:
             self._sweeps += 1
             self.sweep(record)
         self.sweep_incarnations(peers)
 
     def sweep(self, record: Version) -> None:
         """Once in ``SWEEP_S``: list everything, for what merges left behind that died."""
-        paths, needed = self._store.paths, self.needed(record, self._reader.read(record))
+        paths, needed = self._store.paths, self.needed_blobs(record, self._reader.read(record))
         for number in range(record.version - 2 * self._keep, record.version - self._keep + 1):
             self._drop_blobs(number, needed)
         self._forget_lost()
@@ -92,9 +100,9 @@ class Sweeper:
             return set()  # the owner's jobs keep the states
         before = read_kept(self._store)
         newest = self._store.records(record.version - self._keep + 1, record.version)
-        known = {one.version: one for one in (*before, *map(entry, newest))}
+        known = {one.version: one for one in (*before, *map(kept_entry, newest))}
         good = [one for one in known.values() if not is_reverted(one.version, record.reverted)]
-        self._kept = choose(good, self._keep, self._best_evaluated())
+        self._kept = choose_kept(good, self._keep, self._best_evaluated())
         with contextlib.suppress(OSError):  # a full disk: the next merge writes it
             write_kept(self._store, self._kept)
         return {one.version for one in before} - {one.version for one in self._kept}
@@ -114,13 +122,13 @@ class Sweeper:
             self._best = (names, best_evaluated(self._store.paths))
         return self._best[1]
 
-    def needed(self, record: Version, peers: Peers) -> set[str]:
+    def needed_blobs(self, record: Version, peers: PeerSnapshot) -> set[str]:
         """Hashes of every blob that must stay when ``record`` is the newest version."""
         keep = {offer.offer.blob for offer in peers.pending}
         for kept in self._store.records(record.version - self._keep + 1, record.version):
             keep |= self._sources(kept)
         keep |= {one.state for one in self._kept or read_kept(self._store)}
-        for pulse in peers.pulses:
+        for pulse in peers.heartbeats:
             if not pulse.left and 0 <= record.version - pulse.version <= 64 * self._keep:
                 with contextlib.suppress(WeightsError):
                     keep.add(self._store.version(pulse.version).state)
@@ -134,7 +142,7 @@ class Sweeper:
         older = (one for number in bases for one in self._store.records(number, number))
         return blobs_of(record) | {one.state for one in older}
 
-    def _drop_offer(self, one: Found, *, refused: bool) -> None:
+    def _drop_offer(self, one: PendingOffer, *, refused: bool) -> None:
         """Remove a contribution; one in a box that is not ours stays, and is not judged again."""
         if one.uid is not None:
             return  # a friend's jobs clear their own folder away
@@ -157,20 +165,20 @@ class Sweeper:
         blobs = (path for folder in _folders(self._store.paths.blobs) for path in folder.iterdir())
         strays = [path for path in blobs if path.stem not in needed]
         strays += list(self._store.paths.tmp.iterdir())
-        for box in contributions.boxes(self._store):
+        for box in contributions.laptop_boxes(self._store):
             with contextlib.suppress(OSError):  # not every box can be looked into
                 here = list(box.iterdir())
                 named = {path.stem for path in here if path.suffix == ".json"}
                 strays += [path for path in here if path.stem not in named]
-        gone = [path for path in strays if self._timer.still_s(path, None, GAP_S) >= ORPHAN_S]
+        gone = [path for path in strays if self._timer.unchanged_s(path, None, GAP_S) >= ORPHAN_S]
         _remove(gone)
         return gone
 
-    def sweep_incarnations(self, peers: Peers) -> None:
+    def sweep_incarnations(self, peers: PeerSnapshot) -> None:
         """Remove the folders of processes that are gone and have nothing pending."""
-        for pulse in (one for one in peers.pulses if one.uid is None):
-            silent = self._timer.still_s(pulse.folder, pulse.counter, GAP_S)
-            if silent >= ORPHAN_S and not contributions.sequences(pulse.folder):
+        for pulse in (one for one in peers.heartbeats if one.uid is None):
+            silent = self._timer.unchanged_s(pulse.folder, pulse.counter, GAP_S)
+            if silent >= ORPHAN_S and not contributions.list_contributions(pulse.folder):
                 # By name: a process that wakes up may offer something meanwhile.
                 _remove([*pulse.folder.glob("eval-*.json"), pulse.heartbeat])
                 with contextlib.suppress(OSError):

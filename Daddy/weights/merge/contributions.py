@@ -21,9 +21,15 @@ from pathlib import Path
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.name_validation import FRIENDS_JOB, PEER, SLOT
-from Daddy.weights.store.heartbeats import Process, folders, processes
+from Daddy.weights.store.heartbeats import PeerProcess, list_folders, list_processes
 from Daddy.weights.store.strict_json import INCARNATION, LIMIT
-from Daddy.weights.store.weight_records import Contribution, Key, Receipt, Version, parse
+from Daddy.weights.store.weight_records import (
+    Contribution,
+    ContributionKey,
+    Receipt,
+    Version,
+    parse_record,
+)
 from Daddy.weights.store.weight_store import BLOB_LIMIT, Store
 
 BOX_LIMIT = 64
@@ -38,7 +44,7 @@ _BOX_NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{12})\.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PendingOffer:
     """A contribution, where its two files lie, and whether it counts as a laptop's.
 
     ``uid``: the friend's account that the files must belong to; None where they lie in our folder.
@@ -51,7 +57,7 @@ class Found:
     uid: int | None = None
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ContributionKey:
         """The order in which contributions are added up."""
         return self.offer.key
 
@@ -61,7 +67,7 @@ class Found:
         return self.laptop or self.uid is not None
 
 
-def is_job(peer: str) -> bool:
+def is_job_name(peer: str) -> bool:
     """True if a name is of a job, ours or a friend's: jobs read commit records, not receipts."""
     return bool(SLOT.fullmatch(peer) or FRIENDS_JOB.fullmatch(peer))
 
@@ -71,33 +77,33 @@ def box_name(offer: Contribution) -> str:
     return f"{offer.incarnation}-{offer.sequence:06d}-{offer.blob[:12]}"
 
 
-def publish(store: Store, offer: Contribution) -> None:
+def write_contribution(store: Store, offer: Contribution) -> None:
     """Write a job's contribution record; its blob has been written. FileError if it exists."""
     folder = store.paths.peer(offer.peer, offer.incarnation)
     path = folder / f"{offer.sequence:06d}.json"
-    if not store.durable.create(path, offer.to_bytes(), "contribution", mode=0o444):
+    if not store.writer.create(path, offer.to_json_bytes(), "contribution", mode=0o444):
         raise FileError(
             f"{path} exists already", "two processes share one incarnation: restart one"
         )
 
 
-def boxes(store: Store) -> list[Path]:
+def laptop_boxes(store: Store) -> list[Path]:
     """The laptops' boxes."""
-    return folders(store.paths.inbox, PEER)
+    return list_folders(store.paths.inbox, PEER)
 
 
-def pending_of_jobs(store: Store, head: Version | None) -> list[Found]:
+def pending_of_jobs(store: Store, head: Version | None) -> list[PendingOffer]:
     """Contributions of jobs, friends' included, that no version up to ``head`` has judged."""
     return [
         one
-        for process in processes(store)
+        for process in list_processes(store)
         for one in pending_of(store, process, head.judged(process.author) if head else 0)
     ]
 
 
 def pending_of(
-    store: Store, process: Process, done: int, offered: int | None = None
-) -> Iterator[Found]:
+    store: Store, process: PeerProcess, done: int, offered: int | None = None
+) -> Iterator[PendingOffer]:
     """Contributions of one job's process after ``done``, by the numbers that come next.
 
     Without a gap only: an earlier one may not be visible yet on NFS. ``offered``: the highest that
@@ -110,10 +116,12 @@ def pending_of(
         if offer is None or (offer.author, offer.sequence) != (process.author, number):
             return
         blobs = process.box.paths if process.box else store.paths
-        yield Found(offer, path, blobs.blob(offer.blob), laptop=process.laptop, uid=process.uid)
+        yield PendingOffer(
+            offer, path, blobs.blob(offer.blob), laptop=process.laptop, uid=process.uid
+        )
 
 
-def sequences(folder: Path) -> list[tuple[int, Path]]:
+def list_contributions(folder: Path) -> list[tuple[int, Path]]:
     """The contribution records in one process's folder, by number."""
     with contextlib.suppress(FileNotFoundError):
         matches = ((_JOB_NAME.fullmatch(path.name), path) for path in folder.iterdir())
@@ -121,14 +129,14 @@ def sequences(folder: Path) -> list[tuple[int, Path]]:
     return []
 
 
-def offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int]:
+def steps_offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int]:
     """New steps by (incarnation, sequence) that ``peer`` offered: judged after ``since``, pending.
 
     ``since`` is a version.
     """
     steps = {}
-    for folder in folders(store.paths.peers / peer, INCARNATION):
-        for number, path in sequences(folder):
+    for folder in list_folders(store.paths.peers / peer, INCARNATION):
+        for number, path in list_contributions(folder):
             offer = _read_offer(path)
             steps[folder.name, number] = offer.new_steps if offer else 0
     newest = store.newest() or 0  # looked up last: a record goes after its version has come
@@ -141,12 +149,12 @@ def offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int
 
 def _read_offer(path: Path, owner: int | None = None) -> Contribution | None:
     try:
-        return parse(Contribution, read_bounded(path, LIMIT, owner), str(path))
+        return parse_record(Contribution, read_bounded(path, LIMIT, owner), str(path))
     except (FileNotFoundError, DaddyError):
         return None
 
 
-def records_in(box: Path) -> list[Path]:
+def list_box_records(box: Path) -> list[Path]:
     """The first ``BOX_LIMIT`` records in a laptop's box; none where it is closed."""
     with contextlib.suppress(OSError):  # one box that cannot be looked into must not stop the rest
         every = os.listdir(box)  # noqa: PTH208 - a flood must not become paths
@@ -155,7 +163,7 @@ def records_in(box: Path) -> list[Path]:
     return []
 
 
-def from_box(store: Store, records: Sequence[Path]) -> Iterator[Found]:
+def read_box(store: Store, records: Sequence[Path]) -> Iterator[PendingOffer]:
     """A laptop's contributions among the ``records`` of its box; others are set aside.
 
     Name, kind and links must be in order, and the record must speak of this box's peer.
@@ -164,26 +172,26 @@ def from_box(store: Store, records: Sequence[Path]) -> Iterator[Found]:
         for path in records:
             peer = path.parent.name
             fits = _BOX_NAME.fullmatch(path.name) and not SLOT.fullmatch(peer)
-            offer = _read_offer(path) if fits and is_plain(path) else None
+            offer = _read_offer(path) if fits and is_regular_file(path) else None
             if offer and offer.peer == peer and box_name(offer) == path.stem:
-                yield Found(offer, path, path.with_suffix(".st"), laptop=True)
+                yield PendingOffer(offer, path, path.with_suffix(".st"), laptop=True)
             else:
                 store.set_aside(path, "inbox")
 
 
-def is_plain(path: Path) -> bool:
+def is_regular_file(path: Path) -> bool:
     """A regular file with one name: no link, no pipe, no device."""
     facts = os.lstat(path)
     return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1
 
 
-def read_blob(found: Found) -> bytes:
+def read_blob(found: PendingOffer) -> bytes:
     """The offered bytes, unjudged. WeightsError when what lies there is no such file.
 
     FileNotFoundError while they are not visible, FileError when the disk does not give them: both
     may pass.
     """
-    if found.laptop and found.uid is None and not is_plain(found.blob):
+    if found.laptop and found.uid is None and not is_regular_file(found.blob):
         raise WeightsError(f"{found.blob.name} is no plain file", "send a regular file")
     try:
         return read_bounded(found.blob, min(found.offer.size, BLOB_LIMIT), found.uid)
@@ -198,14 +206,14 @@ def write_receipts(store: Store, record: Version) -> None:
 
     Those that exist already were written by the merger of the version, or by the rollback.
     """
-    if all(is_job(peer) for peer in record.contributors) and not record.refused:
+    if all(is_job_name(peer) for peer in record.contributors) and not record.refused:
         return  # a rollback in a run without laptops: no record of its range need be read
     for receipt in [*_judged(record), *_taken_back(store, record)]:
         again = "-reverted" if receipt.fault == "reverted" else ""  # it may have had another one
         name = f"{receipt.incarnation}-{receipt.sequence:06d}{again}.json"
         path = store.paths.receipts / receipt.peer / name
-        if not is_job(receipt.peer) and not path.exists():
-            store.durable.create(path, receipt.to_bytes(), "receipt")
+        if not is_job_name(receipt.peer) and not path.exists():
+            store.writer.create(path, receipt.to_json_bytes(), "receipt")
 
 
 def _judged(record: Version) -> Iterator[Receipt]:
@@ -228,7 +236,7 @@ def _taken_back(store: Store, record: Version) -> Iterator[Receipt]:
                     yield Receipt(*one.key, False, record.version, 0.0, "reverted", why)
 
 
-def in_turn(found: Sequence[Found]) -> list[Found]:
+def round_robin(found: Sequence[PendingOffer]) -> list[PendingOffer]:
     """Pure: the first of each account, then the second of each: whoever offers much waits."""
     place: Counter[int | None] = Counter()
     turns = []

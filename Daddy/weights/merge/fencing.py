@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from Daddy.weights.merge import contributions
 from Daddy.weights.store import heartbeats
-from Daddy.weights.store.heartbeats import Pulse
+from Daddy.weights.store.heartbeats import Heartbeat
 from Daddy.weights.store.weight_records import Contribution
 from Daddy.weights.store.weight_store import Store
 
@@ -26,21 +26,21 @@ class Fence:
     after: Mapping[str, int] = field(default_factory=dict)
 
 
-def raise_fence(store: Store, peer: str, term: int, known: Mapping[str, int]) -> Fence:
+def make_fence(store: Store, peer: str, term: int, known: Mapping[str, int]) -> Fence:
     """The fence of a process that begins now; its checkpoint knows up to ``known`` as offered.
 
     A process without a term (a laptop, a learner of before) fences nobody off.
     """
     after: dict[str, int] = {}
-    for incarnation, theirs in fences_of(heartbeats.pulses(store), peer).items():
+    for incarnation, theirs in read_fences(heartbeats.read_heartbeats(store), peer).items():
         if theirs.term < term:
-            seen = contributions.sequences(store.paths.peer(peer, incarnation))
+            seen = contributions.list_contributions(store.paths.peer(peer, incarnation))
             last = max((number for number, _ in seen), default=0)
             after[incarnation] = max(last, known.get(incarnation, 0))
     return Fence(term, after)
 
 
-def fences_of(pulses: Iterable[Pulse], peer: str) -> dict[str, Fence]:
+def read_fences(pulses: Iterable[Heartbeat], peer: str) -> dict[str, Fence]:
     """Every process of ``peer`` with what it wrote; one that cannot be read fences nobody off."""
     found = {}
     for pulse in pulses:
@@ -52,7 +52,7 @@ def fences_of(pulses: Iterable[Pulse], peer: str) -> dict[str, Fence]:
     return found
 
 
-def judge_term(offer: Contribution, fences: Mapping[str, Fence]) -> str:
+def judge_lease_term(offer: Contribution, fences: Mapping[str, Fence]) -> str:
     """Why ``offer`` came too late; empty when it did not. ``fences`` are its peer's."""
     own = fences.get(offer.incarnation, Fence(0))
     for fence in fences.values():

@@ -14,50 +14,55 @@ from math import isfinite
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import WeightsError
 from Daddy.weights.encoding.quantise import decode_delta
-from Daddy.weights.encoding.state_arithmetic import StateDict, is_finite, move, norm
+from Daddy.weights.encoding.state_arithmetic import StateDict, add_scaled, is_finite, norm
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge.admission import (
+    AdmissionVerdict,
     Fault,
-    Usual,
-    Verdict,
-    believe,
+    TypicalOffer,
+    cap_claimed_steps,
+    extend_norm_history,
     judge_file,
     judge_record,
     judge_values,
-    refuse,
-    remember,
-    usual_beside,
+    make_refusal,
+    typical_of_others,
 )
-from Daddy.weights.merge.averaging import Offer, complete_set, own_lag, share_out
-from Daddy.weights.merge.contributions import Found, is_job
-from Daddy.weights.merge.fencing import fences_of, judge_term
-from Daddy.weights.store.heartbeats import Pulse
-from Daddy.weights.store.rebuild_version import factors, pull
+from Daddy.weights.merge.averaging import (
+    WeightedOffer,
+    compute_shares,
+    full_round_weight,
+    laptop_lag,
+)
+from Daddy.weights.merge.contributions import PendingOffer, is_job_name
+from Daddy.weights.merge.fencing import judge_lease_term, read_fences
+from Daddy.weights.store.heartbeats import Heartbeat
+from Daddy.weights.store.rebuild_version import displacement, displacement_factors
 from Daddy.weights.store.weight_records import Input, Refusal, Version
 
 
 @dataclass(frozen=True, slots=True)
-class Peers:
+class PeerSnapshot:
     """Heartbeats and contributions that no version has judged, as read at one moment.
 
     ``authors`` are the processes that have a folder.
     """
 
-    pulses: tuple[Pulse, ...] = ()
-    pending: tuple[Found, ...] = ()
+    heartbeats: tuple[Heartbeat, ...] = ()
+    pending: tuple[PendingOffer, ...] = ()
     authors: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedOffer:
     """A contribution with its verdict, its entry in the commit record, and its delta.
 
     ``data`` is the file, where it lies in another account's folder or a box; ``env_steps`` are the
     steps that its share stands for.
     """
 
-    found: Found
-    verdict: Verdict
+    found: PendingOffer
+    verdict: AdmissionVerdict
     entry: Input
     delta: StateDict
     data: bytes
@@ -78,18 +83,18 @@ class MergeInputs:
     head: Version
     parent: str
     records: Mapping[int, Version]
-    peers: Peers
+    peers: PeerSnapshot
     live: frozenset[str]
     base: int
     shared: StateDict
     states: Mapping[int, StateDict] = field(default_factory=dict)
-    opened: Sequence[Judged] = ()
+    opened: Sequence[JudgedOffer] = ()
 
 
 # -- verdicts
 
 
-def judge_all(inputs: MergeInputs) -> list[Judged]:
+def judge_all(inputs: MergeInputs) -> list[JudgedOffer]:
     """A verdict on each, in order; without those awaited and their authors' later ones."""
     jobs = [one for one in _without_awaited(inputs.opened) if not one.found.laptop]
     told = _told(inputs, jobs)
@@ -99,44 +104,48 @@ def judge_all(inputs: MergeInputs) -> list[Judged]:
     return _without_awaited([*jobs, *laptops])
 
 
-def judge_record_of(inputs: MergeInputs, one: Found) -> Verdict:
+def judge_contribution_record(inputs: MergeInputs, one: PendingOffer) -> AdmissionVerdict:
     """The verdict on a contribution's record: its author, its slot's term, then the record."""
     settings, offer = inputs.settings, one.offer
     boxed = one.laptop and one.uid is None  # a friend on the owner's list needs no other list
     if boxed and settings.allowed and offer.peer not in settings.allowed:
         reason = f"{offer.peer!r} is not among collaboration.allowed_user_ids"
-        return refuse(reason, Fault.VALUES)
-    late = "" if one.laptop else judge_term(offer, fences_of(inputs.peers.pulses, offer.peer))
+        return make_refusal(reason, Fault.VALUES)
+    late = (
+        ""
+        if one.laptop
+        else judge_lease_term(offer, read_fences(inputs.peers.heartbeats, offer.peer))
+    )
     if late:
-        return refuse(late)
+        return make_refusal(late)
     limit = settings.laptop_max_staleness if one.laptop else settings.max_staleness
     base = inputs.records.get(offer.base_version)
     return judge_record(offer, inputs.head, base, _lag(inputs, one), limit)
 
 
-def _lag(inputs: MergeInputs, one: Found) -> int:
+def _lag(inputs: MergeInputs, one: PendingOffer) -> int:
     """Versions that a contribution's base is behind; a laptop's in its own rhythm."""
     versions = inputs.head.version - one.offer.base_version
     base = inputs.records.get(one.offer.base_version)
-    return own_lag(versions, inputs.head.ts - base.ts) if one.laptop and base else versions
+    return laptop_lag(versions, inputs.head.ts - base.ts) if one.laptop and base else versions
 
 
-def judge_bytes(inputs: MergeInputs, one: Found, data: bytes) -> Judged:
+def judge_contribution_file(inputs: MergeInputs, one: PendingOffer, data: bytes) -> JudgedOffer:
     """The verdict on a contribution's file; WeightsError when it holds no delta of this run."""
     verdict = judge_file(one.offer, len(data), sha256_hex(data))
     if not verdict.admitted:
-        return as_judged(inputs, one, verdict)
+        return make_judged(inputs, one, verdict)
     delta = decode_delta(data, one.offer.form, inputs.head.schema)
-    return as_judged(inputs, one, verdict, delta, data)
+    return make_judged(inputs, one, verdict, delta, data)
 
 
-def as_judged(
+def make_judged(
     inputs: MergeInputs,
-    found: Found,
-    verdict: Verdict,
+    found: PendingOffer,
+    verdict: AdmissionVerdict,
     delta: StateDict | None = None,
     data: bytes = b"",
-) -> Judged:
+) -> JudgedOffer:
     """A contribution so far: neither its values nor its claims have been judged, nor its share."""
     offer = found.offer
     entry = Input(
@@ -154,35 +163,37 @@ def as_judged(
         laptop=found.laptop,
     )
     kept = data if found.is_capped else b""
-    return Judged(found, verdict, entry, delta or {}, kept, offer.env_steps)
+    return JudgedOffer(found, verdict, entry, delta or {}, kept, offer.env_steps)
 
 
-def _told(inputs: MergeInputs, jobs: Iterable[Judged]) -> list[Input]:
+def _told(inputs: MergeInputs, jobs: Iterable[JudgedOffer]) -> list[Input]:
     """Contributions of jobs to the last versions, and those they offer now."""
     first = inputs.head.version - inputs.settings.keep_versions + 1
     before = [
         one
         for number, record in inputs.records.items()
         for one in record.inputs
-        if number >= first and is_job(one.peer) and not one.laptop
+        if number >= first and is_job_name(one.peer) and not one.laptop
     ]
     return before + [one.entry for one in jobs if one.verdict.admitted and isfinite(one.entry.norm)]
 
 
-def _judge_job(one: Judged, told: Sequence[Input], head: Version) -> Judged:
+def _judge_job(one: JudgedOffer, told: Sequence[Input], head: Version) -> JudgedOffer:
     """A job's values judged, and its claimed steps as far as they are believed."""
     peer = one.entry.peer
-    usual = usual_beside(peer, told)
+    usual = typical_of_others(peer, told)
     before = [at for author, (_, at) in head.consumed.items() if author.split("/")[0] == peer]
     passed = head.version + 1 - max(before, default=0)
-    env_steps, new_steps = believe(one.env_steps, one.entry.new_steps, usual, passed)
+    env_steps, new_steps = cap_claimed_steps(one.env_steps, one.entry.new_steps, usual, passed)
     one = _judge_values(one, head.norms, usual)
     return replace(one, entry=replace(one.entry, new_steps=new_steps), env_steps=env_steps)
 
 
 def _judge_values(
-    one: Judged, norms: Sequence[tuple[float, float]], usual: Usual | None = None
-) -> Judged:
+    one: JudgedOffer,
+    norms: Sequence[tuple[float, float]],
+    usual: TypicalOffer | None = None,
+) -> JudgedOffer:
     if not one.verdict.admitted:
         return one
     entry, strict = one.entry, one.found.laptop
@@ -190,13 +201,13 @@ def _judge_values(
     return replace(one, verdict=verdict, entry=replace(entry, clip=verdict.scale))
 
 
-def _norms(jobs: Iterable[Judged]) -> list[tuple[float, float]]:
+def _norms(jobs: Iterable[JudgedOffer]) -> list[tuple[float, float]]:
     """Norms of the admitted ones, as the history remembers them."""
     entries = (one.entry for one in jobs if one.verdict.admitted)
     return [(one.norm * one.clip, one.optimizer_steps) for one in entries]
 
 
-def _without_awaited(judged: Sequence[Judged]) -> list[Judged]:
+def _without_awaited(judged: Sequence[JudgedOffer]) -> list[JudgedOffer]:
     """In order; no contribution of an author after the first that has to wait."""
     waiting: set[str] = set()
     kept = []
@@ -211,7 +222,7 @@ def _without_awaited(judged: Sequence[Judged]) -> list[Judged]:
 # -- the version
 
 
-def make_version(inputs: MergeInputs, judged: Sequence[Judged]) -> tuple[StateDict, Version]:
+def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[StateDict, Version]:
     """The state to which the contributions move the shared one, and its commit record.
 
     The record's state, size, merger and time are still those of the head. WeightsError when the
@@ -222,11 +233,11 @@ def make_version(inputs: MergeInputs, judged: Sequence[Judged]) -> tuple[StateDi
     refused = [one for one in judged if not one.verdict.admitted]
     shares, denominator = _shares(inputs, admitted, refused)
     pulls = [
-        pull(rule, one.delta, inputs.states.get(one.entry.base_version, {}), inputs.shared)
+        displacement(rule, one.delta, inputs.states.get(one.entry.base_version, {}), inputs.shared)
         for one in admitted
     ]
     clips = [one.entry.clip for one in admitted]
-    state = move(inputs.shared, pulls, factors(rule, shares, clips))
+    state = add_scaled(inputs.shared, pulls, displacement_factors(rule, shares, clips))
     if not is_finite(state):
         raise WeightsError(f"version {head.version + 1} would not be finite", "report this")
     taken = [replace(one.entry, share=share) for one, share in zip(admitted, shares, strict=True)]
@@ -247,7 +258,9 @@ def make_version(inputs: MergeInputs, judged: Sequence[Judged]) -> tuple[StateDi
         ),
         consumed=_consumed(inputs, judged),
         contributors=dict(sorted(totals.items())),
-        norms=remember(head.norms, _norms(one for one in admitted if not one.found.laptop)),
+        norms=extend_norm_history(
+            head.norms, _norms(one for one in admitted if not one.found.laptop)
+        ),
         fleet_steps=sum(totals.values()),
         restored=False,
         reverts=(),
@@ -256,20 +269,22 @@ def make_version(inputs: MergeInputs, judged: Sequence[Judged]) -> tuple[StateDi
 
 
 def _shares(
-    inputs: MergeInputs, admitted: Sequence[Judged], refused: Sequence[Judged]
+    inputs: MergeInputs,
+    admitted: Sequence[JudgedOffer],
+    refused: Sequence[JudgedOffer],
 ) -> tuple[tuple[float, ...], float]:
     """Each admitted contribution's share of the version, and what they were divided by."""
     head, settings = inputs.head, inputs.settings
     offers = [
-        Offer(one.entry.peer, one.env_steps, _lag(inputs, one.found), one.found.laptop,
+        WeightedOffer(one.entry.peer, one.env_steps, _lag(inputs, one.found), one.found.laptop,
               friend=one.found.uid is not None)
         for one in admitted
     ]  # fmt: skip
     bad = {one.entry.peer for one in refused if one.verdict.fault is Fault.VALUES}
     bad |= {one.peer for one in head.refused if one.fault == Fault.VALUES.value}
     counted = {one.peer for one in offers if not one.laptop} | (inputs.live - bad)
-    full = complete_set(offers, len(counted), head.denominator)
-    shares, denominator = share_out(offers, full)
+    full = full_round_weight(offers, len(counted), head.denominator)
+    shares, denominator = compute_shares(offers, full)
     if settings.rule == "polyak":
         each = zip(admitted, shares, strict=True)
         shares = tuple(
@@ -278,7 +293,7 @@ def _shares(
     return shares, denominator
 
 
-def _consumed(inputs: MergeInputs, judged: Sequence[Judged]) -> dict[str, tuple[int, int]]:
+def _consumed(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> dict[str, tuple[int, int]]:
     """Highest judged sequence per author; forgotten once anything as old would be too stale."""
     head = inputs.head
     kept = {
@@ -295,10 +310,10 @@ def _may_come_again(inputs: MergeInputs, number: int) -> bool:
     """True if a contribution that came with a version may be offered a second time."""
     lag, record = inputs.head.version + 1 - number, inputs.records.get(number)
     if record is not None:
-        lag = own_lag(lag, inputs.head.ts - record.ts)
-    return lag < forgotten_after(inputs.settings)
+        lag = laptop_lag(lag, inputs.head.ts - record.ts)
+    return lag < forget_after_versions(inputs.settings)
 
 
-def forgotten_after(settings: ExchangeSettings) -> int:
+def forget_after_versions(settings: ExchangeSettings) -> int:
     """Versions, or minutes, until a contribution of an author that is gone cannot come again."""
     return 2 * settings.laptop_max_staleness

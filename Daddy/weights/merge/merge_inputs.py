@@ -21,35 +21,35 @@ from Daddy.core.name_validation import PEER
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.exchange_settings import ExchangeSettings
-from Daddy.weights.merge.admission import Fault, refuse
+from Daddy.weights.merge.admission import Fault, make_refusal
 from Daddy.weights.merge.contributions import (
-    Found,
-    from_box,
-    in_turn,
+    PendingOffer,
+    list_box_records,
     pending_of,
     read_blob,
-    records_in,
+    read_box,
+    round_robin,
 )
 from Daddy.weights.merge.make_version import (
-    Judged,
+    JudgedOffer,
     MergeInputs,
-    Peers,
-    as_judged,
-    forgotten_after,
-    judge_bytes,
-    judge_record_of,
+    PeerSnapshot,
+    forget_after_versions,
+    judge_contribution_file,
+    judge_contribution_record,
+    make_judged,
 )
 from Daddy.weights.store.heartbeats import (
-    Process,
-    Pulse,
+    Heartbeat,
+    PeerProcess,
     StallTimer,
-    folders,
-    own_incarnations,
-    read_pulse,
+    list_folders,
+    own_process_folders,
+    read_heartbeat,
 )
 from Daddy.weights.store.rebuild_version import newest_state
 from Daddy.weights.store.strict_json import INCARNATION
-from Daddy.weights.store.weight_records import Key, Version
+from Daddy.weights.store.weight_records import ContributionKey, Version
 from Daddy.weights.store.weight_store import Store
 
 INPUTS_LIMIT = 48
@@ -90,16 +90,16 @@ class PeerReader:
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        self.mine: Pulse | None = None
+        self.mine: Heartbeat | None = None
         self._store = store
         self._clock = clock
         self._listings: dict[Path, _Listing] = {}
-        self._left: dict[Path, Pulse] = {}
+        self._left: dict[Path, Heartbeat] = {}
 
-    def read(self, head: Version) -> Peers:
+    def read(self, head: Version) -> PeerSnapshot:
         """Everything as it stands now, beside the version ``head``."""
         processes = self._list_processes()
-        pulses: list[Pulse] = []
+        pulses: list[Heartbeat] = []
         pending = self._in_boxes()
         for process in processes:
             pulse, done = self._pulse(process), head.judged(process.author)
@@ -109,9 +109,9 @@ class PeerReader:
                 pending += pending_of(self._store, process, done, offered)
         pending.sort(key=lambda one: one.key)
         authors = frozenset(process.author for process in processes)
-        return Peers(tuple(pulses), tuple(pending), authors)
+        return PeerSnapshot(tuple(pulses), tuple(pending), authors)
 
-    def relist(self, peers: Collection[str]) -> bool:
+    def relist_processes(self, peers: Collection[str]) -> bool:
         """List these peers of our own account again; True if a process was not known.
 
         A successor of the release before writes no stamp: until the next listing its heartbeat, and
@@ -121,16 +121,16 @@ class PeerReader:
         there = {
             folder
             for peer in peers
-            for folder in folders(self._store.paths.peers / peer, INCARNATION)
+            for folder in list_folders(self._store.paths.peers / peer, INCARNATION)
         }
         unknown = there.difference(known.entries)
         known.entries = sorted({*known.entries, *unknown})
         return bool(unknown)
 
-    def _list_processes(self) -> list[Process]:
+    def _list_processes(self) -> list[PeerProcess]:
         """Every process's folder, listed again when its account's stamp changed."""
-        boxes: list[Outbox | None] = [None, *self._store.visible()]
-        return [Process(folder, box) for box in boxes for folder in self._list_account(box)]
+        boxes: list[Outbox | None] = [None, *self._store.friend_outboxes()]
+        return [PeerProcess(folder, box) for box in boxes for folder in self._list_account(box)]
 
     def _list_account(self, box: Outbox | None) -> list[Path]:
         paths, stamp = box.paths if box else self._store.paths, b""
@@ -139,25 +139,25 @@ class PeerReader:
 
         def incarnations() -> list[Path]:
             self._left.clear()
-            return box.incarnations() if box else list(own_incarnations(self._store))
+            return box.incarnations() if box else list(own_process_folders(self._store))
 
         return self._listed(paths.root, stamp, incarnations)
 
-    def _pulse(self, process: Process) -> Pulse | None:
+    def _pulse(self, process: PeerProcess) -> Heartbeat | None:
         """The heartbeat of a process; one that has left is not read again."""
         if self.mine is not None and process.author == self.mine.author and process.box is None:
             return self.mine
-        known = self._left.get(process.folder) or read_pulse(process)
+        known = self._left.get(process.folder) or read_heartbeat(process)
         if known is not None and known.left and known.offered is not None:
             self._left[process.folder] = known
         return known
 
-    def _in_boxes(self) -> list[Found]:
+    def _in_boxes(self) -> list[PendingOffer]:
         inbox = self._store.paths.inbox
         return [
             found
-            for box in self._changed(inbox, partial(folders, inbox, PEER))
-            for found in from_box(self._store, self._changed(box, partial(records_in, box)))
+            for box in self._changed(inbox, partial(list_folders, inbox, PEER))
+            for found in read_box(self._store, self._changed(box, partial(list_box_records, box)))
         ]
 
     def _changed(self, folder: Path, entries: Callable[[], list[Path]]) -> list[Path]:
@@ -180,12 +180,14 @@ class PeerReader:
         return found.entries
 
 
-def choose(peers: Peers, head: Version, refused: set[Key]) -> list[Found]:
+def choose_contributions(
+    peers: PeerSnapshot, head: Version, refused: set[ContributionKey]
+) -> list[PendingOffer]:
     """The contributions that one merge judges; those ``refused`` before come last."""
     fresh = [one for one in peers.pending if one.offer.sequence > head.judged(one.offer.author)]
     fresh.sort(key=lambda one: one.key in refused)
     jobs = [one for one in fresh if not one.is_capped]
-    friends = in_turn([one for one in fresh if not one.laptop and one.uid is not None])
+    friends = round_robin([one for one in fresh if not one.laptop and one.uid is not None])
     laptops = [one for one in fresh if one.laptop][:LAPTOP_INPUTS_LIMIT]
     chosen = [*jobs, *friends[:FRIENDS_INPUTS_LIMIT], *laptops]
     return sorted(chosen[:INPUTS_LIMIT], key=lambda one: one.key)
@@ -196,14 +198,14 @@ def read_inputs(
     settings: ExchangeSettings,
     timer: StallTimer,
     head: Version,
-    peers: Peers,
-    chosen: Sequence[Found],
+    peers: PeerSnapshot,
+    chosen: Sequence[PendingOffer],
 ) -> MergeInputs:
     """The files, records and states that ``chosen`` need, beside what ``peers`` tells.
 
     WeightsError when no state can be read that the merge could begin from.
     """
-    live = timer.live(peers.pulses, settings.silence_s)
+    live = timer.live_processes(peers.heartbeats, settings.silence_s)
     base, shared = newest_state(store, head.version, settings.keep_versions - 1)
     inputs = MergeInputs(
         settings=settings,
@@ -221,10 +223,14 @@ def read_inputs(
 
 
 def _records(
-    store: Store, settings: ExchangeSettings, head: Version, peers: Peers, chosen: Sequence[Found]
+    store: Store,
+    settings: ExchangeSettings,
+    head: Version,
+    peers: PeerSnapshot,
+    chosen: Sequence[PendingOffer],
 ) -> dict[int, Version]:
     """The last versions, the contributions' bases, and versions by which authors are forgotten."""
-    first, far = max(0, head.version - settings.keep_versions + 1), forgotten_after(settings)
+    first, far = max(0, head.version - settings.keep_versions + 1), forget_after_versions(settings)
     needed = {one.offer.base_version for one in chosen}
     needed |= {at for author, (_, at) in head.consumed.items()
                if author not in peers.authors and head.version + 1 - at >= far}  # fmt: skip
@@ -234,34 +240,34 @@ def _records(
 
 
 def _states(
-    store: Store, records: Mapping[int, Version], chosen: Sequence[Found]
+    store: Store, records: Mapping[int, Version], chosen: Sequence[PendingOffer]
 ) -> dict[int, StateDict]:
     """States of the contributions' bases, as far as they are here."""
     found = {}
     for number in {one.offer.base_version for one in chosen} & records.keys():
         with contextlib.suppress(WeightsError):
-            found[number] = decode(store.get_blob(records[number].state))
+            found[number] = decode(store.read_blob(records[number].state))
     return found
 
 
-def _open(timer: StallTimer, inputs: MergeInputs, one: Found) -> Judged:
+def _open(timer: StallTimer, inputs: MergeInputs, one: PendingOffer) -> JudgedOffer:
     """A contribution with its file, which is not opened when its record alone is refused.
 
     Trouble with our own view or disk is no author's fault: it is waited for, then "late".
     """
-    verdict = judge_record_of(inputs, one)
+    verdict = judge_contribution_record(inputs, one)
     if not verdict.admitted:
-        return as_judged(inputs, one, verdict)
+        return make_judged(inputs, one, verdict)
     try:
         if inputs.settings.rule != "polyak" or one.offer.base_version in inputs.states:
-            return judge_bytes(inputs, one, read_blob(one))
+            return judge_contribution_file(inputs, one, read_blob(one))
         trouble = "its base's state did not appear"
     except FileNotFoundError:
         trouble = "its file did not appear"
     except FileError:
         trouble = "its file could not be read"
     except WeightsError as error:
-        return as_judged(inputs, one, refuse(error.message, Fault.VALUES))
-    waited_s = timer.still_s(("blob", one.key))
+        return make_judged(inputs, one, make_refusal(error.message, Fault.VALUES))
+    waited_s = timer.unchanged_s(("blob", one.key))
     reason = f"{trouble} within {waited_s:.0f} s"
-    return as_judged(inputs, one, refuse(reason, wait=waited_s < BLOB_PATIENCE_S))
+    return make_judged(inputs, one, make_refusal(reason, wait=waited_s < BLOB_PATIENCE_S))

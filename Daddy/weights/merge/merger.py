@@ -17,14 +17,19 @@ from Daddy.core.lease import Lease, drop_term
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.exchange_settings import ExchangeSettings
-from Daddy.weights.merge.averaging import is_due
+from Daddy.weights.merge.averaging import is_merge_due
 from Daddy.weights.merge.cleanup import KEEP_TERMS, Sweeper
 from Daddy.weights.merge.contributions import write_receipts
-from Daddy.weights.merge.make_version import Judged, Peers, judge_all, make_version
-from Daddy.weights.merge.merge_inputs import PeerReader, choose, read_inputs
+from Daddy.weights.merge.make_version import (
+    JudgedOffer,
+    PeerSnapshot,
+    judge_all,
+    make_version,
+)
+from Daddy.weights.merge.merge_inputs import PeerReader, choose_contributions, read_inputs
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
-from Daddy.weights.store.laptop_delivery import serve
-from Daddy.weights.store.weight_records import Key, Version
+from Daddy.weights.store.laptop_delivery import offer_to_laptops
+from Daddy.weights.store.weight_records import ContributionKey, Version
 from Daddy.weights.store.weight_store import Store
 
 
@@ -39,7 +44,7 @@ class Merger:
         self._settings = settings
         self._clock = clock
         self._name = name
-        self._refused: set[Key] = set()
+        self._refused: set[ContributionKey] = set()
 
     def try_merge(self, period_s: float) -> Version | None:
         """The version just committed by us; None when none is due or somebody else is merging."""
@@ -59,24 +64,24 @@ class Merger:
             with contextlib.suppress(OSError):  # an old term left behind harms nobody
                 drop_term(self._store.paths.lease, lease.term - KEEP_TERMS)
 
-    def nobody_lives(self) -> bool:
+    def no_live_job(self) -> bool:
         """True if every job of our own account has left or fallen silent: those merge."""
         newest = self._store.newest()
         if newest is None:
             return True
-        pulses = self.reader.read(self._store.version(newest)).pulses
-        live = self._timer.live(pulses, self._settings.silence_s)
+        pulses = self.reader.read(self._store.version(newest)).heartbeats
+        live = self._timer.live_processes(pulses, self._settings.silence_s)
         return not any(pulse.uid is None for pulse in live)
 
-    def _is_due(self, head: Version, peers: Peers, period_s: float) -> bool:
-        found = choose(peers, head, self._refused)
+    def _is_due(self, head: Version, peers: PeerSnapshot, period_s: float) -> bool:
+        found = choose_contributions(peers, head, self._refused)
         waiting = [one for one in found if one.key not in self._refused]
-        ages = [self._timer.still_s(("offer", one.key)) for one in waiting]
+        ages = [self._timer.unchanged_s(("offer", one.key)) for one in waiting]
         jobs = {one.offer.peer for one in waiting if not one.laptop}
-        live = self._timer.live(peers.pulses, self._settings.silence_s)
+        live = self._timer.live_processes(peers.heartbeats, self._settings.silence_s)
         there = {pulse.peer for pulse in live if not pulse.laptop} | jobs
         laptops = sum(one.laptop for one in waiting)
-        return is_due(len(jobs), len(there), max(ages, default=0.0), period_s, laptops)
+        return is_merge_due(len(jobs), len(there), max(ages, default=0.0), period_s, laptops)
 
     def _claim(self) -> Lease | None:
         holder = {"merger": self._name}
@@ -86,12 +91,12 @@ class Merger:
         store = self._store
         if store.newest() != head.version:
             return None  # another merge came between our look and our claim: look again next time
-        store.durable.hook("C8")
+        store.writer.hook("C8")
         peers = self.reader.read(head)
-        chosen = choose(peers, head, self._refused)
-        if self.reader.relist({one.offer.peer for one in chosen if not one.is_capped}):
+        chosen = choose_contributions(peers, head, self._refused)
+        if self.reader.relist_processes({one.offer.peer for one in chosen if not one.is_capped}):
             peers = self.reader.read(head)
-            chosen = choose(peers, head, self._refused)
+            chosen = choose_contributions(peers, head, self._refused)
         inputs = read_inputs(store, self._settings, self._timer, head, peers, chosen)
         judged = judge_all(inputs)
         if all(one.found.is_capped and not one.verdict.admitted for one in judged):
@@ -108,27 +113,29 @@ class Merger:
         )
         if not store.commit(record):
             return None
-        store.durable.hook("C10")
+        store.writer.hook("C10")
         self._finish(record, state)
-        self.sweeper.after_merge(record, [one.found for one in judged], peers)
+        self.sweeper.clean_after_merge(record, [one.found for one in judged], peers)
         return record
 
-    def _write(self, judged: Sequence[Judged], data: bytes) -> str:
+    def _write(self, judged: Sequence[JudgedOffer], data: bytes) -> str:
         """Put down everything that the record names; the hash of the state."""
         for one in judged:
             if one.verdict.admitted and one.data:  # as judged: the file is in somebody else's hands
                 self._store.put_blob(one.data, "input")
         sha = self._store.put_blob(data, "state")
-        self._store.durable.hook("C9")
+        self._store.writer.hook("C9")
         return sha
 
     def _finish(self, record: Version, state: StateDict) -> None:
         """Effects of a commit; the next merger or reader repeats them if we die here."""
         store, asked = self._store, self._settings
         store.write_head(record.version)
-        store.durable.hook("C11")
+        store.writer.hook("C11")
         if asked.wan:
-            serve(store, record.version, encode(state, half=True), asked.told, asked.release)
-        store.durable.hook("C12")
+            offer_to_laptops(
+                store, record.version, encode(state, half=True), asked.told, asked.release
+            )
+        store.writer.hook("C12")
         for late in store.records(record.version - 1, record.version):  # its merger may have died
             write_receipts(store, late)

@@ -24,13 +24,13 @@ def no_hook(point: str) -> None:
     """The production hook: nothing happens at ``point``."""
 
 
-class Durable:
+class CrashSafeWriter:
     """Writes below one shared folder."""
 
     def __init__(self, tmp: Path, hook: Hook = no_hook) -> None:
         self._tmp = tmp
         self.hook = hook
-        self.open_to_all = False
+        self.world_readable = False
         """True if other accounts read here: modes are then as named, whatever the umask."""
 
     def create(self, path: Path, data: bytes, what: str, mode: int = 0o644) -> bool:
@@ -77,7 +77,7 @@ class Durable:
 
     def _make(self, folder: Path) -> None:
         """The folder, with those above it that are missing."""
-        if not self.open_to_all:
+        if not self.world_readable:
             folder.mkdir(parents=True, exist_ok=True)
         elif not folder.is_dir():
             self._make(folder.parent)
@@ -95,7 +95,7 @@ class Durable:
             self._tmp.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(temp, flags, mode)
         with _removed_on_error(temp), os.fdopen(descriptor, "wb") as stream:
-            if self.open_to_all:
+            if self.world_readable:
                 os.fchmod(descriptor, mode)
             for point, part in (("C2", data[:half]), ("C3", data[half:])):
                 stream.write(part)

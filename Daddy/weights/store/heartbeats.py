@@ -31,7 +31,7 @@ LEASE_SILENCE_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class PeerProcess:
     """One process's folder; ``box`` is the other account's whose it is, None: our own."""
 
     folder: Path
@@ -69,7 +69,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pulse(Process):
+class Heartbeat(PeerProcess):
     """A process's heartbeat: a counter that moves, the version it stands on, whether it left.
 
     ``offered`` is the highest sequence that may exist; None where the process does not say.
@@ -83,7 +83,7 @@ class Pulse(Process):
     notes: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
-def beat(store: Store, pulse: Pulse, *, sync: bool = False) -> None:
+def write_heartbeat(store: Store, pulse: Heartbeat, *, sync: bool = False) -> None:
     """Prove life in the process's own folder.
 
     ``sync`` where ``offered`` grows: if a power cut brought back an older heartbeat beside the
@@ -92,33 +92,35 @@ def beat(store: Store, pulse: Pulse, *, sync: bool = False) -> None:
     counted = {"counter": pulse.counter, "version": pulse.version, "left": pulse.left}
     offered = {} if pulse.offered is None else {"offered": pulse.offered}
     body = to_json({**pulse.notes, **counted, **offered})
-    store.durable.replace(pulse.heartbeat, body, "beat", sync=sync)
+    store.writer.replace(pulse.heartbeat, body, "beat", sync=sync)
 
 
-def announce(store: Store) -> None:
+def write_stamp(store: Store) -> None:
     """Tell readers that a process has begun; its folder is there already."""
-    store.durable.replace(store.paths.stamp, new_token().encode(), "stamp", sync=False)
+    store.writer.replace(store.paths.stamp, new_token().encode(), "stamp", sync=False)
 
 
-def pulses(store: Store) -> list[Pulse]:
+def read_heartbeats(store: Store) -> list[Heartbeat]:
     """Every readable heartbeat, those of other accounts included."""
-    found = (read_pulse(process) for process in processes(store))
+    found = (read_heartbeat(process) for process in list_processes(store))
     return [pulse for pulse in found if pulse is not None]
 
 
-def own_incarnations(store: Store) -> Iterator[Path]:
+def own_process_folders(store: Store) -> Iterator[Path]:
     """The folder of every process of our own account."""
-    for peer in folders(store.paths.peers, WRITER):
-        yield from folders(peer, INCARNATION)
+    for peer in list_folders(store.paths.peers, WRITER):
+        yield from list_folders(peer, INCARNATION)
 
 
-def processes(store: Store) -> list[Process]:
+def list_processes(store: Store) -> list[PeerProcess]:
     """Every process's folder, those of other accounts included."""
-    own = [Process(folder) for folder in own_incarnations(store)]
-    return own + [Process(path, box) for box in store.visible() for path in box.incarnations()]
+    own = [PeerProcess(folder) for folder in own_process_folders(store)]
+    return own + [
+        PeerProcess(path, box) for box in store.friend_outboxes() for path in box.incarnations()
+    ]
 
 
-def folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
+def list_folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
     """Folders in ``parent``, and no links to one, under a name of that form."""
     missing = contextlib.suppress(FileNotFoundError, NotADirectoryError)
     with missing, os.scandir(parent) as entries:
@@ -130,13 +132,13 @@ def folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
     return []
 
 
-def read_pulse(process: Process) -> Pulse | None:
+def read_heartbeat(process: PeerProcess) -> Heartbeat | None:
     """The heartbeat of a process; None when there is none that can be read."""
     path = process.heartbeat
     try:
         body = parse_json(read_bounded(path, JSON_LIMIT, process.uid), str(path))
         offered = body.get("offered")
-        return Pulse(
+        return Heartbeat(
             process.folder,
             process.box,
             counter=int(body["counter"]),
@@ -156,7 +158,7 @@ class StallTimer:
         self._clock = clock
         self._seen: dict[Hashable, tuple[Hashable, float, float]] = {}
 
-    def still_s(
+    def unchanged_s(
         self, key: Hashable, value: Hashable = None, most_between_s: float = math.inf
     ) -> float:
         """Seconds for which ``key`` has had ``value`` since it was first looked at; 0 at first.
@@ -177,16 +179,18 @@ class StallTimer:
         """
         lease = Lease.claim(folder, holder, durable=False)
         if lease is None and (view := read_lease(folder)) is not None and view.ended is None:
-            silent = self.still_s(("lease", folder), (view.term, view.beat.get("counter")))
+            silent = self.unchanged_s(("lease", folder), (view.term, view.beat.get("counter")))
             if silent > silence_s:
                 end_term(folder, view.term, f"silent for {silent:.0f} s")
                 lease = Lease.claim(folder, holder, durable=False)
         return lease
 
-    def live(self, pulses: Iterable[Pulse], silence_s: float) -> list[Pulse]:
+    def live_processes(
+        self, read_heartbeats: Iterable[Heartbeat], silence_s: float
+    ) -> list[Heartbeat]:
         """Pulses whose process has not left and whose counter moved within ``silence_s``."""
         return [
             pulse
-            for pulse in pulses
-            if not pulse.left and self.still_s(pulse.author, pulse.counter) < silence_s
+            for pulse in read_heartbeats
+            if not pulse.left and self.unchanged_s(pulse.author, pulse.counter) < silence_s
         ]

@@ -16,9 +16,9 @@ from collections.abc import Collection
 
 from Daddy.core.atomic_files import read_bounded, sha256_hex
 from Daddy.core.errors import FileError, WeightsError
-from Daddy.weights.encoding.delta_frames import pack, pack_step
+from Daddy.weights.encoding.delta_frames import pack_delta, pack_state
 from Daddy.weights.encoding.tensor_layout import INT8
-from Daddy.weights.store.weight_records import Keyframe, Part, Terms
+from Daddy.weights.store.weight_records import AgreedSettings, LaptopFrame, LaptopHead
 from Daddy.weights.store.weight_store import Store
 
 REACH = 4
@@ -33,7 +33,9 @@ KEEP_KEYFRAMES = 8
 _PLAIN = re.compile(r"kf-(\d{8})-([0-9a-f]{12})\.st")
 
 
-def serve(store: Store, number: int, data: bytes, terms: Terms = (), release: str = "") -> None:
+def offer_to_laptops(
+    store: Store, number: int, data: bytes, terms: AgreedSettings = (), release: str = ""
+) -> None:
     """Offer version ``number``, whose bfloat16 safetensors ``data`` is: the head comes last.
 
     ``terms`` and ``release`` tell laptops how the run learns, and from what. The disk is not waited
@@ -41,10 +43,10 @@ def serve(store: Store, number: int, data: bytes, terms: Terms = (), release: st
     version's records cannot be read; OSError when the disk does not take it.
     """
     here, sha = _names(store), sha256_hex(data)
-    whole = _put(store, pack(data), number, sha)
+    whole = _put(store, pack_state(data), number, sha)
     parts = (*_steps(store, number, data, here), whole)
     record, card, name = store.version(number), store.card(), f"kf-{number:08d}-{sha[:12]}.st"
-    frame = Keyframe(
+    frame = LaptopHead(
         version=number,
         name=name,
         size=len(data),
@@ -63,11 +65,11 @@ def serve(store: Store, number: int, data: bytes, terms: Terms = (), release: st
         release=release,
         reverted=record.reverted,
     )
-    store.durable.replace(store.paths.wan / name, data, "keyframe", mode=0o444, sync=False)
+    store.writer.replace(store.paths.wan / name, data, "keyframe", mode=0o444, sync=False)
     offered = store.keyframe()
     if not (offered and offered.run_id == card.run_id and offered.version > number):
         head = store.paths.wan / "HEAD.json"
-        store.durable.replace(head, frame.to_bytes(), "wan-head", sync=False)
+        store.writer.replace(head, frame.to_json_bytes(), "wan-head", sync=False)
     _drop_old(store, {*here, name, *(part.file for part in parts)})
 
 
@@ -86,7 +88,7 @@ def _names(store: Store) -> list[str]:
     return []
 
 
-def _steps(store: Store, number: int, data: bytes, here: Collection[str]) -> list[Part]:
+def _steps(store: Store, number: int, data: bytes, here: Collection[str]) -> list[LaptopFrame]:
     """To ``number`` from each of the versions offered last, oldest first."""
     parts = []
     offered = [(name, _PLAIN.fullmatch(name)) for name in sorted(here)]
@@ -96,14 +98,14 @@ def _steps(store: Store, number: int, data: bytes, here: Collection[str]) -> lis
             base = read_bounded(store.paths.wan / name, 2 * len(data))
             sha = sha256_hex(base)
             if name.endswith(f"-{sha[:12]}.st"):
-                frame = pack_step(data, base)
+                frame = pack_delta(data, base)
                 parts.append(_put(store, frame, number, sha256_hex(data), sha))
     return parts
 
 
-def _put(store: Store, frame: bytes, number: int, sha: str, base_sha: str = "") -> Part:
+def _put(store: Store, frame: bytes, number: int, sha: str, base_sha: str = "") -> LaptopFrame:
     """Write a frame under its name; what the head says of it."""
     kind = "d" if base_sha else "kf"
     name = f"{kind}-{number:08d}-{sha256_hex(frame)[:12]}.wire"
-    store.durable.replace(store.paths.wan / name, frame, "part", mode=0o444, sync=False)
-    return Part(name, len(frame), number, sha, base_sha)
+    store.writer.replace(store.paths.wan / name, frame, "part", mode=0o444, sync=False)
+    return LaptopFrame(name, len(frame), number, sha, base_sha)

@@ -12,37 +12,37 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.weights.encoding.quantise import decode_delta
-from Daddy.weights.encoding.state_arithmetic import StateDict, add, difference, move
+from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas, add_scaled, difference
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.store.version_retention import read_kept
 from Daddy.weights.store.weight_records import Version, is_reverted
 from Daddy.weights.store.weight_store import Store
 
 
-def replay(store: Store, record: Version) -> bytes:
+def rebuild_state(store: Store, record: Version) -> bytes:
     """The bytes of ``record``'s state, made again from its base and inputs.
 
     WeightsError when a part is gone (retention keeps them for the newest versions).
     """
-    base = decode(store.get_blob(store.version(record.base).state), record.schema)
+    base = decode(store.read_blob(store.version(record.base).state), record.schema)
     pulls = []
     inputs = [*record.replayed, *record.inputs]
     for one in inputs:
-        delta = decode_delta(store.get_blob(one.blob), one.form, record.schema)
+        delta = decode_delta(store.read_blob(one.blob), one.form, record.schema)
         own_base = base
         if record.rule == "polyak":
-            own_base = decode(store.get_blob(store.version(one.base_version).state))
-        pulls.append(pull(record.rule, delta, own_base, base))
+            own_base = decode(store.read_blob(store.version(one.base_version).state))
+        pulls.append(displacement(record.rule, delta, own_base, base))
     shares, clips = [one.share for one in inputs], [one.clip for one in inputs]
-    return encode(move(base, pulls, factors(record.rule, shares, clips)))
+    return encode(add_scaled(base, pulls, displacement_factors(record.rule, shares, clips)))
 
 
-def pull(rule: str, delta: StateDict, base: StateDict, shared: StateDict) -> StateDict:
+def displacement(rule: str, delta: StateDict, base: StateDict, shared: StateDict) -> StateDict:
     """A delta on ``base`` as it moves the shared weights; under "polyak" own weights - shared."""
-    return difference(add(base, delta), shared) if rule == "polyak" else delta
+    return difference(add_deltas(base, delta), shared) if rule == "polyak" else delta
 
 
-def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[float]:
+def displacement_factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[float]:
     """The factor by which each pull moves the shared weights.
 
     Under "polyak" S <- (1 - t) S + t W is applied one after the other: later ones shrink earlier
@@ -57,7 +57,7 @@ def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[
     return found[::-1]
 
 
-def candidates(store: Store, newest: int, keep: int) -> Iterator[int]:
+def candidate_versions(store: Store, newest: int, keep: int) -> Iterator[int]:
     """Versions to stand on, best first: the newest, ``keep`` before it, then the kept older ones.
 
     Reverted ones are left out. WeightsError when the newest's record cannot be read.
@@ -75,17 +75,17 @@ def candidates(store: Store, newest: int, keep: int) -> Iterator[int]:
             yield number
 
 
-def repair(store: Store, record: Version) -> bytes:
+def read_or_rebuild(store: Store, record: Version) -> bytes:
     """The bytes of a version's state; a damaged file is kept as evidence and made again.
 
     WeightsError (of the damage) when it cannot be.
     """
     try:
-        return store.get_blob(record.state)
+        return store.read_blob(record.state)
     except WeightsError as damage:
         data = b""
         with contextlib.suppress(WeightsError):
-            data = replay(store, record)
+            data = rebuild_state(store, record)
         if sha256_hex(data) != record.state:
             raise damage from None
     store.mend_blob(data)
@@ -103,10 +103,10 @@ def newest_state(
     ``tell`` gets an event for each newer one. WeightsError when there is none.
     """
     first_error: WeightsError | None = None
-    for number in candidates(store, newest, keep):
+    for number in candidate_versions(store, newest, keep):
         try:
             record = store.version(number)
-            return record, decode(repair(store, record), record.schema)
+            return record, decode(read_or_rebuild(store, record), record.schema)
         except WeightsError as error:
             first_error = first_error or error
             if tell is not None:

@@ -53,7 +53,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
 Record = TypeVar("Record")
 
 
-def read_object(data: bytes) -> dict[str, Any]:
+def read_json_object(data: bytes) -> dict[str, Any]:
     """The object in ``data``, of our format; ValueError otherwise."""
     if len(data) > LIMIT:
         raise ValueError(f"{len(data)} bytes are more than {LIMIT}")
@@ -76,7 +76,7 @@ def _no_constant(text: str) -> float:
     raise ValueError(f"{text} is no JSON number")
 
 
-def build(kind: type[Record], value: Any) -> Record:
+def build_record(kind: type[Record], value: Any) -> Record:
     """``kind`` from an object; unknown fields are passed over.
 
     A missing field is an error, unless it has a default and is not marked as ``REQUIRED``.
@@ -103,7 +103,7 @@ _MEANING = {int: "whole number from 0 to 2^53", float: "finite number", str: "te
 def _check(name: str, hint: Any, value: Any) -> Any:
     """``value`` when it has the type ``hint`` and the form that a field called ``name`` demands."""
     if dataclasses.is_dataclass(hint):
-        return build(hint, value)  # type: ignore[arg-type]
+        return build_record(hint, value)  # type: ignore[arg-type]
     origin, inner = get_origin(hint), get_args(hint)
     if origin is dict and isinstance(value, dict):
         return {key: _check(name, inner[1], one) for key, one in value.items()}

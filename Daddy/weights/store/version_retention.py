@@ -14,7 +14,7 @@ from Daddy.core.atomic_files import read_bounded
 from Daddy.core.errors import WeightsError
 from Daddy.core.settings import HISTORY_MB
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import Version, Written, parse
+from Daddy.weights.store.weight_records import JsonRecord, Version, parse_record
 from Daddy.weights.store.weight_store import Store
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
@@ -24,7 +24,7 @@ _NEWEST = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Kept(Written):
+class KeptVersion(JsonRecord):
     """A version whose state is kept, and the reason: "newest", "best", "hour" or "day"."""
 
     version: int
@@ -35,13 +35,15 @@ class Kept(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptVersions(Written):
+class KeptList(JsonRecord):
     """``kept.json``: the versions that a run can go back to."""
 
-    versions: tuple[Kept, ...] = ()
+    versions: tuple[KeptVersion, ...] = ()
 
 
-def choose(versions: Iterable[Kept], newest: int, best: int | None) -> list[Kept]:
+def choose_kept(
+    versions: Iterable[KeptVersion], newest: int, best: int | None
+) -> list[KeptVersion]:
     """Pure: the versions to keep, each with its reason, newest first.
 
     The newest ``newest``, the best evaluated one, the first of each hour for a day and of each day
@@ -64,26 +66,26 @@ def choose(versions: Iterable[Kept], newest: int, best: int | None) -> list[Kept
     return sorted(found, key=lambda one: -one.version)
 
 
-def entry(record: Version) -> Kept:
+def kept_entry(record: Version) -> KeptVersion:
     """A version as an entry of the list."""
-    return Kept(record.version, record.ts, record.state, record.size)
+    return KeptVersion(record.version, record.ts, record.state, record.size)
 
 
-def read_kept(store: Store) -> list[Kept]:
+def read_kept(store: Store) -> list[KeptVersion]:
     """The list as it stands; empty where there is none, or a damaged one.
 
     FileError when it cannot be read now: nothing that it may name is superfluous then.
     """
     path = store.paths.kept
     with contextlib.suppress(FileNotFoundError, WeightsError):
-        return list(parse(KeptVersions, read_bounded(path, LIMIT), str(path)).versions)
+        return list(parse_record(KeptList, read_bounded(path, LIMIT), str(path)).versions)
     return []
 
 
-def write_kept(store: Store, versions: Sequence[Kept]) -> None:
+def write_kept(store: Store, versions: Sequence[KeptVersion]) -> None:
     """Replace the list. OSError when the disk does not take it."""
-    data = KeptVersions(tuple(versions)).to_bytes()
-    store.durable.replace(store.paths.kept, data, "kept")
+    data = KeptList(tuple(versions)).to_json_bytes()
+    store.writer.replace(store.paths.kept, data, "kept")
 
 
 def kept_reasons(store: Store) -> dict[int, str]:
@@ -94,5 +96,5 @@ def kept_reasons(store: Store) -> dict[int, str]:
 
 def kept_numbers(store: Store, newest: int) -> set[int]:
     """Versions to go back to: those on the list, and the newest, whose states are there."""
-    known = [*read_kept(store), *map(entry, store.records(newest - _NEWEST, newest))]
+    known = [*read_kept(store), *map(kept_entry, store.records(newest - _NEWEST, newest))]
     return {one.version for one in known if store.paths.blob(one.state).exists()}

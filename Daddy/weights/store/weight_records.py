@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights.encoding.tensor_layout import PLAIN
-from Daddy.weights.store.strict_json import FORMAT, REQUIRED, build, read_object
+from Daddy.weights.store.strict_json import FORMAT, REQUIRED, build_record, read_json_object
 
-Record = TypeVar("Record", bound="Written")
+Record = TypeVar("Record", bound="JsonRecord")
 
-Terms = tuple[tuple[str, str], ...]
+AgreedSettings = tuple[tuple[str, str], ...]
 """Settings and their values as JSON (``Daddy.core.run_contract``); older records have none."""
 
-Key = tuple[str, str, int]
+ContributionKey = tuple[str, str, int]
 """A contribution: peer, incarnation, sequence."""
 
 KEPT_RANGES = 64
@@ -31,10 +31,10 @@ KEPT_RANGES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class JsonRecord:
     """Base of every record on disk."""
 
-    def to_bytes(self) -> bytes:
+    def to_json_bytes(self) -> bytes:
         """Canonical JSON, with the format number."""
         fields = {"format": FORMAT, **self._fields()}
         return (json.dumps(fields, sort_keys=True, indent=1) + "\n").encode()
@@ -44,7 +44,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Authored(Written):
+class AuthoredRecord(JsonRecord):
     """Base of what concerns one contribution: its author's name and process start, its number."""
 
     peer: str
@@ -57,13 +57,13 @@ class Authored(Written):
         return f"{self.peer}/{self.incarnation}"
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ContributionKey:
         """The order in which contributions are added up."""
         return (self.peer, self.incarnation, self.sequence)
 
 
 @dataclass(frozen=True, slots=True)
-class RunCard(Written):
+class RunCard(JsonRecord):
     """``RUN.json``: what all peers of one run agree on; written once, by the first."""
 
     run: str
@@ -71,11 +71,11 @@ class RunCard(Written):
     workload: str
     schema: str
     assists: tuple[str, ...] = ()
-    terms: Terms = ()
+    terms: AgreedSettings = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution(Authored):
+class Contribution(AuthoredRecord):
     """Progress that one peer offers: a delta of fp32 (laptops: int8 or bf16) against a version.
 
     ``form`` says how its file is written. ``env_steps`` and ``optimizer_steps`` lie in this delta;
@@ -97,7 +97,7 @@ class Contribution(Authored):
 
 
 @dataclass(frozen=True, slots=True)
-class Input(Authored):
+class Input(AuthoredRecord):
     """A contribution as it went into a version.
 
     ``laptop``: it counted as a laptop's, as the jobs of a friend do who is trusted like one.
@@ -117,7 +117,7 @@ class Input(Authored):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal(Authored):
+class Refusal(AuthoredRecord):
     """A contribution that did not count, and why; ``fault`` is "late", "values" or "reverted"."""
 
     fault: str
@@ -125,7 +125,7 @@ class Refusal(Authored):
 
 
 @dataclass(frozen=True, slots=True)
-class Revert(Written):
+class Revert(JsonRecord):
     """The versions that a commit record takes back, to go back to ``good``, and the reason.
 
     Records of the release before also name ``bad``, the version found worse, the contributions
@@ -147,7 +147,7 @@ def is_reverted(version: int, ranges: Sequence[tuple[int, int]]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Version(Written):
+class Version(JsonRecord):
     """``merged/v00000043.json``: the commit record of one version; kept for ever.
 
     The defaults are those of version 0, the common initialisation.
@@ -200,7 +200,7 @@ class Version(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class Head(Written):
+class Head(JsonRecord):
     """``HEAD.json``: a hint at the newest version, readable without torch or a listing."""
 
     version: int
@@ -212,10 +212,10 @@ class Head(Written):
     contributors: dict[str, int]
 
 
-def parse(kind: type[Record], data: bytes, name: str) -> Record:
+def parse_record(kind: type[Record], data: bytes, name: str) -> Record:
     """The record in ``data``; WeightsError naming ``name`` and the fault when it is not one."""
     try:
-        return build(kind, read_object(data))
+        return build_record(kind, read_json_object(data))
     except (ValueError, RecursionError) as error:
         raise WeightsError(
             f"{name} is no valid {kind.__name__} record: {error}",
@@ -224,7 +224,7 @@ def parse(kind: type[Record], data: bytes, name: str) -> Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Written):
+class LaptopFrame(JsonRecord):
     """A frame below ``wan/`` (``encoding``): a version, or the step to it from another.
 
     ``sha256`` is of the state that comes out, ``base_sha256`` of the state it is a step from, empty
@@ -239,7 +239,7 @@ class Part(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class Keyframe(Written):
+class LaptopHead(JsonRecord):
     """``wan/HEAD.json``: the newest whole state that laptops can pull.
 
     ``name``, ``size`` and ``sha256`` are of the bfloat16 safetensors, which every laptop
@@ -261,15 +261,15 @@ class Keyframe(Written):
     fleet_steps: int
     ts: float
     assists: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[LaptopFrame, ...] = ()
     accepts: tuple[str, ...] = ()
-    terms: Terms = ()
+    terms: AgreedSettings = ()
     release: str = ""
     reverted: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt(Authored):
+class Receipt(AuthoredRecord):
     """Fate of one laptop contribution."""
 
     accepted: bool
@@ -280,7 +280,7 @@ class Receipt(Authored):
 
 
 @dataclass(frozen=True, slots=True)
-class ParcelReceipt(Authored):
+class AttachmentReceipt(AuthoredRecord):
     """Fate of a parcel that a laptop handed in (``parcels``); ``sha256`` is its."""
 
     sha256: str

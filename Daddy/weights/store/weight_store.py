@@ -19,16 +19,16 @@ from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.friend_accounts import Outbox, outboxes
 from Daddy.core.run_contract import differing
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
-from Daddy.weights.store.crash_safe_files import Durable, Hook, no_hook
+from Daddy.weights.store.crash_safe_files import CrashSafeWriter, Hook, no_hook
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import Head, Keyframe, RunCard, Version, parse
+from Daddy.weights.store.weight_records import Head, LaptopHead, RunCard, Version, parse_record
 
 BLOB_LIMIT = 1 << 30
 """Bytes of the largest blob that is read: a policy a hundred times ours."""
 
 MOST_TOLD = 4
 """Differing settings that an error has room for."""
-Hint = TypeVar("Hint", Head, Keyframe)
+Hint = TypeVar("Hint", Head, LaptopHead)
 VERSION_NAME = re.compile(r"v(\d{8})\.json")
 """A commit record's file name."""
 
@@ -38,7 +38,7 @@ class Store:
 
     def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
         self.paths = paths
-        self.durable = Durable(paths.tmp, hook)
+        self.writer = CrashSafeWriter(paths.tmp, hook)
         self.seen = -1
         """The highest version that was seen to exist; -1: none."""
         self.alone = False
@@ -49,7 +49,7 @@ class Store:
 
     # -- other accounts
 
-    def visible(self) -> list[Outbox]:
+    def friend_outboxes(self) -> list[Outbox]:
         """Where jobs of other accounts put what they offer; none where the list is damaged."""
         found, self._flaw = [], ""
         try:
@@ -57,12 +57,12 @@ class Store:
         except FileError as error:
             self._flaw = str(error)
         self.alone = not found and not self._flaw
-        self.durable.open_to_all |= bool(found)
+        self.writer.world_readable |= bool(found)
         return found
 
-    def troubles(self) -> list[str]:
+    def list_problems(self) -> list[str]:
         """What is wrong with others' folders, and what to do."""
-        found = [f"{box.name}: {why}" for box in self.visible() if (why := box.trouble())]
+        found = [f"{box.name}: {why}" for box in self.friend_outboxes() if (why := box.trouble())]
         return [self._flaw] if self._flaw else found
 
     # -- the run card
@@ -97,7 +97,7 @@ class Store:
 
     def _begin(self, mine: RunCard) -> None:
         if not self.paths.run.exists():
-            self.durable.create(self.paths.run, mine.to_bytes(), "card")
+            self.writer.create(self.paths.run, mine.to_json_bytes(), "card")
             self.paths.inbox.mkdir(parents=True, exist_ok=True)
 
     def card(self) -> RunCard:
@@ -109,7 +109,7 @@ class Store:
                 raise WeightsError(
                     f"{self.paths.root} holds no shared weights yet", "start a learner first"
                 ) from error
-            self._card = parse(RunCard, data, str(self.paths.run))
+            self._card = parse_record(RunCard, data, str(self.paths.run))
         return self._card
 
     # -- blobs
@@ -117,10 +117,10 @@ class Store:
     def put_blob(self, data: bytes, what: str) -> str:
         """Write ``data`` under its hash; return the hash. Equal bytes may take its place."""
         sha = sha256_hex(data)
-        self.durable.replace(self.paths.blob(sha), data, what, mode=0o444)
+        self.writer.replace(self.paths.blob(sha), data, what, mode=0o444)
         return sha
 
-    def get_blob(self, sha: str) -> bytes:
+    def read_blob(self, sha: str) -> bytes:
         """The bytes with this hash; WeightsError when missing or damaged."""
         path = self.paths.blob(sha)
         try:
@@ -156,7 +156,7 @@ class Store:
             if sha256_hex(read_bounded(path, BLOB_LIMIT)) == sha:
                 return
             os.link(path, self._evidence(path, "damaged"))
-        self.durable.replace(path, data, "state", mode=0o444)
+        self.writer.replace(path, data, "state", mode=0o444)
 
     def set_aside(self, path: Path, reason: str) -> None:
         """Move a damaged or refused file into quarantine, as evidence."""
@@ -174,7 +174,7 @@ class Store:
         """The highest version that exists; None before the first. Never lower than seen before."""
         number = max(self.seen, self._hint())
         if number < 0 or (number > self.seen and not self.paths.version(number).exists()):
-            number = max([self.seen, *numbers(self.paths)])
+            number = max([self.seen, *version_numbers(self.paths)])
         if number < 0:
             return None
         while self.paths.version(number + 1).exists():
@@ -214,7 +214,7 @@ class Store:
                 data = read_bounded(path, LIMIT)
             except (FileNotFoundError, FileError) as error:
                 raise WeightsError(f"{path} cannot be read: {error}", "restore it") from error
-            record = parse(Version, data, str(path))
+            record = parse_record(Version, data, str(path))
             if record.version != number:
                 raise WeightsError(f"{path} speaks of version {record.version}", "restore it")
             known = record, sha256_hex(data)
@@ -229,10 +229,10 @@ class Store:
 
     def commit(self, record: Version) -> bool:
         """Make ``record`` the version it names; False when that version exists already."""
-        data = record.to_bytes()
+        data = record.to_json_bytes()
         if len(data) > LIMIT:
             raise WeightsError(f"a commit record of {len(data)} bytes is too long", "report this")
-        won = self.durable.create(self.paths.version(record.version), data, "record", mode=0o444)
+        won = self.writer.create(self.paths.version(record.version), data, "record", mode=0o444)
         if won:
             self._remember(record, sha256_hex(data))
         self.seen = max(self.seen, record.version)
@@ -258,14 +258,14 @@ class Store:
             ts=record.ts,
             contributors=record.contributors,
         )
-        self.durable.replace(self.paths.head, head.to_bytes(), "head", sync=False)
+        self.writer.replace(self.paths.head, head.to_json_bytes(), "head", sync=False)
 
-    def keyframe(self) -> Keyframe | None:
+    def keyframe(self) -> LaptopHead | None:
         """What laptops are offered, if anything is."""
-        return _read_hint(Keyframe, self.paths.wan / "HEAD.json")
+        return _read_hint(LaptopHead, self.paths.wan / "HEAD.json")
 
 
-def numbers(paths: SharedPaths) -> list[int]:
+def version_numbers(paths: SharedPaths) -> list[int]:
     """Every version that has a commit record, in order."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         found = (VERSION_NAME.fullmatch(path.name) for path in paths.merged.iterdir())
@@ -275,6 +275,6 @@ def numbers(paths: SharedPaths) -> list[int]:
 
 def _read_hint(kind: type[Hint], path: Path) -> Hint | None:
     try:
-        return parse(kind, read_bounded(path, LIMIT), str(path))
+        return parse_record(kind, read_bounded(path, LIMIT), str(path))
     except (FileNotFoundError, FileError, WeightsError):
         return None
