@@ -8,9 +8,10 @@ what went wrong. Parses and wires; decides nothing.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.job_environment import SLOT, Boot, read_job
 from Daddy.core.load_config import load, run_paths, shared_paths
+from Daddy.core.logs import add_log_flags, log_to
 from Daddy.core.machine_info import memory_bytes, usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.settings import Collaboration, Config, Section, Training
@@ -63,7 +65,10 @@ _SWITCHES = ("stream", "allow_unknown_rom")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one attempt; returns its exit code."""
-    attempt = _attempt(make_parser().parse_args(argv))
+    args = make_parser().parse_args(argv)
+    if args.attempt is not None or args.log_level is not None:
+        log_to(sys.stdout, args.log_level)
+    attempt = _attempt(args)
     attempt.boot.mark("interpreter")
     seat = _seat(attempt)
     if seat is not None:
@@ -129,7 +134,7 @@ def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
         attempt.boot.mark("libraries")
         frames = _frames(attempt, peer)
         closing.callback(frames.close)
-        voice = Commentary(events, frames, attempt.clock, partial(print, flush=True))
+        voice = Commentary(events, frames, attempt.clock, _speaker(attempt))
         exchange = _exchange(attempt, peer, seat.term, events)
         around = Surroundings(
             peer=peer,
@@ -152,8 +157,13 @@ def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
         closing.callback(parts.board.close)
         outcome = train(parts)
         exchange.leave(outcome.reason)
-        print(voice.farewell(outcome.reason), flush=True)
+        _speaker(attempt)(voice.farewell(outcome.reason))
         return outcome
+
+
+def _speaker(attempt: Attempt) -> Callable[[str], None]:
+    """A job's lines go to its log, with a time stamp; a person at a terminal reads them plain."""
+    return partial(print, flush=True) if attempt.by_hand else logging.getLogger(__name__).info
 
 
 def _environments(attempt: Attempt, events: Told) -> VectorAhead:
@@ -182,7 +192,7 @@ def _backend(attempt: Attempt, events: Told) -> Backend:
     table = recommend(facts).envs
     events.write("state", 0, {"state": "backend", "backend": chosen.backend, **chosen.rates})
     said = f"{training.num_envs} environments by {chosen.reason}"
-    print(f"{said}; the guide's table has {table} for this machine", flush=True)
+    _speaker(attempt)(f"{said}; the guide's table has {table} for this machine")
     return chosen.backend
 
 
@@ -273,6 +283,7 @@ def make_parser() -> argparse.ArgumentParser:
         _setting(parser, f"training.{name}", type=int, metavar="N")
     for name in _SWITCHES:
         _setting(parser, f"training.{name}", action=argparse.BooleanOptionalAction)
+    add_log_flags(parser)
     return parser
 
 

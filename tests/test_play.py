@@ -262,7 +262,7 @@ def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
     game = PokemonRedEnv(episode_steps=20)
     held = iter([{"a"}] + [{"a"}] * 4 + [{"a", "b"}] * 3 + [{"a"}] * 13)
     told = SimpleNamespace(reached=lambda *_: frozenset(next(held)))
-    monkeypatch.setattr(evaluation, "story", told)
+    monkeypatch.setattr(evaluation, "story_milestones", told)
     played = play_one(game, Mashing(7), 1)
     game.close()
     assert played.reached == {"b": 5}, "what held at the start is nobody's merit"

@@ -350,7 +350,7 @@ def test_the_backend_is_measured_once_and_said_beside_the_guides_table(desk):
 
 
 def test_a_stream_that_cannot_be_set_up_does_not_end_training(
-    tmp_path: Path, monkeypatch, capsys
+    tmp_path: Path, monkeypatch, caplog
 ) -> None:
     def full() -> int:
         raise OSError(28, "No space left on device")
@@ -361,4 +361,4 @@ def test_a_stream_that_cannot_be_set_up_does_not_end_training(
         config=SimpleNamespace(training=training), run=RunPaths(tmp_path), job_id="17", clock=None
     )
     assert isinstance(train_slim._frames(attempt, "slot-0"), NoFrames)
-    assert "stream: off: [Errno 28] No space left" in capsys.readouterr().err
+    assert "the stream is off: [Errno 28] No space left" in caplog.text

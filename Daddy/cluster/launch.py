@@ -26,6 +26,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.job_environment import RELEASE, SLOT, TERM, Boot, Job, read_job
+from Daddy.core.logs import log_to
 from Daddy.core.machine_info import age_seconds, host_name, myself
 from Daddy.core.run_paths import ReleasePaths, RunPaths
 from Daddy.core.slot_lease import PATIENCE_S, Seat, claim
@@ -73,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", type=Path, required=True, help="config.json of a release")
     parser.add_argument("--attempt", required=True, metavar="TOKEN", help="the attempt's token")
     args = parser.parse_args(argv)
+    log_to(sys.stdout)
     launch = _launch(args.run, args.config, args.attempt)
     launch.log_event("state", state="started")
     launch.boot.mark("script")
@@ -129,7 +131,6 @@ def _release(launch: LaunchContext, ident: str, own: ReleasePaths) -> ReleasePat
 def _not_needed(launch: LaunchContext, reason: str) -> int:
     code = ExitCode.NOT_NEEDED
     launch.log_event("state", state="goodbye", reason=reason, exit_code=int(code))
-    print(f"not needed in {launch.run.root}: {reason}", file=sys.stderr, flush=True)
     return code
 
 

@@ -25,6 +25,19 @@ NEWEST_FILES, NEWEST_BYTES = 32, 4 << 20
 """Writers, and bytes of each, that count as newest: some 30 hours of four slots."""
 
 
+def _log(event: str, data: Mapping[str, object]) -> None:
+    """Log errors as errors, events with a text as news, and all others for ``-v`` alone."""
+    import logging  # by writers only: readers, such as `status`, start without it
+
+    if not logging.getLogger().handlers:
+        return  # a person's screen, which says such things in its own words
+    levels = {"error": logging.ERROR, "state": logging.INFO, "log": logging.INFO}
+    text = data.get("text") or data.get("reason") if event in levels else None
+    level = levels[event] if text else logging.ERROR if event == "error" else logging.DEBUG
+    line = text or f"{event} {dict(data)}"
+    logging.getLogger(__name__).log(level, "%s", line, stacklevel=3)  # the writer's module
+
+
 class EventWriter:
     """Appends events of one source to a file of its own."""
 
@@ -51,6 +64,7 @@ class EventWriter:
         """Append one event; ValueError for an unknown kind of event or an oversized line."""
         if event not in EVENTS:
             raise ValueError(f"{event!r} is none of {sorted(EVENTS)}")
+        _log(event, data)
         record = {
             **self._head,
             "ts": round(self._clock.now(), 3),

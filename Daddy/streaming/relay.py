@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import secrets
 import shlex
@@ -25,6 +26,7 @@ from Daddy.core.atomic_files import read_json, write_atomic, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError, run_entry
 from Daddy.core.event_log import EventWriter
+from Daddy.core.logs import add_log_flags, log_to
 from Daddy.core.machine_info import die_with_parent, full_host_name, host_name
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_paths import ATTACH, HOME_ATTACH, RunPaths
@@ -44,6 +46,7 @@ from Daddy.streaming.protocol.handshake import (
 )
 from Daddy.streaming.protocol.messages import Status, Wish, read_wish
 
+_log = logging.getLogger(__name__)
 _CODE = Path(__file__).resolve().parents[2]
 
 
@@ -189,10 +192,11 @@ class Relay:
             self._say("waiting", trouble)
 
     def _say(self, state: str, text: str) -> None:
-        print(f"relay: {text}", flush=True)
+        if self._events is None:
+            _log.info("%s", text)
         if "no token in common" in text:
             line = copy_line(f"USER@{host_name()}")
-            print(f"  what to do: on the laptop, once: {line}", flush=True)
+            _log.info("what to do: on the laptop, once: %s", line)
         via = self._programme.about.via
         self._record("state", {"state": state, "text": text, "via": via})
 
@@ -326,6 +330,7 @@ def _parser() -> argparse.ArgumentParser:
         "--attached", action="store_true", help="serve the viewer at the other end of stdin"
     )
     parser.add_argument("--told-port", action="store_true", help="at a port that is told on stdin")
+    add_log_flags(parser)
     return parser
 
 
@@ -334,6 +339,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     if not args.run_dir.is_dir():
         raise UsageError(f"there is no run in {args.run_dir}", "give the folder of a started run")
+    log_to(level=args.log_level)
     paths, wish = RunPaths(args.run_dir), Wish(max(1, args.top_k), max(1.0, args.fps))
     if args.attached:
         stop = set_by(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

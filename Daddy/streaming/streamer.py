@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import select
 import signal
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.logs import log_to
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.learner.direct_port import Port
@@ -196,6 +198,7 @@ def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
         signal.signal(number, signal.SIG_IGN)
     die_with_parent(args.parent)
     os.nice(_NICEST)
+    log_to()
     writer = Writer(args.peer, args.host, args.job, args.incarnation)
     memory = StreamerEnd(args.memory)
     streamer = Streamer(
@@ -203,8 +206,8 @@ def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
     )
     try:
         streamer.run(args.bell)
-    except Exception as error:  # noqa: BLE001 - a fault of ours, which is not training's
-        print(f"stream: {error!r}", file=sys.stderr, flush=True)
+    except Exception:
+        logging.getLogger(__name__).exception("the stream's process ends")
         return 1
     return 0
 

@@ -9,6 +9,7 @@ one, once a minute at most.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ from Daddy.streaming.protocol.spool_segment import Picture
 if TYPE_CHECKING:
     from Daddy.core.settings import Streaming
 
+_log = logging.getLogger(__name__)
 START_AGAIN_S = 60.0
 _LAST_WORDS_S = 2.0
 MOST_FPS = 60.0
@@ -134,7 +136,7 @@ class FrameSender:
         self._memory.want_nothing()
         if self._clock.monotonic() >= self._again_at:
             code = self.streamer.exit_code if self.streamer else None
-            print(f"stream: its process ended ({code}); started again", file=sys.stderr, flush=True)
+            _log.warning("the stream's process ended (%s): it is started again", code)
             self.streamer = self._start()
 
     def _start(self) -> Child | None:
@@ -142,7 +144,7 @@ class FrameSender:
         try:
             return companion(self._argv, [self._file, self._ears])
         except OSError as error:
-            print(f"stream: off for now: {error}", file=sys.stderr, flush=True)
+            _log.warning("the stream is off for now: %s", error)
             return None
 
 
@@ -155,5 +157,5 @@ def frame_sender(
             stream, peer, job, clock, fps=FEATURED_FPS, direct=training.stream_direct
         )
     except OSError as error:
-        print(f"stream: off: {error}", file=sys.stderr, flush=True)
+        _log.warning("the stream is off: %s", error)
         return None

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
+from Daddy.core.logs import add_log_flags, log_to
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.run_paths import RunPaths, mirrors_folder
 from Daddy.core.settings import KEPT_VERSIONS
@@ -45,6 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end with the parent"
     )
+    add_log_flags(parser)
     return parser
 
 
@@ -58,6 +61,7 @@ class RunMirror:
     folder: Path
     clock: Clock
     hook: Hook = no_hook
+    say: Callable[[str], None] = print
     said: str = ""
 
     def once(self) -> bool:
@@ -71,7 +75,7 @@ class RunMirror:
             cause = error.message if isinstance(error, DaddyError) else error
             trouble = said = f"no copy is made: {cause}"
         if said != self.said and (trouble or not self.said):
-            print(said, flush=True)
+            self.say(said)
         self.said = said
         with contextlib.suppress(OSError, DaddyError):
             if self.run.controller.is_dir():  # a run that is gone is not made again
@@ -111,6 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
     run, shared = run_paths(config), shared_paths(config)
     keeper = RunMirror(run, shared, effective_json(config), folder, clock)
+    if args.every is not None:
+        log_to(level=args.log_level)
+        keeper.say = logging.getLogger(__name__).info
     if args.every is None and not keeper.once():
         raise FileError("no copy was made, for the reason above", "make room, and say it again")
     if args.die_with_parent is not None:

@@ -98,7 +98,7 @@ def test_without_orders_jobs_fill_the_slots_of_their_own_config_in_order(site):
     assert site.holder(0)["release"] == site.release.ident
     third = site.job("c" * 12)
     assert third.wait(20) == 11
-    assert "no free slot" in third.stderr.read()
+    assert "no free slot" in third.stdout.read()
     assert site.attempts["c" * 12].said("goodbye")["exit_code"] == 11
 
 

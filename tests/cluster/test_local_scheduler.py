@@ -303,7 +303,7 @@ def test_a_place_that_cannot_be_locked_fails_the_job(tmp_path: Path, monkeypatch
 
 KEEPER = """
 import os, signal, subprocess, sys
-from Daddy.cluster.orchestrator import local_job
+from Daddy.cluster.orchestrator import local_job_runner
 
 class Lock:
     \"\"\"The library's own lock; the signal comes as soon as it has been taken.\"\"\"
@@ -319,13 +319,13 @@ class Lock:
     def __enter__(self): self.real.acquire()
     def __exit__(self, *_): self.real.release()
 
-spawn = local_job.spawn
+spawn = local_job_runner.spawn
 def spawned(*argv, **options):
     child = spawn(*argv, **options)
     child._popen._waitpid_lock = Lock(child._popen._waitpid_lock)
     return child
-local_job.spawn = spawned
-local_job.main(sys.argv[1:])
+local_job_runner.spawn = spawned
+local_job_runner.main(sys.argv[1:])
 """
 
 

@@ -95,10 +95,10 @@ def test_a_start_waits_for_a_pass_that_is_being_made(person):
 _HOLD = """
 import sys, time
 from pathlib import Path
-from Daddy.cluster.orchestrator import tenure
+from Daddy.cluster.orchestrator import controller_lease
 from Daddy.core.clock import SystemClock
 from Daddy.core.run_paths import RunPaths
-lease = tenure.take(RunPaths(Path(sys.argv[1])), SystemClock(), passing=True)
+lease = controller_lease.take(RunPaths(Path(sys.argv[1])), SystemClock(), passing=True)
 time.sleep(2.5)
 lease.release("one pass was made")
 """

@@ -68,15 +68,15 @@ def test_a_folder_in_the_place_of_a_file_is_an_error_and_leaves_nothing_open(tmp
 
 _NO_ROOM = """
 import pathlib, resource, sys
-from Daddy.core import files
+from Daddy.core import atomic_files
 from Daddy.core.errors import run_entry
 path = pathlib.Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
 def line(_):
-    files.append_line(path, "x" * 60)
-    files.append_line(path, "y" * 60)
+    atomic_files.append_line(path, "x" * 60)
+    atomic_files.append_line(path, "y" * 60)
 def whole(_):
-    files.write_atomic(path, b"z" * 200)
+    atomic_files.write_atomic(path, b"z" * 200)
 raise SystemExit(run_entry({"line": line, "whole": whole}[sys.argv[2]], []))
 """
 

@@ -320,14 +320,15 @@ def test_a_relay_ends_with_its_parent_when_asked(run, token, tmp_path) -> None:
     assert until(lambda: not is_alive(child), 5)
 
 
-def test_a_relay_that_cannot_write_its_events_goes_on(run, token, capsys) -> None:
+def test_a_relay_that_cannot_write_its_events_goes_on(run, token, caplog) -> None:
+    caplog.set_level("INFO")
     (run / "events").write_text("no folder")
     relay = make_relay(run, free_port(), [token], Wish(2, 30), "spool", SystemClock())
     stop = threading.Event()
     thread = threading.Thread(target=relay.run, args=(stop,), daemon=True)
     thread.start()
     try:
-        assert until(lambda: "nobody listens" in capsys.readouterr().out, 5)
+        assert until(lambda: "nobody listens" in caplog.text, 5)
         assert not stop.wait(0.3)
         assert thread.is_alive()
     finally:

@@ -77,7 +77,7 @@ def test_closing_writes_what_is_left_and_a_successor_goes_on(tmp_path: Path, mon
 
 
 def test_a_killed_streamer_is_started_again_and_a_frozen_one_holds_up_nobody(
-    tmp_path: Path, monkeypatch, capsys
+    tmp_path: Path, monkeypatch, caplog
 ) -> None:
     monkeypatch.setattr(tunnel_client, "START_AGAIN_S", 0.0)
     ask(tmp_path)
@@ -106,7 +106,7 @@ def test_a_killed_streamer_is_started_again_and_a_frozen_one_holds_up_nobody(
         assert statistics.median(spent) < 0.2, "a step waits for a frozen streamer"
         sender.close()
         assert second.exit_code == 128 + signal.SIGKILL
-    assert capsys.readouterr().err.count("started again") == 1
+    assert caplog.text.count("it is started again") == 1
 
 
 _LEARNER = """

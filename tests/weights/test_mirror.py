@@ -284,7 +284,7 @@ def test_the_program_copies_until_it_is_told_to_end(run, home, clock, tmp_path):
     settings = {"run_name": "test", "run_dir": str(run.root), "mirror": {"folder": str(home)}}
     (tmp_path / "config.json").write_text(json.dumps(settings))
     argv = [sys.executable, "-m", "Daddy.weights.mirror", "--config", str(tmp_path / "config.json")]
-    child = subprocess.Popen([*argv, "--every", "0.2"], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([*argv, "--every", "0.2"], stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 60
         while not (home.is_dir() and any(read_mirror_card(MirrorPaths(p)) for p in home.iterdir())):
@@ -292,11 +292,11 @@ def test_the_program_copies_until_it_is_told_to_end(run, home, clock, tmp_path):
             assert child.poll() is None
             time.sleep(0.05)
         child.send_signal(signal.SIGTERM)
-        out, _ = child.communicate(timeout=30)
+        _, log = child.communicate(timeout=30)
     finally:
         child.kill()
         child.wait()
-    assert (child.returncode, out.count("\n")) == (0, 1)
+    assert (child.returncode, log.count("\n")) == (0, 1)
     assert json.loads(only(home).run.config.read_bytes())["run_name"] == "test"
 
 

@@ -7,9 +7,9 @@ leads to the next pass at once, without asking the scheduler meanwhile.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
@@ -43,6 +43,7 @@ from Daddy.core.errors import ControllerAliveError, FileError
 from Daddy.core.lease import standing
 from Daddy.core.run_paths import RunPaths
 
+_log = logging.getLogger(__name__)
 _BEAT_S = 10.0
 """Seconds between two proofs of life of the controller's lease."""
 _LATE_S = 600.0
@@ -108,8 +109,7 @@ class Controller:
         except ControllerAliveError:
             raise
         except Exception as error:  # noqa: BLE001 - a place where the loop must survive
-            with contextlib.suppress(OSError):
-                traceback.print_exc()
+            _log.exception("%s failed", what)
             with contextlib.suppress(OSError):
                 self.applier.log_event("error", text=f"{what} failed: {error!r}")
             if stop is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -54,7 +55,7 @@ def build_controller(
 
     def notify_person(kind: str, text: str) -> None:
         if wrong := run_notify_command(config.controller.notify, kind, f"{name}: {text}"):
-            print(wrong, flush=True)
+            logging.getLogger(__name__).warning("%s", wrong)
 
     ledger = LedgerFile(run.ledger, lease.term)
     scheduler = make_scheduler(executor, config, run, clock)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import gc
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from Daddy.core.errors import run_entry
+from Daddy.core.logs import LEVEL, add_log_flags
 
 _COMMANDS = "Daddy.cluster.orchestrator.commands"
 _WORDS = {
@@ -56,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     found = {word: commands.add_parser(word, help=told) for word, told in _WORDS.items()}
     for command in found.values():
         _add_settings(command)
+    add_log_flags(found["start"])
     start = found["start"].add_argument
     start("--dry-run", action="store_true", help="print what would be done")
     start("--foreground", action="store_true", help="stay in this terminal")
@@ -103,6 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = vars(_parser().parse_args(argv))
     word, release = options.pop("command"), options.pop("release", None)
     ready_fd = options.pop("ready_fd", None)
+    if level := options.pop("log_level", None):
+        os.environ[LEVEL] = level  # the daemon that is started inherits it
     if release is not None:
         from Daddy.cluster.orchestrator.commands.daemon import run_daemon
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import os
 import sys
 import threading
@@ -33,6 +34,7 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.lease import LeaseView, holder_alive, read_lease
+from Daddy.core.logs import log_to
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.run_paths import RunPaths
 
@@ -180,7 +182,6 @@ class FailoverWatch:
         return None
 
     def _tell(self, event: str, text: str) -> None:
-        print(text, flush=True)
         with contextlib.suppress(OSError):
             name, workload = self.facts["run_name"], self.facts["training"]["workload"]
             ident = f"failover-slot-{self.slot}"
@@ -202,6 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, required=True, help="pid of the job's program")
     args = parser.parse_args(argv)
     die_with_parent(args.parent)
+    log_to()
     facts, clock = read_json(args.release / "config.json"), SystemClock()
     watch = FailoverWatch(RunPaths(args.run), args.release, args.slot, args.term, clock, facts)
     look_s, never = 0.5 if watch.local else 2.0, threading.Event()
@@ -209,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             watch.check()
         except (DaddyError, OSError, KeyError, TypeError, ValueError) as error:
-            print(f"a look failed: {error!r}", flush=True)
+            logging.getLogger(__name__).warning("the leases cannot be read: %r", error)
             clock.wait(never, _RETRY_S)
         clock.wait(never, look_s)
 

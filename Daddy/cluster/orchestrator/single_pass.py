@@ -26,6 +26,7 @@ from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, SchedulerError, run_entry
 from Daddy.core.load_config import load_effective, run_paths
+from Daddy.core.logs import log_to
 from Daddy.core.machine_info import host_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
@@ -101,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--watched", action="store_true", help="the controller's silence was seen")
     parser.add_argument("--probe", action="store_true", help="only try if this host may submit")
     args = parser.parse_args(argv)
+    log_to()
     clock, release = SystemClock(), Release(args.release.name, args.release)
     config = load_effective(release.config)
     run = run_paths(config)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
@@ -26,6 +27,7 @@ from Daddy.core.child_process import start
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
 from Daddy.core.load_config import load_effective, run_paths
+from Daddy.core.logs import log_to
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import set_by
@@ -55,6 +57,7 @@ def launch_controller(run: RunPaths, release: Release) -> dict[str, Any]:
 
 def run_daemon(release_path: Path, *, ready_fd: int | None) -> int:
     """Be the controller of that release's run, until it is stopped, done, or we are signalled."""
+    log_to()
     release, clock = Release(release_path.name, release_path), SystemClock()
     config = load_effective(release.config)
     run = run_paths(config)
@@ -97,7 +100,7 @@ def _tend(controller: Controller) -> int:
     final = controller.run(set_by(signal.SIGTERM, signal.SIGINT))
     said = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
     controller.applier.lease.release(said)
-    print(f"controller leaves: {said}", flush=True)
+    logging.getLogger(__name__).info("the controller ends: %s", said)
     return ExitCode.DONE
 
 
