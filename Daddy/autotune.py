@@ -37,12 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, store, tell. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 the profile folder."""
     args = make_parser().parse_args(argv)
     prepare()
-    user_id = laptop_cli.user_name(args.user_id)
+    user_id = laptop_cli.peer_name(args.user_id)
     folder = laptop_cli.profile_folder(args)
     folder.mkdir(parents=True, exist_ok=True)
     seconds = laptop_cli.QUICK_SECONDS_PER_COUNT if args.quick else laptop_cli.SECONDS_PER_COUNT
     config = laptop_cli.game_config(args, args.workload)
-    profile = laptop_cli.measure(config, user_id, seconds, SystemClock(), args.nice)
+    profile = laptop_cli.measure_machine(config, user_id, seconds, SystemClock(), args.nice)
     path = save_profile(folder, profile)
     print(f"\nrecommended: --num-envs {profile.envs}")
     print("\n".join(f"  {reason}" for reason in profile.reasons))

@@ -31,8 +31,8 @@ from Daddy.cluster.orchestrator.controller_records import UnknownQueue
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, FileError, run_entry
 from Daddy.core.event_log import EventTail
-from Daddy.core.humanize import age, amount
-from Daddy.core.load_config import load_effective
+from Daddy.core.humanize import format_age, format_count
+from Daddy.core.load_config import load_release_config
 from Daddy.core.run_paths import RunPaths
 
 Event = Mapping[str, Any]
@@ -42,28 +42,28 @@ _CURVE_BINS = 48
 
 
 @dataclass(slots=True)
-class Attempt:
+class AttemptEvents:
     """One try to fill a slot: the last event of each state that its job told."""
 
     token: str
     told: dict[str, Event] = field(default_factory=dict)
 
-    def at(self, state: str) -> float | None:
+    def time_of(self, state: str) -> float | None:
         """Wall seconds at which it was in this state last; None: not yet."""
         return float(self.told[state]["ts"]) if state in self.told else None
 
-    def said(self, state: str) -> Mapping[str, Any]:
+    def facts_of(self, state: str) -> Mapping[str, Any]:
         """Facts that came with a state; empty where it was not reached."""
         return self.told[state]["data"] if state in self.told else {}
 
     @property
     def slot(self) -> int | None:
         """None before it has claimed one."""
-        return self.said("claimed").get("slot")
+        return self.facts_of("claimed").get("slot")
 
     @property
     def job_id(self) -> str:
-        named = (self.said(state).get("job_id") for state in self.told)
+        named = (self.facts_of(state).get("job_id") for state in self.told)
         return str(next(filter(None, named), ""))
 
     @property
@@ -110,10 +110,10 @@ class Viewer:
 
 
 @dataclass(slots=True)
-class Fleet:
+class EventSummary:
     """All that the events of a run tell."""
 
-    attempts: dict[str, Attempt] = field(default_factory=dict)
+    attempts: dict[str, AttemptEvents] = field(default_factory=dict)
     heard: dict[str, Event] = field(default_factory=dict)
     """What each learner told of its slot, the newest of each fact."""
     episodes: list[Episode] = field(default_factory=list)
@@ -121,10 +121,10 @@ class Fleet:
     laptop: Laptop = field(default_factory=Laptop)
     viewer: Viewer = field(default_factory=Viewer)
 
-    def in_slot(self, slot: int) -> list[Attempt]:
+    def in_slot(self, slot: int) -> list[AttemptEvents]:
         """Attempts that held ``slot``, oldest first."""
         mine = [attempt for attempt in self.attempts.values() if attempt.slot == slot]
-        return sorted(mine, key=lambda attempt: attempt.at("claimed") or 0.0)
+        return sorted(mine, key=lambda attempt: attempt.time_of("claimed") or 0.0)
 
     def handovers(self) -> list[Handover]:
         """Every passing on of a slot whose predecessor said goodbye, oldest first."""
@@ -133,14 +133,15 @@ class Fleet:
             Handover(slot, began, max(0.0, began - left), old.token, new.token)
             for slot in slots
             for old, new in pairwise(self.in_slot(slot))
-            if (left := old.at("goodbye")) is not None and (began := new.at("started")) is not None
+            if (left := old.time_of("goodbye")) is not None
+            and (began := new.time_of("started")) is not None
         ]
         return sorted(found, key=lambda passed: passed.at)
 
 
-def fold(events: Iterable[Event], fleet: Fleet | None = None) -> Fleet:
+def add_events(events: Iterable[Event], fleet: EventSummary | None = None) -> EventSummary:
     """Take events into ``fleet`` (a new one unless given) and return it."""
-    fleet = fleet or Fleet()
+    fleet = fleet or EventSummary()
     for event in events:
         data, source = event["data"], event["source"]
         if source["kind"] == "learner" and event["event"] in ("state", "metric"):
@@ -148,7 +149,7 @@ def fold(events: Iterable[Event], fleet: Fleet | None = None) -> Fleet:
             fleet.heard[source["id"]] = {**heard, **data, "ts": event["ts"]}
         match source["kind"], event["event"], data.get("state") or data.get("result"):
             case "learner", "state", state if "token" in data:
-                attempt = fleet.attempts.setdefault(data["token"], Attempt(data["token"]))
+                attempt = fleet.attempts.setdefault(data["token"], AttemptEvents(data["token"]))
                 attempt.told[str(state)] = event
             case "learner", "result", "episodes":
                 fleet.episodes += _episodes(event)
@@ -175,7 +176,7 @@ class RunView:
     """A run's status record and its events, kept up to date from disk."""
 
     def __init__(self, run: RunPaths, clock: Clock, extra: Sequence[Path] = ()) -> None:
-        self.fleet = Fleet()
+        self.fleet = EventSummary()
         self.status: dict[str, Any] = {}
         """Empty where no configuration can be read; ``why`` says why."""
         self._run, self._clock, self.why = run, clock, ""
@@ -189,17 +190,17 @@ class RunView:
     def refresh(self) -> RunView:
         """Read what was written since the last look."""
         for tail in self._tails:
-            fold(tail.new(), self.fleet)
+            add_events(tail.read_new(), self.fleet)
         unasked = UnknownQueue(self._clock.now(), "the dashboard does not ask the scheduler")
         summarise = partial(make_summary, self._run, unasked, ControllerPolicy(), self._clock)
         try:
-            config = load_effective(self._run.config)
+            config = load_release_config(self._run.config)
             self.status = read_status(self._run, config, summarise, self._clock)
         except (ConfigError, FileError) as error:
             self.status, self.why = {}, error.message
         return self
 
-    def draw(self, width: int) -> RenderableType:
+    def renderable(self, width: int) -> RenderableType:
         """The whole picture: the run's status, the learning curve, hand-overs, laptop, viewer."""
         fleet, name, now = self.fleet, self._run.root.name, self._clock.now()
         status = (
@@ -211,36 +212,37 @@ class RunView:
         return Group(status, learning, _footer(fleet))
 
 
-def _told(fleet: Fleet, now: float, why: str) -> str:
+def _told(fleet: EventSummary, now: float, why: str) -> str:
     """What learners told last of their slots; ``why`` no more is known."""
     slots = [
         f"slot {one['slot']} {one['state']}: version {one.get('version', 0):.0f}, "
-        f"{amount(one.get('steps_per_second', 0.0))} steps/s, {age(now - one['ts'])} ago"
+        f"{format_count(one.get('steps_per_second', 0.0))} steps/s, "
+        f"{format_age(now - one['ts'])} ago"
         for one in fleet.heard.values()
         if "slot" in one
     ]
     return f"{why}\n" + ("\n".join(slots) or "no job was started yet")
 
 
-def _learning(fleet: Fleet) -> Text:
+def _learning(fleet: EventSummary) -> Text:
     if not fleet.episodes:
         return Text("no episode has ended yet", style="dim")
-    means = curve(fleet.episodes)
+    means = learning_curve(fleet.episodes)
     text = Text.assemble((sparkline(means), "green"), f"  now {means[-1]:.2f}")
     text.append(f"   episodes {len(fleet.episodes):,}")
     if fleet.random_episodes:
-        text.append(f"   random play {mean(fleet.random_episodes):.2f}", style="dim")
+        text.append(f"   random play {mean_return(fleet.random_episodes):.2f}", style="dim")
     return text
 
 
-def curve(episodes: Sequence[Episode]) -> list[float]:
+def learning_curve(episodes: Sequence[Episode]) -> list[float]:
     """Mean returns of equally many episodes each, in the order in which they ended."""
     values = [episode.value for episode in sorted(episodes, key=lambda episode: episode.ts)]
     size = ceil(len(values) / _CURVE_BINS)
     return [fmean(values[first : first + size]) for first in range(0, len(values), size)]
 
 
-def mean(episodes: Sequence[Episode]) -> float:
+def mean_return(episodes: Sequence[Episode]) -> float:
     """Mean return; 0 of none."""
     return fmean(episode.value for episode in episodes) if episodes else 0.0
 
@@ -252,7 +254,7 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_BLOCKS[int((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
 
 
-def _footer(fleet: Fleet) -> Text:
+def _footer(fleet: EventSummary) -> Text:
     gaps, versions = [passed.gap_s for passed in fleet.handovers()], fleet.laptop.versions
     average = f", {fmean(gaps):.1f} s each" if gaps else ""
     played = f"version {versions[-1]} ({len(set(versions))} played)" if versions else "none yet"
@@ -271,11 +273,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     clock, console, never = SystemClock(), Console(highlight=False), threading.Event()
     view = RunView(RunPaths(args.run_dir.resolve()), clock)
     if args.once:
-        console.print(view.refresh().draw(console.width))
+        console.print(view.refresh().renderable(console.width))
         return 0
     with Live(console=console, refresh_per_second=4, transient=False) as live:
         while True:
-            live.update(view.refresh().draw(console.width))
+            live.update(view.refresh().renderable(console.width))
             clock.wait(never, 1.0)
 
 

@@ -20,15 +20,21 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.assist_rules import refuse_strange
+from Daddy.core.assist_rules import refuse_missing_assists
 from Daddy.core.clock import SystemClock
-from Daddy.core.confidence_intervals import Interval, of_mean, of_share
+from Daddy.core.confidence_intervals import Interval, mean_interval, share_interval
 from Daddy.core.errors import DaddyError, WeightsError
-from Daddy.core.load_config import load, shared_paths
+from Daddy.core.load_config import load_config, shared_paths
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.settings import Config
 from Daddy.learning.preloading import prepare
-from Daddy.playback_setup import Found, cast, episode, open_game, refuse_other_workload
+from Daddy.playback_setup import (
+    LoadedWeights,
+    episode_steps,
+    make_actor,
+    open_game,
+    refuse_other_workload,
+)
 from Daddy.pokemon import story_milestones
 from Daddy.weights.evaluations import PAIRS_LIMIT, Evaluation, write_evaluation
 from Daddy.weights.locate_weights import locate_at
@@ -44,7 +50,7 @@ _BAR = 24
 
 
 @dataclass
-class Played:
+class EpisodeResult:
     """One episode: `reached` maps each milestone to the step that first held it.
 
     `assisted` are those among them before which a scripted help had acted.
@@ -61,10 +67,10 @@ class Played:
     assisted: list[str] = field(default_factory=list)
 
 
-def play_one(game: PokemonRedEnv, actor: Actor, seed: int) -> Played:
+def play_one_episode(game: PokemonRedEnv, actor: Actor, seed: int) -> EpisodeResult:
     """Play an episode to its end; what held at its start does not count as reached."""
-    played, held = Played(seed), None
-    for moment in episode(game, actor, seed):
+    played, held = EpisodeResult(seed), None
+    for moment in episode_steps(game, actor, seed):
         now = story_milestones.reached(game.progress, game.rom.real)
         held = now if held is None else held
         for name in now - held - played.reached.keys():
@@ -78,11 +84,13 @@ def play_one(game: PokemonRedEnv, actor: Actor, seed: int) -> Played:
     return played
 
 
-def judge(game: PokemonRedEnv, actor: Actor, seeds: Sequence[int]) -> list[Played]:
+def evaluate_episodes(
+    game: PokemonRedEnv, actor: Actor, seeds: Sequence[int]
+) -> list[EpisodeResult]:
     """One episode of each seed; each is told on stderr."""
-    done, names = list[Played](), len(story_milestones.names(game.rom.real))
+    done, names = list[EpisodeResult](), len(story_milestones.names(game.rom.real))
     for seed in seeds:
-        played = play_one(game, actor, seed)
+        played = play_one_episode(game, actor, seed)
         done.append(played)
         reached = f"{len(played.reached)} of {names} milestones in {played.steps} steps"
         line = f"seed {seed}: return {played.episode_return:.2f}, {reached}"
@@ -90,16 +98,20 @@ def judge(game: PokemonRedEnv, actor: Actor, seeds: Sequence[int]) -> list[Playe
     return done
 
 
-def judge_all(
-    config: Config, game: PokemonRedEnv, found: Found | None, seeds: Sequence[int], jobs: int
-) -> list[Played]:
+def evaluate_in_processes(
+    config: Config,
+    game: PokemonRedEnv,
+    found: LoadedWeights | None,
+    seeds: Sequence[int],
+    jobs: int,
+) -> list[EpisodeResult]:
     """The same, with these weights (None: random buttons), on `jobs` processes.
 
     All of them play the very same weights: a run that is being trained moves on meanwhile.
     """
-    actor, jobs = cast(game, found), min(jobs, len(seeds))
+    actor, jobs = make_actor(game, found), min(jobs, len(seeds))
     if jobs == 1:
-        return judge(game, actor, seeds)
+        return evaluate_episodes(game, actor, seeds)
     shares = [seeds[job * len(seeds) // jobs : (job + 1) * len(seeds) // jobs]
               for job in range(jobs)]  # fmt: skip
     share = partial(_judge_share, os.getpid(), config, found)
@@ -115,17 +127,19 @@ def judge_all(
 
 
 def _judge_share(
-    parent: int, config: Config, found: Found | None, seeds: Sequence[int]
-) -> list[Played]:
+    parent: int, config: Config, found: LoadedWeights | None, seeds: Sequence[int]
+) -> list[EpisodeResult]:
     """A child's part."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     die_with_parent(parent)
     prepare()
     with closing(open_game(config)) as game:
-        return judge(game, cast(game, found), seeds)
+        return evaluate_episodes(game, make_actor(game, found), seeds)
 
 
-def report(label: str, game: PokemonRedEnv, done: Sequence[Played]) -> dict[str, Any]:
+def result_as_json(
+    label: str, game: PokemonRedEnv, done: Sequence[EpisodeResult]
+) -> dict[str, Any]:
     """The whole result as JSON; intervals are 95 %."""
     names = story_milestones.names(game.rom.real)
     return {
@@ -135,16 +149,16 @@ def report(label: str, game: PokemonRedEnv, done: Sequence[Played]) -> dict[str,
         "assists": list(game.assists),
         "episode_steps": game.episode_steps,
         "episodes": [asdict(one) for one in done],
-        "return": _interval(of_mean([one.episode_return for one in done])),
-        "steps": _interval(of_mean([float(one.steps) for one in done])),
-        "won": _interval(of_share(sum(one.won for one in done), len(done))),
+        "return": _interval(mean_interval([one.episode_return for one in done])),
+        "steps": _interval(mean_interval([float(one.steps) for one in done])),
+        "won": _interval(share_interval(sum(one.won for one in done), len(done))),
         "milestones": {name: _milestone(name, done) for name in names},
     }
 
 
-def _milestone(name: str, done: Sequence[Played]) -> dict[str, Any]:
+def _milestone(name: str, done: Sequence[EpisodeResult]) -> dict[str, Any]:
     at = sorted(one.reached[name] for one in done if name in one.reached)
-    share = _interval(of_share(len(at), len(done)))
+    share = _interval(share_interval(len(at), len(done)))
     helped = sum(name in one.assisted for one in done)
     return {
         "reached": len(at),
@@ -164,7 +178,7 @@ def _interval(one: Interval) -> dict[str, float | None]:
     }
 
 
-def table(result: Mapping[str, Any]) -> str:
+def format_result(result: Mapping[str, Any]) -> str:
     """The result for people: returns, then every milestone that somebody reached."""
     count = len(result["episodes"])
     what = f"{count} episodes of at most {result['episode_steps']:,} steps; 95 % intervals"
@@ -202,7 +216,7 @@ def _percent(one: Mapping[str, Any]) -> str:
 # -- two versions of a run
 
 
-def compare(
+def compare_versions(
     config: Config, where: Path | None, numbers: Sequence[int], seeds: Sequence[int], jobs: int
 ) -> dict[str, Any]:
     """Judge two versions from the same seeds; the comparison as JSON, and noted for status.
@@ -214,14 +228,18 @@ def compare(
     versions = [store.version(number) for number in numbers]
     found = [_weights_of(store, version, config.training.assists) for version in versions]
     with closing(open_game(config)) as game:
-        played = [judge_all(config, game, weights, seeds, jobs) for weights in found]
-        result = comparison(numbers, game, played)
+        played = [evaluate_in_processes(config, game, weights, seeds, jobs) for weights in found]
+        result = comparison_as_json(numbers, game, played)
     _note(store, versions, config, result)
     return result
 
 
 def _open_store(where: Path | None) -> Store:
-    root = where.expanduser().absolute() if where else shared_paths(load(None, {}, os.environ)).root
+    root = (
+        where.expanduser().absolute()
+        if where
+        else shared_paths(load_config(None, {}, os.environ)).root
+    )
     place = locate_at(root)
     if place.pulled:
         raise WeightsError(
@@ -232,16 +250,16 @@ def _open_store(where: Path | None) -> Store:
     return store
 
 
-def _weights_of(store: Store, version: Version, assists: Sequence[str]) -> Found:
+def _weights_of(store: Store, version: Version, assists: Sequence[str]) -> LoadedWeights:
     from Daddy.weights.encoding.state_codec import decode
 
-    refuse_strange(f"v{version.version}", version.assists, assists)
+    refuse_missing_assists(f"v{version.version}", version.assists, assists)
     weights = decode(store.read_blob(version.state), version.schema)
-    return Found(f"v{version.version}", weights)
+    return LoadedWeights(f"v{version.version}", weights)
 
 
-def comparison(
-    numbers: Sequence[int], game: PokemonRedEnv, played: Sequence[Sequence[Played]]
+def comparison_as_json(
+    numbers: Sequence[int], game: PokemonRedEnv, played: Sequence[Sequence[EpisodeResult]]
 ) -> dict[str, Any]:
     """Mean returns and their difference, first version less second, as JSON; 95 % intervals."""
     returns = [[one.episode_return for one in side] for side in played]
@@ -254,12 +272,12 @@ def comparison(
         "episode_steps": game.episode_steps,
         "seeds": [one.seed for one in played[0]],
         "returns": returns,
-        "means": [_interval(of_mean(side)) for side in returns],
-        "difference": _interval(of_mean(differences)),
+        "means": [_interval(mean_interval(side)) for side in returns],
+        "difference": _interval(mean_interval(differences)),
     }
 
 
-def comparison_table(result: Mapping[str, Any]) -> str:
+def format_comparison(result: Mapping[str, Any]) -> str:
     """The comparison for people."""
     first, second = (f"v{number}" for number in result["versions"])
     count, steps = len(result["seeds"]), result["episode_steps"]

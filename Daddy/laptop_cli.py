@@ -22,13 +22,13 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import UsageError
 from Daddy.core.name_validation import to_peer
 from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE
-from Daddy.core.run_contract import taken
+from Daddy.core.run_contract import adopted_settings
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import StopSignal
 from Daddy.hardware import env_count_sweep, recommend_envs
 from Daddy.hardware.machine_profile import Profile, default_folder
-from Daddy.hardware.recommend_envs import CORES_FOR_THE_PERSON, GIB, Facts, Measurement
+from Daddy.hardware.recommend_envs import CORES_FOR_THE_PERSON, GIB, MachineFacts, Measurement
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.workloads import WORKLOADS
 
@@ -45,7 +45,7 @@ QUICK_SECONDS_PER_COUNT = 0.6
 
 
 @dataclass
-class Limits:
+class LaptopLimits:
     """The laptop's place and its reasons to leave: a signal, or the steps or seconds asked for."""
 
     max_steps: int
@@ -77,7 +77,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Visit:
+class LaptopSession:
     """One session of a laptop with a run: ``groups`` of environments (0: choose).
 
     ``push``: hand in the contributions.
@@ -110,7 +110,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
          help=f"how far this gives way to your other programs ({NICENESS})")  # fmt: skip
 
 
-def user_name(text: str) -> str:
+def peer_name(text: str) -> str:
     """The peer name for a user id, said aloud where it had to be changed; UsageError if none."""
     given = text or machine_info.host_name()
     name = to_peer(given)
@@ -136,16 +136,16 @@ def game_config(
         raise UsageError("--cartridge and --rom exclude each other", "give one of them")
     if workload not in WORKLOADS:
         raise UsageError(f"unknown workload {workload!r}", f"one of: {', '.join(WORKLOADS)}")
-    default = configuration.load(None, {"training.workload": workload})
+    default = configuration.load_config(None, {"training.workload": workload})
     overrides = {
-        **taken(default, terms or {}),
+        **adopted_settings(default, terms or {}),
         "training.workload": workload,
         "training.device": args.device,
         "training.rom": _rom(args),
         "training.allow_unknown_rom": args.allow_unknown_rom or None,
         "training.assists": args.assists,
     }
-    return configuration.load(None, overrides, os.environ)
+    return configuration.load_config(None, overrides, os.environ)
 
 
 def _rom(args: argparse.Namespace) -> str | None:
@@ -154,11 +154,11 @@ def _rom(args: argparse.Namespace) -> str | None:
     return str(Path(given).expanduser().resolve()) if given else None
 
 
-def machine_facts() -> Facts:
+def machine_facts() -> MachineFacts:
     """What this machine is, before we step back on it."""
     from Daddy.learning.device import has_gpu
 
-    return Facts(machine_info.usable_cores(), machine_info.memory_bytes()[0], has_gpu())
+    return MachineFacts(machine_info.usable_cores(), machine_info.memory_bytes()[0], has_gpu())
 
 
 def cores_for_us() -> int:
@@ -198,7 +198,7 @@ def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[]
         yield Player(vector, policy, settings, where, training.seed).step
 
 
-def measure(
+def measure_machine(
     config: Config, user_id: str, seconds: float, clock: Clock, niceness: int = NICENESS
 ) -> Profile:
     """Sweep environment counts with the real thing; each result is printed as it comes."""
@@ -213,16 +213,16 @@ def measure(
     resident = partial(machine_info.resident_bytes, os.getpid())
     counts = recommend_envs.counts_to_try(facts)
     player = partial(open_player, config, 0)
-    rows = env_count_sweep.sweep(counts, player, resident, clock, seconds, _tell)
+    rows = env_count_sweep.sweep_counts(counts, player, resident, clock, seconds, _tell)
     advice = recommend_envs.recommend_measured(facts, rows)
     usual = next(row for row in rows if row.envs == advice.envs)
     others = []
     for backend, groups in _backends(config):
         player = partial(open_player, with_training(config, vector_backend=backend), groups)
-        found = env_count_sweep.measure(advice.envs, player, resident, clock, seconds)
+        found = env_count_sweep.measure_count(advice.envs, player, resident, clock, seconds)
         others.append(replace(found, backend=backend, groups=groups))
         _tell(others[-1])
-    best, why = recommend_envs.best_way(facts, usual, others)
+    best, why = recommend_envs.choose_backend(facts, usual, others)
     table = recommend_envs.recommend(facts).envs
     beside = f"the guide's table, without a measurement: {table} environments"
     return Profile(

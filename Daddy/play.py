@@ -105,14 +105,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         check(path)
     if args.recording:
-        from Daddy.recording_cli import show
+        from Daddy.recording_cli import show_recording
 
-        return show(args, SystemClock())
+        return show_recording(args, SystemClock())
     prepare()
     if args.record_start:
-        from Daddy.start_state_capture import record
+        from Daddy.start_state_capture import record_start_state
 
-        return record(args.record_start, _config(args), SystemClock())
+        return record_start_state(args.record_start, _config(args), SystemClock())
     return _show(args)
 
 
@@ -123,7 +123,7 @@ def _config(args: argparse.Namespace) -> Config:
     return laptop_cli.with_training(config, **given)
 
 
-def _label(found: playback_setup.Found | None) -> str:
+def _label(found: playback_setup.LoadedWeights | None) -> str:
     return found.label if found else "random buttons"
 
 
@@ -133,7 +133,7 @@ def _show(args: argparse.Namespace) -> int:
         playback_setup.find_weights(args.weights, config.training.assists) if args.weights else None
     )
     with closing(playback_setup.open_game(config)) as game:
-        actor = playback_setup.cast(game, found)
+        actor = playback_setup.make_actor(game, found)
         print(f"{_label(found)} in {game.rom.name}", flush=True)
         if path is None:
             _in_window(args, game, actor, _label(found))
@@ -150,7 +150,7 @@ def _on_film(args: argparse.Namespace, game: Any, actor: playback_setup.Actor, p
     wanted = round((args.seconds or SECONDS_OF_FILM) * rate)
     pictures: list[bytes] = []
     game.watch(lambda: pictures.append(game.picture()))
-    playback_setup.perform(game, actor, args.seed, lambda: len(pictures) < wanted)
+    playback_setup.play_episodes(game, actor, args.seed, lambda: len(pictures) < wanted)
     save_film(path, pictures[:wanted], rate * args.speed)
     print(f"wrote {path}: {len(pictures[:wanted]) / rate:.1f} s of the game", flush=True)
 
@@ -173,7 +173,7 @@ def _in_window(
 
     with closing(Handheld(f"Daddy: {label}")) as window:
         game.watch(watch)
-        playback_setup.perform(game, actor, args.seed, lambda: left > 0 and not window.closed)
+        playback_setup.play_episodes(game, actor, args.seed, lambda: left > 0 and not window.closed)
 
 
 def _evaluate(args: argparse.Namespace) -> int:
@@ -189,8 +189,8 @@ def _evaluate(args: argparse.Namespace) -> int:
     config = _config(args)
     seeds = range(args.seed, args.seed + args.episodes)
     if args.versions:
-        result = evaluation.compare(config, args.weights, args.versions, seeds, args.jobs)
-        print(evaluation.comparison_table(result), flush=True)
+        result = evaluation.compare_versions(config, args.weights, args.versions, seeds, args.jobs)
+        print(evaluation.format_comparison(result), flush=True)
     else:
         found = (
             playback_setup.find_weights(args.weights, config.training.assists)
@@ -198,9 +198,9 @@ def _evaluate(args: argparse.Namespace) -> int:
             else None
         )
         with closing(playback_setup.open_game(config)) as game:
-            played = evaluation.judge_all(config, game, found, seeds, args.jobs)
-            result = evaluation.report(_label(found), game, played)
-        print(evaluation.table(result), flush=True)
+            played = evaluation.evaluate_in_processes(config, game, found, seeds, args.jobs)
+            result = evaluation.result_as_json(_label(found), game, played)
+        print(evaluation.format_result(result), flush=True)
     if args.json:
         write_json(args.json, result)
     return 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from Daddy.core.assist_rules import refuse_strange
+from Daddy.core.assist_rules import refuse_missing_assists
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
@@ -30,14 +30,14 @@ _BLOB_LIMIT = 1 << 30
 _HEAD = Path("wan") / "HEAD.json"
 
 
-class Found(NamedTuple):
+class LoadedWeights(NamedTuple):
     """Weights of a network, and a name for them."""
 
     label: str
     weights: Mapping[str, Any]
 
 
-def find_weights(path: Path, assists: Sequence[str] = ()) -> Found:
+def find_weights(path: Path, assists: Sequence[str] = ()) -> LoadedWeights:
     """The weights that `path` names; WeightsError when there are none that can be used.
 
     Those learnt with scripted helps beyond `assists` cannot.
@@ -57,7 +57,7 @@ def find_weights(path: Path, assists: Sequence[str] = ()) -> Found:
         ) from error
 
 
-def _newest_version(shared: Path, assists: Sequence[str]) -> Found:
+def _newest_version(shared: Path, assists: Sequence[str]) -> LoadedWeights:
     from Daddy.weights.encoding.state_codec import decode
     from Daddy.weights.laptop.pulled_folder import newest_verified
 
@@ -65,8 +65,8 @@ def _newest_version(shared: Path, assists: Sequence[str]) -> Found:
     if found is None:
         raise WeightsError(f"{shared} holds no version yet", "pull again")
     refuse_other_workload(found.frame.workload, shared)
-    refuse_strange(found.label, found.frame.assists, assists)
-    return Found(f"version {found.version} of {found.frame.run}", decode(found.data))
+    refuse_missing_assists(found.label, found.frame.assists, assists)
+    return LoadedWeights(f"version {found.version} of {found.frame.run}", decode(found.data))
 
 
 def _newest_checkpoint(path: Path) -> Path | None:
@@ -81,17 +81,19 @@ def _newest_checkpoint(path: Path) -> Path | None:
     return beside if beside in manifests(path.parent) else None
 
 
-def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
+def _checkpoint(manifest: Path, assists: Sequence[str]) -> LoadedWeights:
     from Daddy.learning.checkpoint import load, with_prefix
 
     checkpoint = load(manifest)
     refuse_other_workload(checkpoint.facts.get("workload"), manifest)
-    refuse_strange(f"the checkpoint {manifest}", checkpoint.facts.get("assists", ()), assists)
+    refuse_missing_assists(
+        f"the checkpoint {manifest}", checkpoint.facts.get("assists", ()), assists
+    )
     label = f"checkpoint at step {checkpoint.step:,}"
-    return Found(label, with_prefix(checkpoint.tensors, "policy."))
+    return LoadedWeights(label, with_prefix(checkpoint.tensors, "policy."))
 
 
-def _single(path: Path, assists: Sequence[str]) -> Found:
+def _single(path: Path, assists: Sequence[str]) -> LoadedWeights:
     from Daddy.weights.encoding.state_codec import decode
     from Daddy.weights.encoding.tensor_layout import metadata_of
     from Daddy.weights.import_export import read_card
@@ -103,12 +105,12 @@ def _single(path: Path, assists: Sequence[str]) -> Found:
     card = read_card(metadata_of(data), str(path))
     if card is not None:
         refuse_other_workload(card.workload, path)
-        refuse_strange(f"{path}, {card.name},", card.assists, assists)
-        return Found(card.name, decode(data, card.schema))
+        refuse_missing_assists(f"{path}, {card.name},", card.assists, assists)
+        return LoadedWeights(card.name, decode(data, card.schema))
     for folder in path.absolute().parents[:3]:  # what a shared or pulled folder says of its files
         if (frame := read_laptop_head(folder / _HEAD)) is not None:
-            refuse_strange(f"v{frame.version} of run {frame.run!r}", frame.assists, assists)
-    return Found(path.name, decode(data))
+            refuse_missing_assists(f"v{frame.version} of run {frame.run!r}", frame.assists, assists)
+    return LoadedWeights(path.name, decode(data))
 
 
 def refuse_other_workload(workload: object, where: Path) -> None:
@@ -128,7 +130,7 @@ def open_game(config: Config) -> PokemonRedEnv:
     return game
 
 
-def cast(game: PokemonRedEnv, found: Found | None) -> Actor:
+def make_actor(game: PokemonRedEnv, found: LoadedWeights | None) -> Actor:
     """Who plays: the policy with these weights, or nobody in particular."""
     from Daddy.learning.device import limit_threads
     from Daddy.learning.play_loop import Mashing, agent_of
@@ -141,7 +143,7 @@ def cast(game: PokemonRedEnv, found: Found | None) -> Actor:
     return agent_of(policy, found.weights, found.label)
 
 
-class Moment(NamedTuple):
+class EpisodeStep(NamedTuple):
     """The number of an action in the episode, its reward, and True if it won the game."""
 
     step: int
@@ -149,22 +151,22 @@ class Moment(NamedTuple):
     won: bool
 
 
-def episode(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[Moment]:
+def episode_steps(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[EpisodeStep]:
     """Play one episode from `seed`; yields once before the first action and after every one."""
     observation, _ = game.reset(seed=seed)
     actor.begin(seed)
     step, over = 0, False
-    yield Moment(step, 0.0, won=False)
+    yield EpisodeStep(step, 0.0, won=False)
     while not over:
         observation, reward, won, late, _ = game.step(actor.act(observation))
         step, over = step + 1, won or late
-        yield Moment(step, float(reward), won)
+        yield EpisodeStep(step, float(reward), won)
 
 
-def perform(game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[[], bool]) -> None:
+def play_episodes(game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[[], bool]) -> None:
     """Play episode after episode, each from the next seed, while `go_on()`."""
     while go_on():
-        for _ in episode(game, actor, seed):
+        for _ in episode_steps(game, actor, seed):
             if not go_on():
                 return
         seed += 1

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from Daddy.core.atomic_files import read_bounded, write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, FileError, RomError
-from Daddy.core.load_config import load, load_effective
+from Daddy.core.load_config import load_config, load_release_config
 from Daddy.core.rom_identity import CARTRIDGE_SHA1, ENVIRONMENT_VARIABLE, Rom, load_rom
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
@@ -51,7 +51,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 """A start state's, which is no path: a stranger's recording opens no file here."""
 
 
-class Opened(NamedTuple):
+class OpenedRecording(NamedTuple):
     """The game to play in, the recording, and the state it begins at ("" bytes: power-on)."""
 
     rom: Rom
@@ -59,7 +59,7 @@ class Opened(NamedTuple):
     start: bytes
 
 
-def open_recording(path: Path, args: argparse.Namespace) -> Opened:
+def open_recording(path: Path, args: argparse.Namespace) -> OpenedRecording:
     """The recording and its game. FileError for what is none, RomError for another game."""
     from Daddy.pokemon.find_rom import cartridge_path, find_rom
     from Daddy.pokemon.starts.start_state import start_state
@@ -71,14 +71,14 @@ def open_recording(path: Path, args: argparse.Namespace) -> Opened:
     rom = load_rom(cartridge_path() if ours else find_rom(args.rom), args.allow_unknown_rom)
     check_game(found, rom)
     if found.from_power_on:
-        return Opened(rom, found, b"")
+        return OpenedRecording(rom, found, b"")
     if not args.start and not _NAME.fullmatch(found.start_name):
         raise RomError(
             "the recording begins at a state that it has no name for",
             "ask who recorded it for one that begins at power-on, or name the state: --start FILE",
         )
     start = start_state(rom, args.start or found.start_name)
-    return Opened(rom, found, start)
+    return OpenedRecording(rom, found, start)
 
 
 # -- verify
@@ -101,7 +101,7 @@ def verify(argv: Sequence[str]) -> int:
     print(f"{opened.tape.title or args.file.name}, in {opened.rom.name}", flush=True)
     with closing(ReadAhead(*opened)) as ahead:
         _verify_all(ahead)
-        print("\n".join(verdict(ahead.report, opened.tape)), flush=True)
+        print("\n".join(describe_report(ahead.report, opened.tape)), flush=True)
     return 0
 
 
@@ -119,7 +119,7 @@ def _verify_all(ahead: ReadAhead) -> None:
         known = len(ahead.report.reached)
 
 
-def verdict(report: Report, tape: Tape) -> list[str]:
+def describe_report(report: Report, tape: Tape) -> list[str]:
     """What a verified recording proves, in lines."""
     begins = "power-on" if tape.from_power_on else f"the state {tape.start_name!r}"
     count, cuts = len(report.reached), len(report.cuts)
@@ -189,7 +189,7 @@ def _config_of(run: RunPaths, args: argparse.Namespace) -> Config:
     releases = sorted(run.releases.glob("*/config.json"), key=lambda one: one.stat().st_mtime)
     found = [one for one in (run.config, *reversed(releases)) if one.is_file()]
     by_hand = args.config or not found
-    config = load(args.config, {}, os.environ) if by_hand else load_effective(found[0])
+    config = load_config(args.config, {}, os.environ) if by_hand else load_release_config(found[0])
     known = config.training.rom or (os.environ.get(ENVIRONMENT_VARIABLE) if by_hand else None)
     rom = args.rom or known
     path = str(Path(rom).expanduser().resolve()) if rom else None
@@ -200,7 +200,7 @@ def _config_of(run: RunPaths, args: argparse.Namespace) -> Config:
 # -- show
 
 
-def show(args: argparse.Namespace, clock: Clock) -> int:
+def show_recording(args: argparse.Namespace, clock: Clock) -> int:
     """`play --recording`: in a window, or as a film of its last seconds, or from --from on."""
     path: Path | None = args.gif or args.mp4
     opened = open_recording(args.recording, args)
@@ -213,7 +213,7 @@ def show(args: argparse.Namespace, clock: Clock) -> int:
 
 
 def _in_window(
-    args: argparse.Namespace, opened: Opened, ahead: ReadAhead, player: VerifyingPlayer,
+    args: argparse.Namespace, opened: OpenedRecording, ahead: ReadAhead, player: VerifyingPlayer,
     clock: Clock,
 ) -> None:  # fmt: skip
     from Daddy.streaming.viewer.pygame_window import Handheld
@@ -225,7 +225,7 @@ def _in_window(
         print(f"{title}, in {opened.rom.name}\n{HELP}", flush=True)
         ahead.start()
         shown = RecordingWindow(ahead, player, window, clock, args.speed)
-        shown.run(first, args.seconds or float("inf"))
+        shown.play(first, args.seconds or float("inf"))
     if ahead.failure is not None:
         raise ahead.failure
 
@@ -268,7 +268,7 @@ class RecordingWindow:
         self._seen = 0
         self._pacer = Pacer(clock)
 
-    def run(self, first: int, seconds: float) -> None:
+    def play(self, first: int, seconds: float) -> None:
         """Show from a frame on until the window is closed, or for so many seconds of the game.
 
         Where verifying failed, or all was shown, the last picture stays.

@@ -17,20 +17,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy import laptop_cli
-from Daddy.background.laptop_tasks import laptop_tasks
+from Daddy.background.laptop_tasks import run_laptop_tasks
 from Daddy.core import child_process, machine_info
-from Daddy.core.assist_rules import refuse_strange, strange
+from Daddy.core.assist_rules import missing_assists, refuse_missing_assists
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.name_validation import new_incarnation
-from Daddy.core.run_contract import GAME, agreed, differing, from_pairs, unknown
+from Daddy.core.run_contract import (
+    GAME,
+    agreed_settings,
+    contract_from_pairs,
+    describe_differences,
+    unknown_settings,
+)
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import StopSignal
 from Daddy.hardware.machine_profile import load_profile, save_profile
 from Daddy.hardware.recommend_envs import recommend
-from Daddy.laptop_cli import Limits, Visit
+from Daddy.laptop_cli import LaptopLimits, LaptopSession
 from Daddy.learning.preloading import prepare
 from Daddy.weights.laptop.pulled_folder import VerifiedVersion, newest_verified
 from Daddy.workloads import WORKLOADS
@@ -92,32 +98,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
     prepare()
-    user_id = laptop_cli.user_name(args.user_id)
+    user_id = laptop_cli.peer_name(args.user_id)
     shared = args.shared_dir.expanduser().resolve()
     found = wait_for_version(shared, args.wait_seconds, clock, signals)
     if found is None:
         print(f"ended ({signals.stop_reason()}): no version had come yet", flush=True)
         return 0
-    terms = from_pairs(found.frame.terms)
+    terms = contract_from_pairs(found.frame.terms)
     config = laptop_cli.game_config(args, found.frame.workload, terms)
     run = RunPaths(args.run_dir.expanduser().resolve())
     config = config.model_copy(update={"run_dir": str(run.root)})
     _refuse_other_assists(config, found, contribute=args.contribute)
     _compare(config, terms, found, contribute=args.contribute)
-    config, count, groups = as_measured(args, config, user_id, clock)
+    config, count, groups = choose_environments(args, config, user_id, clock)
     config = laptop_cli.with_training(config, num_envs=count, **ENDLESS)
-    limits = Limits(args.max_steps, args.max_seconds, clock, signals)
+    limits = LaptopLimits(args.max_steps, args.max_seconds, clock, signals)
     push = args.contribute and not args.no_push
-    visit = Visit(config, groups, user_id, shared, run, clock, args.contribute, push)
+    visit = LaptopSession(config, groups, user_id, shared, run, clock, args.contribute, push)
     with _frames(visit, args.stream_port if args.stream else None) as frames:
-        print(play_visit(visit, found.frame.run, limits, frames, args.nice), flush=True)
+        print(play_session(visit, found.frame.run, limits, frames, args.nice), flush=True)
     return 0
 
 
 def _refuse_other_assists(config: Config, found: VerifiedVersion, *, contribute: bool) -> None:
     """Before anything is measured: neither may have more than the other takes."""
-    refuse_strange(found.label, found.frame.assists, config.training.assists)
-    more = strange(config.training.assists, found.frame.assists)
+    refuse_missing_assists(found.label, found.frame.assists, config.training.assists)
+    more = missing_assists(config.training.assists, found.frame.assists)
     if contribute and more:
         raise UsageError(
             f"run {found.frame.run!r} would refuse what is learnt with the assists {more}",
@@ -131,11 +137,11 @@ def _compare(
     """What the run says and this program cannot take over: said, and refused where it matters."""
     run, release = found.frame.run, found.frame.release or "that its owner names"
     fix = f"install the release {release}: ask the run's owner for its code"
-    if strangers := unknown(config, terms):
+    if strangers := unknown_settings(config, terms):
         print(f"run {run!r} has settings that this program does not know: {', '.join(strangers)}")
         print(f"  what to do: {fix}", flush=True)
     row = WORKLOADS[config.training.workload]
-    differ = differing(terms, agreed(config, row.facts(config)))
+    differ = describe_differences(terms, agreed_settings(config, row.facts(config)))
     game = [one for one in differ if one.startswith(f"{GAME} ")]
     if not differ:
         return
@@ -168,7 +174,7 @@ def wait_for_version(
     return found
 
 
-def as_measured(
+def choose_environments(
     args: argparse.Namespace, config: Config, user_id: str, clock: Clock
 ) -> tuple[Config, int, int]:
     """Return the environments to play and their groups (0: choose), and print the reason.
@@ -178,7 +184,7 @@ def as_measured(
     """
     folder = laptop_cli.profile_folder(args)
     if args.autotune:
-        measured = laptop_cli.measure(
+        measured = laptop_cli.measure_machine(
             config, user_id, laptop_cli.QUICK_SECONDS_PER_COUNT, clock, args.nice
         )
         print(f"measured; stored in {save_profile(folder, measured)}")
@@ -199,8 +205,8 @@ def as_measured(
     return config, advice.envs, 0
 
 
-def play_visit(
-    visit: Visit, run_name: str, limits: Limits, frames: FrameSink, niceness: int
+def play_session(
+    visit: LaptopSession, run_name: str, limits: LaptopLimits, frames: FrameSink, niceness: int
 ) -> str:
     """Play, or learn and contribute, until told to stop; returns the line that sums it up."""
     from Daddy.learning.console import Commentary
@@ -223,7 +229,7 @@ def play_visit(
             laptop_cli.make_environments, visit.config, training.num_envs, visit.groups
         )
         parts = assemble(visit.config, WORKLOADS[training.workload], around, environments)
-        with closing(parts.vector), laptop_tasks(visit, commentary):
+        with closing(parts.vector), run_laptop_tasks(visit, commentary):
             outcome = train(parts) if visit.contribute else play(parts)
     effort = LaptopTotals(commentary.step, commentary.milestones["handed in"])
     with suppress(OSError):
@@ -232,19 +238,19 @@ def play_visit(
 
 
 def _surroundings(
-    visit: Visit, commentary: Commentary, limits: Limits, scratch: Path
+    visit: LaptopSession, commentary: Commentary, limits: LaptopLimits, scratch: Path
 ) -> Surroundings:
     from Daddy.learning.learner_parts import Surroundings
     from Daddy.weights.laptop.laptop_exchange import LaptopExchange, PulledVersions
 
-    def tell(event: str, data: Mapping[str, object]) -> None:
+    def log_event(event: str, data: Mapping[str, object]) -> None:
         commentary.write(event, limits.steps, data)
 
     shared, assists = visit.shared, tuple(visit.config.training.assists)
-    exchange = PulledVersions(shared, assists, tell)
+    exchange = PulledVersions(shared, assists, log_event)
     if visit.contribute:
         me = (visit.user_id, new_incarnation(), visit.clock)
-        exchange = LaptopExchange(shared, *me, assists=assists, tell=tell)
+        exchange = LaptopExchange(shared, *me, assists=assists, tell=log_event)
     return Surroundings(
         peer=visit.user_id,
         checkpoints=scratch,
@@ -259,7 +265,7 @@ def _surroundings(
 
 
 @contextmanager
-def _frames(visit: Visit, port: int | None) -> Iterator[FrameSink]:
+def _frames(visit: LaptopSession, port: int | None) -> Iterator[FrameSink]:
     """Where pictures go: nowhere, or through a relay of our own to the viewer on this machine."""
     from Daddy.learning.interfaces import NoFrames
 
@@ -275,7 +281,7 @@ def _frames(visit: Visit, port: int | None) -> Iterator[FrameSink]:
         with closing(sender):
             yield sender
     finally:
-        machine_info.end_tree(relay, RELAY_GRACE_S)
+        machine_info.terminate_tree(relay, RELAY_GRACE_S)
 
 
 def _start_relay(run: RunPaths, port: int) -> machine_info.ProcessId:
@@ -284,8 +290,8 @@ def _start_relay(run: RunPaths, port: int) -> machine_info.ProcessId:
           f"python -m Daddy.streaming.tunnel_server --port {port}")  # fmt: skip
     where = ["--run-dir", str(run.root), "--port", str(port)]
     argv = [sys.executable, "-m", "Daddy.streaming.relay", *where, "--via", "spool"]
-    return child_process.start([*argv, "--die-with-parent", str(machine_info.myself().pid)],
-                         log_path=run.logs / "relay.log")  # fmt: skip
+    argv += ["--die-with-parent", str(machine_info.current_process().pid)]
+    return child_process.start_background(argv, log_path=run.logs / "relay.log")
 
 
 def cli() -> None:

@@ -38,7 +38,7 @@ _FRAMES = 2
 """Frames between two pictures: thirty a second."""
 
 
-def record(name: str, config: Config, clock: Clock) -> int:
+def record_start_state(name: str, config: Config, clock: Clock) -> int:
     """Play until the window is closed; code 0 if a moment was kept, 7 if none was."""
     shelf_name, rom, kept = check_name(name), rom_of(config.training), 0
     shelf, pacer = shelf_of(rom.sha1), Pacer(clock)
@@ -52,14 +52,14 @@ def record(name: str, config: Config, clock: Clock) -> int:
             window.closed = window.closed or bool(_LEAVE & set(struck))
             emulator.hold({KEYS[key] for key in window.held if key in KEYS}, _FRAMES)
             if _KEEP in struck:
-                kept += keep(emulator, rom, shelf, shelf_name)
+                kept += keep_state(emulator, rom, shelf, shelf_name)
             pacer.wait(_FRAMES / FRAMES_PER_SECOND)
     if not kept:
         raise RomError(f"nothing was kept as {name!r}", "press F5 where training shall begin")
     return 0
 
 
-def keep(emulator: Emulator, rom: Rom, shelf: Shelf, name: str) -> bool:
+def keep_state(emulator: Emulator, rom: Rom, shelf: Shelf, name: str) -> bool:
     """Put this moment on the shelf, told aloud; False where nobody could train from it."""
     emulator.hold((), 1)
     state = emulator.save_state()

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any
 from Daddy.background.background_task import has_archive
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
-from Daddy.core.job_environment import SLOT, Boot, read_job
-from Daddy.core.load_config import load, run_paths, shared_paths
+from Daddy.core.job_environment import SLOT, StartupTimer, read_job
+from Daddy.core.load_config import load_config, run_paths, shared_paths
 from Daddy.core.logs import add_log_flags, log_to
 from Daddy.core.machine_info import memory_bytes, usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
-from Daddy.core.settings import Collaboration, Config, Section, Training
+from Daddy.core.settings import CollaborationSettings, Config, SettingsSection, TrainingSettings
 from Daddy.core.shared_weights_paths import JoinedPaths
-from Daddy.core.slot_lease import PATIENCE_S, Seat, claim, resume
+from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot, resume_slot
 from Daddy.core.stop_reasons import StopSignal
-from Daddy.hardware.recommend_envs import Facts, recommend
+from Daddy.hardware.recommend_envs import MachineFacts, recommend
 from Daddy.learning.job_attempt import Attempt, Told
 from Daddy.learning.preloading import (
     VectorAhead,
@@ -55,7 +55,10 @@ _EXIT_CODES = {
     "diverged": ExitCode.DO_NOT_RESTART,
 }
 
-_SECTIONS: dict[str, type[Section]] = {"training": Training, "collaboration": Collaboration}
+_SECTIONS: dict[str, type[SettingsSection]] = {
+    "training": TrainingSettings,
+    "collaboration": CollaborationSettings,
+}
 _NUMBERS = (
     *("num_envs", "total_steps", "batch_size", "seed", "stream_port"),
     *("max_runtime_seconds", "checkpoint_interval"),
@@ -81,19 +84,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _seat(attempt: Attempt) -> Seat | None:
+def _seat(attempt: Attempt) -> HeldSlot | None:
     """The slot that the launcher claimed before it became us; by hand, one that we claim."""
     job = read_job(os.environ)
     if job.slot is not None and job.term is not None and not attempt.by_hand:
-        return resume(attempt.run, job.slot, job.term, attempt.clock)
+        return resume_slot(attempt.run, job.slot, job.term, attempt.clock)
     attempt.run.events.mkdir(parents=True, exist_ok=True)
     attempt.events(f"attempt-{attempt.token}").write("state", 0, {"state": "started"})
-    patience, asked = 0.0 if attempt.by_hand else PATIENCE_S, attempt.signals.stop_reason
+    patience, asked = 0.0 if attempt.by_hand else SLOT_WAIT_S, attempt.signals.stop_reason
     holder = attempt.holder()
-    return claim(attempt.run, attempt.slots, holder, attempt.clock, patience, asked)
+    return claim_slot(attempt.run, attempt.slots, holder, attempt.clock, patience, asked)
 
 
-def _fill(attempt: Attempt, seat: Seat) -> int:
+def _fill(attempt: Attempt, seat: HeldSlot) -> int:
     """Train in the slot; however it ends, say goodbye and give the slot back."""
     events = attempt.events(f"slot-{seat.number}")
     seat.leaves_at = attempt.wall.deadline
@@ -114,7 +117,7 @@ def _fill(attempt: Attempt, seat: Seat) -> int:
     return code
 
 
-def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
+def _learn(attempt: Attempt, seat: HeldSlot, events: Told) -> Outcome:
     """Load torch, build everything, run the loop, and close what was opened."""
     config, peer = attempt.config, f"slot-{seat.number}"
     os.environ[SLOT] = str(seat.number)  # by hand too: what environments keep says whose it is
@@ -149,9 +152,9 @@ def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
             boot=attempt.boot,
         )
         if config.collaboration.enabled and not config.collaboration.join and has_archive(config):
-            from Daddy.background.milestone_intake import job_tasks
+            from Daddy.background.milestone_intake import run_job_tasks
 
-            closing.enter_context(job_tasks(attempt, peer))
+            closing.enter_context(run_job_tasks(attempt, peer))
         parts = assemble(config, workload, around, ahead)
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)
@@ -188,7 +191,7 @@ def _backend(attempt: Attempt, events: Told) -> Backend:
     make_env = WORKLOADS[training.workload].make_env(config.model_copy(update={"archive": idle}))
     record = attempt.run.backend
     chosen = chosen_backend(make_env, training.num_envs, record, attempt.clock)
-    facts = Facts(usable_cores(), memory_bytes()[0], training.device == "cuda")
+    facts = MachineFacts(usable_cores(), memory_bytes()[0], training.device == "cuda")
     table = recommend(facts).envs
     events.write("state", 0, {"state": "backend", "backend": chosen.backend, **chosen.rates})
     said = f"{training.num_envs} environments by {chosen.reason}"
@@ -229,7 +232,7 @@ def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
 
 def _attempt(args: argparse.Namespace) -> Attempt:
     clock = SystemClock()
-    boot = Boot.resume(os.environ, clock)
+    boot = StartupTimer.from_environment(os.environ, clock)
     config = _config(args)
     slots = range(config.slurm.max_running) if args.job_rank is None else [args.job_rank]
     return Attempt(
@@ -251,7 +254,7 @@ def _config(args: argparse.Namespace) -> Config:
     if args.cartridge:
         flags["training.rom"] = str(cartridge_path())
     layers = () if args.attempt is not None else (os.environ, args.site)
-    return load(args.config, flags, *layers)
+    return load_config(args.config, flags, *layers)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -288,13 +291,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings among parsed flags, by dotted key, as `core.load_config.load` takes them."""
+    """Return the settings among parsed flags, by dotted key, as `load_config` takes them."""
     return {key: value for key, value in vars(args).items() if "." in key or key == "run_dir"}
 
 
 def _setting(parser: argparse.ArgumentParser, key: str, **how: Any) -> None:
     section, _, name = key.rpartition(".")
-    model: type[Section] = _SECTIONS[section] if section else Config
+    model: type[SettingsSection] = _SECTIONS[section] if section else Config
     description = model.model_fields[name].description
     parser.add_argument(
         f"--{name.replace('_', '-')}", dest=key, default=None, help=description, **how

@@ -17,7 +17,7 @@ from Daddy.core.assist_rules import from_bits
 from Daddy.core.job_environment import read_job
 from Daddy.core.load_config import run_paths
 from Daddy.core.run_contract import GAME, OBSERVATION
-from Daddy.core.settings import Config, Training
+from Daddy.core.settings import Config, TrainingSettings
 from Daddy.core.shared_types import AgentReport
 from Daddy.learning.interfaces import EnvWorkload
 from Daddy.pokemon.find_rom import cartridge_path, check_start, rom_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
 
 
-def network(features: int, memory: int) -> Callable[[DictSpace, Discrete], ActorCritic]:
+def policy_factory(features: int, memory: int) -> Callable[[DictSpace, Discrete], ActorCritic]:
     """A maker of networks whose encoder gives `features` and whose LSTM keeps `memory` numbers."""
 
     def make(space: DictSpace, actions: Discrete) -> ActorCritic:
@@ -58,7 +58,7 @@ def _game(config: Config) -> EnvFactory:
     )
 
 
-def game_options(training: Training) -> dict[str, Any]:
+def game_options(training: TrainingSettings) -> dict[str, Any]:
     """Options of `PokemonRedEnv` (JSON) that say which game is played, and from where."""
     return {
         "allow_unknown_rom": training.allow_unknown_rom,
@@ -147,7 +147,7 @@ WORKLOADS: dict[str, EnvWorkload] = {
         check=_check_game,
         facts=_facts_of_game,
         make_env=_game,
-        make_policy=network(features=128, memory=128),
+        make_policy=policy_factory(features=128, memory=128),
         reports=_reports,
         reached=_story,
         helped=_assists("assists_used"),
@@ -156,7 +156,7 @@ WORKLOADS: dict[str, EnvWorkload] = {
     "cartpole": EnvWorkload(
         name="cartpole",
         make_env=_cartpole,
-        make_policy=network(features=64, memory=0),
+        make_policy=policy_factory(features=64, memory=0),
         reports=_reports,
     ),
 }

@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import RunPaths
-from Daddy.dashboard import Fleet, fold
+from Daddy.dashboard import EventSummary, add_events
 
 INK, FAINT = "#1f2933", "#cbd2d9"
 COLOURS = ("#2f855a", "#2b6cb0", "#dd9f2b", "#c05621", "#6b46c1", "#0f766e", "#9d174d", "#4a5568")
@@ -75,7 +75,7 @@ def first_reached(folder: Path) -> dict[str, Mapping[str, Any]]:
 
 def draw(run: RunPaths, path: Path) -> None:
     """Write the page of `run` to `path`; UsageError where no learner has told anything."""
-    rows, fleet = Rows(run.events), fold(read_events(run.events))
+    rows, fleet = Rows(run.events), add_events(read_events(run.events))
     milestones = first_reached(run.events)
     if not rows.learners:
         raise UsageError(f"no learner has told a metric in {run.events}", "name a run's folder")
@@ -147,9 +147,11 @@ def _walks(axes: Axes, rows: Rows) -> None:
         right.plot(steps, values, color=colour, linestyle=":", linewidth=0.9)
 
 
-def _milestones(axes: Axes, fleet: Fleet, milestones: Mapping[str, Mapping[str, Any]]) -> None:
+def _milestones(
+    axes: Axes, fleet: EventSummary, milestones: Mapping[str, Mapping[str, Any]]
+) -> None:
     """When each was first reached, from the first job's start."""
-    stamps = (attempt.at("started") for attempt in fleet.attempts.values())
+    stamps = (attempt.time_of("started") for attempt in fleet.attempts.values())
     begin = min((stamp for stamp in stamps if stamp), default=0.0)
     found = sorted(milestones.items(), key=lambda one: one[1]["ts"])[-_MOST_MILESTONES:]
     for place, (_, first) in enumerate(found):

@@ -11,7 +11,7 @@ import pytest
 
 from Daddy.core.machine_info import usable_cores
 from Daddy.hardware.machine_profile import load_profile
-from Daddy.hardware.recommend_envs import Facts
+from Daddy.hardware.recommend_envs import MachineFacts
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -40,7 +40,7 @@ def test_a_machine_is_measured_and_remembered_under_its_users_name(tmp_path: Pat
     assert f"recommended: --num-envs {stored.envs}" in done.stdout
     assert stored.envs in [row.envs for row in stored.rows]
     assert all(row.steps_per_s > 0 and row.resident_bytes > 1 << 20 for row in stored.rows)
-    assert stored.fits(Facts(usable_cores(), stored.facts.memory_bytes))
+    assert stored.fits(MachineFacts(usable_cores(), stored.facts.memory_bytes))
     assert {(row.backend, row.groups) for row in stored.rows} >= {("threads", 2), ("auto", 0)}
     assert "the guide's table, without a measurement:" in done.stdout
 

@@ -8,9 +8,9 @@ from Daddy.cluster.orchestrator.controller_records import Intent, Mode
 from Daddy.core.atomic_files import append_line, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import EventWriter
-from Daddy.core.load_config import effective_json
+from Daddy.core.load_config import config_to_json
 from Daddy.core.run_paths import RunPaths
-from Daddy.dashboard import Episode, RunView, curve, fold
+from Daddy.dashboard import Episode, RunView, add_events, learning_curve
 from tests.cluster.commands.test_status_screen import CLOCK, jobs, looking_at
 from tests.cluster.commands.test_status_screen import run as slots  # noqa: F401 - a fixture
 from tests.cluster.conftest import config_of
@@ -34,28 +34,28 @@ def job(token, slot, term, started, goodbye):
 
 
 def test_a_hand_over_is_measured_from_goodbye_to_the_successors_first_line():
-    fleet = fold([*job("b", 0, 2, 53.0, None), *job("a", 0, 1, 1.0, 50.0)])
+    fleet = add_events([*job("b", 0, 2, 53.0, None), *job("a", 0, 1, 1.0, 50.0)])
     (passed,) = fleet.handovers()
     assert (passed.slot, passed.gap_s, passed.predecessor, passed.successor) == (0, 3.0, "a", "b")
-    assert fleet.attempts["b"].at("goodbye") is None
-    assert fleet.attempts["a"].said("goodbye")["exit_code"] == 10
+    assert fleet.attempts["b"].time_of("goodbye") is None
+    assert fleet.attempts["a"].facts_of("goodbye")["exit_code"] == 10
 
 
 def test_a_killed_predecessor_makes_no_hand_over():
-    fleet = fold([*job("a", 0, 1, 1.0, None), *job("b", 0, 2, 53.0, None)])
+    fleet = add_events([*job("a", 0, 1, 1.0, None), *job("b", 0, 2, 53.0, None)])
     assert fleet.handovers() == []
 
 
 def test_a_job_that_found_no_slot_fills_none():
     says = {"state": "started", "token": "c", "job_id": "9"}
-    fleet = fold([event(1.0, "learner", "job-9", "state", says)])
+    fleet = add_events([event(1.0, "learner", "job-9", "state", says)])
     assert fleet.attempts["c"].slot is None
     assert fleet.in_slot(0) == []
 
 
 def test_episodes_frames_and_versions_are_gathered():
     episodes = {"result": "episodes", "returns": [1.0, 3.0], "lengths": [256, 256]}
-    fleet = fold(
+    fleet = add_events(
         [
             event(5.0, "learner", "slot-1", "result", episodes),
             event(6.0, "actor", "anna", "state", {"state": "playing", "version": 3}),
@@ -75,12 +75,12 @@ def test_episodes_frames_and_versions_are_gathered():
 def picture(view):
     console = Console(width=200, color_system=None)
     with console.capture() as text:
-        console.print(view.refresh().draw(200))
+        console.print(view.refresh().renderable(200))
     return text.get()
 
 
 def test_the_picture_has_the_status_of_the_run_and_asks_no_scheduler(slots, tmp_path):  # noqa: F811
-    slots.config.write_bytes(effective_json(config_of(tmp_path, run_dir=str(slots.root))))
+    slots.config.write_bytes(config_to_json(config_of(tmp_path, run_dir=str(slots.root))))
     shown = picture(RunView(slots, SystemClock()))
     assert "does not ask the scheduler" in shown
     assert "2 of 2 slots give signs of life" in shown
@@ -131,7 +131,7 @@ def test_mode_and_reason_are_the_intents_where_the_summary_is_old(slots):  # noq
 
 
 def test_a_ledger_is_read_again_only_once_it_grew(slots, monkeypatch):  # noqa: F811
-    slots.config.write_bytes(effective_json(config_of(slots.root, run_dir=str(slots.root))))
+    slots.config.write_bytes(config_to_json(config_of(slots.root, run_dir=str(slots.root))))
     reads = []
     monkeypatch.setattr(ledger_file, "read_entries", lambda path: reads.append(path) or iter(()))
     view = RunView(slots, SystemClock()).refresh().refresh()
@@ -143,5 +143,5 @@ def test_a_ledger_is_read_again_only_once_it_grew(slots, monkeypatch):  # noqa: 
 
 def test_the_curve_is_of_means_in_the_order_in_which_episodes_ended():
     episodes = [Episode(float(ts), "slot-0", float(ts)) for ts in reversed(range(96))]
-    assert curve(episodes)[:2] == [0.5, 2.5]
-    assert len(curve(episodes)) == 48
+    assert learning_curve(episodes)[:2] == [0.5, 2.5]
+    assert len(learning_curve(episodes)) == 48

@@ -12,7 +12,7 @@ from Daddy.core import machine_info
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError
 from Daddy.core.stop_reasons import StopSignal
-from Daddy.laptop_cli import Limits
+from Daddy.laptop_cli import LaptopLimits
 from Daddy.pokemon.find_rom import cartridge_path
 
 
@@ -32,13 +32,13 @@ def _no_rom(monkeypatch: pytest.MonkeyPatch) -> None:
     [("anna", "anna"), ("Annas-MBP.local", "annas-mbp"), ("Ben's PC", "ben-s-pc")],
 )
 def test_a_host_name_becomes_a_peer_name(typed: str, name: str) -> None:
-    assert laptop_cli.user_name(typed) == name
+    assert laptop_cli.peer_name(typed) == name
 
 
 def test_a_changed_name_is_said_and_a_good_one_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    laptop_cli.user_name("anna")
+    laptop_cli.peer_name("anna")
     assert capsys.readouterr().out == ""
-    laptop_cli.user_name("Anna")
+    laptop_cli.peer_name("Anna")
     assert "'Anna' is written 'anna'" in capsys.readouterr().out
 
 
@@ -84,8 +84,8 @@ def test_profiles_lie_where_the_flag_says(tmp_path: Path) -> None:
 
 
 def test_a_visit_ends_after_the_steps_or_seconds_asked_for() -> None:
-    def limits(steps: int, seconds: float) -> Limits:
-        return Limits(steps, seconds, SystemClock(), StopSignal())
+    def limits(steps: int, seconds: float) -> LaptopLimits:
+        return LaptopLimits(steps, seconds, SystemClock(), StopSignal())
 
     endless, short, brief = limits(0, 0.0), limits(100, 0.0), limits(0, 1e-9)
     for one in (endless, short):

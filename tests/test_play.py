@@ -22,7 +22,7 @@ from PIL import Image
 from Daddy import play, playback_setup, start_state_capture
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, RomError, UsageError, WeightsError, run_entry
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
@@ -244,12 +244,12 @@ def test_versions_that_cannot_be_compared_are_refused(trained: RunPaths, tmp_pat
 
 
 def test_a_child_that_cannot_judge_ends_the_whole_with_its_error(tmp_path: Path) -> None:
-    from Daddy.evaluation import judge_all
+    from Daddy.evaluation import evaluate_in_processes
 
-    gone = load(None, {"training.rom": str(tmp_path / "none.gb")})
+    gone = load_config(None, {"training.rom": str(tmp_path / "none.gb")})
     game = PokemonRedEnv()
     with pytest.raises(RomError, match=r"none\.gb"):
-        judge_all(gone, game, None, range(1, 3), 2)
+        evaluate_in_processes(gone, game, None, range(1, 3), 2)
     game.close()
 
 
@@ -257,13 +257,13 @@ def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from Daddy import evaluation
-    from Daddy.evaluation import play_one
+    from Daddy.evaluation import play_one_episode
 
     game = PokemonRedEnv(episode_steps=20)
     held = iter([{"a"}] + [{"a"}] * 4 + [{"a", "b"}] * 3 + [{"a"}] * 13)
     told = SimpleNamespace(reached=lambda *_: frozenset(next(held)))
     monkeypatch.setattr(evaluation, "story_milestones", told)
-    played = play_one(game, Mashing(7), 1)
+    played = play_one_episode(game, Mashing(7), 1)
     game.close()
     assert played.reached == {"b": 5}, "what held at the start is nobody's merit"
 
@@ -271,9 +271,9 @@ def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
 def test_who_is_judged_goes_on_from_no_archive_and_leaves_nothing_in_one(tmp_path: Path) -> None:
     """Also where the settings of a run, or its variables, want one."""
     wanted = {"archive.mode": "both", "run_dir": str(tmp_path / "run")}
-    game = playback_setup.open_game(load(None, wanted))
+    game = playback_setup.open_game(load_config(None, wanted))
     try:
-        for _ in playback_setup.episode(game, Mashing(7), seed=1):
+        for _ in playback_setup.episode_steps(game, Mashing(7), seed=1):
             if play_time_s(game.progress.image) > 20:
                 break
     finally:
@@ -282,12 +282,12 @@ def test_who_is_judged_goes_on_from_no_archive_and_leaves_nothing_in_one(tmp_pat
 
 
 def test_the_same_seeds_are_judged_the_same() -> None:
-    from Daddy.evaluation import judge
+    from Daddy.evaluation import evaluate_episodes
 
     results = []
     for _ in range(2):
         game = PokemonRedEnv(episode_steps=50)
-        results.append(judge(game, Mashing(7), [1, 2]))
+        results.append(evaluate_episodes(game, Mashing(7), [1, 2]))
         game.close()
     assert results[0] == results[1]
 
@@ -332,7 +332,7 @@ def test_weights_of_another_network_are_refused_by_name(tmp_path: Path) -> None:
     found = playback_setup.find_weights(tmp_path / "other.st")
     game = PokemonRedEnv()
     with pytest.raises(WeightsError, match=r"other\.st is of another network"):
-        playback_setup.cast(game, found)
+        playback_setup.make_actor(game, found)
     game.close()
 
 
@@ -342,10 +342,12 @@ def test_a_moment_is_kept_by_hand_and_found_under_its_name(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rom = load_rom(find_rom(None, environ={}))
     shelf, emulator = shelf_of(rom.sha1), Emulator(rom.data)
-    assert not start_state_capture.keep(emulator, rom, shelf, "early"), "the title is no start"
+    assert not start_state_capture.keep_state(emulator, rom, shelf, "early"), (
+        "the title is no start"
+    )
     emulator.load_state(beginning(rom))
     emulator.hold({"down"}, 20)
-    assert start_state_capture.keep(emulator, rom, shelf, "spot")
+    assert start_state_capture.keep_state(emulator, rom, shelf, "spot")
     emulator.close()
     assert shelf.names(BY_HAND) == ["spot"]
     assert start_state(rom, "spot") == shelf.get("spot", BY_HAND)
@@ -373,8 +375,8 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
 
     monkeypatch.setattr(pygame_window.Handheld, "show", show)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    config = load()
-    assert start_state_capture.record("spot", config, Hasty()) == 0
+    config = load_config()
+    assert start_state_capture.record_start_state("spot", config, Hasty()) == 0
     assert "kept" in capsys.readouterr().out
     assert not pygame.display.get_init()
 
@@ -387,6 +389,6 @@ def test_leaving_without_having_kept_anything_is_told(
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     monkeypatch.setattr(pygame_window.Handheld, "show", lambda *_: ["q"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    config = load()
+    config = load_config()
     with pytest.raises(RomError, match="nothing was kept as 'spot'"):
-        start_state_capture.record("spot", config, Hasty())
+        start_state_capture.record_start_state("spot", config, Hasty())

@@ -14,7 +14,7 @@ from PIL import Image
 from Daddy import play
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, RomError, run_entry
-from Daddy.core.load_config import effective_json, load
+from Daddy.core.load_config import config_to_json, load_config
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.archive.state_selection import Rules
 from Daddy.pokemon.find_rom import cartridge_path
@@ -182,7 +182,7 @@ def projected(
             except RomError as error:
                 scout.failure, ahead = error, 0
         projector = RecordingWindow(scout, deck, screen, Hasty())
-        projector.run(first, float("inf"))
+        projector.play(first, float("inf"))
         return screen, projector, deck
     finally:
         scout.close()
@@ -299,12 +299,12 @@ def run(tmp_path: Path) -> Path:
     """A run whose archive knows the way to two milestones."""
     folder, release = tmp_path / "run", tmp_path / "run" / "releases" / "abc"
     release.mkdir(parents=True)
-    config = load(None, {"run_dir": str(tmp_path / "moved"), "archive.mode": "both"})
+    config = load_config(None, {"run_dir": str(tmp_path / "moved"), "archive.mode": "both"})
     env = archived(folder / "archive", Rules(follow=False))
     env.reset(seed=3)
     advance(env, 2)
     env.close()
-    (release / "config.json").write_bytes(effective_json(config))
+    (release / "config.json").write_bytes(config_to_json(config))
     return folder
 
 

@@ -22,12 +22,12 @@ import torch
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.machine_info import memory_bytes, usable_cores
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.hardware.machine_profile import Profile, save_profile
-from Daddy.hardware.recommend_envs import Facts
+from Daddy.hardware.recommend_envs import MachineFacts
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.weight_exchange import SharedExchange
 from Daddy.workloads import WORKLOADS
@@ -45,7 +45,7 @@ class Job:
     """A learner of the run, as the laptop sees one: it commits versions of real weights."""
 
     def __init__(self, shared: Path, workload: str = "cartpole") -> None:
-        config = load(None, {"training.workload": workload, "training.device": "cpu"})
+        config = load_config(None, {"training.workload": workload, "training.device": "cpu"})
         env = WORKLOADS[workload].make_env(config)()
         policy = WORKLOADS[workload].make_policy(env.observation_space, env.action_space)
         env.close()
@@ -334,7 +334,7 @@ def viewer(home: Path, port: str) -> Iterator[Iterator[str]]:
 
 def test_auto_takes_the_measured_profile_of_its_user(tmp_path: Path, shared: Path) -> None:
     Job(shared)
-    facts = Facts(usable_cores(), memory_bytes()[0])
+    facts = MachineFacts(usable_cores(), memory_bytes()[0])
     profile = Profile("anna", facts, "cartpole", "auto", 0.0, (), 3, ("3 was the fastest",))
     save_profile(tmp_path / ".config" / "daddy" / "profiles", profile)
     code, out, err = once(tmp_path, "--num-envs", "auto", "--max-steps", "100")
@@ -344,7 +344,7 @@ def test_auto_takes_the_measured_profile_of_its_user(tmp_path: Path, shared: Pat
 
 def test_a_profile_of_another_machine_is_not_used(tmp_path: Path, shared: Path) -> None:
     Job(shared)
-    facts = Facts(usable_cores() + 1, memory_bytes()[0])
+    facts = MachineFacts(usable_cores() + 1, memory_bytes()[0])
     profile = Profile("anna", facts, "cartpole", "auto", 0.0, (), 33, ("33",))
     save_profile(tmp_path / ".config" / "daddy" / "profiles", replace(profile, envs=33))
     code, out, err = once(tmp_path, "--max-steps", "100")

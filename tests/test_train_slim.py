@@ -14,9 +14,9 @@ from Daddy import train_slim
 from Daddy.cluster.release_build import freeze_release
 from Daddy.core.event_log import read_events
 from Daddy.core.lease import end_term, read_lease
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.run_paths import RunPaths
-from Daddy.dashboard import fold
+from Daddy.dashboard import add_events
 from Daddy.learning.checkpoint import load_newest, manifests
 from Daddy.learning.interfaces import NoFrames
 from Daddy.streaming import tunnel_client
@@ -88,7 +88,7 @@ class Desk:
         raise AssertionError("no checkpoint came")
 
     def fleet(self):
-        return fold(read_events(self.run.events))
+        return add_events(read_events(self.run.events))
 
     def close(self):
         for child in self.started:
@@ -138,8 +138,8 @@ def test_at_its_wall_time_it_drains_with_exit_code_10_and_its_successor_goes_on(
     second = desk.learn("--total-steps", str(reached + 256), "--attempt", "bbbbbbbbbbbb")
     assert second.returncode == 0, second.stderr
     fleet = desk.fleet()
-    assert fleet.attempts["aaaaaaaaaaaa"].said("goodbye")["reason"] == "wall time"
-    assert fleet.attempts["bbbbbbbbbbbb"].said("resumed")["checkpoint_step"] == reached
+    assert fleet.attempts["aaaaaaaaaaaa"].facts_of("goodbye")["reason"] == "wall time"
+    assert fleet.attempts["bbbbbbbbbbbb"].facts_of("resumed")["checkpoint_step"] == reached
     assert [handover.slot for handover in fleet.handovers()] == [0]
 
 
@@ -150,8 +150,8 @@ def test_a_signal_drains_it_and_the_slot_is_free_again(desk):
     _, err = child.communicate(timeout=60)
     assert child.returncode == 10, err
     attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
-    assert attempt.said("goodbye")["reason"] == "signal SIGTERM"
-    assert attempt.said("goodbye")["exit_code"] == 10
+    assert attempt.facts_of("goodbye")["reason"] == "signal SIGTERM"
+    assert attempt.facts_of("goodbye")["exit_code"] == 10
     assert desk.newest().step == attempt.told["checkpointed"]["step"]
     assert read_lease(desk.run.slot(0).lease).ended == "signal SIGTERM"
 
@@ -168,7 +168,7 @@ def test_after_kill_9_the_next_one_resumes_and_checkpointed_steps_never_go_backw
     _, err = again.communicate(timeout=60)
     assert again.returncode == 10, err
     fleet = desk.fleet()
-    assert fleet.attempts["bbbbbbbbbbbb"].said("resumed")["checkpoint_step"] == before
+    assert fleet.attempts["bbbbbbbbbbbb"].facts_of("resumed")["checkpoint_step"] == before
     assert fleet.attempts["bbbbbbbbbbbb"].slot == 0
     steps = [
         (event["data"]["state"], event["step"])
@@ -203,7 +203,7 @@ def test_a_learner_that_was_suspended_and_replaced_wakes_up_powerless(desk):
     first.send_signal(signal.SIGCONT)
     _, err = first.communicate(timeout=60)
     assert first.returncode == 11, err
-    goodbye = desk.fleet().attempts["aaaaaaaaaaaa"].said("goodbye")
+    goodbye = desk.fleet().attempts["aaaaaaaaaaaa"].facts_of("goodbye")
     reason = goodbye["reason"]  # whichever door it comes to first
     assert "given to another process" in reason or "a checkpoint of term 1 is refused" in reason
     assert checkpoints_of_term(desk, 1) <= theirs
@@ -219,7 +219,7 @@ def checkpoints_of_term(desk, term):
 
 def test_a_learner_behind_its_launcher_tells_how_long_it_took_phase_by_phase(desk):
     """One process from the job script to the drain: pid, lease and signals stay the job's."""
-    release = freeze_release(desk.run, load(desk.config))
+    release = freeze_release(desk.run, load_config(desk.config))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
     argv = [sys.executable, "-m", "Daddy.cluster.launch", "--run", str(desk.run.root)]
     job = subprocess.Popen(
@@ -237,11 +237,11 @@ def test_a_learner_behind_its_launcher_tells_how_long_it_took_phase_by_phase(des
     _, err = job.communicate(timeout=60)
     assert job.returncode == 10, err
     attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
-    boot = attempt.said("first_update")
+    boot = attempt.facts_of("first_update")
     assert set(boot["phases"]) == set(PHASES)
     assert boot["boot_s"] == pytest.approx(sum(boot["phases"].values()), abs=0.05)
     assert 0.0 < boot["boot_s"] < 60.0
-    assert boot["boot_s"] >= attempt.at("first_update") - attempt.at("started")
+    assert boot["boot_s"] >= attempt.time_of("first_update") - attempt.time_of("started")
 
 
 PHASES = (

@@ -22,9 +22,9 @@ def workload(request):
 def test_every_workload_of_the_settings_has_a_row():
     from typing import get_args
 
-    from Daddy.core.settings import Training
+    from Daddy.core.settings import TrainingSettings
 
-    assert set(get_args(Training.model_fields["workload"].annotation)) == set(WORKLOADS)
+    assert set(get_args(TrainingSettings.model_fields["workload"].annotation)) == set(WORKLOADS)
     assert all(name == row.name for name, row in WORKLOADS.items())
 
 

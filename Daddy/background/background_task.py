@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from Daddy.pokemon.archive.archive_store import Archive
     from Daddy.pokemon.archive.claim_replay import Game
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Sender:
+class ClaimSender:
     """The peer that hands in, and its process start."""
 
     peer: str
@@ -36,7 +36,9 @@ class Sender:
 class BackgroundTask:
     """Calls `once` every `every_s` seconds on a thread of its own until it is closed."""
 
-    def __init__(self, once: Callable[[], None], every_s: float, clock: Clock, say: Say) -> None:
+    def __init__(
+        self, once: Callable[[], None], every_s: float, clock: Clock, say: PrintLine
+    ) -> None:
         self._once, self._every_s, self._clock, self._say = once, every_s, clock, say
         self._stop = threading.Event()
         self._said = ""

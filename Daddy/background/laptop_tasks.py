@@ -15,17 +15,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from Daddy.background.background_task import BackgroundTask, Say, Sender, has_archive, open_archive
+from Daddy.background.background_task import (
+    BackgroundTask,
+    ClaimSender,
+    PrintLine,
+    has_archive,
+    open_archive,
+)
 from Daddy.core import child_process, machine_info
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError
 from Daddy.core.machine_info import ProcessId
 from Daddy.core.name_validation import new_incarnation
-from Daddy.core.saved_cluster import SETUP, remembered, settings_path
+from Daddy.core.saved_cluster import SETUP, read_saved_cluster, settings_path
 from Daddy.weights.laptop.ssh_login import find_remote
 
 if TYPE_CHECKING:
-    from Daddy.laptop_cli import Visit
+    from Daddy.laptop_cli import LaptopSession
     from Daddy.learning.console import Commentary
 
 EVERY_S = 15
@@ -36,15 +42,15 @@ _LONGEST_LINE = 300
 
 
 @contextmanager
-def pushing(
-    shared: Path, log: Path, environ: Mapping[str, str], home: Path, clock: Clock, say: Say
+def push_contributions(
+    shared: Path, log: Path, environ: Mapping[str, str], home: Path, clock: Clock, say: PrintLine
 ) -> Iterator[None]:
     """Push what lies in the outbox below ``shared`` while the body runs; says that, or why not.
 
     UsageError for a login that cannot be one.
     """
     try:
-        find_remote("", environ, remembered(settings_path(environ, home)))
+        find_remote("", environ, read_saved_cluster(settings_path(environ, home)))
     except ConfigError as error:
         say(f"what is learnt waits in {shared}/outbox: {error.message}")
         say(f"  what to do: {SETUP}; or hand it in later: ./Daddy/cluster/sync_weights.sh push")
@@ -52,26 +58,28 @@ def pushing(
         return
     log.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "Daddy.weights.sync", "push", "", str(shared), str(EVERY_S)]
-    child = child_process.start(
-        [*argv, "--die-with-parent", str(machine_info.myself().pid)], log_path=log
+    child = child_process.start_background(
+        [*argv, "--die-with-parent", str(machine_info.current_process().pid)], log_path=log
     )
     say(f"contributions are pushed every {EVERY_S} s (log: {log})")
     try:
-        with closing(BackgroundTask(Watcher(child, log, say).once, LOOK_S, clock, say)):
+        with closing(
+            BackgroundTask(PushLogReporter(child, log, say).report_new_lines, LOOK_S, clock, say)
+        ):
             yield
     finally:
-        machine_info.end_tree(child, GRACE_S)
+        machine_info.terminate_tree(child, GRACE_S)
 
 
-class Watcher:
+class PushLogReporter:
     """Repeats what the pushing child says of its trouble, and says when it has ended."""
 
-    def __init__(self, child: ProcessId, log: Path, say: Say) -> None:
+    def __init__(self, child: ProcessId, log: Path, say: PrintLine) -> None:
         self._child, self._log, self._say = child, log, say
         self._offset = 0
         self._over = False
 
-    def once(self) -> None:
+    def report_new_lines(self) -> None:
         """Look at what is new in its log. OSError."""
         if self._over:
             return
@@ -93,20 +101,20 @@ class Watcher:
 
 
 @contextmanager
-def laptop_tasks(visit: Visit, commentary: Commentary) -> Iterator[None]:
+def run_laptop_tasks(visit: LaptopSession, commentary: Commentary) -> Iterator[None]:
     """While the body plays, or learns and contributes."""
     say, clock = partial(print, flush=True), visit.clock
     with ExitStack() as tasks:
         if visit.push:
             log = visit.run.logs / "push.log"
             where = (visit.shared, log, os.environ, Path.home())
-            tasks.enter_context(pushing(*where, clock, say))
+            tasks.enter_context(push_contributions(*where, clock, say))
         if has_archive(visit.config):
             from Daddy.background.milestone_sync import MilestoneSync
 
-            sender = Sender(visit.user_id, new_incarnation()) if visit.contribute else None
+            sender = ClaimSender(visit.user_id, new_incarnation()) if visit.contribute else None
             tell = partial(commentary.write, "state", 0)
             ours = open_archive(visit.config)
             sync = MilestoneSync(visit.shared, *ours, sender, clock, tell)
-            tasks.enter_context(closing(BackgroundTask(sync.once, LOOK_S, clock, say)))
+            tasks.enter_context(closing(BackgroundTask(sync.run_cycle, LOOK_S, clock, say)))
         yield

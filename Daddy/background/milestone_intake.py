@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from Daddy.background.background_task import BackgroundTask, Say, open_archive
+from Daddy.background.background_task import BackgroundTask, PrintLine, open_archive
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
 from Daddy.core.lease import Lease
@@ -39,21 +39,21 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 10.0, 3_600.0
 
 
 @contextmanager
-def job_tasks(attempt: Attempt, peer: str) -> Iterator[None]:
+def run_job_tasks(attempt: Attempt, peer: str) -> Iterator[None]:
     """Milestones go to the run's laptops and come from them while the body learns as ``peer``."""
     config, say = attempt.config, partial(print, flush=True)
     intake = MilestoneIntake(
         Store(shared_paths(config)), *open_archive(config), peer, attempt.clock, say
     )
     try:
-        with closing(BackgroundTask(intake.once, LOOK_S, attempt.clock, say)):
+        with closing(BackgroundTask(intake.run_cycle, LOOK_S, attempt.clock, say)):
             yield
     finally:
-        intake.leave()
+        intake.release_lease()
 
 
 @dataclass
-class Turns:
+class JudgingTurns:
     """When each laptop's next claim is judged, in monotonic seconds."""
 
     due: dict[str, float] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Turns:
         ready = [peer for peer in peers if self.due.get(peer, 0.0) <= now]
         return min(ready, key=lambda peer: (self.due.get(peer, 0.0), peer), default=None)
 
-    def took(self, peer: str, now: float, *, earned: bool) -> None:
+    def record_result(self, peer: str, now: float, *, earned: bool) -> None:
         """A claim that led nowhere doubles the wait, one that counted makes it short."""
         waited = self.waits.get(peer, FIRST_WAIT_S / 2)
         wait = FIRST_WAIT_S if earned else min(LONGEST_WAIT_S, 2 * waited)
@@ -75,17 +75,17 @@ class MilestoneIntake:
     """On behalf of the job `name`. Not for use by several threads."""
 
     def __init__(
-        self, store: Store, archive: Archive, game: Game, name: str, clock: Clock, say: Say
+        self, store: Store, archive: Archive, game: Game, name: str, clock: Clock, say: PrintLine
     ) -> None:
         self._store, self._archive, self._name = store, archive, name
         self._game = replace(game, seconds=MOST_S)
         self._clock, self._say = clock, say
         self._book = ClaimStore(archive.folder)
-        self._watch, self._turns = StallTimer(clock), Turns()
+        self._watch, self._turns = StallTimer(clock), JudgingTurns()
         self._lease: Lease | None = None
         self._shown_at = -SHOW_S
 
-    def once(self) -> None:
+    def run_cycle(self) -> None:
         """Show what is new and judge one claim, if we hold the lease. OSError, DaddyError."""
         if not self._holds_the_lease():
             return
@@ -98,7 +98,7 @@ class MilestoneIntake:
         if peer is not None:
             self._judge(waiting[peer][0])
 
-    def leave(self) -> None:
+    def release_lease(self) -> None:
         """Let another job do it."""
         if self._lease is not None:
             self._lease.release("left")
@@ -127,7 +127,7 @@ class MilestoneIntake:
             milestones = len(keys.milestones(claim.held))
             reason = f"{milestones} milestones after {len(claim.inputs):,} steps"
         attachments.answer_attachment(self._store, parcel, reason, accepted=earned)
-        self._turns.took(parcel.peer, self._clock.monotonic(), earned=earned)
+        self._turns.record_result(parcel.peer, self._clock.monotonic(), earned=earned)
         self._say(f"milestone of {parcel.peer} {'kept' if earned else 'refused'}: {reason}")
 
     def _holds_the_lease(self) -> bool:

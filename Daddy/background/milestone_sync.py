@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from Daddy.background.background_task import Sender
+from Daddy.background.background_task import ClaimSender
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import claim_format
@@ -34,7 +34,7 @@ class MilestoneSync:
     """Between a laptop's folder of shared weights and its archive. Not for several threads."""
 
     def __init__(
-        self, local: Path, archive: Archive, game: Game, sender: Sender | None, clock: Clock,
+        self, local: Path, archive: Archive, game: Game, sender: ClaimSender | None, clock: Clock,
         tell: Tell,
     ) -> None:  # fmt: skip
         self._local, self._archive, self._game = local, archive, game
@@ -45,7 +45,7 @@ class MilestoneSync:
         self._handed_at, self._sequence = -HAND_IN_S, 0
         self._answered = {receipt.sha256 for receipt in self._receipts()}
 
-    def once(self) -> None:
+    def run_cycle(self) -> None:
         """Play one of the run's milestones, hand in one of ours. OSError, DaddyError."""
         shown = self._look()
         wanted = claim_format.to_play(shown, {*self._tried, *self._living()})
@@ -67,14 +67,14 @@ class MilestoneSync:
         return {ident for ident, state in self._book.pairs() if state in here}
 
     def _play(self, ident: str, shown: Mapping[str, Claim]) -> None:
-        def find(one: str) -> Claim | None:
-            return shown.get(one) or self._book.find(one)
+        def find_claim(ident: str) -> Claim | None:
+            return shown.get(ident) or self._book.find(ident)
 
         # Later claims of our own will go back to the ancestors.
-        for step in claim_format.line(shown[ident].parent, find):
+        for step in claim_format.line(shown[ident].parent, find_claim):
             if self._book.find(step) is None:
                 self._book.write(shown[step])
-        verdict = judge(shown[ident], self._archive, self._game, "the run", find)
+        verdict = judge(shown[ident], self._archive, self._game, "the run", find_claim)
         self._tried.add(ident)
         if verdict.entry is not None:
             self._tell_of("played", shown[ident])
@@ -83,7 +83,7 @@ class MilestoneSync:
         held = sorted(keys.milestones(claim.held))
         self._tell({"state": "milestone", "what": what, "milestones": held[:40]})
 
-    def _hand_in(self, sender: Sender, shown: Mapping[str, Claim], accepted: set[str]) -> None:
+    def _hand_in(self, sender: ClaimSender, shown: Mapping[str, Claim], accepted: set[str]) -> None:
         now, handed = self._clock.monotonic(), attachments.queued_hashes(self._local, sender.peer)
         unanswered = handed - self._answered
         if now - self._handed_at < HAND_IN_S or len(unanswered) >= UNANSWERED_LIMIT:
@@ -104,7 +104,7 @@ class MilestoneSync:
         own = [ident for ident in own if ident not in shown and ident not in self._tried]
         return claim_format.to_hand_in(own, self._book.find, known)
 
-    def _send(self, sender: Sender, ident: str, names: Mapping[str, str]) -> bool:
+    def _send(self, sender: ClaimSender, ident: str, names: Mapping[str, str]) -> bool:
         """False for a claim that cannot be sent."""
         claim = self._book.find(ident)
         assert claim is not None

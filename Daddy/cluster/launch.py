@@ -21,16 +21,16 @@ from typing import Any
 from Daddy.cluster.orchestrator.control_files import read_orders
 from Daddy.cluster.release_bundle import find_node_copy
 from Daddy.core.atomic_files import read_json
-from Daddy.core.child_process import start
+from Daddy.core.child_process import start_background
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
 from Daddy.core.event_log import EventWriter
-from Daddy.core.job_environment import RELEASE, SLOT, TERM, Boot, Job, read_job
+from Daddy.core.job_environment import RELEASE, SLOT, TERM, Job, StartupTimer, read_job
 from Daddy.core.logs import log_to
-from Daddy.core.machine_info import age_seconds, host_name, myself
+from Daddy.core.machine_info import current_process, host_name, process_age_s
 from Daddy.core.run_paths import ReleasePaths, RunPaths
-from Daddy.core.slot_lease import PATIENCE_S, Seat, claim
-from Daddy.core.stop_reasons import StopSignal, hold_signals
+from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot
+from Daddy.core.stop_reasons import StopSignal, block_signals
 
 _LEARNER = "Daddy.train_slim"
 _SIDECAR = "Daddy.cluster.orchestrator.sidecar"
@@ -45,7 +45,7 @@ class LaunchContext:
     token: str
     job: Job
     clock: SystemClock
-    boot: Boot
+    boot: StartupTimer
     events: EventWriter
     facts: Mapping[str, Any]
 
@@ -62,7 +62,7 @@ class LaunchContext:
             "job_id": self.job.job_id,
             "restarts": self.job.restarts,
             "host": host_name(),
-            **asdict(myself()),
+            **asdict(current_process()),
             "started_ts": round(self.boot.started, 3),
         }
 
@@ -81,14 +81,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     signals = StopSignal().install()
     releases, stop_reason = _releases(launch), signals.stop_reason
     about = {slot: {"release": release.root.name} for slot, release in releases.items()}
-    places = (launch.run, list(releases), launch.make_lease_record(), launch.clock, PATIENCE_S)
-    seat = claim(*places, stop_reason, about)
+    places = (launch.run, list(releases), launch.make_lease_record(), launch.clock, SLOT_WAIT_S)
+    seat = claim_slot(*places, stop_reason, about)
     launch.boot.mark("slot")
     if seat is None:
         return _not_needed(launch, stop_reason() or f"no free slot among {list(releases)}")
     try:
         argv, env = _learner(launch, seat, releases[seat.number])
-        hold_signals()
+        block_signals()
         if (asked := stop_reason()) is None:
             os.execve(argv[0], argv, env)  # noqa: S606 - that is the point
     except BaseException as error:
@@ -102,7 +102,7 @@ def _launch(root: Path, config: Path, token: str) -> LaunchContext:
     clock, run, facts = SystemClock(), RunPaths(root), read_json(config)
     name, workload = str(facts["run_name"]), str(facts["training"]["workload"])
     events = EventWriter(run.events, name, workload, "learner", f"attempt-{token}", clock)
-    boot = Boot(clock, clock.now() - age_seconds())
+    boot = StartupTimer(clock, clock.now() - process_age_s())
     return LaunchContext(run, config, token, read_job(os.environ), clock, boot, events, facts)
 
 
@@ -135,7 +135,7 @@ def _not_needed(launch: LaunchContext, reason: str) -> int:
 
 
 def _learner(
-    launch: LaunchContext, seat: Seat, release: ReleasePaths
+    launch: LaunchContext, seat: HeldSlot, release: ReleasePaths
 ) -> tuple[list[str], dict[str, str]]:
     """The command that this process becomes, and its environment; the sidecar runs by then."""
     folder, why = find_node_copy(release, os.environ, os.getuid())
@@ -153,7 +153,7 @@ def _learner(
     launch.boot.mark("release")
     argv = [sys.executable, "-m", _LEARNER, "--config", str(ReleasePaths(folder).config)]
     argv += ["--attempt", launch.token]
-    return argv, {**env, **launch.boot.environment()}
+    return argv, {**env, **launch.boot.to_environment()}
 
 
 def _python_path(folder: Path, shared: Path) -> str:
@@ -163,7 +163,7 @@ def _python_path(folder: Path, shared: Path) -> str:
 
 
 def _start_sidecar(
-    launch: LaunchContext, seat: Seat, release: ReleasePaths, env: Mapping[str, str]
+    launch: LaunchContext, seat: HeldSlot, release: ReleasePaths, env: Mapping[str, str]
 ) -> None:
     """Start the maker of a dead controller's passes; without it a job runs all the same."""
     if not launch.facts.get("controller", {}).get("failover", False):
@@ -172,7 +172,7 @@ def _start_sidecar(
     argv += ["--release", str(release.root), "--slot", str(seat.number), "--term", str(seat.term)]
     argv += ["--parent", str(os.getpid())]
     try:
-        start(argv, log_path=launch.run.logs / "failover.log", env=env, detach=False)
+        start_background(argv, log_path=launch.run.logs / "failover.log", env=env, detach=False)
     except (OSError, DaddyError) as error:
         launch.log_event("error", text=f"no failover from this job: {error}")
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.release_bundle import pack_bundle
-from Daddy.core.atomic_files import sha256_hex, to_json, write_atomic, write_new
-from Daddy.core.child_process import run
+from Daddy.core.atomic_files import canonical_json, sha256_hex, write_atomic, write_new
+from Daddy.core.child_process import run_command
 from Daddy.core.errors import DaddyError
-from Daddy.core.load_config import CHECKOUT, effective_json, load_effective
+from Daddy.core.load_config import CHECKOUT, config_to_json, load_release_config
 from Daddy.core.run_paths import ReleasePaths, RunPaths
 from Daddy.core.settings import Config
 
@@ -48,12 +48,12 @@ class Release:
 
     def settings(self, fallback: Config) -> Config:
         """Its own configuration, where it still exists."""
-        return load_effective(self.config) if self.config.exists() else fallback
+        return load_release_config(self.config) if self.config.exists() else fallback
 
 
 def freeze_release(run_paths: RunPaths, config: Config, checkout: Path = CHECKOUT) -> Release:
     """The release of what ``checkout`` and ``config`` hold now; made unless it exists."""
-    sources, content = _sources(checkout / "Daddy"), effective_json(config)
+    sources, content = _sources(checkout / "Daddy"), config_to_json(config)
     surroundings = release_environment(config)
     ident = _ident(sources, content, surroundings)
     path = run_paths.releases / ident
@@ -84,7 +84,7 @@ def _sources(package: Path) -> dict[str, bytes]:
 def _ident(files: Mapping[str, bytes], content: bytes, surroundings: Mapping[str, Any]) -> str:
     listing = {name: sha256_hex(data) for name, data in files.items()}
     whole = {"files": listing, "config": sha256_hex(content), "environment": dict(surroundings)}
-    return sha256_hex(to_json(whole))[:_IDENT]
+    return sha256_hex(canonical_json(whole))[:_IDENT]
 
 
 def _build(
@@ -110,7 +110,7 @@ def _build(
         "environment": dict(surroundings),
         "parcel_sha256": sha256_hex(parcel),
     }
-    write_atomic(within.stamp, to_json(record), 0o444)
+    write_atomic(within.stamp, canonical_json(record), 0o444)
     try:
         temp.rename(path)
     except OSError:  # another host was faster: its bytes are the same
@@ -137,8 +137,8 @@ def _commit(checkout: Path) -> dict[str, object]:
     """The commit, and whether the package differs from it."""
     git = ["git", "-C", os.fspath(checkout)]
     with contextlib.suppress(DaddyError):
-        head = run([*git, "rev-parse", "HEAD"], 10.0)
-        changes = run([*git, "status", "--porcelain", "--", "Daddy"], 10.0)
+        head = run_command([*git, "rev-parse", "HEAD"], 10.0)
+        changes = run_command([*git, "status", "--porcelain", "--", "Daddy"], 10.0)
         if head.returncode == 0:
             return {"commit": head.stdout.strip(), "changed": bool(changes.stdout.strip())}
     return {"commit": "unknown", "changed": None}

@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from Daddy.core.atomic_files import (
+    canonical_json,
     parse_json,
     read_bounded,
     read_json,
     sha256_hex,
-    to_json,
     write_new,
 )
 from Daddy.core.errors import FileError
@@ -40,7 +40,7 @@ def pack_bundle(files: Mapping[str, bytes]) -> bytes:
     listing = {"v": 1, "files": {name: len(data) for name, data in files.items()}}
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
-        for name, data in [*sorted(files.items()), (LISTING, to_json(listing))]:
+        for name, data in [*sorted(files.items()), (LISTING, canonical_json(listing))]:
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(data), 0o644
             tar.addfile(member, io.BytesIO(data))

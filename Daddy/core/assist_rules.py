@@ -2,7 +2,7 @@
 
 An assist plays a part of the game by rules in place of the agent. What it was allowed to do is
 written on everything that came of it: states, weights, milestones. Who uses fewer assists does not
-take it: `strange`.
+take it: `missing_assists`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 
 from Daddy.core.errors import WeightsError
 
-NAMES: Final = (
+ASSIST_NAMES: Final = (
     *("toss_junk", "money", "flash", "flute", "teach_surf", "use_surf", "teach_strength"),
     *("use_strength", "boulders", "block_indigo_exit", "no_wild"),
 )
 """Every assist; what each does is in `Daddy.pokemon.assists`."""
-PEERS: Final = tuple(name for name in NAMES if name != "no_wild")
+PEER_ASSISTS: Final = tuple(name for name in ASSIST_NAMES if name != "no_wild")
 """What ``peers`` stands for. Without wild creatures nobody can catch one that learns Surf."""
 
 
-def chosen(said: object) -> list[str]:
+def parse_assists(said: object) -> list[str]:
     """What ``none``, ``peers``, names with commas between or a list of names mean, in our order.
 
     ValueError for a name that is none, with the nearest one.
@@ -32,21 +32,21 @@ def chosen(said: object) -> list[str]:
         raise ValueError(f"{said!r} is neither none, nor peers, nor a list of names")  # noqa: TRY004
     given = {str(word) for word in words} - {"none"}
     if "peers" in given:
-        given = given - {"peers"} | set(PEERS)
-    for word in sorted(given - set(NAMES)):
-        near = difflib.get_close_matches(word, NAMES, n=1, cutoff=0.0)
+        given = given - {"peers"} | set(PEER_ASSISTS)
+    for word in sorted(given - set(ASSIST_NAMES)):
+        near = difflib.get_close_matches(word, ASSIST_NAMES, n=1, cutoff=0.0)
         raise ValueError(f"there is no assist {word!r}; the nearest is {near[0]}")
-    return [name for name in NAMES if name in given]
+    return [name for name in ASSIST_NAMES if name in given]
 
 
-def strange(theirs: Iterable[str], ours: Iterable[str]) -> str:
+def missing_assists(theirs: Iterable[str], ours: Iterable[str]) -> str:
     """Assists that something was made with and that are not in use here; "" when there are none."""
     return ", ".join(sorted(set(theirs) - set(ours)))
 
 
-def refuse_strange(name: str, theirs: Iterable[str], ours: Iterable[str]) -> None:
+def refuse_missing_assists(name: str, theirs: Iterable[str], ours: Iterable[str]) -> None:
     """WeightsError when ``name`` was learnt with scripted helps that are not in use here."""
-    if foreign := strange(theirs, ours):
+    if foreign := missing_assists(theirs, ours):
         names = ",".join(theirs)
         raise WeightsError(
             f"{name} was learnt with the assists {foreign}, which are not in use here",
@@ -55,10 +55,10 @@ def refuse_strange(name: str, theirs: Iterable[str], ours: Iterable[str]) -> Non
 
 
 def to_bits(names: Iterable[str]) -> int:
-    """Bit n is set for the n-th of `NAMES`: eleven bits, which float32 holds exactly."""
-    return sum(1 << NAMES.index(name) for name in names)
+    """Bit n is set for the n-th of `ASSIST_NAMES`: eleven bits, which float32 holds exactly."""
+    return sum(1 << ASSIST_NAMES.index(name) for name in names)
 
 
 def from_bits(bits: int) -> tuple[str, ...]:
     """The names whose bits are set."""
-    return tuple(name for place, name in enumerate(NAMES) if bits >> place & 1)
+    return tuple(name for place, name in enumerate(ASSIST_NAMES) if bits >> place & 1)

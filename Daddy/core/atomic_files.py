@@ -188,7 +188,7 @@ def read_json(path: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
     return parse_json(read_bounded(path, limit), str(path))
 
 
-def find_json(path: Path) -> dict[str, Any]:
+def read_json_or_empty(path: Path) -> dict[str, Any]:
     """The JSON object in ``path``; empty where there is none that can be read."""
     try:
         return read_json(path)
@@ -196,14 +196,14 @@ def find_json(path: Path) -> dict[str, Any]:
         return {}
 
 
-def to_json(value: Mapping[str, Any]) -> bytes:
+def canonical_json(value: Mapping[str, Any]) -> bytes:
     """Canonical JSON (sorted keys): the same value has the same bytes and the same hash."""
     return (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
     """Write ``value`` to ``path`` as :func:`write_atomic` does."""
-    write_atomic(path, to_json(value), durable=durable)
+    write_atomic(path, canonical_json(value), durable=durable)
 
 
 def sha256_hex(data: bytes) -> str:

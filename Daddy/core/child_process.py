@@ -1,8 +1,8 @@
-"""Door to child processes: no shell, never without an end unless a person watches.
+"""Adapter for child processes: starts them without a shell.
 
-:func:`run` waits for a short child with a timeout; :func:`start` leaves a long one running with its
-output in a log and tells who it is; :func:`spawn` hands a job's process to who looks after it;
-:func:`attended` lets a child talk with the person, :func:`converse` with us.
+:func:`run_command` waits for a short child with a timeout; :func:`start_background` leaves a child
+running with its output in a log file; :func:`spawn_child` returns a handle of a job's process;
+:func:`run_interactive` gives a child the terminal, :func:`spawn_connected` a connection of ours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.machine_info import ProcessId, ending_with, identify
+from Daddy.core.machine_info import ProcessId, identify_process, parent_death_hook
 
 _LAST_WORDS_S = 2.0
 """Seconds that a killed child has to close its pipes."""
@@ -41,7 +41,7 @@ class ProgramMissingError(DaddyError):
     """The program is not installed on this machine."""
 
 
-def run(
+def run_command(
     argv: Sequence[str],
     timeout_s: float,
     *,
@@ -68,7 +68,7 @@ def run(
             text=True,
             errors="replace",
             start_new_session=True,
-            preexec_fn=ending_with(os.getpid()) if die_with_us else None,  # noqa: PLW1509
+            preexec_fn=parent_death_hook(os.getpid()) if die_with_us else None,  # noqa: PLW1509
         )
     try:
         out, err = child.communicate(stdin, timeout=timeout_s)
@@ -83,7 +83,7 @@ def run(
     return Completed(child.returncode, out, err or "")
 
 
-def attended(argv: Sequence[str]) -> int:
+def run_interactive(argv: Sequence[str]) -> int:
     """Run ``argv`` with the person's terminal, which it may ask things on; its exit status.
 
     For what a person waits for: there is no time limit. ProgramMissingError.
@@ -111,19 +111,19 @@ def _end_group(child: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
-def start(
+def start_background(
     argv: Sequence[str],
     *,
     log_path: Path,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     detach: bool = True,
-    keep: Sequence[int] = (),
+    keep_open: Sequence[int] = (),
 ) -> ProcessId:
     """Start ``argv`` in the background, output appended to ``log_path``; return its identity.
 
-    ``detach`` gives it a session of its own, so that a closed terminal does not reach it; ``keep``
-    are descriptors that stay open in it.
+    ``detach`` gives it a session of its own, so that a closed terminal does not reach it;
+    ``keep_open`` are descriptors that stay open in it.
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
@@ -135,10 +135,10 @@ def start(
             env=env,
             cwd=cwd,
             start_new_session=detach,
-            pass_fds=tuple(keep),
+            pass_fds=tuple(keep_open),
         )
     _reap_later(child)
-    return identify(child.pid) or ProcessId(child.pid, 0.0)
+    return identify_process(child.pid) or ProcessId(child.pid, 0.0)
 
 
 class Child:
@@ -165,22 +165,22 @@ class Child:
         if self._popen.returncode is None:
             self._popen.send_signal(number)
 
-    def signal_all(self, number: int) -> None:
+    def signal_group(self, number: int) -> None:
         """To every process of its session's group, also after the program itself has ended."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
 
-def spawn(
+def spawn_child(
     argv: Sequence[str],
     *,
     stdout: Path,
     stderr: Path,
     env: Mapping[str, str],
     cwd: Path,
-    keep: Sequence[int] = (),
+    keep_open: Sequence[int] = (),
 ) -> Child:
-    """Start ``argv``; outputs are appended, ``keep`` are descriptors that stay open in it.
+    """Start ``argv``; outputs are appended, ``keep_open`` are descriptors that stay open in it.
 
     OSError when it cannot be started.
     """
@@ -193,21 +193,21 @@ def spawn(
             env=dict(env),
             cwd=cwd,
             start_new_session=True,
-            pass_fds=tuple(keep),
+            pass_fds=tuple(keep_open),
         )
     return Child(popen)
 
 
-def companion(argv: Sequence[str], keep: Sequence[int]) -> Child:
-    """Start ``argv`` in our own session and with our outputs; ``keep`` as for :func:`spawn`.
+def spawn_in_session(argv: Sequence[str], keep_open: Sequence[int]) -> Child:
+    """Start ``argv`` in our session, with our outputs and with ``keep_open`` open. OSError.
 
-    In a session of its own it might share the cores by session, whatever its niceness. OSError.
+    In a session of its own it might get a share of the cores per session, whatever its niceness.
     """
-    popen = subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, pass_fds=tuple(keep))
+    popen = subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, pass_fds=tuple(keep_open))
     return Child(popen)
 
 
-class Conversation(Child):
+class ConnectedChild(Child):
     """A program that reads and writes one connection of ours; what it complains of is kept."""
 
     _LINES, _LINE_BYTES = 40, 2000
@@ -218,11 +218,11 @@ class Conversation(Child):
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
-    def said(self) -> tuple[str, ...]:
+    def error_lines(self) -> tuple[str, ...]:
         """The last lines of its standard error."""
         return tuple(self._said)
 
-    def end(self, grace_s: float) -> None:
+    def terminate(self, grace_s: float) -> None:
         """End it if it runs, and hear it out: SIGTERM, ``grace_s`` seconds later SIGKILL."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             self.signal(number)
@@ -238,13 +238,13 @@ class Conversation(Child):
                 self._said.append(line.decode(errors="replace").rstrip())
 
 
-def converse(argv: Sequence[str], connection: int) -> Conversation:
+def spawn_connected(argv: Sequence[str], connection: int) -> ConnectedChild:
     """Start ``argv`` with the descriptor ``connection`` as its standard input and output.
 
     It stays in our session: it may ask the person at our terminal. ProgramMissingError.
     """
     with _installed(argv):
-        return Conversation(
+        return ConnectedChild(
             subprocess.Popen(argv, stdin=connection, stdout=connection, stderr=subprocess.PIPE)
         )
 
@@ -255,13 +255,13 @@ _COUNTING = threading.Lock()
 
 def _reap_later(child: subprocess.Popen[bytes]) -> None:
     """Keep a handle, so that an ended child is reaped and does not stay a zombie for long."""
-    running()
+    running_pids()
     with _COUNTING:
         _CHILDREN.append(child)
 
 
-def running() -> set[int]:
-    """Collect the children of :func:`start` that have ended; the pids of those that have not."""
+def running_pids() -> set[int]:
+    """Reap the children of :func:`start_background` that ended; return the pids of the others."""
     with _COUNTING:
         _CHILDREN[:] = [one for one in _CHILDREN if one.poll() is None]
         return {one.pid for one in _CHILDREN}

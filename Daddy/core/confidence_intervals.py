@@ -28,16 +28,16 @@ class Interval(NamedTuple):
     high: float
 
 
-def of_mean(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float]) -> Interval:
     """The mean of at least one value; with a single one nothing is known of its error."""
     middle = fmean(values)
     if len(values) == 1:
         return Interval(middle, -inf, inf)
-    margin = t_point(len(values) - 1) * stdev(values) / sqrt(len(values))
+    margin = t_quantile(len(values) - 1) * stdev(values) / sqrt(len(values))
     return Interval(middle, middle - margin, middle + margin)
 
 
-def of_share(hits: int, trials: int) -> Interval:
+def share_interval(hits: int, trials: int) -> Interval:
     """The share of `hits` among at least one trial, 0 to 1."""
     share, z2 = hits / trials, _Z * _Z
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
@@ -46,7 +46,7 @@ def of_share(hits: int, trials: int) -> Interval:
     return Interval(share, max(0.0, centre - margin), min(1.0, centre + margin))
 
 
-def t_point(freedom: int) -> float:
+def t_quantile(freedom: int) -> float:
     """Student's t at 97.5 %; beyond 30 degrees of freedom by its expansion around the normal."""
     if freedom <= len(_T):
         return _T[freedom - 1]

@@ -124,7 +124,7 @@ class EventTail:
         self._pattern = pattern
         self._offsets: dict[Path, int] = {}
 
-    def new(self) -> list[dict[str, Any]]:
+    def read_new(self) -> list[dict[str, Any]]:
         """Complete lines written since the last call, oldest first by stamp."""
         paths = sorted(self._folder.glob(self._pattern))
         records = [record for path in paths for record in self._advance(path)]

@@ -26,7 +26,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from Daddy.core.atomic_files import read_bounded, read_json, write_json
 from Daddy.core.errors import FileError, UsageError, WeightsError
 from Daddy.core.name_validation import PEER, check_peer
-from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths, joined
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths, joined_paths
 
 _READ = ("RUN.json", "HEAD.json", "peers.json", "merged", "blobs", "peers")
 """Names in a shared folder that other accounts read."""
@@ -34,7 +34,7 @@ _MOST_ENTRIES = 64
 """Entries of a folder that are looked at."""
 
 
-def opening(folder: Path) -> list[str]:
+def permission_commands(folder: Path) -> list[str]:
     """What its owner types so that other accounts can read below ``folder``; [] where they can.
 
     A folder with an access control list is not judged: only the server knows what it says.
@@ -51,7 +51,7 @@ def opening(folder: Path) -> list[str]:
     return lines
 
 
-def for_one(lines: list[str], account: str) -> list[str]:
+def acl_commands(lines: list[str], account: str) -> list[str]:
     """Pure: the same for one account alone, where the site has access control lists."""
     return [
         line.replace("chmod -R o+rX", f"setfacl -R -m u:{account}:rX")
@@ -60,10 +60,10 @@ def for_one(lines: list[str], account: str) -> list[str]:
     ]  # fmt: skip
 
 
-def check_reach(paths: JoinedPaths) -> None:
+def check_run_readable(paths: JoinedPaths) -> None:
     """WeightsError when the folder of the run that is joined cannot be read, with what to do."""
     theirs = paths.theirs.root
-    closed = closed_at(theirs)
+    closed = first_closed_folder(theirs)
     if closed is not None:
         raise WeightsError(
             f"{closed} is closed to this account, so {theirs} cannot be joined",
@@ -83,14 +83,14 @@ def check_reach(paths: JoinedPaths) -> None:
         ) from error
 
 
-def make_readable(folder: Path) -> None:
+def make_readable_folder(folder: Path) -> None:
     """Make ``folder``, readable for all whatever the umask; one that is there is left as it is."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
 
 
-def closed_at(path: Path) -> Path | None:
+def first_closed_folder(path: Path) -> Path | None:
     """The first folder on the way to ``path`` that this account may not look into; None: none."""
     for folder in [*reversed(path.parents), path]:
         if folder.is_dir() and not os.access(folder, os.X_OK):
@@ -120,10 +120,10 @@ def _has_list(path: Path) -> bool:
 
 FORMAT = 1
 TRUSTS = ("job", "laptop")
-MOST = 8
+MAX_FRIENDS = 8
 """Friends of one run: what each may leave in a commit record is bounded, and so is the record."""
 
-MOST_JOBS = 64
+MAX_JOBS = 64
 """Jobs of one friend: as many as a run can have."""
 
 
@@ -139,7 +139,7 @@ class Friend:
     folder: Annotated[str, Field(pattern="^/", max_length=1023)]
     uid: Annotated[int, Field(strict=True, ge=0)]
     trust: Annotated[str, Field(pattern=f"^({'|'.join(TRUSTS)})$")] = "job"
-    jobs: Annotated[int, Field(strict=True, gt=0, le=MOST_JOBS)] = 4
+    jobs: Annotated[int, Field(strict=True, gt=0, le=MAX_JOBS)] = 4
 
     @property
     def shared(self) -> SharedPaths:
@@ -154,7 +154,7 @@ class _FriendList:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     format: Literal[1]
-    friends: Annotated[tuple[Friend, ...], Field(max_length=MOST)]
+    friends: Annotated[tuple[Friend, ...], Field(max_length=MAX_FRIENDS)]
 
     def __post_init__(self) -> None:
         if len({friend.name for friend in self.friends}) < len(self.friends):
@@ -178,7 +178,7 @@ def read_friends(shared: SharedPaths) -> tuple[Friend, ...]:
         ) from error
 
 
-def my_place(paths: JoinedPaths, uid: int) -> Friend:
+def find_own_entry(paths: JoinedPaths, uid: int) -> Friend:
     """How the owner's list calls the account ``uid`` with its folder; WeightsError: not at all."""
     for friend in read_friends(paths):
         if (friend.folder, friend.uid) == (str(paths.root), uid):
@@ -190,16 +190,16 @@ def my_place(paths: JoinedPaths, uid: int) -> Friend:
     )
 
 
-def remember_joined(paths: JoinedPaths) -> None:
+def record_joined_run(paths: JoinedPaths) -> None:
     """Write down whose run the folder takes part in, for who looks at the folder alone."""
-    if view(SharedPaths(paths.root)) != paths:
+    if resolve_joined(SharedPaths(paths.root)) != paths:
         write_json(paths.joined, {"format": FORMAT, "theirs": str(paths.theirs.root)})
 
 
-def view(shared: SharedPaths) -> SharedPaths:
+def resolve_joined(shared: SharedPaths) -> SharedPaths:
     """The folder as its own jobs see it: with the owner's beside where a run is joined."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, FileError, KeyError):
-        return joined(shared.root, Path(str(read_json(shared.joined)["theirs"])))
+        return joined_paths(shared.root, Path(str(read_json(shared.joined)["theirs"])))
     return shared
 
 
@@ -210,10 +210,10 @@ def write_friends(shared: SharedPaths, friends: Sequence[Friend]) -> None:
     shared.friends.chmod(0o644)
 
 
-def choose_trust(shared: SharedPaths, name: str, trust: str) -> None:
+def set_trust(shared: SharedPaths, name: str, trust: str) -> None:
     """Write down the owner's word on a friend; UsageError for a name that is not on the list."""
     friends = read_friends(shared)
-    without_friend(friends, name)
+    remove_friend(friends, name)
     chosen = [replace(one, trust=trust) if one.name == name else one for one in friends]
     write_friends(shared, chosen)
     write_json(shared.trusted, {"format": FORMAT, "names": sorted({*_chosen(shared), name})})
@@ -237,7 +237,7 @@ def _chosen(shared: SharedPaths) -> list[str]:
         return []
 
 
-def with_friend(friends: Sequence[Friend], new: Friend) -> tuple[Friend, ...]:
+def add_friend(friends: Sequence[Friend], new: Friend) -> tuple[Friend, ...]:
     """Pure: the list with ``new``; UsageError for a name or folder that is on it, or too many."""
     check_peer(new.name)
     for one in friends:
@@ -246,12 +246,14 @@ def with_friend(friends: Sequence[Friend], new: Friend) -> tuple[Friend, ...]:
                 f"{one.name} is on the list already, with {one.folder}",
                 f"remove {one.name} first, or choose another name",
             )
-    if len(friends) >= MOST:
-        raise UsageError(f"{len(friends)} friends are on the list", f"{MOST} may be: remove one")
+    if len(friends) >= MAX_FRIENDS:
+        raise UsageError(
+            f"{len(friends)} friends are on the list", f"{MAX_FRIENDS} may be: remove one"
+        )
     return (*friends, new)
 
 
-def without_friend(friends: Sequence[Friend], name: str) -> tuple[Friend, ...]:
+def remove_friend(friends: Sequence[Friend], name: str) -> tuple[Friend, ...]:
     """Pure: the list without ``name``; UsageError when it is not on it."""
     names = [friend.name for friend in friends]
     if name not in names:
@@ -259,10 +261,10 @@ def without_friend(friends: Sequence[Friend], name: str) -> tuple[Friend, ...]:
     return tuple(friend for friend in friends if friend.name != name)
 
 
-MOST_NAMES = 256
+MAX_NAMES = 256
 """Names that are looked at in one job's folder."""
 
-MOST_PROCESSES = 64
+MAX_PROCESSES = 64
 """Process starts of one account that are looked at, those first that wrote last."""
 
 
@@ -270,7 +272,7 @@ _INCARNATION = re.compile(r"[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True)
-class Outbox:
+class AccountFolder:
     """One other account's jobs: ``friend`` as the owner calls it ("" for the owner's own jobs),
     the folder, the uid that everything in it must have, whether its jobs count as laptops, and how
     many there are: the others' shares shrink with the number of those who live.
@@ -283,36 +285,36 @@ class Outbox:
     jobs: int = 4
 
     @property
-    def name(self) -> str:
-        """Whose it is, for people."""
+    def owner_name(self) -> str:
+        """Name of the account for a person to read."""
         return self.friend or "the run's owner"
 
-    def incarnations(self) -> list[Path]:
-        """The folders of its processes; empty where nothing can be seen (:meth:`trouble`)."""
+    def process_folders(self) -> list[Path]:
+        """The folders of its processes; empty where nothing can be seen (:meth:`problem`)."""
         if len(self._folders([self.paths.root, self.paths.peers])) < 2:  # noqa: PLR2004
             return []
         found = [(since, path) for job in self._jobs() for path, since in self._below(job)
                  if _INCARNATION.fullmatch(path.name)]  # fmt: skip
-        return sorted(path for _, path in sorted(found, reverse=True)[:MOST_PROCESSES])
+        return sorted(path for _, path in sorted(found, reverse=True)[:MAX_PROCESSES])
 
-    def read(self, path: Path, limit: int) -> bytes:
+    def read_file(self, path: Path, limit: int) -> bytes:
         """The bytes of a file of that account; FileNotFoundError, FileError."""
         return read_bounded(path, limit, owner=self.uid)
 
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why nothing, or not all, can be seen there, and what to do; empty where all is well."""
         root, peers = self.paths.root, self.paths.peers
         try:
             if why := self._refusal(root) or self._refusal(peers):
                 return why
             for job, _ in self._folders(self._jobs()):
-                if len(_names(job)) > MOST_NAMES:
-                    return f"{job} holds more than {MOST_NAMES} names: ask for a clean-up"
+                if len(_names(job)) > MAX_NAMES:
+                    return f"{job} holds more than {MAX_NAMES} names: ask for a clean-up"
         except FileNotFoundError as error:
             if error.filename != str(peers):  # else no job of theirs has begun yet
                 return f"{root} is gone: ask for the new place, or remove the friend"
         except PermissionError as error:
-            closed = closed_at(peers)
+            closed = first_closed_folder(peers)
             right = f"o+x {closed}" if closed else f"o+rx {error.filename}"
             return f"{closed or error.filename} is closed to us: ask for chmod {right}"
         except OSError as error:
@@ -336,7 +338,7 @@ class Outbox:
         """The folders in ``parent``, itself one of that account; empty where none can be seen."""
         with contextlib.suppress(OSError):
             if self._folders([parent]):
-                return self._folders([parent / name for name in _names(parent)[:MOST_NAMES]])
+                return self._folders([parent / name for name in _names(parent)[:MAX_NAMES]])
         return []
 
     def _folders(self, paths: Sequence[Path]) -> list[tuple[Path, float]]:
@@ -349,24 +351,24 @@ class Outbox:
         return found
 
 
-def outboxes(shared: SharedPaths) -> list[Outbox]:
+def account_folders(shared: SharedPaths) -> list[AccountFolder]:
     """Every other account that takes part in the run: the owner's first where it is joined.
 
     FileError when the list is damaged.
     """
     boxes = [
-        Outbox(one.name, one.shared, one.uid, one.trust == "laptop", one.jobs)
+        AccountFolder(one.name, one.shared, one.uid, one.trust == "laptop", one.jobs)
         for one in read_friends(shared)
         if one.shared.root != shared.root
     ]
     if isinstance(shared, JoinedPaths):
         with contextlib.suppress(OSError):  # what is closed to us we are told when we join
             uid = shared.theirs.root.stat().st_uid
-            boxes.insert(0, Outbox("", shared.theirs, uid, jobs=MOST_JOBS))
+            boxes.insert(0, AccountFolder("", shared.theirs, uid, jobs=MAX_JOBS))
     return boxes
 
 
 def _names(folder: Path) -> list[str]:
     """At most one more than are looked at."""
     with os.scandir(folder) as entries:
-        return [entry.name for entry in islice(entries, MOST_NAMES + 1)]
+        return [entry.name for entry in islice(entries, MAX_NAMES + 1)]

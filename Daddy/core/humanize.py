@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
-def span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """A length of time with its two largest units: ``3 d 4 h``, ``2 h 05 min``, ``41 s``."""
     whole = max(0, round(seconds))
     if whole < 2 * _MINUTE:
@@ -20,7 +20,7 @@ def span(seconds: float) -> str:
     return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """The same with one unit: how fresh something is."""
     whole = max(0, round(seconds))
     if whole < 2 * _MINUTE:
@@ -30,7 +30,7 @@ def age(seconds: float) -> str:
     return f"{round(whole / _HOUR)} h" if whole < 2 * _DAY else f"{whole // _DAY} d"
 
 
-def clock(stamp: float, now: float) -> str:
+def format_time(stamp: float, now: float) -> str:
     """Local time of day; with the day of the week from half a day away, with the date from six."""
     there = datetime.fromtimestamp(stamp, tz=timezone.utc).astimezone()
     away = abs(stamp - now)
@@ -39,7 +39,7 @@ def clock(stamp: float, now: float) -> str:
     return there.strftime("%a %H:%M" if away < 6 * _DAY else "%Y-%m-%d %H:%M")
 
 
-def amount(number: float) -> str:
+def format_count(number: float) -> str:
     """A count with at most four digits to read: ``812``, ``12,345``, ``3.14 M``."""
     size = abs(number)
     if size < 100:  # noqa: PLR2004 - small rates keep a digit
@@ -49,7 +49,7 @@ def amount(number: float) -> str:
     return f"{number / 1e6:,.2f} M" if size < 1e9 else f"{number / 1e9:,.2f} G"  # noqa: PLR2004
 
 
-def one_line(text: str, longest: int = 240) -> str:
+def printable_line(text: str, longest: int = 240) -> str:
     """Words that others wrote, fit for a terminal: no control characters, no new lines, no end."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

@@ -26,8 +26,8 @@ SLOT = "DADDY_SLOT"
 """Variable: the slot that the launcher claimed for the program it becomes."""
 TERM = "DADDY_TERM"
 """Variable: the term of that claim."""
-BOOT = "DADDY_BOOT"
-"""Variable: how long the launcher took, for :class:`Daddy.core.job_environment.Boot`."""
+STARTUP = "DADDY_BOOT"
+"""Variable: how long the launcher took, for :class:`Daddy.core.job_environment.StartupTimer`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _number(text: str) -> float | None:
     return value if value > 0 else None
 
 
-class Boot:
+class StartupTimer:
     """A stop watch with names. ``started`` and stamps are wall seconds of this host."""
 
     def __init__(self, clock: Clock, started: float | None = None) -> None:
@@ -79,10 +79,10 @@ class Boot:
         self._moved = threading.Condition()
 
     @classmethod
-    def resume(cls, environ: Mapping[str, str], clock: Clock) -> Boot:
+    def from_environment(cls, environ: Mapping[str, str], clock: Clock) -> StartupTimer:
         """The launcher's watch, going on; one that begins now where there is none."""
         try:
-            told = json.loads(environ[BOOT])
+            told = json.loads(environ[STARTUP])
             boot = cls(clock, float(told["started"]))
             boot._last = float(told["last"])
             boot._phases = {str(name): float(spent) for name, spent in told["phases"].items()}
@@ -98,7 +98,7 @@ class Boot:
             self._last = now
             self._moved.notify_all()
 
-    def passed(self, phase: str) -> bool:
+    def has_passed(self, phase: str) -> bool:
         """Whether that phase has been marked."""
         return phase in self._phases
 
@@ -112,7 +112,7 @@ class Boot:
         phases = {name: round(spent, 3) for name, spent in self._phases.items()}
         return {"boot_s": round(max(0.0, self._last - self.started), 3), "phases": phases}
 
-    def environment(self) -> dict[str, str]:
+    def to_environment(self) -> dict[str, str]:
         """The variable that hands the watch to the next program of this process."""
         told = {"started": self.started, "last": self._last, "phases": self._phases}
-        return {BOOT: json.dumps(told)}
+        return {STARTUP: json.dumps(told)}

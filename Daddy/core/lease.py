@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.atomic_files import create_exclusive, read_json, to_json, write_json
+from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json, write_json
 from Daddy.core.errors import FileError
 from Daddy.core.machine_info import ProcessId, host_name, is_alive
 
@@ -42,10 +42,10 @@ def _end_path(folder: Path, term: int) -> Path:
 
 def newest_term(folder: Path) -> int:
     """The highest term that ever began; 0 when none did."""
-    return standing(folder)[0]
+    return newest_term_state(folder)[0]
 
 
-def standing(folder: Path) -> tuple[int, bool]:
+def newest_term_state(folder: Path) -> tuple[int, bool]:
     """(newest term, whether it has ended) by names alone: one look, for who looks all the time."""
     try:
         names = set(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
@@ -56,7 +56,7 @@ def standing(folder: Path) -> tuple[int, bool]:
     return term, _end_path(folder, term).name in names
 
 
-def holder_alive(holder: Mapping[str, Any]) -> bool | None:
+def is_holder_alive(holder: Mapping[str, Any]) -> bool | None:
     """Whether a lease's holder lives, by pid and creation time; None when it is on another host."""
     if holder.get("host") != host_name():
         return None
@@ -89,11 +89,11 @@ def _read(path: Path) -> dict[str, Any]:
 
 def end_term(folder: Path, term: int, reason: str, *, durable: bool = True) -> bool:
     """End a term, whoever holds it; False when it had ended already. The first reason stays."""
-    end = to_json({"term": term, "reason": reason})
+    end = canonical_json({"term": term, "reason": reason})
     return create_exclusive(_end_path(folder, term), end, durable=durable)
 
 
-def drop_term(folder: Path, term: int) -> None:
+def remove_term(folder: Path, term: int) -> None:
     """Remove the files of a term that is long over."""
     for path in (_term_path(folder, term), _end_path(folder, term)):
         path.unlink(missing_ok=True)
@@ -112,15 +112,15 @@ class Lease:
         self._counter = 0
 
     @classmethod
-    def claim(
+    def acquire(
         cls, folder: Path, holder: Mapping[str, Any], *, durable: bool = True
     ) -> Lease | None:
         """Begin the next term, or None when the newest one goes on or somebody was faster."""
-        newest, ended = standing(folder)
+        newest, ended = newest_term_state(folder)
         if newest and not ended:
             return None
         path = _term_path(folder, newest + 1)
-        if not create_exclusive(path, to_json(dict(holder)), durable=durable):
+        if not create_exclusive(path, canonical_json(dict(holder)), durable=durable):
             return None
         return cls(folder, newest + 1, durable=durable)
 

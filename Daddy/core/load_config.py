@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from Daddy.core.atomic_files import read_json, to_json
+from Daddy.core.atomic_files import canonical_json, read_json
 from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE
 from Daddy.core.run_paths import RunPaths
@@ -25,9 +25,9 @@ from Daddy.core.settings import (
     RENAMED,
     WITHOUT_MEANING,
     Config,
-    recipe,
+    profile_values,
 )
-from Daddy.core.shared_weights_paths import SharedPaths, joined
+from Daddy.core.shared_weights_paths import SharedPaths, joined_paths
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"
@@ -40,7 +40,7 @@ _PLACES = ("DADDY_RUN_DIR", "DADDY_RUN_NAME")
 Settings = dict[str, Any]
 
 
-def load(
+def load_config(
     path: Path | None = None,
     overrides: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
@@ -68,13 +68,13 @@ def load(
     merged: Settings = {}
     for _, layer in layers:
         said = _translate(_flatten(layer), begins=begins)
-        meant = recipe(said.get("training.profile"))
+        meant = profile_values(said.get("training.profile"))
         merged.update({**{f"training.{name}": value for name, value in meant.items()}, **said})
     source = " + ".join(source for source, layer in layers if layer)
     return _absolute(_check(_unflatten(merged), source), file.resolve().parent)
 
 
-def load_effective(path: Path) -> Config:
+def load_release_config(path: Path) -> Config:
     """The configuration that a release holds: already merged, checked once more.
 
     Keys and values that only the release before knew are passed over.
@@ -100,20 +100,20 @@ def shared_paths(config: Config) -> SharedPaths:
     """
     shared, join = config.collaboration.shared_dir, config.collaboration.join
     root = Path(shared).expanduser().resolve() if shared else run_paths(config).shared_weights
-    return joined(root, Path(join).expanduser().resolve()) if join else SharedPaths(root)
+    return joined_paths(root, Path(join).expanduser().resolve()) if join else SharedPaths(root)
 
 
-def effective_json(config: Config) -> bytes:
+def config_to_json(config: Config) -> bytes:
     """Canonical bytes of a configuration; the same settings have the same bytes."""
-    return to_json(config.model_dump(mode="json"))
+    return canonical_json(config.model_dump(mode="json"))
 
 
-def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
+def valid_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
     """Every valid key, dotted."""
     for name, field in model.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield from known_keys(inner, f"{prefix}{name}.")
+            yield from valid_keys(inner, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
 
@@ -204,7 +204,7 @@ def _explain(place: Sequence[int | str], message: str) -> str:
 
 def _nearest(key: str) -> str:
     """A key of that name in another section, else a section or key that looks alike."""
-    keys = list(known_keys())
+    keys = list(valid_keys())
     at_home = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]
     alike = difflib.get_close_matches(key, Config.model_fields, n=1, cutoff=0.8)
     return (at_home or alike or difflib.get_close_matches(key, keys, n=1, cutoff=0.0))[0]

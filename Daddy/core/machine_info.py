@@ -97,19 +97,19 @@ def command_lines() -> dict[int, str]:
     return {one.pid: " ".join(one.info["cmdline"] or ()) for one in every}
 
 
-def age_seconds() -> float:
+def process_age_s() -> float:
     """How long ago this process was created: before its interpreter ran, to a hundredth on Linux.
 
-    :func:`identify` is coarser, because the kernel tells when it booted in whole seconds.
+    :func:`identify_process` is coarser, because the kernel tells when it booted in whole seconds.
     """
     if sys.platform == "linux":
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         born = int(fields[_STARTTIME]) / os.sysconf("SC_CLK_TCK")
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - born)
-    return max(0.0, time.time() - myself().created)  # noqa: TID251 - psutil's own clock
+    return max(0.0, time.time() - current_process().created)  # noqa: TID251 - psutil's own clock
 
 
-def identify(pid: int) -> ProcessId | None:
+def identify_process(pid: int) -> ProcessId | None:
     """Who has this pid now; None when nobody does."""
     try:
         return ProcessId(pid, float(psutil.Process(pid).create_time()))
@@ -117,9 +117,9 @@ def identify(pid: int) -> ProcessId | None:
         return None
 
 
-def myself() -> ProcessId:
+def current_process() -> ProcessId:
     """This process."""
-    return identify(os.getpid()) or ProcessId(os.getpid(), 0.0)
+    return identify_process(os.getpid()) or ProcessId(os.getpid(), 0.0)
 
 
 def is_alive(who: ProcessId) -> bool:
@@ -164,7 +164,7 @@ def _family(pid: int) -> list[psutil.Process]:
         return []
 
 
-def end_tree(who: ProcessId, grace_s: float) -> None:
+def terminate_tree(who: ProcessId, grace_s: float) -> None:
     """End a process and its descendants: SIGTERM, ``grace_s`` seconds later SIGKILL."""
     if _process(who) is None:
         return
@@ -193,7 +193,7 @@ def die_with_parent(parent: int = 0) -> None:
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
 
 
-def ending_with(parent: int) -> Callable[[], None] | None:
+def parent_death_hook(parent: int) -> Callable[[], None] | None:
     """What a child is to run before it becomes another program, to be killed when we die.
 
     None where the kernel cannot do that. The kernel means the *thread* that started the child.
@@ -235,7 +235,7 @@ def socket_owner(local_port: int, remote_port: int) -> str | None:
     return found and found[0]
 
 
-def listener_on(port: int) -> str | None:
+def listening_program(port: int) -> str | None:
     """The program that listens on a TCP port of this machine, such as ``python (process 4711)``.
 
     None when nobody does or nobody may know.

@@ -2,7 +2,7 @@
 
 A term is a setting's name and its value as JSON. Two learners paid by different rewards have value
 heads that mean different things, and an average of them means nothing. Terms are data: a laptop
-checks what it takes as it checks its own configuration, and takes nothing but the names in `taken`.
+checks what it takes as its own configuration, and takes only the names in `adopted_settings`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from Daddy.core.errors import UsageError
 from Daddy.core.settings import REMOVED, Config
 
-Terms = Mapping[str, str]
+Contract = Mapping[str, str]
 GAME: Final = "game"
 """SHA-1 of the game's file."""
 OBSERVATION: Final = "observation"
@@ -26,7 +26,7 @@ _PLACES = ("/", ".state")
 """In a start's name: a file of one machine."""
 
 
-def agreed(config: Config, facts: Terms | None = None) -> dict[str, str]:
+def agreed_settings(config: Config, facts: Contract | None = None) -> dict[str, str]:
     """What learners must agree on; `facts` are those that no setting says (`GAME`, …)."""
     names = list(_AGREED)
     if config.training.workload == "pokemon_red":
@@ -34,32 +34,32 @@ def agreed(config: Config, facts: Terms | None = None) -> dict[str, str]:
     return {**{name: _value(config, name) for name in names}, **(facts or {})}
 
 
-def offered(config: Config, facts: Terms | None = None) -> dict[str, str]:
+def offered_settings(config: Config, facts: Contract | None = None) -> dict[str, str]:
     """All that a run tells its laptops: what is agreed on, and how it plays."""
     names = ["training.episode_steps"]
     if config.training.workload == "pokemon_red":
         names += [f"archive.{name}" for name in type(config.archive).model_fields]
         if not any(place in config.training.start for place in _PLACES):
             names.append("training.start")
-    return {**agreed(config, facts), **{name: _value(config, name) for name in names}}
+    return {**agreed_settings(config, facts), **{name: _value(config, name) for name in names}}
 
 
-def taken(config: Config, terms: Terms) -> dict[str, Any]:
+def adopted_settings(config: Config, terms: Contract) -> dict[str, Any]:
     """The settings that a laptop takes from its run, by dotted key; `config` is any valid one.
 
-    Names that this program does not know are left out (`unknown` tells them).
+    Names that this program does not know are left out (`unknown_settings` tells them).
     """
-    known = {*offered(config), *_OF_THE_GAME}.difference(_NOT_TAKEN)
+    known = {*offered_settings(config), *_OF_THE_GAME}.difference(_NOT_TAKEN)
     return {name: json.loads(terms[name]) for name in sorted(known & terms.keys())}
 
 
-def unknown(config: Config, terms: Terms) -> list[str]:
+def unknown_settings(config: Config, terms: Contract) -> list[str]:
     """Terms of the run that this program has never heard of."""
-    known = {*offered(config), *_OF_THE_GAME, *_NOT_TAKEN, *REMOVED}
+    known = {*offered_settings(config), *_OF_THE_GAME, *_NOT_TAKEN, *REMOVED}
     return sorted(terms.keys() - known)
 
 
-def differing(theirs: Terms, ours: Terms) -> list[str]:
+def describe_differences(theirs: Contract, ours: Contract) -> list[str]:
     """Where two sets of terms disagree: "name: theirs there, ours here". Older ones lack some."""
     both = sorted(theirs.keys() & ours.keys())
     return [
@@ -69,7 +69,7 @@ def differing(theirs: Terms, ours: Terms) -> list[str]:
     ]
 
 
-def from_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def contract_from_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Terms as a record holds them; UsageError for a value that is no plain JSON."""
     terms = dict(pairs)
     for name, value in terms.items():
@@ -82,7 +82,7 @@ def from_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return terms
 
 
-def to_pairs(terms: Terms) -> tuple[tuple[str, str], ...]:
+def contract_to_pairs(terms: Contract) -> tuple[tuple[str, str], ...]:
     """As a record holds them."""
     return tuple(sorted(terms.items()))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from Daddy.core.shared_weights_paths import Below, SharedPaths
+from Daddy.core.shared_weights_paths import PathBelow, SharedPaths
 
 STREAM_TOKEN = Path(".config/daddy/stream.token")
 """The stream's token in a person's home, on the login node and on the laptop."""
@@ -25,9 +25,9 @@ class SlotPaths:
 
     root: Path
 
-    lease = Below("lease")
+    lease = PathBelow("lease")
     """Terms of whoever fills the slot, and the holder's beat."""
-    checkpoints = Below("checkpoints")
+    checkpoints = PathBelow("checkpoints")
     """Private, complete states of the slot's learner."""
 
 
@@ -37,11 +37,11 @@ class ReleasePaths:
 
     root: Path
 
-    config = Below("config.json")
+    config = PathBelow("config.json")
     """The effective configuration."""
-    parcel = Below("package.tar")
+    parcel = PathBelow("package.tar")
     """Code, bytecode and configuration in one file, for jobs to unpack on their node."""
-    stamp = Below("stamp.json")
+    stamp = PathBelow("stamp.json")
     """What the release was made of."""
 
 
@@ -51,42 +51,42 @@ class RunPaths:
 
     root: Path
 
-    config = Below("config.json")
-    events = Below("events")
-    logs = Below("logs")
-    scripts = Below("scripts")
-    releases = Below("releases")
-    slots = Below("slots")
-    tensorboard = Below("tensorboard")
-    report = Below("report.png")
-    summary = Below("summary.json")
-    backend = Below("backend.json")
+    config = PathBelow("config.json")
+    events = PathBelow("events")
+    logs = PathBelow("logs")
+    scripts = PathBelow("scripts")
+    releases = PathBelow("releases")
+    slots = PathBelow("slots")
+    tensorboard = PathBelow("tensorboard")
+    report = PathBelow("report.png")
+    summary = PathBelow("summary.json")
+    backend = PathBelow("backend.json")
     """What was measured of the ways to run environments side by side."""
-    queue = Below("queue")
+    queue = PathBelow("queue")
     """The local scheduler's queue on disk."""
-    archive = Below("archive")
+    archive = PathBelow("archive")
     """Save states by milestone, shared by the run's learners."""
-    shared_weights = Below("shared_weights")
+    shared_weights = PathBelow("shared_weights")
     """Place of the shared weights unless the config names another folder."""
-    controller = Below("controller")
-    controller_lease = Below("controller/lease")
-    intent = Below("controller/intent.json")
+    controller = PathBelow("controller")
+    controller_lease = PathBelow("controller/lease")
+    intent = PathBelow("controller/intent.json")
     """What the person wants: running or stopped."""
-    ledger = Below("controller/ledger.jsonl")
+    ledger = PathBelow("controller/ledger.jsonl")
     """Intents and outcomes, appended and fsynced."""
-    status = Below("controller/status.json")
+    status = PathBelow("controller/status.json")
     """The controller's last look, for ``status`` when the scheduler is silent."""
-    orders = Below("controller/orders.json")
+    orders = PathBelow("controller/orders.json")
     """Which slots a starting job may claim, and what to run there."""
-    failover = Below("controller/failover.json")
+    failover = PathBelow("controller/failover.json")
     """Whether jobs here may make the controller's passes, and what says so."""
-    mirrored = Below("controller/mirror.json")
+    mirrored = PathBelow("controller/mirror.json")
     """How the copy in the home directory stands, and what the shared weights lack."""
-    calls = Below("controller/calls")
+    calls = PathBelow("controller/calls")
     """How often the scheduler was asked, by host and day."""
-    stream = Below("stream")
+    stream = PathBelow("stream")
     """Spool, wish list and token of the stream."""
-    relay = Below("stream/relay.json")
+    relay = PathBelow("stream/relay.json")
     """Where the stream's relay runs, as it says itself when it begins."""
 
     def release(self, ident: str) -> ReleasePaths:
@@ -102,16 +102,16 @@ class MirrorPaths:
 
     root: Path
 
-    card = Below("MIRROR.json")
+    card = PathBelow("MIRROR.json")
     """Which run this is a copy of, and which version it holds; written last."""
 
     @property
-    def run(self) -> RunPaths:
+    def copied_run(self) -> RunPaths:
         return RunPaths(self.root)
 
     @property
     def shared(self) -> SharedPaths:
-        return SharedPaths(self.run.shared_weights)
+        return SharedPaths(self.copied_run.shared_weights)
 
 
 def mirrors_folder(configured: str, environ: Mapping[str, str], home: Path) -> Path:

@@ -34,7 +34,7 @@ def key_folder(environ: Mapping[str, str], home: Path) -> Path:
     return settings_path(environ, home).parent / "keys"
 
 
-def remembered(path: Path) -> dict[str, str]:
+def read_saved_cluster(path: Path) -> dict[str, str]:
     """What ``setup`` kept; empty when there is nothing. ConfigError when it is damaged."""
     try:
         return {key: str(value) for key, value in read_json(path).items()}
@@ -44,7 +44,7 @@ def remembered(path: Path) -> dict[str, str]:
         raise ConfigError(error.message, f"remove {path} and run: {SETUP}") from error
 
 
-def kept_login(kept: Mapping[str, str]) -> str:
+def saved_login(kept: Mapping[str, str]) -> str:
     """``user@host`` or the host alone, as ``setup`` kept it; empty when it did not."""
     user, host = kept.get("user", ""), kept.get("host", "")
     return f"{user}@{host}" if user and host else host
@@ -78,7 +78,7 @@ def master_socket(login: str, port: str, key: str, ssh_config: str) -> Path:
     return _private_folder() / hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def opened_socket(master: Path) -> Path:
+def login_socket(master: Path) -> Path:
     """Where the connection listens that a person opened with ``sync_weights.sh login``."""
     return master.with_suffix(".login")
 

@@ -10,17 +10,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from Daddy.core.assist_rules import chosen
+from Daddy.core.assist_rules import parse_assists
 from Daddy.core.humanize import parse_duration
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """Base of all sections: unknown keys are errors, values are frozen and checked."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Ppo(Section):
+class HyperparameterSettings(SettingsSection):
     """The hyperparameters of the learner."""
 
     num_envs: int = Field(8, ge=1, le=4096, description="environments per job")
@@ -52,7 +52,7 @@ class Ppo(Section):
     )
 
 
-class Game(Section):
+class GameSettings(SettingsSection):
     """The environment: its game, start and length."""
 
     episode_steps: int = Field(2048, ge=1, description="actions after which an episode is cut")
@@ -73,10 +73,10 @@ class Game(Section):
     @classmethod
     def _named(cls, said: Any) -> list[str]:
         """Names in one order, so that the same assists give the same configuration."""
-        return chosen(said)
+        return parse_assists(said)
 
 
-class Streaming(Section):
+class StreamingSettings(SettingsSection):
     """The live stream of a job's agents."""
 
     stream: bool = Field(True, description="offer frames of the featured agents")
@@ -87,7 +87,7 @@ class Streaming(Section):
     stream_top_k: int = Field(2, ge=1, le=16, description="agents featured at once")
 
 
-class Training(Streaming, Game, Ppo):
+class TrainingSettings(StreamingSettings, GameSettings, HyperparameterSettings):
     """The work of a learner. Each reader takes the part that it reads."""
 
     workload: Literal["pokemon_red", "cartpole"] = Field("pokemon_red", description="what to train")
@@ -106,10 +106,12 @@ class Training(Streaming, Game, Ppo):
     @classmethod
     def _recipe(cls, given: Any) -> Any:
         """A profile's values stand for what is not said beside its name."""
-        return {**recipe(given.get("profile")), **given} if isinstance(given, dict) else given
+        return (
+            {**profile_values(given.get("profile")), **given} if isinstance(given, dict) else given
+        )
 
     @model_validator(mode="after")
-    def _assists_fit(self) -> Training:
+    def _assists_fit(self) -> TrainingSettings:
         if self.assists and self.workload != "pokemon_red":
             raise ValueError(f"{self.workload} has no assists: leave training.assists at none")
         return self
@@ -141,7 +143,7 @@ GPU and 8 CPUs. Four such learners collect its 65,536 steps together.
 """
 
 
-def recipe(profile: object) -> dict[str, Any]:
+def profile_values(profile: object) -> dict[str, Any]:
     """What a profile's name stands for; nothing for any other name."""
     return PROFILES.get(profile, {}) if isinstance(profile, str) else {}
 
@@ -149,7 +151,7 @@ def recipe(profile: object) -> dict[str, Any]:
 _SHORT_JOB_S = 600
 
 
-class Slurm(Section):
+class SlurmSettings(SettingsSection):
     """What the site allows and what a job asks for."""
 
     partition: str = Field("gpu-linuxlab", description="partition jobs are submitted to")
@@ -169,7 +171,7 @@ class Slurm(Section):
         default_factory=list, description="names of further variables that jobs take over"
     )
 
-    def at_most(self, seconds: float) -> float:
+    def limit_interval(self, seconds: float) -> float:
         """``seconds``; at most a twentieth of the wall time of jobs below ten minutes, as a demo's.
 
         Times between checkpoints and between contributions: such jobs keep and share work too.
@@ -179,7 +181,7 @@ class Slurm(Section):
         return min(seconds, limit / 20) if 0 < limit < _SHORT_JOB_S else seconds
 
 
-class Collaboration(Section):
+class CollaborationSettings(SettingsSection):
     """How weights are shared."""
 
     enabled: bool = Field(True, description="jobs share weights")
@@ -207,7 +209,7 @@ KEPT_HOURS = 6
 """Hours for which one checkpoint an hour stays beyond the newest: longer than a job runs."""
 
 
-class Archive(Section):
+class ArchiveSettings(SettingsSection):
     """Which moments of the game are kept as save states, and who goes back to them."""
 
     mode: Literal["off", "swarm", "starts", "both"] = Field(
@@ -217,7 +219,7 @@ class Archive(Section):
     )
 
 
-class Reward(Section):
+class RewardSettings(SettingsSection):
     """The reward of one unit of each part.
 
     Where the best public learner publishes a tuned value, it is the default here.
@@ -253,7 +255,7 @@ class Reward(Section):
     )
 
 
-class Controller(Section):
+class ControllerSettings(SettingsSection):
     """How the controller looks and queues."""
 
     executor: Literal["auto", "slurm", "local"] = Field("auto", description="where jobs run")
@@ -270,7 +272,7 @@ class Controller(Section):
     )
 
 
-class Mirror(Section):
+class MirrorSettings(SettingsSection):
     """The copy in the home directory that a purged run is restored from."""
 
     minutes: float = Field(10.0, ge=0, description="time between two looks; 0: no copy")
@@ -279,20 +281,20 @@ class Mirror(Section):
     )
 
 
-class Config(Section):
+class Config(SettingsSection):
     """One run, wholly described. What jobs receive is this, frozen in their release."""
 
     run_name: str = Field(
         "slim_run", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,40}$", description="name of the run"
     )
     run_dir: str = Field("runs/slim_run", min_length=1, description="folder of the run")
-    training: Training = Field(default_factory=Training)
-    slurm: Slurm = Field(default_factory=Slurm)
-    collaboration: Collaboration = Field(default_factory=Collaboration)
-    archive: Archive = Field(default_factory=Archive)
-    reward: Reward = Field(default_factory=Reward)
-    controller: Controller = Field(default_factory=Controller)
-    mirror: Mirror = Field(default_factory=Mirror)
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    slurm: SlurmSettings = Field(default_factory=SlurmSettings)
+    collaboration: CollaborationSettings = Field(default_factory=CollaborationSettings)
+    archive: ArchiveSettings = Field(default_factory=ArchiveSettings)
+    reward: RewardSettings = Field(default_factory=RewardSettings)
+    controller: ControllerSettings = Field(default_factory=ControllerSettings)
+    mirror: MirrorSettings = Field(default_factory=MirrorSettings)
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Config:

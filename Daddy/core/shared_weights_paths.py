@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Below:
+class PathBelow:
     """A path below ``root``, an attribute of the class that declares it."""
 
     def __init__(self, name: str) -> None:
@@ -20,7 +20,7 @@ class Below:
         return Path(paths.root, self._name)
 
 
-class Theirs(Below):
+class OwnerPath(PathBelow):
     """The same path in the folder of the run's owner."""
 
     def __get__(self, paths: Any, owner: object) -> Path:
@@ -33,38 +33,38 @@ class SharedPaths:
 
     root: Path
 
-    run = Below("RUN.json")
+    run = PathBelow("RUN.json")
     """Schema hash and rule, written once."""
-    origin = Below("ORIGIN.json")
+    origin = PathBelow("ORIGIN.json")
     """The card of the weights that version 0 was imported from, where it was."""
-    blobs = Below("blobs")
+    blobs = PathBelow("blobs")
     """Immutable files named by their hash."""
-    peers = Below("peers")
-    stamp = Below("peers.stamp")
+    peers = PathBelow("peers")
+    stamp = PathBelow("peers.stamp")
     """Replaced by each process that begins, so that readers list ``peers`` anew."""
-    inbox = Below("inbox")
+    inbox = PathBelow("inbox")
     """Write-only drop boxes of laptops."""
-    receipts = Below("receipts")
+    receipts = PathBelow("receipts")
     """What became of each contribution, for its author."""
-    merged = Below("merged")
-    head = Below("HEAD.json")
+    merged = PathBelow("merged")
+    head = PathBelow("HEAD.json")
     """A hint at the newest version; the commit records are the truth."""
-    kept = Below("kept.json")
+    kept = PathBelow("kept.json")
     """The versions that a run can go back to."""
-    evaluations = Below("evaluations")
+    evaluations = PathBelow("evaluations")
     """Comparisons of two versions, by hand."""
-    wan = Below("wan")
+    wan = PathBelow("wan")
     """What laptops pull."""
-    lease = Below("lease")
-    post = Below("post")
+    lease = PathBelow("lease")
+    post = PathBelow("post")
     """Who of the jobs judges what laptops hand in beside weights."""
-    quarantine = Below("quarantine")
-    tmp = Below("tmp")
-    friends = Below("peers.json")
+    quarantine = PathBelow("quarantine")
+    tmp = PathBelow("tmp")
+    friends = PathBelow("peers.json")
     """Accounts of others that take part: written by the run's owner alone."""
-    trusted = Below("trusted.json")
+    trusted = PathBelow("trusted.json")
     """Names of friends whose trust the owner has chosen."""
-    joined = Below("JOINED.json")
+    joined = PathBelow("JOINED.json")
     """In a friend's folder: whose run it takes part in."""
 
     def blob(self, sha256: str) -> Path:
@@ -88,12 +88,12 @@ class JoinedPaths(SharedPaths):
 
     theirs: SharedPaths
 
-    run = Theirs("RUN.json")
-    merged = Theirs("merged")
-    head = Theirs("HEAD.json")
-    friends = Theirs("peers.json")
+    run = OwnerPath("RUN.json")
+    merged = OwnerPath("merged")
+    head = OwnerPath("HEAD.json")
+    friends = OwnerPath("peers.json")
 
 
-def joined(root: Path, theirs: Path) -> JoinedPaths:
+def joined_paths(root: Path, theirs: Path) -> JoinedPaths:
     """A folder of ours at ``root`` in the run whose shared folder is ``theirs``."""
     return JoinedPaths(root, SharedPaths(theirs))

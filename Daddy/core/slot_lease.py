@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from Daddy.core.clock import Clock
-from Daddy.core.lease import Lease, LeaseView, end_term, holder_alive, read_lease
-from Daddy.core.machine_info import host_name, myself
+from Daddy.core.lease import Lease, LeaseView, end_term, is_holder_alive, read_lease
+from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
 
-PATIENCE_S = 130.0
+SLOT_WAIT_S = 130.0
 """How long a job waits for a slot whose holder leaves or is silent: longer than `_SILENCE_S`, since
 a place in the queue is worth more than two minutes."""
 LEAVING = "leaving"
@@ -30,7 +30,7 @@ _BEAT_S = 1.0
 """Shortest time between two beats: each one is a file written on NFS."""
 
 
-class Seat:
+class HeldSlot:
     """A slot that this process fills."""
 
     def __init__(self, number: int, lease: Lease, clock: Clock) -> None:
@@ -82,16 +82,16 @@ class Seat:
             self._lease.release(reason)
 
 
-def resume(run: RunPaths, slot: int, term: int, clock: Clock) -> Seat | None:
+def resume_slot(run: RunPaths, slot: int, term: int, clock: Clock) -> HeldSlot | None:
     """The seat that this process claimed before it became another program; None if it was lost."""
-    folder, me = run.slot(slot).lease, (host_name(), myself().pid)
+    folder, me = run.slot(slot).lease, (host_name(), current_process().pid)
     view = read_lease(folder)
     mine = view and (view.holder.get("host"), view.holder.get("pid")) == me
     lease = Lease.resume(folder, term) if mine else None
-    return None if lease is None else Seat(slot, lease, clock)
+    return None if lease is None else HeldSlot(slot, lease, clock)
 
 
-def claim(
+def claim_slot(
     run: RunPaths,
     slots: Sequence[int],
     holder: Mapping[str, object],
@@ -99,7 +99,7 @@ def claim(
     patience_s: float,
     asked_to_leave: Callable[[], object] = lambda: None,
     about: Mapping[int, Mapping[str, object]] | None = None,
-) -> Seat | None:
+) -> HeldSlot | None:
     """The first slot of `slots` that is or becomes free within `patience_s`; None otherwise.
 
     None at once when the holder's token fills a slot already or we are asked to leave, and as soon
@@ -113,7 +113,7 @@ def claim(
         for slot, watch in watches.items():
             lease = watch.try_claim({**holder, **about.get(slot, {})})
             if lease is not None:
-                return _take(run, Seat(slot, lease, clock), holder)
+                return _take(run, HeldSlot(slot, lease, clock), holder)
         rest = deadline - clock.monotonic()
         filled = all(watch.stays(rest) for watch in watches.values())
         if rest <= 0 or filled or asked_to_leave():
@@ -122,7 +122,7 @@ def claim(
     return None
 
 
-def _take(run: RunPaths, seat: Seat, holder: Mapping[str, object]) -> Seat | None:
+def _take(run: RunPaths, seat: HeldSlot, holder: Mapping[str, object]) -> HeldSlot | None:
     """Of two jobs with one token that claim at once, at least one sees the other and leaves."""
     if _twin(run, holder, but=seat.number) is not None:
         seat.release("another job with this token fills a slot")
@@ -149,7 +149,7 @@ def _slots(run: RunPaths) -> Iterator[int]:
 
 def _gone(view: LeaseView, holder: Mapping[str, object]) -> str | None:
     """Proof that a term's holder no longer exists, other than its silence."""
-    if holder_alive(view.holder) is False:
+    if is_holder_alive(view.holder) is False:
         return f"process {view.holder['pid']} is gone from this host"
     ours, theirs = holder.get("restarts"), view.holder.get("restarts")
     same = all(view.holder.get(key) == holder.get(key) is not None for key in ("token", "job_id"))
@@ -176,7 +176,7 @@ class _Watch:
             if proof is None:
                 return None
             end_term(self._folder, view.term, proof)
-        return Lease.claim(self._folder, holder)
+        return Lease.acquire(self._folder, holder)
 
     def stays(self, seconds: float) -> bool:
         """Whether its holder was seen to beat and does not mean to leave within `seconds`."""

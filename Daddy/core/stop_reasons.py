@@ -1,10 +1,10 @@
 """The reasons for which a process leaves: its wall time, or a signal.
 
-:class:`Wall` and :class:`StopSignal` only report a reason; the loop leaves in good order. An
-:class:`Alarm` is an event that a signal sets without harm to what it interrupts: a handler that
-sets the event itself may wait for a lock which the interrupted wait holds, and one that raises may
-leave a lock of the library taken for good. So the handler writes a byte, and a thread that reads it
-sets the event.
+:class:`WallTimeLimit` and :class:`StopSignal` only report a reason; the loop ends in good order.
+A :class:`SignalEvent` is set by a signal without a deadlock: a handler that sets an event itself
+may wait for a lock that the interrupted wait holds, and a handler that raises may leave a lock of
+the library taken for good. So the handler writes a byte to a pipe, and a thread that reads the
+byte sets the event.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def drain_margin(time_limit_s: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Wall:
+class WallTimeLimit:
     """The job's own deadline: min(start + ``max_runtime_s``, real end − margin); wall seconds.
 
     ``end_time`` is what the scheduler says; None when nobody can say.
@@ -56,7 +56,7 @@ class Wall:
         return "wall time" if self.clock.now() >= self.deadline else None
 
 
-def hold_signals() -> None:
+def block_signals() -> None:
     """Keep what asks this process to leave until a :class:`StopSignal` listens.
 
     It survives becoming another program, which would otherwise die of a signal while it loads.
@@ -73,7 +73,7 @@ class StopSignal:
     def install(self) -> StopSignal:
         """Listen for SIGTERM, SIGUSR1 (Slurm's warning) and SIGINT; main thread only.
 
-        One that came while :func:`hold_signals` held them back is heard now.
+        One that came while :func:`block_signals` held them back is heard now.
         """
         for number in SIGNALS:
             signal.signal(number, self._remember)
@@ -88,8 +88,8 @@ class StopSignal:
         return self._reason
 
 
-class Alarm(threading.Event):
-    """An event that a handler may :meth:`ring`; it is set a moment later.
+class SignalEvent(threading.Event):
+    """An event that a handler may :meth:`trigger`; it is set a moment later.
 
     Keeps a thread until then, and two descriptors for good: meant for one or two in a process.
     """
@@ -100,7 +100,7 @@ class Alarm(threading.Event):
         os.set_blocking(self._bell, False)
         threading.Thread(target=self._listen, name="alarm", daemon=True).start()
 
-    def ring(self) -> None:
+    def trigger(self) -> None:
         """Have it set. Takes no lock; once is enough."""
         with contextlib.suppress(BlockingIOError):  # rung so often that it is surely heard
             os.write(self._bell, b"!")
@@ -111,9 +111,9 @@ class Alarm(threading.Event):
         self.set()
 
 
-def set_by(*numbers: int) -> Alarm:
+def event_on_signals(*numbers: int) -> SignalEvent:
     """An event that each of these signals sets from now on; main thread only."""
-    alarm = Alarm()
+    alarm = SignalEvent()
     for number in numbers:
-        signal.signal(number, lambda *_: alarm.ring())
+        signal.signal(number, lambda *_: alarm.trigger())
     return alarm

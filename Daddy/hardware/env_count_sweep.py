@@ -24,7 +24,7 @@ DISAPPOINTMENTS = 2
 """Counts in a row that gain less than five per cent before the sweep ends: one may be bad luck."""
 
 
-def sweep(
+def sweep_counts(
     counts: Iterable[int],
     opener: Opener,
     resident: Callable[[], int],
@@ -39,7 +39,7 @@ def sweep(
     rows: list[Measurement] = []
     best, disappointments = 0.0, 0
     for count in counts:
-        row = measure(count, opener, resident, clock, seconds)
+        row = measure_count(count, opener, resident, clock, seconds)
         rows.append(row)
         tell(row)
         disappointments = 0 if row.steps_per_s > GAIN_WORTH_IT * best else disappointments + 1
@@ -49,7 +49,7 @@ def sweep(
     return rows
 
 
-def measure(
+def measure_count(
     count: int, opener: Opener, resident: Callable[[], int], clock: Clock, seconds: float
 ) -> Measurement:
     """Steps per second with ``count`` environments: the median of three bursts after a warm-up."""

@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import FileError
 from Daddy.core.name_validation import check_peer
-from Daddy.hardware.recommend_envs import Facts, Measurement
+from Daddy.hardware.recommend_envs import MachineFacts, Measurement
 
 FORMAT = 1
 MEMORY_TOLERANCE = 0.1
@@ -29,7 +29,7 @@ class Profile:
     """One measurement: whose, on what, of what, when (seconds since 1970), and what follows."""
 
     user_id: str
-    facts: Facts
+    facts: MachineFacts
     workload: str
     backend: str
     measured_at: float
@@ -38,7 +38,7 @@ class Profile:
     reasons: tuple[str, ...]
     groups: int = 0
 
-    def fits(self, facts: Facts) -> bool:
+    def fits(self, facts: MachineFacts) -> bool:
         """Whether it was measured on a machine like this one."""
         apart = abs(facts.memory_bytes - self.facts.memory_bytes)
         return facts.cores == self.facts.cores and (

@@ -28,7 +28,7 @@ NEAR_ENOUGH = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MachineFacts:
     """A machine: usable cores, memory in bytes, and whether it has a GPU with memory of its own.
 
     An Apple laptop's GPU shares the memory, so it does not count.
@@ -70,7 +70,7 @@ class Recommendation(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def recommend(facts: Facts) -> Recommendation:
+def recommend(facts: MachineFacts) -> Recommendation:
     """From the facts alone, before anything was measured."""
     bound, reasons = _bound(facts)
     fitting = facts.spare_bytes // BYTES_PER_ENV
@@ -83,7 +83,7 @@ def recommend(facts: Facts) -> Recommendation:
     return Recommendation(upper, tuple(reasons))
 
 
-def recommend_measured(facts: Facts, rows: Sequence[Measurement]) -> Recommendation:
+def recommend_measured(facts: MachineFacts, rows: Sequence[Measurement]) -> Recommendation:
     """From a sweep: the smallest count within five per cent of the fastest that memory allows.
 
     ValueError when ``rows`` is empty.
@@ -109,8 +109,8 @@ def recommend_measured(facts: Facts, rows: Sequence[Measurement]) -> Recommendat
     return Recommendation(chosen.envs, tuple(reasons))
 
 
-def best_way(
-    facts: Facts, usual: Measurement, others: Sequence[Measurement]
+def choose_backend(
+    facts: MachineFacts, usual: Measurement, others: Sequence[Measurement]
 ) -> tuple[Measurement, str]:
     """How to run as many environments as ``usual`` has: as it does, unless another gains by it.
 
@@ -124,14 +124,14 @@ def best_way(
     return best, f"{best.backend} in {best.groups} groups is {gain:.0%} faster than what is usual"
 
 
-def counts_to_try(facts: Facts) -> tuple[int, ...]:
+def counts_to_try(facts: MachineFacts) -> tuple[int, ...]:
     """Environment counts worth measuring: around the cores that may be used, then multiples."""
     free = facts.free_cores
     wanted = {1, free, 2 * free, 4 * free, 8 * free}
     return tuple(sorted(count for count in wanted if count <= MOST))
 
 
-def _bound(facts: Facts) -> tuple[int, list[str]]:
+def _bound(facts: MachineFacts) -> tuple[int, list[str]]:
     """What the cores allow, as the guide's table has it."""
     free = facts.free_cores
     reasons = [f"cores: {facts.cores}, one of them left to you"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, fields
 
-from Daddy.core.settings import Ppo
+from Daddy.core.settings import HyperparameterSettings
 from Daddy.learning.schedules import Cut, cut
 
 _GPU_ROLLOUT = 65_536
@@ -14,7 +14,7 @@ _GPU_ROLLOUT = 65_536
 
 @dataclass(frozen=True)
 class PpoSettings:
-    """The hyperparameters of PPO, by their names in `Daddy.core.settings.Ppo`."""
+    """The hyperparameters of PPO, named as in `core.settings.HyperparameterSettings`."""
 
     num_envs: int
     horizon: int
@@ -41,7 +41,7 @@ class PpoSettings:
         return self.horizon * self.num_envs
 
 
-def resolve(training: Ppo, device_type: str) -> PpoSettings:
+def resolve(training: HyperparameterSettings, device_type: str) -> PpoSettings:
     """The profile fills the open settings; `auto` follows the device."""
     gpu = device_type == "cuda" if training.profile == "auto" else training.profile == "gpu"
     given = {field.name: getattr(training, field.name) for field in fields(PpoSettings)}
@@ -52,7 +52,7 @@ def resolve(training: Ppo, device_type: str) -> PpoSettings:
     return PpoSettings(**{**given, **filled})
 
 
-def _horizon(training: Ppo, *, gpu: bool) -> int:
+def _horizon(training: HyperparameterSettings, *, gpu: bool) -> int:
     """Steps per environment: as many whole sequences as come nearest to `rollout` steps."""
     if training.rollout is not None:
         sequences = round(training.rollout / (training.num_envs * training.bptt))

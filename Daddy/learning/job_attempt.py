@@ -15,11 +15,11 @@ from pathlib import Path
 from Daddy.core.clock import Clock
 from Daddy.core.event_log import EventWriter
 from Daddy.core.humanize import parse_duration
-from Daddy.core.job_environment import Boot, read_job
-from Daddy.core.machine_info import host_name, myself
+from Daddy.core.job_environment import StartupTimer, read_job
+from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.stop_reasons import StopSignal, Wall
+from Daddy.core.stop_reasons import StopSignal, WallTimeLimit
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Attempt:
     by_hand: bool
     slots: Sequence[int]
     clock: Clock
-    boot: Boot
+    boot: StartupTimer
     signals: StopSignal
 
     def events(self, ident: str) -> Told:
@@ -63,11 +63,11 @@ class Attempt:
         return Told(writer, {"token": self.token, "job_id": self.job_id})
 
     @cached_property
-    def wall(self) -> Wall:
+    def wall(self) -> WallTimeLimit:
         """The job's own deadline."""
         limit_s = parse_duration(self.config.slurm.time_limit)
         end_time, longest = read_job(os.environ).end_time, self.config.training.max_runtime_seconds
-        return Wall(self.boot.started, longest, end_time, limit_s, self.clock)
+        return WallTimeLimit(self.boot.started, longest, end_time, limit_s, self.clock)
 
     def stop_reason(self) -> str | None:
         """The first reason to leave, a signal or the wall; None to go on."""
@@ -75,7 +75,7 @@ class Attempt:
 
     def holder(self) -> dict[str, object]:
         """What the slot's lease says of us."""
-        me = myself()
+        me = current_process()
         return {
             "token": self.token,
             "job_id": self.job_id,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.job_environment import Boot
+from Daddy.core.job_environment import StartupTimer
 from Daddy.core.machine_info import usable_cores
 from Daddy.core.settings import KEPT_CHECKPOINTS, Config
 from Daddy.core.shared_types import EventSink
@@ -73,7 +73,7 @@ class Surroundings:
     stopper: Stopper
     events: EventSink
     clock: Clock
-    boot: Boot = field(default_factory=lambda: Boot(SystemClock()))
+    boot: StartupTimer = field(default_factory=lambda: StartupTimer(SystemClock()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,10 +124,10 @@ def assemble(
         pace=Pace(
             total_steps=training.total_steps,
             checkpoint_interval=training.checkpoint_interval,
-            checkpoint_seconds=config.slurm.at_most(_CHECKPOINT_S),
+            checkpoint_seconds=config.slurm.limit_interval(_CHECKPOINT_S),
             max_keep=KEPT_CHECKPOINTS,
             sync_interval=config.collaboration.sync_interval_steps,
-            longest_pause=config.slurm.at_most(_LONGEST_PAUSE_S),
+            longest_pause=config.slurm.limit_interval(_LONGEST_PAUSE_S),
         ),
         device=device,
         seed=seed_for(training.seed, around.peer),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from Daddy.core.assist_rules import refuse_strange
+from Daddy.core.assist_rules import refuse_missing_assists
 from Daddy.core.errors import ConfigError
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.checkpoint import Checkpoint, bytes_of, tensor_of, with_prefix
@@ -205,7 +205,7 @@ def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str,
         reason = f"it is of {facts['workload']!r}"
     if not reason:
         name = f"the checkpoint in {session.parts.checkpoints}"
-        refuse_strange(name, facts.get("assists", ()), session.parts.assists)
+        refuse_missing_assists(name, facts.get("assists", ()), session.parts.assists)
         return
     raise ConfigError(
         f"the checkpoint in {session.parts.checkpoints} cannot be continued: {reason}",

@@ -25,8 +25,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock
-from Daddy.core.job_environment import Boot
-from Daddy.core.slot_lease import Seat
+from Daddy.core.job_environment import StartupTimer
+from Daddy.core.slot_lease import HeldSlot
 
 if TYPE_CHECKING:
     from Daddy.learning.vector_rows import VectorEnv
@@ -105,12 +105,12 @@ def read_ahead(folder: Path) -> None:
     Thread(target=read, name="read ahead", daemon=True).start()
 
 
-def beat_while_loading(seat: Seat, boot: Boot, clock: Clock) -> None:
+def beat_while_loading(seat: HeldSlot, boot: StartupTimer, clock: Clock) -> None:
     """Prove life until the loop does: who wants the slot takes a long silence for death."""
     until = clock.monotonic() + _LONGEST_LOAD_S
 
     def beat() -> None:
-        while not boot.passed(LOADED) and clock.monotonic() < until:
+        while not boot.has_passed(LOADED) and clock.monotonic() < until:
             seat.beat({"stage": "loading"})
             boot.wait(LOADED, _BEAT_S)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from Daddy.core.assist_rules import to_bits
 from Daddy.core.rom_identity import load_rom
-from Daddy.core.settings import Reward
+from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import cutscene, story_milestones
 from Daddy.pokemon import env_state_format as saving
 from Daddy.pokemon.assists.apply_assists import Helper
@@ -50,7 +50,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     """Pokémon Red, Blue or the free cartridge with seven keys.
 
     Observation: see `Daddy.pokemon.observation.observation_space`. Actions: index into BUTTONS.
-    Reward: sum of the named parts of `Daddy.core.settings.Reward`, which every step's info
+    Reward: sum of the named parts of `Daddy.core.settings.RewardSettings`, which every step's info
     holds as ``reward_parts``; the last step's info adds the episode's summary. An episode
     terminates when the game is won and is truncated after `episode_steps`.
     """
@@ -68,7 +68,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         allow_unknown_rom: bool = False,
         init_state: str | os.PathLike[str] | None = None,
         episode_steps: int = 2048,
-        weights: Reward | None = None,
+        weights: RewardSettings | None = None,
         assists: Iterable[str] = (),
         render_mode: str | None = None,
         recorder: Recorder | None = None,
@@ -84,7 +84,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.action_space = spaces.Discrete(len(BUTTONS))
         self.render_mode = render_mode
         self.episode_steps = episode_steps
-        self._weights = weights or Reward()
+        self._weights = weights or RewardSettings()
         self._start = start_state(self.rom, init_state)
         self._emulator = Emulator(self.rom.data, recorder)
         self._emulator.load_state(self._start)

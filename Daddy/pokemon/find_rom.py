@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE, Rom, load_rom
-from Daddy.core.settings import Training
+from Daddy.core.settings import TrainingSettings
 
 
 def cartridge_path() -> Path:
@@ -25,12 +25,12 @@ def find_rom(
     return Path(path).expanduser().absolute() if path else cartridge_path()
 
 
-def rom_of(training: Training) -> Rom:
+def rom_of(training: TrainingSettings) -> Rom:
     """The game that a configuration names, else the cartridge. RomError."""
     return load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom)
 
 
-def check_start(training: Training) -> None:
+def check_start(training: TrainingSettings) -> None:
     """Raise RomError (exit code 7) unless a player can play on from the start state.
 
     Costs nothing for the cartridge's own beginning. Another state is made here at the latest, and

@@ -3,7 +3,7 @@
 Nothing is paid twice: an achievement is a difference of *records*, the best of the episode, so that
 a flag cleared and set again, an item handed over, a creature put into a box or a badge read during
 a glitch earns nothing the second time. `exploration` judges what is explored. The weights are
-settings (`core.settings.Reward`), each named after its part.
+settings (`core.settings.RewardSettings`), each named after its part.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from Daddy.core.settings import Reward
+from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.bag import HM_BITS, REQUIRED_BITS
@@ -109,7 +109,7 @@ def _gains(before: Records, after: Records) -> Iterator[tuple[str, float]]:
     yield "field", (after.uses & ~before.uses).bit_count()
 
 
-def reward_parts(counts: Mapping[str, float], weights: Reward) -> dict[str, float]:
+def reward_parts(counts: Mapping[str, float], weights: RewardSettings) -> dict[str, float]:
     """Reward of one step by part, only of parts that were earned; their sum is the reward."""
     return {part: getattr(weights, part) * count for part, count in counts.items()}
 
@@ -183,7 +183,7 @@ class RewardTracker:
 
     def __init__(
         self,
-        weights: Reward,
+        weights: RewardSettings,
         real: bool,
         now: Progress,
         facts: Mapping[str, Any],

@@ -30,7 +30,7 @@ from Daddy.core.logs import add_log_flags, log_to
 from Daddy.core.machine_info import die_with_parent, full_host_name, host_name
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_paths import ATTACH, HOME_ATTACH, RunPaths
-from Daddy.core.stop_reasons import set_by
+from Daddy.core.stop_reasons import event_on_signals
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.featured_streams import Programme, note
 from Daddy.streaming.login.relay_connections import Direct, Link, Sieve
@@ -342,12 +342,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     log_to(level=args.log_level)
     paths, wish = RunPaths(args.run_dir), Wish(max(1, args.top_k), max(1.0, args.fps))
     if args.attached:
-        stop = set_by(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        stop = event_on_signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         serve_attached(paths, wish, stop, told_port=args.told_port)
         return 0
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
-    stop = set_by(signal.SIGTERM, signal.SIGINT)
+    stop = event_on_signals(signal.SIGTERM, signal.SIGINT)
     files = _token_files(args.token, paths.stream)
     if args.via != "spool":
         with contextlib.suppress(OSError):  # a full disk costs further viewers, not this one

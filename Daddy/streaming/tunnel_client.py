@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from Daddy.core.child_process import Child, companion
+from Daddy.core.child_process import Child, spawn_in_session
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine_info import host_name
 from Daddy.core.name_validation import check_peer, new_incarnation
@@ -26,7 +26,7 @@ from Daddy.streaming.learner.shared_ring import LearnerEnd, nameless_file
 from Daddy.streaming.protocol.spool_segment import Picture
 
 if TYPE_CHECKING:
-    from Daddy.core.settings import Streaming
+    from Daddy.core.settings import StreamingSettings
 
 _log = logging.getLogger(__name__)
 START_AGAIN_S = 60.0
@@ -142,14 +142,14 @@ class FrameSender:
     def _start(self) -> Child | None:
         self._again_at = self._clock.monotonic() + START_AGAIN_S
         try:
-            return companion(self._argv, [self._file, self._ears])
+            return spawn_in_session(self._argv, [self._file, self._ears])
         except OSError as error:
             _log.warning("the stream is off for now: %s", error)
             return None
 
 
 def frame_sender(
-    stream: Path, peer: str, training: Streaming, clock: Clock, job: str = ""
+    stream: Path, peer: str, training: StreamingSettings, clock: Clock, job: str = ""
 ) -> FrameSender | None:
     """A sender as the settings want it; None, and a word why, where none can be set up."""
     try:

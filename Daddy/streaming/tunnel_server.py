@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, NetworkError, UsageError, run_entry
 from Daddy.core.machine_info import host_name
-from Daddy.core.saved_cluster import kept_login, remembered, settings_path, tunnel_options
-from Daddy.core.stop_reasons import set_by
+from Daddy.core.saved_cluster import read_saved_cluster, saved_login, settings_path, tunnel_options
+from Daddy.core.stop_reasons import event_on_signals
 from Daddy.streaming.protocol.handshake import Token, ensure_token, home_token, load_tokens
 from Daddy.streaming.protocol.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
 from Daddy.streaming.viewer.connect import Carrier, add_arguments, find_target
@@ -108,11 +108,11 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
 def _waiting(port: int, login: str, environ: Mapping[str, str], home: Path) -> Waiting:
     """The line to copy: as told, as set, as ``sync_weights.sh setup`` keeps it with its key."""
     try:
-        kept = remembered(settings_path(environ, home))
+        kept = read_saved_cluster(settings_path(environ, home))
     except DaddyError:  # not ours to complain about
         kept = {}
     user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
-    known = kept_login(kept)
+    known = saved_login(kept)
     login = login or (f"{user}@{host}" if user and host else known) or "USER@LOGIN-NODE"
     return Waiting(port, login, tunnel_options(kept, home) if login == known else "")
 
@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     connecting = words[:1] == ["connect"]
     args = _checked(_parser(connecting=connecting).parse_args(words[connecting:]))
     course = _course(args) if connecting else None
-    stop, hopeless = set_by(signal.SIGTERM, signal.SIGINT), threading.Event()
+    stop, hopeless = event_on_signals(signal.SIGTERM, signal.SIGINT), threading.Event()
     if args.seconds:
         timer = threading.Timer(args.seconds, stop.set)
         timer.daemon = True

@@ -198,7 +198,7 @@ def export_copy(
         left_out=len(found) - len(chosen),
         ts=round(clock.now(), 3),
     )
-    files = _weights(store, newest, target.shared) | state_files(target.run, chosen)
+    files = _weights(store, newest, target.shared) | state_files(target.copied_run, chosen)
     there = _bring(target, files, config, before, after, CrashSafeWriter(target.shared.tmp, hook))
     return there, f"v{after.version} lies in {target.root}"
 
@@ -240,8 +240,8 @@ def _bring(
     if before is not None:
         _clear(target.shared.blobs.glob("*/*.st"), {target.shared.blob(before.state), *files})
     wrote = [write_copy(path, read, durable) for path, read in files.items() if not path.exists()]
-    if not target.run.config.exists() or target.run.config.read_bytes() != config:
-        durable.replace(target.run.config, config, "config", mode=0o600)
+    if not target.copied_run.config.exists() or target.copied_run.config.read_bytes() != config:
+        durable.replace(target.copied_run.config, config, "config", mode=0o600)
         wrote.append(True)
     if before is None or any(wrote) or replace(before, ts=after.ts) != after:
         durable.hook("M1")

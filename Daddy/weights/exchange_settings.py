@@ -50,16 +50,16 @@ class ExchangeSettings:
 def from_config(
     config: Config, workload: str, facts: Mapping[str, str] | None = None, release: str = ""
 ) -> ExchangeSettings:
-    """Read the exchange settings of a configuration; `facts` as `run_contract.agreed` has them."""
+    """Read the exchange settings of a configuration; `facts` as for `agreed_settings`."""
     chosen = config.collaboration
     return ExchangeSettings(
         run=config.run_name,
         workload=workload,
         rule=chosen.rule,
-        period_s=config.slurm.at_most(PERIOD_S),
+        period_s=config.slurm.limit_interval(PERIOD_S),
         allowed=frozenset(chosen.allowed_user_ids),
         assists=tuple(config.training.assists),
-        terms=run_contract.to_pairs(run_contract.agreed(config, facts)),
-        told=run_contract.to_pairs(run_contract.offered(config, facts)),
+        terms=run_contract.contract_to_pairs(run_contract.agreed_settings(config, facts)),
+        told=run_contract.contract_to_pairs(run_contract.offered_settings(config, facts)),
         release=release,
     )

@@ -13,11 +13,11 @@ from dataclasses import replace
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.friend_accounts import (
-    check_reach,
-    make_readable,
-    my_place,
-    opening,
-    remember_joined,
+    check_run_readable,
+    find_own_entry,
+    make_readable_folder,
+    permission_commands,
+    record_joined_run,
 )
 from Daddy.core.shared_types import EventSink
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
@@ -43,10 +43,10 @@ class JoinedStore(Store):
         found = super().list_problems()
         assert isinstance(self.paths, JoinedPaths)
         try:
-            my_place(self.paths, os.getuid())
+            find_own_entry(self.paths, os.getuid())
         except (FileError, WeightsError) as error:
             found.append(f"this account's jobs do not count: {error}")
-        if lines := opening(self.paths.root):
+        if lines := permission_commands(self.paths.root):
             found.append(f"the run's owner may not be able to read here; type {' ; '.join(lines)}")
         return found
 
@@ -71,10 +71,10 @@ def join_run(
 
     The message ends in what either side has to type. The rule is the owner's choice.
     """
-    check_reach(paths)
-    make_readable(paths.root)
-    me = my_place(paths, os.getuid())
-    remember_joined(paths)
+    check_run_readable(paths)
+    make_readable_folder(paths.root)
+    me = find_own_entry(paths, os.getuid())
+    record_joined_run(paths)
     store = JoinedStore(paths)
     if (newest := store.newest()) is not None:
         settings = replace(settings, rule=store.version(newest).rule)

@@ -16,13 +16,13 @@ from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run
 from Daddy.core.friend_accounts import (
     TRUSTS,
     Friend,
-    choose_trust,
-    for_one,
-    opening,
+    acl_commands,
+    add_friend,
+    permission_commands,
     read_friends,
+    remove_friend,
+    set_trust,
     trust_note,
-    with_friend,
-    without_friend,
     write_friends,
 )
 from Daddy.core.run_paths import RunPaths
@@ -75,10 +75,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.task == "add":
         _add(shared, args.name, args.path, args.trust, args.jobs)
     elif args.task == "trust":
-        choose_trust(shared, args.name, args.trust)
+        set_trust(shared, args.name, args.trust)
         print(f"{args.name}'s jobs count as {args.trust}s from the next version on")
     else:
-        write_friends(shared, without_friend(read_friends(shared), args.name))
+        write_friends(shared, remove_friend(read_friends(shared), args.name))
         print(f"{args.name} is off the list: what comes later counts no more")
     return ExitCode.DONE
 
@@ -86,15 +86,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> None:
     folder = shared_folder(path)
     new = Friend(name, str(folder), folder.stat().st_uid, trust, jobs)
-    write_friends(shared, with_friend(read_friends(shared), new))
-    choose_trust(shared, name, trust)
+    write_friends(shared, add_friend(read_friends(shared), new))
+    set_trust(shared, name, trust)
     print(f"{name} is on the list: {folder}, account {_account(new.uid)}, {jobs} {trust}s")
     for trouble in Store(shared).list_problems():
         print(f"  not yet to be read: {trouble}")
-    if lines := opening(shared.root):
+    if lines := permission_commands(shared.root):
         print("  what is yours is closed to them; type", *lines, sep="\n    ")
         print("  or, for that account alone, where the site has access control lists", end="\n    ")
-        print(*for_one(lines, _account(new.uid)), sep="\n    ")
+        print(*acl_commands(lines, _account(new.uid)), sep="\n    ")
     print(f'  they set, and then start: "collaboration": {{"join": "{shared.root}"}}')
 
 

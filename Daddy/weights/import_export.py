@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from Daddy.core.assist_rules import refuse_strange
+from Daddy.core.assist_rules import refuse_missing_assists
 from Daddy.core.atomic_files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
-from Daddy.core.humanize import one_line
+from Daddy.core.humanize import printable_line
 from Daddy.core.load_config import run_paths, shared_paths
 from Daddy.core.name_validation import new_token
-from Daddy.core.run_contract import agreed, to_pairs
+from Daddy.core.run_contract import agreed_settings, contract_to_pairs
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_arithmetic import StateDict, is_finite
@@ -74,7 +74,7 @@ class ModelCard(JsonRecord):
     def name(self) -> str:
         """``v57 of demo (1b2803a2664e)``."""
         mean = f"mean of {self.averaged} versions to " if self.averaged > 1 else ""
-        return one_line(f"{mean}v{self.version} of {self.run} ({self.run_id})", 120)
+        return printable_line(f"{mean}v{self.version} of {self.run} ({self.run_id})", 120)
 
 
 @dataclass(frozen=True)
@@ -168,23 +168,23 @@ def to_markdown(card: ModelCard, file: str) -> str:
     before = f", after {card.steps_before:,} in earlier runs" if card.steps_before else ""
     helped = f"learnt with {', '.join(card.assists)}: parts of the game were scripted"
     rows = {
-        "workload": f"`{one_line(card.workload)}`",
-        "run": one_line(f"{card.run} (`{card.run_id}`), version {card.version}"),
+        "workload": f"`{printable_line(card.workload)}`",
+        "run": printable_line(f"{card.run} (`{card.run_id}`), version {card.version}"),
         "environment steps": f"{card.env_steps:,}{before}",
         "assists": helped if card.assists else "none: nothing was scripted",
-        "descends from": ", then ".join(map(one_line, card.ancestors)) or "no other run",
-        "parameters": f"{card.parameters:,}, {one_line(card.precision)}",
+        "descends from": ", then ".join(map(printable_line, card.ancestors)) or "no other run",
+        "parameters": f"{card.parameters:,}, {printable_line(card.precision)}",
         "schema": f"`{card.schema}`",
         "SHA-256 of the tensors": f"`{card.sha256}`",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
     total = max(1, sum(card.contributors.values()))
     peers = "\n".join(
-        f"| {one_line(peer)} | {steps:,} | {100 * steps / total:.1f} % |"
+        f"| {printable_line(peer)} | {steps:,} | {100 * steps / total:.1f} % |"
         for peer, steps in sorted(card.contributors.items(), key=lambda one: (-one[1], one[0]))
     )
     unknown = "Not known where it was exported." if card.env_steps else "Nobody yet."
-    return f"""# {one_line(card.run)}, version {card.version}
+    return f"""# {printable_line(card.run)}, version {card.version}
 
 Weights of one policy that the peers below learnt together, as safetensors.
 This page says what the header of `{file}` says (`python -m Daddy.weights.model show {file}`).
@@ -256,7 +256,7 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
     than the weights were learnt with.
     """
     shared, assists = shared_paths(config), tuple(config.training.assists)
-    refuse_strange(f"{name}, {model.card.name},", model.card.assists, assists)
+    refuse_missing_assists(f"{name}, {model.card.name},", model.card.assists, assists)
     if model.card.workload != config.training.workload:
         raise WeightsError(
             f"{name} holds weights of {model.card.workload!r}, the run is configured for "
@@ -266,7 +266,7 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
     data = encode(model.state)
     _refuse_started_run(config, shared, sha256_hex(data))
     store, schema = Store(shared), schema_of_bytes(data)
-    rules = to_pairs(agreed(config))
+    rules = contract_to_pairs(agreed_settings(config))
     card = RunCard(config.run_name, new_token(), model.card.workload, schema, assists, rules)
     run_id = store.open(card).run_id
     first = Version(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from Daddy.core.humanize import one_line
+from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import FRIENDS_JOB, SLOT
 from Daddy.weights.store.weight_records import LaptopHead, Receipt, Version
 
@@ -144,13 +144,13 @@ def _cells(step: Record) -> tuple[str, ...]:
 def refusal_text(refusal: Record) -> str:
     """``anna/3: its norm … (dropped)``: the reason, and the future of the work."""
     after = "offered again" if refusal["fault"] == "late" else "dropped"
-    return f"{refusal['peer']}/{refusal['sequence']}: {one_line(refusal['reason'])} ({after})"
+    return f"{refusal['peer']}/{refusal['sequence']}: {printable_line(refusal['reason'])} ({after})"
 
 
 def _sources(step: Record) -> str:
     """Peers and how far they moved it; a ``*`` where a delta was scaled down first."""
     if not step["parts"]:
-        return one_line(step["merger"]) if step["version"] == 0 and step["merger"] else "-"
+        return printable_line(step["merger"]) if step["version"] == 0 and step["merger"] else "-"
     clipped = {part["peer"] for part in step["parts"] if (part["clip"] or 1.0) < 1.0}
     return ", ".join(
         f"{peer} {100 * share:.0f}{'*' * (peer in clipped)}"

@@ -17,7 +17,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from Daddy.core.humanize import one_line
+from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import SLOT
 from Daddy.weights.lineage import Record, peer_order, shares_of
 
@@ -38,7 +38,7 @@ def draw_lineage(path: Path, name: str, steps: Sequence[Record]) -> None:
         _shares(shares, steps, colours)
         _refusals(refusals, steps, colours)
         figure.suptitle(
-            f"{one_line(name, 60)}: v{steps[0]['version']} to v{steps[-1]['version']}, "
+            f"{printable_line(name, 60)}: v{steps[0]['version']} to v{steps[-1]['version']}, "
             f"{max(step['fleet_steps'] or 0 for step in steps):,} steps, "
             f"{sum(len(step['refused']) for step in steps):,} refused",
             parse_math=False,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.friend_accounts import view
+from Daddy.core.friend_accounts import resolve_joined
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 
@@ -59,9 +59,9 @@ def locate_from_args(args: argparse.Namespace) -> Location:
     """The shared weights meant; WeightsError when there are none, ConfigError for a config."""
     if args.where is not None:
         return locate_at(args.where.expanduser().absolute())
-    from Daddy.core.load_config import load, run_paths, shared_paths
+    from Daddy.core.load_config import load_config, run_paths, shared_paths
 
-    config = load(args.config, {"run_dir": args.run_dir}, os.environ, args.site)
+    config = load_config(args.config, {"run_dir": args.run_dir}, os.environ, args.site)
     return _of_run(shared_paths(config), run_paths(config))
 
 
@@ -69,12 +69,12 @@ def locate_at(path: Path) -> Location:
     """The shared weights at ``path``, or in the run that ``path`` is."""
     run = RunPaths(path)
     if run.shared_weights.is_dir():
-        return _of_run(view(SharedPaths(run.shared_weights)), run)
+        return _of_run(resolve_joined(SharedPaths(run.shared_weights)), run)
     if run.config.is_file():
-        from Daddy.core.load_config import load_effective, shared_paths
+        from Daddy.core.load_config import load_release_config, shared_paths
 
-        return _of_run(shared_paths(load_effective(run.config)), run)
-    return _of_run(view(SharedPaths(path)), RunPaths(path.parent))
+        return _of_run(shared_paths(load_release_config(run.config)), run)
+    return _of_run(resolve_joined(SharedPaths(path)), RunPaths(path.parent))
 
 
 def _of_run(shared: SharedPaths, run: RunPaths) -> Location:

@@ -26,7 +26,7 @@ from Daddy.core.machine_info import die_with_parent
 from Daddy.core.run_paths import RunPaths, mirrors_folder
 from Daddy.core.settings import KEPT_VERSIONS
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.core.stop_reasons import set_by
+from Daddy.core.stop_reasons import event_on_signals
 from Daddy.weights.backup import RESTORE, MirrorCard, export_copy, find_missing
 from Daddy.weights.evaluations import describe_worse_version
 from Daddy.weights.locate_weights import add_config_arguments
@@ -105,16 +105,16 @@ class RunMirror:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done or signalled, 2 usage, 3 config, 9 no copy could be made."""
-    from Daddy.core.load_config import effective_json, load, run_paths, shared_paths
+    from Daddy.core.load_config import config_to_json, load_config, run_paths, shared_paths
 
     args, clock = make_parser().parse_args(argv), SystemClock()
-    config = load(args.config, {"run_dir": args.run_dir}, os.environ, args.site)
+    config = load_config(args.config, {"run_dir": args.run_dir}, os.environ, args.site)
     if not config.mirror.minutes:
         print("mirror.minutes is 0: no copy is wanted", flush=True)
         return ExitCode.DONE
     folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
     run, shared = run_paths(config), shared_paths(config)
-    keeper = RunMirror(run, shared, effective_json(config), folder, clock)
+    keeper = RunMirror(run, shared, config_to_json(config), folder, clock)
     if args.every is not None:
         log_to(level=args.log_level)
         keeper.say = logging.getLogger(__name__).info
@@ -122,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise FileError("no copy was made, for the reason above", "make room, and say it again")
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
-    stop = set_by(signal.SIGTERM, signal.SIGINT)
+    stop = event_on_signals(signal.SIGTERM, signal.SIGINT)
     while args.every is not None and not stop.is_set():
         keeper.once()
         clock.wait(stop, args.every)

@@ -62,11 +62,11 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _import(args: argparse.Namespace) -> None:
-    from Daddy.core.load_config import load
+    from Daddy.core.load_config import load_config
     from Daddy.weights.import_export import import_model, read_model
 
     settings = {"run_dir": args.run_dir, "training.assists": args.assists}
-    config = load(args.config, settings, os.environ, args.site)
+    config = load_config(args.config, settings, os.environ, args.site)
     model = read_model(args.file)
     shared = import_model(model, str(args.file), config, SystemClock())
     print(f"{shared.root} begins with {model.card.name}, {model.card.workload}")

@@ -27,7 +27,7 @@ from tempfile import TemporaryFile
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
-from Daddy.core.lease import Lease, end_term, holder_alive, read_lease
+from Daddy.core.lease import Lease, end_term, is_holder_alive, read_lease
 from Daddy.core.run_paths import RunPaths, mirrors_folder
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import SharedPaths
@@ -271,7 +271,7 @@ def restore_run(plan: RestorePlan, clock: Clock, hook: Hook = no_hook) -> int:
     view = read_lease(paths.lease)
     if view is not None and view.ended is None:
         end_term(paths.lease, view.term, "its holder is gone: a restore goes on")
-    lease = Lease.claim(paths.lease, {"merger": "restore"})
+    lease = Lease.acquire(paths.lease, {"merger": "restore"})
     if lease is None:
         raise WeightsError(f"somebody merges or restores in {paths.root}", "look again")
     try:
@@ -349,7 +349,7 @@ def active_writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
     for name, folder in {"the controller": run.controller_lease, **leases}.items():
         view, age = read_lease(folder), _age(folder / "beat.json", now)
         if view is not None and view.ended is None:
-            alive = holder_alive(view.holder)
+            alive = is_holder_alive(view.holder)
             pid, host = view.holder.get("pid"), view.holder.get("host")
             if alive or (alive is None and age < SILENCE_S):
                 found.append(f"{name}: process {pid} on {host}")
@@ -398,10 +398,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 nothing verifies, another run, or it is written to, 9."""
     args = make_parser().parse_args(argv)
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
-    from Daddy.core.load_config import load, run_paths, shared_paths
+    from Daddy.core.load_config import load_config, run_paths, shared_paths
 
     folder = args.run_dir if args.run is None else str(args.run.expanduser().absolute())
-    config = load(args.config, {"run_dir": folder}, os.environ, args.site)
+    config = load_config(args.config, {"run_dir": folder}, os.environ, args.site)
     target = RestoreSource(run_paths(config), shared_paths(config))
     sources = [open_source(path.expanduser().absolute()) for path in args.sources or ()]
     plan = plan_restore(target, sources or _copy_at_home(config, target))

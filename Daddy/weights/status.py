@@ -19,7 +19,7 @@ from rich.text import Text
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
-from Daddy.core.humanize import age, amount, clock, one_line, span
+from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
 from Daddy.weights.evaluations import describe_worse_version
 from Daddy.weights.laptop.pulled_folder import describe_effect
 from Daddy.weights.lineage import Record, refusal_text
@@ -58,12 +58,17 @@ def _verdict(status: Record) -> Text:
     mark, style = ("●", "bold green") if lives or not is_run else ("○", "bold")
     if status["flaws"]:
         mark, style = "◐", "bold yellow"
-    text = Text.assemble((f"{mark} {one_line(status['run']) or status['folder']}", style), ": ")
+    text = Text.assemble(
+        (f"{mark} {printable_line(status['run']) or status['folder']}", style), ": "
+    )
     if status["ts"] is None:
         return text.append("no version can be read here")
     helped = f", assists {', '.join(status['assists'])}" if status["assists"] else ""
-    text.append(f"v{status['version']}, merged {age(status['age_s'])} ago, ")
-    text.append(f"{amount(status['fleet_steps'])} steps of {one_line(status['workload'])}{helped}")
+    text.append(f"v{status['version']}, merged {format_age(status['age_s'])} ago, ")
+    text.append(
+        f"{format_count(status['fleet_steps'])} steps of "
+        f"{printable_line(status['workload'])}{helped}"
+    )
     at_work = f"{lives} job{'s' * (lives != 1)} at work" if lives else "nobody is at work"
     return text.append(f"; {at_work}" * is_run)
 
@@ -76,7 +81,7 @@ def _peers(peers: Sequence[Record], newest: int) -> Table:
         table.add_column(title, justify="right" if right else "left", no_wrap=True)
     for one in peers[:MOST_PEERS]:
         separator = ", " if one["state"] == "lives" else " "
-        beat = "" if one["beat_s"] is None else f"{separator}{age(one['beat_s'])}"
+        beat = "" if one["beat_s"] is None else f"{separator}{format_age(one['beat_s'])}"
         table.add_row(
             one["peer"],
             Text(f"{one['state']}{beat}", _STATES[one["state"]]),
@@ -102,12 +107,12 @@ def _run_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
     if status.get("worse"):
         yield "warning", status["worse"]
     if status["versions_per_hour"] is not None:
-        rate = f"{amount(status['versions_per_hour'])} versions an hour, "
-        rate += f"{amount(status['steps_per_second'])} steps/s"
-        yield "rate", f"{rate} over the last {span(status['rate_over_s'])} of merging"
+        rate = f"{format_count(status['versions_per_hour'])} versions an hour, "
+        rate += f"{format_count(status['steps_per_second'])} steps/s"
+        yield "rate", f"{rate} over the last {format_span(status['rate_over_s'])} of merging"
     pending = [
         f"{one['peer']}/{one['sequence']} on v{one['base_version']}, {one['env_steps']:,} steps, "
-        f"since {age(one['waits_s'])}"
+        f"since {format_age(one['waits_s'])}"
         for one in status["pending"]
     ]
     yield from _list("pending", pending or ["none"], MOST_PENDING)
@@ -143,7 +148,7 @@ def _newest(status: Record, now: float) -> Iterator[tuple[str, str]]:
     if status["ts"] is not None:
         by = f" by {status['merger']} (rule {status['rule']})" if status.get("merger") else ""
         proof = "has the right hash" if status["verified"] else "does not verify"
-        when = f"merged at {clock(status['ts'], now)}{one_line(by)}"
+        when = f"merged at {format_time(status['ts'], now)}{printable_line(by)}"
         yield "newest", f"{when}, {decimal(status['bytes'])}, its file {proof}"
 
 
@@ -154,7 +159,7 @@ def _refusals(status: Record) -> Iterator[tuple[str, str]]:
 
 def _list(name: str, lines: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
     for place, line in enumerate(lines[:most]):
-        yield (name if place == 0 else ""), one_line(line, _WIDE)
+        yield (name if place == 0 else ""), printable_line(line, _WIDE)
     if len(lines) > most:
         yield "", f"and {len(lines) - most} more"
 

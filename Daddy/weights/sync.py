@@ -22,9 +22,9 @@ from types import FrameType
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, NetworkError, UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
-from Daddy.core.humanize import age
+from Daddy.core.humanize import format_age
 from Daddy.core.machine_info import die_with_parent
-from Daddy.core.saved_cluster import remembered, settings_path
+from Daddy.core.saved_cluster import read_saved_cluster, settings_path
 from Daddy.weights.laptop import pull_push
 from Daddy.weights.laptop.pull_push import PullResult, folder_bytes, lock_folder
 from Daddy.weights.laptop.rsync_sftp import FileTransport, choose_transport
@@ -119,7 +119,8 @@ class Sync:
         there = pull_push.fetch_remote_head(self.reader, self.local)
         print(
             f"there   {self.reader.remote.login}: v{there.version} of run {there.run!r} "
-            f"({there.workload}), merged {age(now - there.ts)} ago, {there.fleet_steps:,} steps"
+            f"({there.workload}), merged {format_age(now - there.ts)} ago, "
+            f"{there.fleet_steps:,} steps"
         )
         behind = there.version - here["version"] if here["run_id"] == there.run_id else "everything"
         print("        " + (f"behind by {behind}" if behind else "up to date"))
@@ -206,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command == "setup":
         return run_setup(args.user, os.environ, Path.home())
     settings = settings_path(os.environ, Path.home())
-    kept = remembered(settings)
+    kept = read_saved_cluster(settings)
     remote = find_remote(args.user, os.environ, kept)
     if args.command == "login":
         return open_login(remote, settings, kept)

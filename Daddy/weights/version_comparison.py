@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, fmean, pvariance, variance
 
-from Daddy.core.confidence_intervals import t_point
+from Daddy.core.confidence_intervals import t_quantile
 from Daddy.weights.store.weight_records import is_reverted
 
 FEWEST = 50
@@ -151,7 +151,7 @@ def _judge(
     strict = NormalDist().inv_cdf(1.0 - FALSE_ALARM / (comparisons * LOOKS))
     if difference + _student(strict, freedom) * error >= 0.0:
         return None
-    margin = t_point(freedom) * error
+    margin = t_quantile(freedom) * error
     return WorseVersion(
         version, best, difference, difference - margin, difference + margin, episodes
     )

@@ -177,8 +177,8 @@ def _inbox(store: Store) -> list[Record]:
 def _friends(store: Store) -> list[Record]:
     """Other accounts that take part, and the reason why one's folder cannot be read."""
     return [
-        {"name": box.name, "folder": str(box.paths.root), "counts_as_laptops": box.laptop,
-         "trouble": box.trouble() or trust_note(store.paths, box.friend)}
+        {"name": box.owner_name, "folder": str(box.paths.root), "counts_as_laptops": box.laptop,
+         "trouble": box.problem() or trust_note(store.paths, box.friend)}
         for box in store.friend_outboxes()
     ]  # fmt: skip
 

@@ -23,7 +23,7 @@ from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import DaddyError, ExitCode
 from Daddy.core.event_log import EventTail
 from Daddy.core.load_config import CHECKOUT
-from Daddy.core.machine_info import ending_with, usable_cores
+from Daddy.core.machine_info import parent_death_hook, usable_cores
 from scripts.benches._learning_runs import WON, Run, Story
 
 _LOOK_S, _TELL_S = 1.0, 20.0
@@ -77,7 +77,7 @@ class Pool:
         if not run.is_over(story):
             with single_threaded(run.folder, learner(run)) as child:
                 self._follow(run, story, tail, child)
-            story.hear(tail.new())
+            story.hear(tail.read_new())
             if child.returncode not in _ENDS:
                 raise _failed(run, child.returncode)
         write_json(run.done, {"steps": story.step, "wall_s": run.seconds()})
@@ -90,7 +90,7 @@ class Pool:
         said = time.monotonic()
         while child.poll() is None and not run.is_over(story):
             self._wait()
-            story.hear(tail.new())
+            story.hear(tail.read_new())
             if time.monotonic() - said >= _TELL_S:
                 said = time.monotonic()
                 self.tell(_progress(run, story))
@@ -138,7 +138,7 @@ def single_threaded(
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=ending_with(os.getpid()),  # noqa: PLW1509
+            preexec_fn=parent_death_hook(os.getpid()),  # noqa: PLW1509
         )
         try:
             yield child

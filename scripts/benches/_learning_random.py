@@ -24,7 +24,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.job_environment import SLOT
-from Daddy.core.load_config import load, run_paths
+from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import StopSignal
@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.learns:
         return train_slim.main(["--config", str(args.config)])
-    config = load(args.config)
+    config = load_config(args.config)
     os.environ[SLOT] = "0"  # what environments keep says whose it is
     signals = StopSignal().install()
     prepare()

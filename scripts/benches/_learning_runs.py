@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.atomic_files import sha256_hex, to_json, write_atomic
+from Daddy.core.atomic_files import canonical_json, sha256_hex, write_atomic
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import RunPaths
 from scripts.cartridge.build import LEAN, build
@@ -106,7 +106,7 @@ class Run:
         """The folder of this run, named after its settings."""
         words = self.arm.name.replace(" ", "-").replace("+", "with")
         key = {**self.settings, "learns": self.arm.learns}
-        return self.root / f"{words}-{self.seed}-{sha256_hex(to_json(key))[:8]}"
+        return self.root / f"{words}-{self.seed}-{sha256_hex(canonical_json(key))[:8]}"
 
     @property
     def paths(self) -> RunPaths:

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from Daddy.core.name_validation import new_incarnation
-from Daddy.core.settings import Training
+from Daddy.core.settings import TrainingSettings
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning import loop
 from Daddy.learning.cartpole import CartPole
@@ -30,7 +30,8 @@ from Daddy.workloads import WORKLOADS
 
 FEATURES = 64
 PPO = resolve(
-    Training(num_envs=16, horizon=64, batch_size=128, learning_rate=2e-3, profile="cpu"), "cpu"
+    TrainingSettings(num_envs=16, horizon=64, batch_size=128, learning_rate=2e-3, profile="cpu"),
+    "cpu",
 )
 """Of every learner in every arm: 1024 steps an update; what is not said is the product's own."""
 ROUND_S = 20.0

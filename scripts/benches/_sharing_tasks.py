@@ -16,7 +16,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.atomic_files import read_json, sha256_hex, to_json, write_json
+from Daddy.core.atomic_files import canonical_json, read_json, sha256_hex, write_json
 from Daddy.core.machine_info import die_with_parent, usable_cores
 from Daddy.learning.preloading import prepare
 
@@ -64,7 +64,7 @@ class Task:
 
         key = {"how": dict(self.arm.how), "rounds": self.rounds, **asdict(PPO), "product": _PRODUCT}
         words = self.arm.name.replace(",", "").replace(" ", "-")
-        return self.root / f"{words}-{self.seed}-{sha256_hex(to_json(key))[:8]}.json"
+        return self.root / f"{words}-{self.seed}-{sha256_hex(canonical_json(key))[:8]}.json"
 
     def result(self) -> dict[str, Any] | None:
         """Its result, if it was played."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.learning import loop, run_log
 from Daddy.learning.preloading import prepare
 from Daddy.pokemon.emulator import Emulator
@@ -88,7 +88,7 @@ def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:
         stream = Path(folder)
         with (
             FrameSender(stream, "slot-0") as sender,
-            session_of(load(None, flags), frames=sender) as session,
+            session_of(load_config(None, flags), frames=sender) as session,
         ):
             stop = threading.Event()
             thread = threading.Thread(target=_want, args=(stream, wanted, stop), daemon=True)

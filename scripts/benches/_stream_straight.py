@@ -16,7 +16,7 @@ from pathlib import Path
 
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
-from Daddy.core.stop_reasons import set_by
+from Daddy.core.stop_reasons import event_on_signals
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.featured_streams import Programme
 from Daddy.streaming.login.relay_connections import Link
@@ -127,7 +127,7 @@ def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: floa
 def main(argv: Sequence[str]) -> int:
     """``OUT PORT TOKEN CORPUS FPS [CROWD]``."""
     die_with_parent()
-    stop = set_by(signal.SIGTERM)
+    stop = event_on_signals(signal.SIGTERM)
     out, port, token, corpus = Path(argv[0]), int(argv[1]), Path(argv[2]), Path(argv[3])
     fps = float(argv[4])
     link = Link("127.0.0.1", port, lambda: load_tokens([token]))

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.machine_info import die_with_parent
 from Daddy.learning.interfaces import FrameSink, NoFrames
 from Daddy.learning.learner_state import Session
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     stream, rows, case = Path(argv[0]), Path(argv[1]), argv[2]
     block_s, quads = float(argv[3]), int(argv[4])
     prepare()
-    config = load(None, {**FLAGS, "training.seed": _number(rows)})
+    config = load_config(None, {**FLAGS, "training.seed": _number(rows)})
     with (
         FrameSender(stream, "slot-0", fps=FEATURED_FPS) as sender,
         session_of(config) as one,

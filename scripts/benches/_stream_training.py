@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from Daddy.core.confidence_intervals import Interval, of_mean
+from Daddy.core.confidence_intervals import Interval, mean_interval
 from Daddy.core.errors import SchedulerError
 from Daddy.core.load_config import CHECKOUT
 from Daddy.streaming.protocol.handshake import ensure_token
@@ -90,7 +90,7 @@ def figures(quads: Sequence[Quad]) -> dict[str, float]:
     if not quads:
         return {"ratio": float("nan"), "low": 0.0, "high": 9.0, "quads": 0}
     ratios = [(on + again) / (off + still) for (on, off, still, again), *_ in quads]
-    one, mean = hodges_lehmann(ratios), of_mean(ratios)
+    one, mean = hodges_lehmann(ratios), mean_interval(ratios)
     return {
         "ratio": one.middle,
         "low": one.low,

@@ -21,14 +21,14 @@ from typing import TypeVar
 import torch
 
 from Daddy.core import child_process
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.settings import PROFILES
 from Daddy.weights.encoding.delta_frames import pack_delta, pack_state, unpack_delta, unpack_state
 from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_arithmetic import StateDict, copy_state, difference, norm
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
-from Daddy.workloads import WORKLOADS, network
+from Daddy.workloads import WORKLOADS, policy_factory
 from scripts.benches import train
 
 DISTANCES = (1, 16, 160)
@@ -66,9 +66,9 @@ def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
     rate = PROFILES["gpu"]["learning_rate"]
     flags = {"training.device": "cpu", "archive.mode": "off",
              "training.learning_rate": rate}  # fmt: skip
-    row = replace(WORKLOADS["pokemon_red"], make_policy=network(FEATURES, MEMORY))
+    row = replace(WORKLOADS["pokemon_red"], make_policy=policy_factory(FEATURES, MEMORY))
     states: dict[int, StateDict] = {}
-    with train.session_of(load(None, flags), row) as session:
+    with train.session_of(load_config(None, flags), row) as session:
         train.iterate(session, WARM_ITERATIONS)
         optimizer, policy = session.learner.optimizer, session.learner.policy
         warm, plain_step = optimizer.steps, optimizer.step
@@ -171,7 +171,7 @@ def _rsync(
         write(path, state)
     words = ["rsync", "--ignore-times", "--no-whole-file", "--stats", str(there), str(here)]
     begun = _children_s()
-    done = child_process.run(
+    done = child_process.run_command(
         words, RSYNC_S, env={"PATH": "/usr/bin:/bin:/usr/local/bin", "LC_ALL": "C"}
     )
     seconds = _children_s() - begun

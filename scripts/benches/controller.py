@@ -56,16 +56,16 @@ JOB = """
 import sys, threading, time
 from pathlib import Path
 from Daddy.core.lease import Lease
-from Daddy.core.machine_info import host_name, myself
+from Daddy.core.machine_info import current_process, host_name
 root, token, slots, seconds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 log = (root / "log" / token).open("a", buffering=1)
 print("start", time.time(), file=log)
-who = myself()
+who = current_process()
 holder = {"token": token, "host": host_name(), "pid": who.pid, "created": who.created}
 lease = None
 while lease is None:
     for slot in range(slots):
-        lease = lease or Lease.claim(root / "slots" / str(slot) / "lease", holder)
+        lease = lease or Lease.acquire(root / "slots" / str(slot) / "lease", holder)
     time.sleep(0.02)
 time.sleep(seconds)
 print("goodbye", time.time(), file=log)
@@ -139,7 +139,7 @@ def _live(job: QueueJob) -> bool:
 def ours(stage: Stage, seconds: float) -> None:
     """The product's controller for ``seconds``."""
     run, clock = stage.run, stage.clock
-    lease = Lease.claim(run.controller_lease, {"host": "bench"})
+    lease = Lease.acquire(run.controller_lease, {"host": "bench"})
     assert lease is not None
     write_intent(run, Intent(Mode.RUN, SLOTS, "local", "bench", "sleep"), clock.now())
     ledger = LedgerFile(run.ledger, lease.term)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.child_process import Completed, ProcessTimeoutError
-from Daddy.core.child_process import run as run_child
+from Daddy.core.child_process import run_command as run_child
 from Daddy.core.errors import ExitCode, UsageError
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.rom_identity import load_rom

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from Daddy.core.atomic_files import read_json
-from Daddy.core.confidence_intervals import of_mean, of_share
+from Daddy.core.confidence_intervals import mean_interval, share_interval
 from Daddy.core.errors import UsageError
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.machine_info import usable_cores
@@ -145,7 +145,7 @@ def row(results: Sequence[Result]) -> dict[str, Any]:
 
 def spread(values: Sequence[float], bound: bool) -> str:
     """Mean and interval of a quantity above 0; with `bound` some values are known to be more."""
-    one, more = of_mean(values), " or more" if bound else ""
+    one, more = mean_interval(values), " or more" if bound else ""
     if len(values) == 1:
         return f"{one.middle:,.0f}{more} (one seed: no interval)"
     return f"{one.middle:,.0f} [{max(0.0, one.low):,.0f}, {one.high:,.0f}]{more}"
@@ -153,7 +153,7 @@ def spread(values: Sequence[float], bound: bool) -> str:
 
 def share(hits: int, trials: int) -> str:
     """A share in per cent with its interval."""
-    one = of_share(hits, trials)
+    one = share_interval(hits, trials)
     percent = f"{100 * one.middle:.0f} % [{100 * one.low:.0f}, {100 * one.high:.0f}]"
     return f"{hits} of {trials}, {percent}"
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from Daddy.core.child_process import run as run_child
+from Daddy.core.child_process import run_command as run_child
 from Daddy.core.errors import SchedulerError
 
 _SUBMIT = ("sbatch", "-o", "/dev/null", "--wrap", "true")

@@ -19,7 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.machine_info import usable_cores
 from Daddy.core.settings import Config
 from Daddy.learning.env_benchmark import random_rate
@@ -81,7 +81,7 @@ def _config() -> Config:
 
     profile = "gpu" if has_gpu() else "auto"
     flags = {"training.device": "auto", "training.profile": profile, "archive.mode": "off"}
-    return load(None, flags)
+    return load_config(None, flags)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.device import limit_threads
 from Daddy.weights.encoding.state_arithmetic import StateDict, add_scaled
@@ -55,7 +55,7 @@ def run(quick: bool) -> dict[str, object]:
 
 def _policy_state() -> StateDict:
     """The weights that a learner of the game shares."""
-    config = load()
+    config = load_config()
     row = WORKLOADS["pokemon_red"]
     env = row.make_env(config)()
     try:

@@ -20,7 +20,7 @@ from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import run_entry
 from Daddy.core.humanize import format_duration
-from Daddy.core.load_config import load, run_paths
+from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.dashboard import RunView
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from scripts.demonstration.random_play import play_at_random
 
     site = "demo-slurm" if args.slurm else "demo"
-    config = load(None, {"run_dir": args.run_dir}, {}, site)
+    config = load_config(None, {"run_dir": args.run_dir}, {}, site)
     run, clock, console = run_paths(config), SystemClock(), Console()
     shutil.rmtree(run.root, ignore_errors=True)
     run.events.mkdir(parents=True)
@@ -110,7 +110,7 @@ def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> Non
             elapsed = clock.monotonic() - begin
             stop = enough.reason(view.refresh(), elapsed)
             progress = enough.progress(view, elapsed)
-            live.update(Group(Text(progress, style="bold"), view.draw(console.width)))
+            live.update(Group(Text(progress, style="bold"), view.renderable(console.width)))
             if not console.is_terminal and elapsed - told >= TELL_EVERY_S:
                 told = elapsed
                 print(progress, flush=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.child_process import Completed, run
+from Daddy.core.child_process import Completed, run_command
 from Daddy.core.errors import SchedulerError
 from Daddy.core.load_config import CHECKOUT
 
@@ -57,11 +57,11 @@ class LoginNode:
     ) -> Completed:
         """Run a command in the checkout, on the login node."""
         if not self.by_ssh:
-            return run(argv, timeout_s, cwd=CHECKOUT, env={**os.environ, **(env or {})})
+            return run_command(argv, timeout_s, cwd=CHECKOUT, env={**os.environ, **(env or {})})
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in (env or {}).items())
         line = f"cd {shlex.quote(str(CHECKOUT))} && {settings} {shlex.join(argv)}"
         known = {**os.environ, "PATH": self.path}
-        return run([*self.ssh("-o", "BatchMode=yes"), line], timeout_s, env=known)
+        return run_command([*self.ssh("-o", "BatchMode=yes"), line], timeout_s, env=known)
 
 
 def raise_login_node(folder: Path, *, slurm: bool) -> LoginNode:
@@ -70,7 +70,7 @@ def raise_login_node(folder: Path, *, slurm: bool) -> LoginNode:
     Raises SchedulerError when Slurm was asked for and cannot be had.
     """
     options = ["--dir", str(folder), "--json", *([] if slurm else ["--login-only"])]
-    done = run([str(TESTBED / "up"), *options], _START_S, show_progress=True)
+    done = run_command([str(TESTBED / "up"), *options], _START_S, show_progress=True)
     if done.returncode == 0:
         return LoginNode(folder, json.loads(done.stdout))
     if slurm:
@@ -81,4 +81,4 @@ def raise_login_node(folder: Path, *, slurm: bool) -> LoginNode:
 
 def lower_login_node(node: LoginNode) -> None:
     """Take the test cluster away again; logs stay."""
-    run([str(TESTBED / "down"), "--dir", str(node.folder)], 120.0)
+    run_command([str(TESTBED / "down"), "--dir", str(node.folder)], 120.0)

@@ -14,14 +14,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from Daddy.dashboard import Attempt, Episode, Fleet, mean
+from Daddy.dashboard import AttemptEvents, Episode, EventSummary, mean_return
 from scripts.demonstration.summary import Versions
 
 INK, FAINT, GREEN, AMBER, BLUE = "#1f2933", "#cbd2d9", "#2f855a", "#dd9f2b", "#2b6cb0"
 _WINDOW_BINS = 48
 
 
-def draw(path: Path, fleet: Fleet, versions: Versions, viewer: Path) -> None:
+def draw(path: Path, fleet: EventSummary, versions: Versions, viewer: Path) -> None:
     """Write the report to ``path``; ``viewer`` is the viewer's last screenshot, if there is one."""
     plt.rcParams.update({"font.size": 9, "axes.edgecolor": FAINT, "text.color": INK})
     figure = plt.figure(figsize=(12, 8.6), dpi=110, layout="constrained", facecolor="white")
@@ -35,12 +35,12 @@ def draw(path: Path, fleet: Fleet, versions: Versions, viewer: Path) -> None:
     plt.close(figure)
 
 
-def _begin(fleet: Fleet) -> float:
-    stamps = (attempt.at("started") for attempt in fleet.attempts.values())
+def _begin(fleet: EventSummary) -> float:
+    stamps = (attempt.time_of("started") for attempt in fleet.attempts.values())
     return min((stamp for stamp in stamps if stamp is not None), default=0.0)
 
 
-def _title(figure: Figure, fleet: Fleet, versions: Versions) -> None:
+def _title(figure: Figure, fleet: EventSummary, versions: Versions) -> None:
     figure.suptitle(
         f"{versions.fleet_steps:,} steps by {len(versions.contributors)} learners · "
         f"{versions.committed} shared versions · {len(fleet.handovers())} hand-overs · "
@@ -51,7 +51,7 @@ def _title(figure: Figure, fleet: Fleet, versions: Versions) -> None:
     )
 
 
-def _learning(axes: Axes, fleet: Fleet, versions: Versions, begin: float) -> None:
+def _learning(axes: Axes, fleet: EventSummary, versions: Versions, begin: float) -> None:
     for ts in versions.times[1:]:
         axes.axvline(ts - begin, color=BLUE, alpha=0.18, linewidth=0.8)
     for peer in sorted({one.peer for one in fleet.episodes}):
@@ -59,7 +59,9 @@ def _learning(axes: Axes, fleet: Fleet, versions: Versions, begin: float) -> Non
         axes.plot(*_smooth(mine, begin), color=FAINT, linewidth=1)
     axes.plot(*_smooth(fleet.episodes, begin), color=GREEN, linewidth=2.4, label="all learners")
     if fleet.random_episodes:
-        axes.axhline(mean(fleet.random_episodes), color=AMBER, linestyle="--", label="random play")
+        axes.axhline(
+            mean_return(fleet.random_episodes), color=AMBER, linestyle="--", label="random play"
+        )
     axes.plot([], [], color=BLUE, alpha=0.4, linewidth=0.8, label="a shared version")
     axes.plot([], [], color=FAINT, label="one learner")
     axes.set(xlabel="seconds since the first job", ylabel="mean return of an episode")
@@ -80,7 +82,7 @@ def _smooth(episodes: Sequence[Episode], begin: float) -> tuple[list[float], lis
     return [c for c, _ in kept], [value for _, value in kept]
 
 
-def _timeline(axes: Axes, fleet: Fleet, begin: float) -> None:
+def _timeline(axes: Axes, fleet: EventSummary, begin: float) -> None:
     slots = sorted({one.slot for one in fleet.attempts.values() if one.slot is not None})
     for slot in slots:
         for number, attempt in enumerate(fleet.in_slot(slot)):
@@ -94,10 +96,10 @@ def _timeline(axes: Axes, fleet: Fleet, begin: float) -> None:
     _plain(axes)
 
 
-def _bar(axes: Axes, slot: int, number: int, attempt: Attempt, begin: float) -> None:
-    start = attempt.at("started") or attempt.at("claimed") or begin
-    end = attempt.at("goodbye") or max(attempt.last_seen, start)
-    ready = min(attempt.at("first_update") or end, end)
+def _bar(axes: Axes, slot: int, number: int, attempt: AttemptEvents, begin: float) -> None:
+    start = attempt.time_of("started") or attempt.time_of("claimed") or begin
+    end = attempt.time_of("goodbye") or max(attempt.last_seen, start)
+    ready = min(attempt.time_of("first_update") or end, end)
     colour = GREEN if number % 2 == 0 else BLUE
     axes.barh(slot, ready - start, left=start - begin, height=0.55, color=AMBER, alpha=0.8)
     axes.barh(slot, end - ready, left=ready - begin, height=0.55, color=colour, alpha=0.75)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from Daddy.core import child_process, machine_info
 from Daddy.core.errors import SchedulerError
-from Daddy.core.load_config import CHECKOUT, SITES, load, run_paths
+from Daddy.core.load_config import CHECKOUT, SITES, load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from scripts.demonstration.login_node import LoginNode, lower_login_node, raise_login_node
 
@@ -33,7 +33,7 @@ def fresh_run(keep: Path | None, site: str) -> Iterator[tuple[Path, RunPaths]]:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
         shutil.rmtree(folder / "run", ignore_errors=True)
-        paths = run_paths(load(None, {"run_dir": str(folder / "run")}, {}, site))
+        paths = run_paths(load_config(None, {"run_dir": str(folder / "run")}, {}, site))
         paths.events.mkdir(parents=True)
         yield folder, paths
 
@@ -82,7 +82,7 @@ class Stage:
 
     def end_viewer(self) -> None:
         """Close it while agents still play, so that its last picture is of them."""
-        machine_info.end_tree(self.viewer, _GRACE_S)
+        machine_info.terminate_tree(self.viewer, _GRACE_S)
 
     def open_tunnel(self, port: int) -> None:
         """``ssh -R``: the login node's port leads to the viewer's."""
@@ -132,8 +132,8 @@ class Stage:
     def _start(self, name: str, argv: Sequence[str], **env: str) -> machine_info.ProcessId:
         log = self.run.logs / f"{name}.log"
         settings = {**os.environ, "PATH": self.node.path, "PYTHONUNBUFFERED": "1", **env}
-        who = child_process.start(argv, log_path=log, env=settings, cwd=CHECKOUT)
-        self._exit.callback(machine_info.end_tree, who, _GRACE_S)
+        who = child_process.start_background(argv, log_path=log, env=settings, cwd=CHECKOUT)
+        self._exit.callback(machine_info.terminate_tree, who, _GRACE_S)
         return who
 
     def _controller(

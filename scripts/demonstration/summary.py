@@ -13,7 +13,7 @@ from Daddy.core.atomic_files import read_bounded, read_json, sha256_hex
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.dashboard import Episode, Fleet, fold, mean
+from Daddy.dashboard import Episode, EventSummary, add_events, mean_return
 
 _RECORD_LIMIT = 1 << 20
 
@@ -29,10 +29,10 @@ class Versions:
     fleet_steps: int
 
 
-def read_run(run: RunPaths, laptop: Path) -> Fleet:
+def read_run(run: RunPaths, laptop: Path) -> EventSummary:
     """Fold every event of the run and of the laptop beside it."""
-    fleet = fold(read_events(run.events))
-    return fold(read_events(laptop), fleet) if laptop.is_dir() else fleet
+    fleet = add_events(read_events(run.events))
+    return add_events(read_events(laptop), fleet) if laptop.is_dir() else fleet
 
 
 def read_versions(shared: SharedPaths) -> Versions:
@@ -57,13 +57,13 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
-def returns(fleet: Fleet) -> dict[str, float]:
+def returns(fleet: EventSummary) -> dict[str, float]:
     """First and last tenth of the learners' time, random play, and the error of the difference."""
     first, last = tenths(fleet.episodes)
     return {
-        "random": round(mean(fleet.random_episodes), 3),
-        "first_tenth": round(mean(first), 3),
-        "last_tenth": round(mean(last), 3),
+        "random": round(mean_return(fleet.random_episodes), 3),
+        "first_tenth": round(mean_return(first), 3),
+        "last_tenth": round(mean_return(last), 3),
         "standard_error": round(math.hypot(_error(first), _error(last)), 3),
     }
 

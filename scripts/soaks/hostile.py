@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from Daddy.core.atomic_files import sha256_hex, to_json
+from Daddy.core.atomic_files import canonical_json, sha256_hex
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.merge.contributions import box_name
@@ -114,6 +114,6 @@ class Forge:
 
     def _climbing(self, name: str, incarnation: str, data: bytes) -> Attack:
         facts = dataclasses.asdict(self._offer(incarnation, data, len(data)))
-        record = to_json({"format": 1, **facts, "peer": "../../peers/slot-0"})
+        record = canonical_json({"format": 1, **facts, "peer": "../../peers/slot-0"})
         stem = f"{incarnation}-000001-{facts['blob'][:12]}"
         return Attack(name, incarnation, {f"..{stem}.st": data, f"{stem}.json": record})

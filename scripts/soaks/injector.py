@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Daddy.core.lease import read_lease
-from Daddy.core.machine_info import ProcessId, identify, is_alive
+from Daddy.core.machine_info import ProcessId, identify_process, is_alive
 from Daddy.core.run_paths import RunPaths
 from scripts.soaks.records import Fault
 
@@ -131,7 +131,7 @@ class Injector:
             started = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
         except (OSError, KeyError, ValueError):
             return None
-        return identify(pid) if int(started) == ticks else None
+        return identify_process(pid) if int(started) == ticks else None
 
 
 _LOCAL = ("kill job", "kill slurmd")

@@ -72,7 +72,9 @@ class Laptop:
             "SYNC_REMOTE_DIR": str(self.stage.run.shared_weights),
         }
         log = self.home / f"{what}.log"
-        self.processes.append(child_process.start(argv, log_path=log, env=env, cwd=CHECKOUT))
+        self.processes.append(
+            child_process.start_background(argv, log_path=log, env=env, cwd=CHECKOUT)
+        )
 
     def __post_init__(self) -> None:
         self.processes: list[machine_info.ProcessId] = []
@@ -81,7 +83,7 @@ class Laptop:
     def end(self) -> None:
         """Close the lid."""
         for one in self.processes:
-            machine_info.end_tree(one, GRACE_S)
+            machine_info.terminate_tree(one, GRACE_S)
         self.processes.clear()
 
     def receipts(self) -> Counter[str]:
@@ -107,7 +109,7 @@ class Laptop:
 
     def _run(self, argv: Sequence[str]) -> None:
         env = {**os.environ, "PATH": self.stage.node.path}
-        done = child_process.run(argv, 60.0, env=env)
+        done = child_process.run_command(argv, 60.0, env=env)
         if done.returncode:
             raise SchedulerError(f"{argv[0]} failed: {done.stderr.strip()[-300:]}")
 

@@ -19,8 +19,8 @@ from Daddy.core.atomic_files import append_line, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.job_environment import read_job
 from Daddy.core.lease import Lease
-from Daddy.core.load_config import load_effective, run_paths
-from Daddy.core.machine_info import myself
+from Daddy.core.load_config import load_release_config, run_paths
+from Daddy.core.machine_info import current_process
 from Daddy.core.stop_reasons import StopSignal, drain_margin
 
 STEP_S = 0.25
@@ -46,13 +46,13 @@ def main() -> int:
     parser.add_argument("--attempt", required=True)
     args, _ = parser.parse_known_args()
     clock, job, stopper = SystemClock(), read_job(os.environ), StopSignal().install()
-    run = run_paths(load_effective(args.config))
+    run = run_paths(load_release_config(args.config))
     if job.slot is None or job.term is None:
         return 2
     lease = Lease.resume(run.slot(job.slot).lease, job.term)
     if lease is None:
         return 11
-    pid = myself().pid
+    pid = current_process().pid
     diary = Diary(run.root / "diaries" / f"{args.attempt}-{pid}.jsonl", clock)
     diary.note("born", token=args.attempt, slot=job.slot, term=job.term, pid=pid)
     ends = job.end_time or clock.now() + 60.0

@@ -20,7 +20,7 @@ from typing import Any
 from Daddy.core import machine_info
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import RunPaths
-from Daddy.dashboard import Handover, fold
+from Daddy.dashboard import Handover, add_events
 from scripts.demonstration.stage import Stage, fresh_run
 
 SITE, PORT = "demo-slurm", 9999
@@ -99,7 +99,7 @@ def _watch(stage: Stage, seconds: float) -> dict[str, Any]:
 
 
 def _handovers(run: RunPaths) -> list[Handover]:
-    return fold(read_events(run.events)).handovers()
+    return add_events(read_events(run.events)).handovers()
 
 
 def _figures(run: RunPaths, memory: Memory) -> dict[str, Any]:

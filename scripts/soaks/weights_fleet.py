@@ -18,7 +18,7 @@ import torch
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.friend_accounts import Friend, write_friends
-from Daddy.core.shared_weights_paths import SharedPaths, joined
+from Daddy.core.shared_weights_paths import SharedPaths, joined_paths
 from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.friend_exchange import JoinedExchange
@@ -97,7 +97,7 @@ class Fleet:
         self._settings = settings
         self._exchange = SharedExchange if all_merge else OnlyWrites
         self._me = Friend("anna", f"{root}/{FRIENDS}", 0)  # all files here belong to root
-        self._theirs = joined(Path(self._me.folder), self.paths.root)
+        self._theirs = joined_paths(Path(self._me.folder), self.paths.root)
         self._with_friend = baton.by_chance(0.5)
         self._pause_s = baton.chance.choice([1.0, 30.0])
         self._saved: dict[str, Saved] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from Daddy.background.laptop_tasks import Watcher, pushing
+from Daddy.background.laptop_tasks import PushLogReporter, push_contributions
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine_info import ProcessId
 from Daddy.weights import attachments
@@ -53,7 +53,7 @@ def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, 
     log, home = tmp_path / "push.log", tmp_path / "home"
     box = tmp_path / "run" / "inbox" / "anna"
     before = set(psutil.Process().children(recursive=True))
-    with pushing(local, log, environment, home, SystemClock(), said.append):
+    with push_contributions(local, log, environment, home, SystemClock(), said.append):
         soon(lambda: list(box.glob("*.claim")))
         child = set(psutil.Process().children(recursive=True)) - before
         assert child
@@ -65,7 +65,7 @@ def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, 
 
 def test_without_a_cluster_it_says_that_work_waits_and_where(tmp_path: Path) -> None:
     said = list[str]()
-    with pushing(tmp_path, tmp_path / "log", {}, tmp_path, SystemClock(), said.append):
+    with push_contributions(tmp_path, tmp_path / "log", {}, tmp_path, SystemClock(), said.append):
         pass
     assert f"waits in {tmp_path}/outbox" in said[0]
     assert "setup" in said[1]
@@ -78,7 +78,7 @@ def test_trouble_on_the_way_is_one_line(tmp_path: Path, environment: dict[str, s
     os.environ["SYNC_SSH_CONFIG"] = far["SYNC_SSH_CONFIG"]
     try:
         where = (tmp_path / "shared", tmp_path / "log", far, tmp_path / "home")
-        with pushing(*where, SystemClock(), said.append):
+        with push_contributions(*where, SystemClock(), said.append):
             soon(lambda: len(said) > 1)
     finally:
         os.environ["SYNC_SSH_CONFIG"] = environment["SYNC_SSH_CONFIG"]
@@ -89,9 +89,9 @@ def test_trouble_on_the_way_is_one_line(tmp_path: Path, environment: dict[str, s
 def test_that_it_ended_is_said_once(tmp_path: Path) -> None:
     said, log = list[str](), tmp_path / "log"
     log.write_text("pushed 1 contribution(s)\nerror: the host key changed")
-    watcher = Watcher(ProcessId(2**22 + 7, 0.0), log, said.append)
-    watcher.once()
-    watcher.once()
+    watcher = PushLogReporter(ProcessId(2**22 + 7, 0.0), log, said.append)
+    watcher.report_new_lines()
+    watcher.report_new_lines()
     assert said == [
         "push: error: the host key changed",
         "push has ended; what is learnt waits in the outbox",
@@ -105,9 +105,10 @@ def test_the_child_ends_when_its_parent_is_killed(
         "import os, sys, time\n"
         "from pathlib import Path\n"
         "from Daddy.core.clock import SystemClock\n"
-        "from Daddy.background.laptop_tasks import pushing\n"
+        "from Daddy.background.laptop_tasks import push_contributions\n"
         "root = Path(sys.argv[1])\n"
-        "with pushing(root / 's', root / 'log', os.environ, root, SystemClock(), print):\n"
+        "where = (root / 's', root / 'log', os.environ, root, SystemClock(), print)\n"
+        "with push_contributions(*where):\n"
         "    print('up', flush=True)\n"
         "    time.sleep(60)\n"
     )

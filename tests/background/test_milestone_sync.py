@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.background.background_task import Sender
-from Daddy.background.milestone_intake import FIRST_WAIT_S, LONGEST_WAIT_S, MilestoneIntake, Turns
+from Daddy.background.background_task import ClaimSender
+from Daddy.background.milestone_intake import (
+    FIRST_WAIT_S,
+    LONGEST_WAIT_S,
+    JudgingTurns,
+    MilestoneIntake,
+)
 from Daddy.background.milestone_sync import MilestoneSync
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.shared_weights_paths import SharedPaths
@@ -46,7 +51,7 @@ class World:
         self.store = Store(SharedPaths(self.shared))
         ours = (self.store, self.learner._archive, GAME, "slot-0", self.clock, self.said.append)
         self.intake = MilestoneIntake(*ours)
-        theirs = (self.player._archive, GAME, Sender("anna", "0a" * 4), self.clock)
+        theirs = (self.player._archive, GAME, ClaimSender("anna", "0a" * 4), self.clock)
         self.sync = MilestoneSync(self.local, *theirs, self.told.append)
 
     def another_version(self) -> None:
@@ -57,9 +62,9 @@ class World:
 
     def round(self) -> None:
         """The run looks, the laptop pulls, looks and pushes, an hour passes."""
-        self.intake.once()
+        self.intake.run_cycle()
         pull(self.carrier, self.local, self.clock)
-        self.sync.once()
+        self.sync.run_cycle()
         push(self.carrier, self.local, self.clock)
         self.clock.pass_by(LONGEST_WAIT_S)
 
@@ -167,7 +172,7 @@ def test_a_claim_that_lies_is_refused_with_a_receipt(
 ) -> None:
     claim = replace(honest(world), **change)  # type: ignore[arg-type]
     path = box(world, claim_format.to_bytes(claim))
-    world.intake.once()
+    world.intake.run_cycle()
     assert reason in answer(world).reason
     assert not answer(world).accepted
     assert not path.exists()
@@ -180,14 +185,14 @@ def test_an_endless_claim_is_ended(world: World) -> None:
         world,
         claim_format.to_bytes(claim_format.Claim("", {"seed": 1}, b"\3" * 200_000, frozenset())),
     )
-    world.intake.once()
+    world.intake.run_cycle()
     assert "did not end within 2 s" in answer(world).reason
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x04N.", b"{}", b"[" * 50_000])
 def test_what_is_no_claim_is_refused_unplayed(world: World, data: bytes) -> None:
     box(world, data)
-    world.intake.once()
+    world.intake.run_cycle()
     assert "cannot be read" in answer(world).reason
 
 
@@ -198,45 +203,45 @@ def test_who_lies_waits_longer_each_time_and_keeps_nobody_else_waiting(world: Wo
     attachments.queue_attachment(world.local, "anna", "0a" * 4, 1, claim_format.to_bytes(claim))
     push(world.carrier, world.local, world.clock)
     for _ in range(4):
-        world.intake.once()
+        world.intake.run_cycle()
         world.clock.pass_by(FIRST_WAIT_S)
     assert any(line.startswith("milestone of anna kept") for line in world.said)
     assert sum(line.startswith("milestone of mallory") for line in world.said) == 2
 
 
 def test_the_wait_of_who_earns_nothing_doubles_up_to_an_hour() -> None:
-    turns, waits = Turns(), []
+    turns, waits = JudgingTurns(), []
     for _ in range(12):
-        turns.took("mallory", 0.0, earned=False)
+        turns.record_result("mallory", 0.0, earned=False)
         waits.append(turns.due["mallory"])
     assert waits[:3] == [10, 20, 40]
     assert waits[-1] == LONGEST_WAIT_S
     assert turns.next_peer(["mallory"], 3599.0) is None
-    turns.took("mallory", 0.0, earned=True)
+    turns.record_result("mallory", 0.0, earned=True)
     assert turns.next_peer(["mallory", "anna"], 10.0) == "anna"
 
 
 def test_one_job_at_a_time_judges_and_another_takes_over(world: World) -> None:
-    world.intake.once()
+    world.intake.run_cycle()
     ours = (world.store, world.learner._archive, GAME, "slot-1", world.clock, world.said.append)
     second = MilestoneIntake(*ours)
     box(world, b"no claim")
-    second.once()
+    second.run_cycle()
     assert world.said == []
-    world.intake.leave()
-    second.once()
+    world.intake.release_lease()
+    second.run_cycle()
     assert len(world.said) == 1
 
 
 def test_who_falls_silent_with_the_lease_is_followed(world: World) -> None:
-    world.intake.once()
+    world.intake.run_cycle()
     ours = (world.store, world.learner._archive, GAME, "slot-1", world.clock, world.said.append)
     second = MilestoneIntake(*ours)
     box(world, b"no claim")
     for _ in range(3):
-        second.once()
+        second.run_cycle()
         world.clock.pass_by(500)
-    second.once()
+    second.run_cycle()
     assert len(world.said) == 1
-    world.intake.once()  # the one that was silent wakes up: it is fenced
+    world.intake.run_cycle()  # the one that was silent wakes up: it is fenced
     assert len(world.said) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.child_process import run
+from Daddy.core.child_process import run_command
 from Daddy.core.rom_identity import CARTRIDGE_SHA1, LEAN_CARTRIDGE_SHA1, load_rom
 from Daddy.pokemon.find_rom import cartridge_path
 from scripts.cartridge.__main__ import main
@@ -71,7 +71,7 @@ def test_the_cartridge_can_be_read_without_an_emulator_or_numpy() -> None:
         "import sys, scripts.cartridge.build\n"
         "sys.exit(bool({'pyboy', 'numpy', 'torch'} & set(sys.modules)))"
     )
-    assert run([sys.executable, "-c", script], timeout_s=60).returncode == 0
+    assert run_command([sys.executable, "-c", script], timeout_s=60).returncode == 0
 
 
 @pytest.mark.parametrize(("word", "most", "many"), [("say", 18, 100), ("ask", 13, 3)])

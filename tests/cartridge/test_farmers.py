@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import pytest
 
-from Daddy.core.settings import Reward
+from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.game_progress import Progress
 from tests.cartridge.stops import game_at, walk_to
 
-WEIGHTS = Reward()
+WEIGHTS = RewardSettings()
 ROUNDS = 12
 BEFORE_NURSE, BEFORE_MACHINE, BEFORE_SIGN = (89, 1, 4), (89, 1, 6), (5, 5, 12)
 BEFORE_BORROWER, BEFORE_LEVER, BEFORE_SAILOR = (8, 5, 6), (165, 2, 3), (5, 11, 10)

@@ -16,10 +16,10 @@ import pytest
 
 from Daddy.core.event_log import read_events
 from Daddy.core.lease import read_lease
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.dashboard import Fleet, fold
+from Daddy.dashboard import EventSummary, add_events
 from tests import patience
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,9 +63,9 @@ class Person:
         return sum(1 for slot in self.sees()["slots"] if slot["training"])
 
     @property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> EventSummary:
         """What the run's events tell."""
-        return fold(read_events(self.run.events))
+        return add_events(read_events(self.run.events))
 
     @property
     def controller(self) -> int:
@@ -117,7 +117,7 @@ def config_of(folder: Path, **sections: dict[str, object]) -> Config:
     """The effective configuration of a run in ``folder`` that sets only what is given."""
     path = folder / "config.json"
     path.write_text(json.dumps({"run_dir": str(folder / "run"), **sections}))
-    return load(path)
+    return load_config(path)
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import EventWriter
 from Daddy.core.job_environment import read_job
-from Daddy.core.load_config import load_effective, run_paths
-from Daddy.core.slot_lease import resume
+from Daddy.core.load_config import load_release_config, run_paths
+from Daddy.core.slot_lease import resume_slot
 from Daddy.core.stop_reasons import StopSignal, drain_margin
 
 STEP_S = 0.1
@@ -32,13 +32,13 @@ def main() -> int:
     parser.add_argument("--attempt", required=True)
     args = parser.parse_args()
     clock, job, stopper = SystemClock(), read_job(os.environ), StopSignal().install()
-    config = load_effective(args.config)
+    config = load_release_config(args.config)
     run = run_paths(config)
     if os.environ.get("SMALL_LEARNER_CRASHES"):
         return 1
     events = EventWriter(run.events, config.run_name, "cartpole", "learner", args.attempt, clock)
     facts = {"token": args.attempt, "job_id": job.job_id, "release": job.release}
-    lease = resume(run, job.slot, job.term, clock)
+    lease = resume_slot(run, job.slot, job.term, clock)
     if lease is None:
         return 11
     slot = lease.number

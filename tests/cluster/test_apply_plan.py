@@ -92,7 +92,7 @@ class Site:
 class Hands:
     def __init__(self, folder: Path, *answers: Answer) -> None:
         self.run = RunPaths(folder)
-        lease = Lease.claim(self.run.controller_lease, {"pid": 1})
+        lease = Lease.acquire(self.run.controller_lease, {"pid": 1})
         assert lease is not None
         self.ledger = LedgerFile(self.run.ledger, lease.term)
         self.site = Site(self.run.ledger, list(answers))
@@ -253,7 +253,7 @@ def test_a_stop_that_was_said_in_the_same_moment_is_not_lost_to_a_pause(
 
 def test_a_dead_holders_term_is_ended_and_a_conclusion_is_handed_back(tmp_path: Path) -> None:
     hands = Hands(tmp_path)
-    Lease.claim(hands.run.slot(2).lease, {"token": "dead"})
+    Lease.acquire(hands.run.slot(2).lease, {"token": "dead"})
     final = hands.applier.apply([EndTerm(2, 1, "its job is gone"), Conclude(Mode.STOPPED, "")])
     view = read_lease(hands.run.slot(2).lease)
     assert view is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator.child_processes import ChildPrograms
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine_info import identify, is_alive
+from Daddy.core.machine_info import identify_process, is_alive
 from tests.cluster.conftest import until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -30,7 +30,7 @@ def test_a_companion_that_ends_is_started_again_and_all_end_together(tmp_path: P
         until(back)
         second = kept.pids()["relay"]
         assert second is not None
-        who = identify(second)
+        who = identify_process(second)
     finally:
         kept.end_all(grace_s=1.0)
     assert kept.pids() == {"relay": None}

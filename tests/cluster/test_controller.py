@@ -23,7 +23,7 @@ from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import FileError
 from Daddy.core.event_log import read_events
-from Daddy.core.lease import Lease, standing
+from Daddy.core.lease import Lease, newest_term_state
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import until
 from tests.cluster.test_apply_plan import Hands
@@ -146,7 +146,7 @@ def test_a_lease_that_is_claimed_ended_and_claimed_again_is_seen_each_time(run: 
     look, folder = FileChangeWatch(run), run.slot(1).lease
     seen = [look(2)]
     for _ in range(2):
-        lease = Lease.claim(folder, {})
+        lease = Lease.acquire(folder, {})
         assert lease is not None
         seen.append(look(2))
         lease.release("exit 10")
@@ -171,8 +171,10 @@ def test_beats_alone_change_nothing_and_what_stands_still_is_not_read_again(
     run: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = []
-    monkeypatch.setattr(module, "standing", lambda path: read.append(path) or standing(path))
-    lease = Lease.claim(run.slot(0).lease, {})
+    monkeypatch.setattr(
+        module, "newest_term_state", lambda path: read.append(path) or newest_term_state(path)
+    )
+    lease = Lease.acquire(run.slot(0).lease, {})
     assert lease is not None
     look = FileChangeWatch(run)
     first = look(1)
@@ -184,7 +186,7 @@ def test_beats_alone_change_nothing_and_what_stands_still_is_not_read_again(
 
 
 def test_a_goodbye_within_the_same_tick_is_seen_at_the_next_look(run: RunPaths) -> None:
-    lease, folder = Lease.claim(run.slot(0).lease, {}), run.slot(0).lease
+    lease, folder = Lease.acquire(run.slot(0).lease, {}), run.slot(0).lease
     assert lease is not None
     look, stamp = FileChangeWatch(run), folder.stat()
     assert look(1)[1] == (1, False)

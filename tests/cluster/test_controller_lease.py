@@ -39,7 +39,7 @@ def test_a_killed_controller_of_this_host_is_replaced_at_once(run: RunPaths) -> 
     gone = subprocess.Popen([sys.executable, "-c", ""])
     holder = {**controller_lease.make_holder_record(CLOCK), "pid": gone.pid, "created": 1.0}
     gone.wait(timeout=30)
-    Lease.claim(run.controller_lease, holder)
+    Lease.acquire(run.controller_lease, holder)
     assert controller_lease.is_controller_alive(run) is False
     assert controller_lease.become_controller(run, CLOCK).term == 2
 
@@ -47,7 +47,7 @@ def test_a_killed_controller_of_this_host_is_replaced_at_once(run: RunPaths) -> 
 def test_a_silent_controller_of_another_host_is_replaced_and_finds_itself_fenced(
     run: RunPaths,
 ) -> None:
-    theirs = Lease.claim(run.controller_lease, ELSEWHERE)
+    theirs = Lease.acquire(run.controller_lease, ELSEWHERE)
     assert theirs is not None
     theirs.beat()
     assert controller_lease.is_controller_alive(run) is None
@@ -66,7 +66,7 @@ def test_a_pass_that_began_between_look_and_claim_is_waited_for(
         seen = look(*args, **options)
         if not begun:
             begun.append(
-                Lease.claim(
+                Lease.acquire(
                     run.controller_lease, controller_lease.make_holder_record(CLOCK, passing=True)
                 )
             )
@@ -83,7 +83,9 @@ def test_who_makes_a_pass_does_not_queue_for_another(
 ) -> None:
     monkeypatch.setattr(controller_lease, "find_live_controller", lambda *_, **__: None)
     assert (
-        Lease.claim(run.controller_lease, controller_lease.make_holder_record(CLOCK, passing=True))
+        Lease.acquire(
+            run.controller_lease, controller_lease.make_holder_record(CLOCK, passing=True)
+        )
         is not None
     )
     with pytest.raises(ControllerAliveError):
@@ -91,7 +93,7 @@ def test_who_makes_a_pass_does_not_queue_for_another(
 
 
 def test_a_beating_controller_of_another_host_is_left_alone(run: RunPaths) -> None:
-    theirs = Lease.claim(run.controller_lease, ELSEWHERE)
+    theirs = Lease.acquire(run.controller_lease, ELSEWHERE)
     assert theirs is not None
     stop = threading.Event()
 

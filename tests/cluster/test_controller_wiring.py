@@ -11,7 +11,7 @@ from Daddy.cluster.orchestrator.controller_wiring import build_controller, run_n
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
-from Daddy.core.load_config import effective_json, load_effective
+from Daddy.core.load_config import config_to_json, load_release_config
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import config_of
 
@@ -22,11 +22,11 @@ def test_a_relay_runs_beside_the_controller_unless_the_frozen_configuration_says
 ) -> None:
     settings = {"relay": relay, "executor": "local"}
     frozen = tmp_path / "frozen.json"
-    frozen.write_bytes(effective_json(config_of(tmp_path, controller=settings)))
-    lease = Lease.claim(RunPaths(tmp_path / "run").controller_lease, {"pid": 1})
+    frozen.write_bytes(config_to_json(config_of(tmp_path, controller=settings)))
+    lease = Lease.acquire(RunPaths(tmp_path / "run").controller_lease, {"pid": 1})
     assert lease is not None
     release = Release("r", tmp_path / "r")
-    config = load_effective(frozen)
+    config = load_release_config(frozen)
     controller = build_controller(config, release, lease, SystemClock(), children=True)
     assert ("relay" in controller.children.pids()) == relay
 

@@ -11,7 +11,7 @@ from Daddy.cluster.orchestrator.plan_actions import Submit
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import SchedulerError
-from Daddy.core.load_config import effective_json, run_paths
+from Daddy.core.load_config import config_to_json, run_paths
 from tests.cluster.conftest import config_of
 
 
@@ -74,7 +74,7 @@ def test_a_release_that_is_tried_is_tried_in_the_resources_it_asks_for(tmp_path:
     make = SpecMaker(old, run, Release("good", run.releases / "good"))
     wish = Submit("a slot is empty", release="good", request="new")
     assert make("0" * 12, 1, wish).request["partition"] == "closed"  # it is not on disk yet
-    write_atomic(run.releases / "new" / "config.json", effective_json(new))
+    write_atomic(run.releases / "new" / "config.json", config_to_json(new))
     spec = make("0" * 12, 2, wish)
     assert (spec.request["partition"], spec.request["mem"]) == ("open", "64G")
     assert (spec.time_limit_s, spec.environment["DADDY_RELEASE"]) == (3600, "good")

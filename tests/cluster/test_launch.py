@@ -16,10 +16,10 @@ from Daddy.cluster.orchestrator.controller_records import Orders
 from Daddy.cluster.release_build import Release, freeze_release
 from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, read_lease
-from Daddy.core.load_config import load
-from Daddy.core.machine_info import host_name, myself
+from Daddy.core.load_config import load_config
+from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
-from Daddy.dashboard import fold
+from Daddy.dashboard import add_events
 from tests.cluster.conftest import small_config, until
 
 
@@ -58,7 +58,7 @@ class Site:
 
     @property
     def attempts(self):
-        return fold(read_events(self.run.events)).attempts
+        return add_events(read_events(self.run.events)).attempts
 
 
 def settings(run: RunPaths, folder: Path, **changes: dict) -> object:
@@ -67,7 +67,7 @@ def settings(run: RunPaths, folder: Path, **changes: dict) -> object:
     controller = {"failover": False}
     changes = {"training": training, "controller": controller, **changes}
     path.write_text(json.dumps(small_config(run.root, **changes)))
-    return load(path)
+    return load_config(path)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_without_orders_jobs_fill_the_slots_of_their_own_config_in_order(site):
     third = site.job("c" * 12)
     assert third.wait(20) == 11
     assert "no free slot" in third.stdout.read()
-    assert site.attempts["c" * 12].said("goodbye")["exit_code"] == 11
+    assert site.attempts["c" * 12].facts_of("goodbye")["exit_code"] == 11
 
 
 def test_orders_say_which_slots_may_be_had_and_what_runs_there(site, checkout, tmp_path):
@@ -147,9 +147,9 @@ def test_a_second_job_with_the_same_token_leaves(site):
 
 
 def test_the_predecessor_that_writes_its_last_checkpoint_is_waited_for(site):
-    me = myself()
+    me = current_process()
     holder = {"token": "old", "host": host_name(), "pid": me.pid, "created": me.created}
-    leases = [Lease.claim(site.run.slot(slot).lease, holder) for slot in range(2)]
+    leases = [Lease.acquire(site.run.slot(slot).lease, holder) for slot in range(2)]
     for lease in leases:
         lease.beat({"stage": "leaving"})
     job = site.job("a" * 12)
@@ -161,7 +161,7 @@ def test_the_predecessor_that_writes_its_last_checkpoint_is_waited_for(site):
 
 def test_a_requeued_job_takes_its_own_slot_from_a_node_nobody_can_see(site):
     gone = {"token": "a" * 12, "job_id": "100", "host": "elsewhere", "pid": 1, "created": 1.0}
-    Lease.claim(site.run.slot(0).lease, {**gone, "restarts": 0})
+    Lease.acquire(site.run.slot(0).lease, {**gone, "restarts": 0})
     site.job("a" * 12, SLURM_RESTART_COUNT="1")
     until(lambda: site.trains(0, "a" * 12))
     assert site.holder(0)["restarts"] == 1
@@ -224,16 +224,16 @@ def test_a_signal_that_comes_while_it_loads_drains_the_learner(site):
 
 
 def test_a_job_that_waits_for_a_slot_leaves_when_it_is_asked_to(site):
-    me = myself()
+    me = current_process()
     holder = {"token": "old", "host": host_name(), "pid": me.pid, "created": me.created}
     for slot in range(2):
-        Lease.claim(site.run.slot(slot).lease, holder).beat({"stage": "leaving"})
+        Lease.acquire(site.run.slot(slot).lease, holder).beat({"stage": "leaving"})
     job = site.job("a" * 12)
     until(lambda: "a" * 12 in site.attempts)
     time.sleep(0.5)
     job.send_signal(signal.SIGTERM)
     assert job.wait(20) == 11
-    assert site.attempts["a" * 12].said("goodbye")["reason"] == "signal SIGTERM"
+    assert site.attempts["a" * 12].facts_of("goodbye")["reason"] == "signal SIGTERM"
 
 
 def test_the_launcher_is_light_and_quick(site):

@@ -319,12 +319,12 @@ class Lock:
     def __enter__(self): self.real.acquire()
     def __exit__(self, *_): self.real.release()
 
-spawn = local_job_runner.spawn
+spawn = local_job_runner.spawn_child
 def spawned(*argv, **options):
     child = spawn(*argv, **options)
     child._popen._waitpid_lock = Lock(child._popen._waitpid_lock)
     return child
-local_job_runner.spawn = spawned
+local_job_runner.spawn_child = spawned
 local_job_runner.main(sys.argv[1:])
 """
 

@@ -7,7 +7,7 @@ import pytest
 from Daddy.cluster import release_build
 from Daddy.cluster.release_build import freeze_release
 from Daddy.core.atomic_files import read_json
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.run_paths import RunPaths
 
 
@@ -32,7 +32,7 @@ def run(tmp_path):
 
 
 def config(**settings):
-    return load(None, {f"training.{name}": value for name, value in settings.items()})
+    return load_config(None, {f"training.{name}": value for name, value in settings.items()})
 
 
 def test_the_same_code_and_settings_make_one_release(run, checkout):
@@ -48,7 +48,9 @@ def test_changed_code_settings_or_environment_make_another(run, checkout, tmp_pa
     (edited / "Daddy/code.py").write_text("ANSWER = 43\n")
     code = freeze_release(run, config(), edited)
     settings = freeze_release(run, config(seed=8), checkout)
-    modules = freeze_release(run, load(None, {"slurm.setup": ["module load cuda"]}), checkout)
+    modules = freeze_release(
+        run, load_config(None, {"slurm.setup": ["module load cuda"]}), checkout
+    )
     monkeypatch.setattr(release_build, "_version", lambda package: "9.9")
     upgraded = freeze_release(run, config(), checkout)
     idents = {one.ident for one in (first, code, settings, modules, upgraded)}

@@ -36,7 +36,7 @@ def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -
     gaps = [one.gap_s for one in fleet.handovers()]
     assert sorted(gaps)[len(gaps) // 2] < 3.0
     claimed = [one for one in fleet.attempts.values() if one.slot is not None]
-    assert {one.said("goodbye")["exit_code"] for one in claimed} == {10}
+    assert {one.facts_of("goodbye")["exit_code"] for one in claimed} == {10}
     after = person.sees()
     assert after["queue"] == {**after["queue"], "running": 0, "pending": 0}
     assert (after["exit_code"], after["said"]) == (0, "the run is stopped, as asked")
@@ -113,7 +113,9 @@ def test_stop_works_without_a_controller_and_nothing_comes_back(person: Person) 
 
 def test_stop_on_another_login_host_is_carried_out_by_the_controller_there(person: Person) -> None:
     write_intent(person.run, Intent(Mode.RUN, 2, "local", "r", "cartpole"), 0.0)
-    there = Lease.claim(person.run.controller_lease, {"host": "login-2", "pid": 1, "created": 1.0})
+    there = Lease.acquire(
+        person.run.controller_lease, {"host": "login-2", "pid": 1, "created": 1.0}
+    )
     assert there is not None
     ended = threading.Event()
 

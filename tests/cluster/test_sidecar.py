@@ -64,7 +64,7 @@ def run(tmp_path):
 
 def job_in(run, slot):
     """A learner that trains, and its sidecar's watch."""
-    lease = Lease.claim(run.slot(slot).lease, {"token": f"t{slot}", **ELSEWHERE})
+    lease = Lease.acquire(run.slot(slot).lease, {"token": f"t{slot}", **ELSEWHERE})
     lease.beat({"stage": "training"})
     return lease, Listener(run, run.root, slot, lease.term, Told(), FACTS)
 
@@ -81,7 +81,7 @@ def looks(watch, leases, seconds, *others):
 
 
 def test_a_controller_elsewhere_is_dead_after_ninety_silent_seconds_of_our_own_clock(run):
-    controller = Lease.claim(run.controller_lease, ELSEWHERE)
+    controller = Lease.acquire(run.controller_lease, ELSEWHERE)
     controller.beat()
     lease, watch = job_in(run, 0)
     looks(watch, [lease], 300, controller)

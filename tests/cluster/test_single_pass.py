@@ -123,9 +123,9 @@ def test_whether_jobs_may_submit_is_found_out_and_silence_is_no_answer(person, t
     config["training"]["cartridge"] = True
     person.config.write_text(json.dumps(config))
     from Daddy.cluster.release_build import freeze_release
-    from Daddy.core.load_config import load
+    from Daddy.core.load_config import load_config
 
-    freeze_release(person.run, load(person.config), person.checkout)
+    freeze_release(person.run, load_config(person.config), person.checkout)
     env = {"PATH": f"{programs}:{os.environ['PATH']}"}
     silent = passes(person, "--probe", env={**env, "DADDY_TEST_SBATCH": "silent"})
     assert silent.returncode == 0, silent.stderr

@@ -10,7 +10,7 @@ from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
 from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence, newest_checkpoint, read_slots
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease, end_term
-from Daddy.core.machine_info import host_name, myself
+from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.learning.checkpoint import Checkpoint, save
 
@@ -38,11 +38,11 @@ def test_a_torn_or_broken_checkpoint_does_not_count(tmp_path: Path) -> None:
 
 
 def test_a_slot_tells_its_holder_its_end_and_whether_the_holder_lives(tmp_path: Path) -> None:
-    run, who = RunPaths(tmp_path), myself()
+    run, who = RunPaths(tmp_path), current_process()
     here = {"token": "aa", "host": host_name(), "pid": who.pid, "created": who.created}
-    Lease.claim(run.slot(0).lease, here)
-    Lease.claim(run.slot(1).lease, {**here, "token": "bb", "created": 1.0})
-    Lease.claim(run.slot(2).lease, {**here, "token": "cc", "host": "elsewhere"})
+    Lease.acquire(run.slot(0).lease, here)
+    Lease.acquire(run.slot(1).lease, {**here, "token": "bb", "created": 1.0})
+    Lease.acquire(run.slot(2).lease, {**here, "token": "cc", "host": "elsewhere"})
     end_term(run.slot(2).lease, 1, "wall time")
     views = read_slots(run, 4)
     assert [(one.slot, one.token, one.holder_alive, one.end_reason) for one in views] == [

@@ -55,7 +55,9 @@ def test_bad_json_is_an_error_that_names_the_file(data):
 
 
 def test_equal_values_have_equal_bytes():
-    assert atomic_files.to_json({"b": 1, "a": 2}) == atomic_files.to_json({"a": 2, "b": 1})
+    assert atomic_files.canonical_json({"b": 1, "a": 2}) == atomic_files.canonical_json(
+        {"a": 2, "b": 1}
+    )
 
 
 def test_a_folder_in_the_place_of_a_file_is_an_error_and_leaves_nothing_open(tmp_path):
@@ -84,7 +86,7 @@ raise SystemExit(run_entry({"line": line, "whole": whole}[sys.argv[2]], []))
 @pytest.mark.parametrize("how", ["line", "whole"])
 def test_a_disk_without_room_is_told_in_two_lines_that_name_the_place(tmp_path, how):
     path = tmp_path / "log"
-    done = child_process.run([sys.executable, "-c", _NO_ROOM, str(path), how], 20)
+    done = child_process.run_command([sys.executable, "-c", _NO_ROOM, str(path), how], 20)
     assert done.returncode == 9, done.stderr
     assert "Traceback" not in done.stderr
     assert str(tmp_path) in done.stderr
@@ -92,7 +94,7 @@ def test_a_disk_without_room_is_told_in_two_lines_that_name_the_place(tmp_path, 
 
 def test_a_line_that_was_torn_does_not_swallow_the_next(tmp_path):
     path = tmp_path / "log"
-    child_process.run([sys.executable, "-c", _NO_ROOM, str(path), "line"], 20)
+    child_process.run_command([sys.executable, "-c", _NO_ROOM, str(path), "line"], 20)
     assert path.stat().st_size == 100  # the second line did not fit
     atomic_files.append_line(path, "later")
     assert path.read_text().split("\n")[-2:] == ["later", ""]

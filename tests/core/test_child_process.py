@@ -9,7 +9,7 @@ from Daddy.core import child_process, machine_info
 
 
 def test_a_child_is_run_and_its_output_returned():
-    done = child_process.run(
+    done = child_process.run_command(
         [sys.executable, "-c", "print(input()); raise SystemExit(3)"], 20, stdin="hi"
     )
     assert (done.returncode, done.stdout) == (3, "hi\n")
@@ -18,10 +18,10 @@ def test_a_child_is_run_and_its_output_returned():
 def test_a_child_that_takes_too_long_is_ended_with_all_it_started(tmp_path):
     script = f"sleep 100 & echo $! > {tmp_path}/pid; wait"
     with pytest.raises(child_process.ProcessTimeoutError):
-        child_process.run(["sh", "-c", script], 0.5)
+        child_process.run_command(["sh", "-c", script], 0.5)
     pid = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 5
-    while (found := machine_info.identify(pid)) and machine_info.is_alive(found):
+    while (found := machine_info.identify_process(pid)) and machine_info.is_alive(found):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -30,7 +30,7 @@ def test_a_grandchild_that_keeps_the_pipes_open_keeps_nobody_waiting(tmp_path):
     script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 30' & sleep 30"
     began = time.monotonic()
     with pytest.raises(child_process.ProcessTimeoutError):
-        child_process.run(["sh", "-c", script], 0.5)
+        child_process.run_command(["sh", "-c", script], 0.5)
     waited = time.monotonic() - began
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     assert waited < 10
@@ -38,18 +38,20 @@ def test_a_grandchild_that_keeps_the_pipes_open_keeps_nobody_waiting(tmp_path):
 
 def test_a_missing_program_is_named():
     with pytest.raises(child_process.ProgramMissingError, match="no-such-program"):
-        child_process.run(["no-such-program"], 1)
+        child_process.run_command(["no-such-program"], 1)
 
 
 def test_a_background_child_is_known_by_pid_and_creation_and_ends_with_its_children(tmp_path):
-    who = child_process.start(["sh", "-c", "sleep 100 & wait"], log_path=tmp_path / "log")
+    who = child_process.start_background(
+        ["sh", "-c", "sleep 100 & wait"], log_path=tmp_path / "log"
+    )
     assert machine_info.is_alive(who)
-    machine_info.end_tree(who, 1.0)
+    machine_info.terminate_tree(who, 1.0)
     assert not machine_info.is_alive(who)
 
 
 def test_another_process_with_the_same_pid_is_a_stranger():
-    me = machine_info.myself()
+    me = machine_info.current_process()
     stranger = machine_info.ProcessId(me.pid, me.created - 100)
     assert machine_info.is_alive(me)
     assert not machine_info.is_alive(stranger)
@@ -75,17 +77,17 @@ os.kill(os.getpid(), 9)
 
 def test_a_process_dies_with_its_parent(tmp_path):
     note = tmp_path / "pid"
-    child_process.run([sys.executable, "-c", _PARENT, str(note), _CHILD], 30)
+    child_process.run_command([sys.executable, "-c", _PARENT, str(note), _CHILD], 30)
     pid = int(note.read_text())
     deadline = time.monotonic() + 5
-    while (found := machine_info.identify(pid)) and machine_info.is_alive(found):
+    while (found := machine_info.identify_process(pid)) and machine_info.is_alive(found):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def test_a_process_whose_parent_died_before_it_could_look_ends_itself():
-    gone = child_process.run(["sh", "-c", "echo $$"], 20).stdout.strip()
+    gone = child_process.run_command(["sh", "-c", "echo $$"], 20).stdout.strip()
     script = (
         f"from Daddy.core.machine_info import die_with_parent as d; d({gone}); print('lives on')"
     )
-    assert child_process.run([sys.executable, "-c", script], 20).stdout == ""
+    assert child_process.run_command([sys.executable, "-c", script], 20).stdout == ""

@@ -43,11 +43,11 @@ def test_unknown_kinds_and_oversized_lines_are_refused(tmp_path):
 def test_a_tail_sees_each_event_once_and_only_when_its_line_is_whole(tmp_path):
     one, tail = writer(tmp_path), EventTail(tmp_path)
     one.write("log", 1, {})
-    assert [event["step"] for event in tail.new()] == [1]
-    assert tail.new() == []
+    assert [event["step"] for event in tail.read_new()] == [1]
+    assert tail.read_new() == []
     with one.path.open("ab") as stream:
         stream.write(b'{"v":1,"ts":1,"step":9')
-    assert tail.new() == []
+    assert tail.read_new() == []
     with one.path.open("ab") as stream:
         stream.write(b"}\n")
-    assert [event["step"] for event in tail.new()] == [9]
+    assert [event["step"] for event in tail.read_new()] == [9]

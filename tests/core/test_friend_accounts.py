@@ -9,14 +9,14 @@ import pytest
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.friend_accounts import (
-    check_reach,
-    for_one,
-    make_readable,
-    opening,
-    remember_joined,
-    view,
+    acl_commands,
+    check_run_readable,
+    make_readable_folder,
+    permission_commands,
+    record_joined_run,
+    resolve_joined,
 )
-from Daddy.core.shared_weights_paths import SharedPaths, joined
+from Daddy.core.shared_weights_paths import SharedPaths, joined_paths
 
 
 @pytest.fixture
@@ -32,17 +32,17 @@ def home(tmp_path: Path) -> Path:
 
 def told(home: Path, folder: Path) -> list[str]:
     """The lines that speak of the home: pytest's own folders are closed, too."""
-    return [line for line in opening(folder) if str(home) in line]
+    return [line for line in permission_commands(folder) if str(home) in line]
 
 
 def test_whose_run_it_is_is_written_down_when_it_changes(tmp_path: Path) -> None:
     for owner in ("one", "other"):
-        paths = joined(tmp_path / "mine", tmp_path / owner)
-        remember_joined(paths)
+        paths = joined_paths(tmp_path / "mine", tmp_path / owner)
+        record_joined_run(paths)
         written = paths.joined.stat().st_ino
-        remember_joined(paths)
+        record_joined_run(paths)
         assert paths.joined.stat().st_ino == written
-        assert view(SharedPaths(paths.root)) == paths
+        assert resolve_joined(SharedPaths(paths.root)) == paths
 
 
 def test_an_open_home_needs_nothing(home: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_closed_home_is_named_with_the_line_that_opens_it(home: Path) -> None:
 
 
 def test_the_same_for_one_account_alone() -> None:
-    lines = for_one(["chmod o+x /home/you", "chmod -R o+rX /home/you/run"], "anna")
+    lines = acl_commands(["chmod o+x /home/you", "chmod -R o+rX /home/you/run"], "anna")
     assert lines == ["setfacl -m u:anna:x /home/you", "setfacl -R -m u:anna:rX /home/you/run"]
 
 
@@ -78,17 +78,17 @@ def test_a_folder_that_is_made_for_others_is_open_whatever_the_umask(
 ) -> None:
     before = os.umask(umask)
     try:
-        make_readable(home / "mine")
+        make_readable_folder(home / "mine")
     finally:
         os.umask(before)
     assert (home / "mine").stat().st_mode & 0o777 == 0o755
     (home / "mine").chmod(0o700)
-    make_readable(home / "mine")
+    make_readable_folder(home / "mine")
     assert (home / "mine").stat().st_mode & 0o777 == 0o700  # whose it is decides
 
 
 def test_a_run_that_has_not_begun_is_told_apart_from_a_closed_one(home: Path) -> None:
     mine = home.parent / "mine"
-    check_reach(joined(mine, home / "run" / "shared_weights"))
+    check_run_readable(joined_paths(mine, home / "run" / "shared_weights"))
     with pytest.raises(WeightsError, match="holds no shared weights yet"):
-        check_reach(joined(mine, home / "elsewhere"))
+        check_run_readable(joined_paths(mine, home / "elsewhere"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from Daddy.core.humanize import (
-    age,
-    amount,
-    clock,
+    format_age,
+    format_count,
     format_duration,
-    one_line,
+    format_span,
+    format_time,
     parse_duration,
-    span,
+    printable_line,
 )
 
 
@@ -27,19 +27,27 @@ from Daddy.core.humanize import (
     ],
 )
 def test_lengths_of_time(seconds: float, said: str, short: str) -> None:
-    assert span(seconds) == said
-    assert age(seconds) == short
+    assert format_span(seconds) == said
+    assert format_age(seconds) == short
 
 
 def test_a_time_far_away_has_its_day() -> None:
     now = 1_790_000_000.0
-    assert len(clock(now + 3600, now)) == len("14:20")
-    assert clock(now + 2 * 86_400, now)[:3] in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-    assert clock(now + 40 * 86_400, now).startswith("2026-")
+    assert len(format_time(now + 3600, now)) == len("14:20")
+    assert format_time(now + 2 * 86_400, now)[:3] in (
+        "Mon",
+        "Tue",
+        "Wed",
+        "Thu",
+        "Fri",
+        "Sat",
+        "Sun",
+    )
+    assert format_time(now + 40 * 86_400, now).startswith("2026-")
 
 
 def test_counts_keep_what_can_be_read() -> None:
-    told = [amount(n) for n in (0, 7.25, 812, 12_345, 3_140_000, 2.5e9)]
+    told = [format_count(n) for n in (0, 7.25, 812, 12_345, 3_140_000, 2.5e9)]
     assert told == ["0", "7.2", "812", "12,345", "3.14 M", "2.50 G"]
 
 
@@ -53,7 +61,7 @@ def test_counts_keep_what_can_be_read() -> None:
     ],
 )
 def test_what_others_wrote_stays_on_its_line_and_commands_no_terminal(text, said):
-    assert one_line(text) == said
+    assert printable_line(text) == said
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,21 @@
 import multiprocessing
 
-from Daddy.core.lease import Lease, end_term, read_lease, standing
+from Daddy.core.lease import Lease, end_term, newest_term_state, read_lease
 
 
 def test_one_holder_at_a_time_and_terms_only_grow(tmp_path):
-    first = Lease.claim(tmp_path, {"token": "a"})
+    first = Lease.acquire(tmp_path, {"token": "a"})
     assert first.term == 1
-    assert Lease.claim(tmp_path, {"token": "b"}) is None
+    assert Lease.acquire(tmp_path, {"token": "b"}) is None
     first.release("drained")
-    second = Lease.claim(tmp_path, {"token": "b"})
+    second = Lease.acquire(tmp_path, {"token": "b"})
     assert second.term == 2
     assert not first.held()
     assert second.held()
 
 
 def test_a_holder_whose_term_was_ended_by_another_sees_that_it_is_fenced(tmp_path):
-    lease = Lease.claim(tmp_path, {"token": "a"})
+    lease = Lease.acquire(tmp_path, {"token": "a"})
     assert end_term(tmp_path, lease.term, "its job is gone")
     assert not lease.held()
     assert not end_term(tmp_path, lease.term, "said twice")
@@ -23,11 +23,11 @@ def test_a_holder_whose_term_was_ended_by_another_sees_that_it_is_fenced(tmp_pat
 
 
 def test_a_beat_belongs_to_its_term(tmp_path):
-    first = Lease.claim(tmp_path, {"token": "a"})
+    first = Lease.acquire(tmp_path, {"token": "a"})
     first.beat({"step": 5})
     assert read_lease(tmp_path).beat == {"step": 5, "term": 1, "counter": 1}
     first.release("over")
-    Lease.claim(tmp_path, {"token": "b"})
+    Lease.acquire(tmp_path, {"token": "b"})
     assert read_lease(tmp_path).beat == {}
 
 
@@ -37,7 +37,7 @@ def test_nobody_ever_held_it(tmp_path):
 
 def _race(folder, barrier, wins):
     barrier.wait()
-    wins.put(Lease.claim(folder, {"token": "x"}) is not None)
+    wins.put(Lease.acquire(folder, {"token": "x"}) is not None)
 
 
 def test_of_eight_processes_that_claim_at_once_one_wins(tmp_path):
@@ -57,7 +57,7 @@ def test_terms_go_on_after_the_millionth(tmp_path):
     (tmp_path / "term-999999.json").write_text("{}")
     end_term(tmp_path, 999_999, "done")
     for term in (1_000_000, 1_000_001):
-        lease = Lease.claim(tmp_path, {"who": "a"})
+        lease = Lease.acquire(tmp_path, {"who": "a"})
         assert lease is not None
         assert lease.term == term
         lease.release("done")
@@ -65,12 +65,12 @@ def test_terms_go_on_after_the_millionth(tmp_path):
 
 def test_how_a_lease_stands_is_told_by_names_alone(tmp_path) -> None:
     folder = tmp_path / "lease"
-    assert standing(folder) == (0, False)
-    lease = Lease.claim(folder, {})
+    assert newest_term_state(folder) == (0, False)
+    lease = Lease.acquire(folder, {})
     assert lease is not None
-    assert standing(folder) == (1, False)
+    assert newest_term_state(folder) == (1, False)
     lease.beat()
     lease.release("wall time")
-    assert standing(folder) == (1, True)
-    assert Lease.claim(folder, {}) is not None
-    assert standing(folder) == (2, False)
+    assert newest_term_state(folder) == (1, True)
+    assert Lease.acquire(folder, {}) is not None
+    assert newest_term_state(folder) == (2, False)

@@ -13,7 +13,7 @@ def write(path, settings):
 
 
 def test_the_shipped_configuration_holds_the_guides_defaults():
-    training = load_config.load().training
+    training = load_config.load_config().training
     assert (training.total_steps, training.num_envs, training.batch_size) == (5_000_000, 8, 64)
     assert (training.checkpoint_interval, training.max_runtime_seconds) == (10_000, 13_500)
     assert (training.stream, training.stream_port, training.stream_top_k) == (True, 9999, 2)
@@ -25,7 +25,7 @@ def test_all_errors_are_told_at_once_and_an_unknown_key_with_the_nearest(tmp_pat
         {"training": {"num_env": 4, "batch_size": 0}, "slurm": {"time_limit": "soon"}, "rundir": 1},
     )
     with pytest.raises(ConfigError) as caught:
-        load_config.load(file)
+        load_config.load_config(file)
     text = str(caught.value)
     assert "training.num_env: unknown key; the nearest valid one is training.num_envs" in text
     assert "batch_size" in text
@@ -36,7 +36,7 @@ def test_all_errors_are_told_at_once_and_an_unknown_key_with_the_nearest(tmp_pat
 def test_an_error_names_the_places_it_may_come_from_and_a_section_is_a_valid_name(tmp_path):
     file = write(tmp_path / "c.json", {"traning": {"seed": 1}, "rom": "red.gb"})
     with pytest.raises(ConfigError) as caught:
-        load_config.load(file, {"training.num_envs": 0}, {"DADDY_SLURM__PARTITION": "gpu"})
+        load_config.load_config(file, {"training.num_envs": 0}, {"DADDY_SLURM__PARTITION": "gpu"})
     text = str(caught.value)
     assert "c.json + environment + flags cannot be used" in text
     assert "traning: unknown key; the nearest valid one is training\n" in text
@@ -48,14 +48,14 @@ def test_flags_win_over_environment_over_site_over_file(tmp_path, monkeypatch):
     file = write(tmp_path / "c.json", {"training": {"num_envs": 1, "seed": 1, "gamma": 0.1}})
     write(tmp_path / "here.json", {"training": {"num_envs": 2, "seed": 2}})
     environ = {"DADDY_TRAINING__NUM_ENVS": "3", "DADDY_SITE": "here"}
-    loaded = load_config.load(file, {"training.num_envs": 4}, environ).training
+    loaded = load_config.load_config(file, {"training.num_envs": 4}, environ).training
     assert (loaded.num_envs, loaded.seed, loaded.gamma) == (4, 2, 0.1)
-    assert load_config.load(file, {}, environ).training.num_envs == 3
+    assert load_config.load_config(file, {}, environ).training.num_envs == 3
 
 
 def test_a_flag_that_was_not_given_changes_nothing(tmp_path):
     file = write(tmp_path / "c.json", {"training": {"num_envs": 5}})
-    assert load_config.load(file, {"training.num_envs": None}).training.num_envs == 5
+    assert load_config.load_config(file, {"training.num_envs": None}).training.num_envs == 5
 
 
 def test_keys_of_older_configurations_are_read_or_named_once(tmp_path, capsys):
@@ -64,40 +64,40 @@ def test_keys_of_older_configurations_are_read_or_named_once(tmp_path, capsys):
         "training": {"buffer_size": 5, "stream_top_k": 3},
         "streaming": {"top_k": 9, "tunnel_port": 1234},
     }
-    loaded = load_config.load(write(tmp_path / "c.json", old)).training
+    loaded = load_config.load_config(write(tmp_path / "c.json", old)).training
     assert (loaded.max_runtime_seconds, loaded.stream_top_k, loaded.stream_port) == (77, 3, 1234)
     assert capsys.readouterr().err.count("warning") == 1
 
 
 def test_a_relative_rom_is_found_beside_the_config_file(tmp_path):
     file = write(tmp_path / "c.json", {"training": {"rom": "roms/red.gb"}})
-    assert load_config.load(file).training.rom == str(tmp_path / "roms" / "red.gb")
+    assert load_config.load_config(file).training.rom == str(tmp_path / "roms" / "red.gb")
 
 
 def test_what_jobs_receive_is_the_same_configuration(tmp_path):
-    loaded = load_config.load(None, {"training.num_envs": 3})
+    loaded = load_config.load_config(None, {"training.num_envs": 3})
     path = tmp_path / "config.json"
-    path.write_bytes(load_config.effective_json(loaded))
-    assert load_config.load_effective(path) == loaded
+    path.write_bytes(load_config.config_to_json(loaded))
+    assert load_config.load_release_config(path) == loaded
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", '{"run_name": "a", "run_name": "b"}'])
 def test_a_file_that_is_no_config_is_a_configuration_error(tmp_path, text):
     (tmp_path / "c.json").write_text(text)
     with pytest.raises(ConfigError):
-        load_config.load(tmp_path / "c.json")
+        load_config.load_config(tmp_path / "c.json")
 
 
 def test_shared_weights_lie_in_the_run_unless_configured(tmp_path):
-    loaded = load_config.load(None, {"run_dir": str(tmp_path / "run")})
+    loaded = load_config.load_config(None, {"run_dir": str(tmp_path / "run")})
     assert load_config.shared_paths(loaded).root == tmp_path / "run" / "shared_weights"
-    loaded = load_config.load(None, {"collaboration.shared_dir": str(tmp_path / "pool")})
+    loaded = load_config.load_config(None, {"collaboration.shared_dir": str(tmp_path / "pool")})
     assert load_config.shared_paths(loaded).root == tmp_path / "pool"
 
 
 def test_a_relative_rom_in_the_environment_is_found_where_it_was_typed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert load_config.load(None, {}, {"DADDY_ROM": "red.gb"}).training.rom == str(
+    assert load_config.load_config(None, {}, {"DADDY_ROM": "red.gb"}).training.rom == str(
         tmp_path / "red.gb"
     )
 
@@ -106,25 +106,25 @@ def test_a_profile_named_by_a_later_layer_replaces_what_earlier_ones_said(tmp_pa
     monkeypatch.setattr(load_config, "SITES", tmp_path)
     file = write(tmp_path / "c.json", {"training": {"num_envs": 8, "horizon": 64, "seed": 3}})
     write(tmp_path / "here.json", {"training": {"profile": "gpu", "gamma": 0.5}})
-    loaded = load_config.load(file, {"training.batch_size": 512}, {}, "here").training
+    loaded = load_config.load_config(file, {"training.batch_size": 512}, {}, "here").training
     assert (loaded.num_envs, loaded.horizon, loaded.rollout) == (96, None, 16_384)
     assert (loaded.gamma, loaded.batch_size, loaded.seed) == (0.5, 512, 3)
 
 
 def test_beside_a_profiles_name_the_files_own_keys_win(tmp_path):
     file = write(tmp_path / "c.json", {"training": {"profile": "gpu", "num_envs": 8}})
-    loaded = load_config.load(file)
+    loaded = load_config.load_config(file)
     assert (loaded.training.num_envs, loaded.training.clip) == (8, 0.1)
     frozen = tmp_path / "frozen.json"
-    frozen.write_bytes(load_config.effective_json(loaded))
-    assert load_config.load_effective(frozen) == loaded
+    frozen.write_bytes(load_config.config_to_json(loaded))
+    assert load_config.load_release_config(frozen) == loaded
 
 
 BEFORE = Path(__file__).with_name("config_of_the_release_before.json")
 
 
 def test_a_frozen_configuration_of_the_release_before_is_read_in_silence(capsys):
-    found = load_config.load_effective(BEFORE)
+    found = load_config.load_release_config(BEFORE)
     assert (found.collaboration.rule, found.slurm.max_running) == ("delta", 4)
     assert capsys.readouterr().err == ""
 
@@ -132,7 +132,7 @@ def test_a_frozen_configuration_of_the_release_before_is_read_in_silence(capsys)
 def test_a_key_that_is_gone_is_passed_over_with_one_warning(tmp_path, capsys):
     old = json.loads(BEFORE.read_text())
     old["collaboration"]["rule"] = "delta"
-    load_config.load(write(tmp_path / "c.json", old))
+    load_config.load_config(write(tmp_path / "c.json", old))
     said = capsys.readouterr().err
     assert said.count("warning") == 1
     assert "collaboration.elastic_alpha" in said
@@ -142,7 +142,7 @@ def test_a_rule_that_is_gone_is_passed_over_with_a_warning_for_a_run_that_is_the
     tmp_path, capsys
 ):
     old = {"collaboration": {"rule": "elastic", "elastic_alpha": 0.9}}
-    found = load_config.load(write(tmp_path / "c.json", old))
+    found = load_config.load_config(write(tmp_path / "c.json", old))
     said = capsys.readouterr().err
     assert found.collaboration.rule == "delta"
     assert (said.count("warning"), "collaboration.rule 'elastic'" in said) == (1, True)
@@ -151,14 +151,14 @@ def test_a_rule_that_is_gone_is_passed_over_with_a_warning_for_a_run_that_is_the
 def test_a_run_does_not_begin_by_a_rule_that_is_gone(tmp_path):
     file = write(tmp_path / "c.json", {"collaboration": {"rule": "elastic"}})
     with pytest.raises(ConfigError, match=r"collaboration\.rule 'elastic' is gone") as caught:
-        load_config.load(file, begins=True)
+        load_config.load_config(file, begins=True)
     assert "model export" in caught.value.fix
     assert "run_controller stop" in caught.value.fix
     assert caught.value.exit_code == ExitCode.CONFIGURATION
 
 
 def test_a_run_has_at_most_eighty_settings():
-    assert len(list(load_config.known_keys())) <= 80
+    assert len(list(load_config.valid_keys())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,15 @@ def test_a_run_has_at_most_eighty_settings():
     [("0:01:15", 3.75), ("0:02:00", 6.0), ("0:10:00", 600.0), ("2:00:00", 600.0), ("0", 600.0)],
 )
 def test_only_a_demos_short_jobs_keep_and_share_their_work_more_often(limit, pause):
-    assert load_config.load(None, {"slurm.time_limit": limit}).slurm.at_most(600.0) == pause
+    assert (
+        load_config.load_config(None, {"slurm.time_limit": limit}).slurm.limit_interval(600.0)
+        == pause
+    )
 
 
 def test_a_section_that_is_gone_does_nothing_wherever_it_is_said(tmp_path, capsys):
     gone = {"checkpointing": {"max_keep": 2}, "training": {"states_dir": "peers"}}
-    load_config.load(write(tmp_path / "c.json", gone))
+    load_config.load_config(write(tmp_path / "c.json", gone))
     said = capsys.readouterr().err
     assert said.count("warning") == 1
     assert "checkpointing.max_keep, training.states_dir" in said

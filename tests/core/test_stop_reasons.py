@@ -6,7 +6,13 @@ import subprocess
 import sys
 import threading
 
-from Daddy.core.stop_reasons import Alarm, StopSignal, Wall, drain_margin, set_by
+from Daddy.core.stop_reasons import (
+    SignalEvent,
+    StopSignal,
+    WallTimeLimit,
+    drain_margin,
+    event_on_signals,
+)
 from tests import patience
 
 
@@ -21,13 +27,13 @@ class Stopped:
 def test_a_job_leaves_at_the_earlier_of_its_own_limit_and_the_real_end_less_a_margin():
     assert drain_margin(14_400) == 180
     assert drain_margin(60) == 12
-    own = Wall(1000, 50, 2000, 75, Stopped(1049))
+    own = WallTimeLimit(1000, 50, 2000, 75, Stopped(1049))
     assert own.stop_reason() is None
-    assert Wall(1000, 50, 2000, 75, Stopped(1050)).stop_reason() == "wall time"
-    real = Wall(1000, 13_500, 1075, 75, Stopped(1060))
+    assert WallTimeLimit(1000, 50, 2000, 75, Stopped(1050)).stop_reason() == "wall time"
+    real = WallTimeLimit(1000, 13_500, 1075, 75, Stopped(1060))
     assert real.deadline == 1060
     assert real.stop_reason() == "wall time"
-    assert Wall(1000, 50, None, 0, Stopped(1049)).stop_reason() is None
+    assert WallTimeLimit(1000, 50, None, 0, Stopped(1049)).stop_reason() is None
 
 
 def test_the_first_signal_is_remembered():
@@ -48,7 +54,7 @@ def test_the_first_signal_is_remembered():
 
 def test_an_alarm_can_be_rung_while_its_own_lock_is_held():
     """Where a handler may interrupt a wait; an event that is set there waits for itself."""
-    alarm = Alarm()
+    alarm = SignalEvent()
     ringing = threading.Thread(target=_ring_inside, args=(alarm,), daemon=True)
     ringing.start()
     ringing.join(10)
@@ -58,20 +64,20 @@ def test_an_alarm_can_be_rung_while_its_own_lock_is_held():
 
 def _ring_inside(alarm):
     with alarm._cond:
-        alarm.ring()
+        alarm.trigger()
 
 
 def test_an_alarm_may_be_rung_as_often_as_one_likes():
-    alarm = Alarm()
+    alarm = SignalEvent()
     for _ in range(100_000):
-        alarm.ring()
+        alarm.trigger()
     assert alarm.wait(10)
 
 
 def test_only_the_signals_named_set_it():
     before = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGUSR2)}
     try:
-        first, second = set_by(signal.SIGUSR1), set_by(signal.SIGUSR2)
+        first, second = event_on_signals(signal.SIGUSR1), event_on_signals(signal.SIGUSR2)
         os.kill(os.getpid(), signal.SIGUSR2)
         assert second.wait(10)
         assert not first.is_set()
@@ -82,8 +88,8 @@ def test_only_the_signals_named_set_it():
 
 _WAITS = """
 import signal
-from Daddy.core.stop_reasons import set_by
-stop = set_by(signal.SIGTERM)
+from Daddy.core.stop_reasons import event_on_signals
+stop = event_on_signals(signal.SIGTERM)
 print("ready", flush=True)
 stop.wait()
 """

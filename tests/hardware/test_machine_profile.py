@@ -16,11 +16,11 @@ from Daddy.hardware.machine_profile import (
     profile_path,
     save_profile,
 )
-from Daddy.hardware.recommend_envs import GIB, Facts, Measurement
+from Daddy.hardware.recommend_envs import GIB, MachineFacts, Measurement
 
 PROFILE = Profile(
     user_id="annas-mac",
-    facts=Facts(8, 16 * GIB),
+    facts=MachineFacts(8, 16 * GIB),
     workload="pokemon_red",
     backend="threads",
     measured_at=1000.5,
@@ -71,9 +71,9 @@ def test_a_profile_that_recommends_nothing_is_damaged(tmp_path: Path) -> None:
 
 
 def test_a_profile_fits_the_machine_it_was_measured_on_and_no_other() -> None:
-    assert PROFILE.fits(Facts(8, 16 * GIB - 300_000_000))
-    assert not PROFILE.fits(Facts(4, 16 * GIB))
-    assert not PROFILE.fits(Facts(8, 8 * GIB))
+    assert PROFILE.fits(MachineFacts(8, 16 * GIB - 300_000_000))
+    assert not PROFILE.fits(MachineFacts(4, 16 * GIB))
+    assert not PROFILE.fits(MachineFacts(8, 8 * GIB))
 
 
 def test_profiles_lie_where_the_platform_keeps_settings(tmp_path: Path) -> None:

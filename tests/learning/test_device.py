@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from Daddy.core.errors import ConfigError
-from Daddy.core.settings import Training
+from Daddy.core.settings import TrainingSettings
 from Daddy.learning.device import mixed_precision, resolve
 from Daddy.learning.hyperparameters import PpoSettings
 from Daddy.learning.hyperparameters import resolve as resolve_settings
@@ -33,15 +33,15 @@ def test_a_cpu_learns_in_full_precision():
 
 
 def test_the_profile_follows_the_device_unless_it_is_named():
-    assert resolve_settings(Training(), "cpu").horizon == 64
-    assert resolve_settings(Training(), "cuda").horizon == 512
-    assert resolve_settings(Training(profile="cpu"), "cuda").horizon == 64
-    assert resolve_settings(Training(num_envs=512), "cuda").steps_per_iteration == 65_536
+    assert resolve_settings(TrainingSettings(), "cpu").horizon == 64
+    assert resolve_settings(TrainingSettings(), "cuda").horizon == 512
+    assert resolve_settings(TrainingSettings(profile="cpu"), "cuda").horizon == 64
+    assert resolve_settings(TrainingSettings(num_envs=512), "cuda").steps_per_iteration == 65_536
 
 
 def test_the_gpu_profile_is_the_tuned_recipe_and_four_of_it_collect_the_peers_batch():
     """Only what a person wrote beside the name differs from it."""
-    settings = resolve_settings(Training(profile="gpu", entropy=0.02), "cuda")
+    settings = resolve_settings(TrainingSettings(profile="gpu", entropy=0.02), "cuda")
     assert settings == PpoSettings(
         num_envs=96,
         horizon=176,
@@ -65,10 +65,12 @@ def test_the_gpu_profile_is_the_tuned_recipe_and_four_of_it_collect_the_peers_ba
 
 def test_a_rollout_is_spread_over_however_many_environments_there_are():
     for num_envs, horizon in ((64, 256), (128, 128), (2000, 16)):
-        training = Training(profile="gpu", num_envs=num_envs)
+        training = TrainingSettings(profile="gpu", num_envs=num_envs)
         assert resolve_settings(training, "cuda").horizon == horizon
 
 
 def test_what_is_configured_wins_over_the_profile():
-    settings = resolve_settings(Training(horizon=10, learning_rate=0.5, batch_size=3), "cuda")
+    settings = resolve_settings(
+        TrainingSettings(horizon=10, learning_rate=0.5, batch_size=3), "cuda"
+    )
     assert (settings.horizon, settings.learning_rate, settings.batch_size) == (10, 0.5, 3)

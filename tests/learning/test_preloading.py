@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.job_environment import Boot
+from Daddy.core.job_environment import StartupTimer
 from Daddy.learning.preloading import LOADED, VectorAhead, beat_while_loading, undisturbed
 
 
@@ -61,7 +61,7 @@ class Seat:
 
 
 def test_a_learner_beats_while_it_loads_and_no_longer():
-    seat, boot = Seat(), Boot(SystemClock())
+    seat, boot = Seat(), StartupTimer(SystemClock())
     beat_while_loading(seat, boot, SystemClock())
     assert seat.beaten.wait(10.0)
     boot.mark(LOADED)
@@ -69,7 +69,7 @@ def test_a_learner_beats_while_it_loads_and_no_longer():
         if thread.name == "beat":
             thread.join(10.0)
     beats = seat.beats
-    assert boot.passed(LOADED)
+    assert boot.has_passed(LOADED)
     assert seat.beats == beats
 
 

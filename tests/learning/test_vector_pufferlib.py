@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from Daddy.core.machine_info import ProcessId, identify, is_alive
+from Daddy.core.machine_info import ProcessId, identify_process, is_alive
 from Daddy.learning.pufferlib_multiprocessing import EnvProcessError
 from Daddy.learning.vector_pufferlib import PufferVector
 from tests.learning.toys import Slow
@@ -43,7 +43,7 @@ def vector() -> Iterator[PufferVector]:
 
 
 def processes(vector: PufferVector) -> list[ProcessId]:
-    return [who for pid in vector.pids if (who := identify(pid))]
+    return [who for pid in vector.pids if (who := identify_process(pid))]
 
 
 def gone_within(seconds: float, family: list[ProcessId]) -> bool:
@@ -150,7 +150,7 @@ def test_no_env_process_outlives_its_driver(end: str) -> None:
         assert driver.stdout is not None
         pids = [int(pid) for pid in driver.stdout.readline().split()]
         assert len(pids) == 2
-        family = [who for pid in pids if (who := identify(pid))]
+        family = [who for pid in pids if (who := identify_process(pid))]
         if end == "kill":
             driver.kill()
         driver.wait(10)

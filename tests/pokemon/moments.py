@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from Daddy.core.settings import Reward
+from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.game_progress import Progress, read_progress
 from Daddy.pokemon.reward import RewardTracker
 from tests.pokemon.images import creature, image, put
 
-WEIGHTS = Reward()
+WEIGHTS = RewardSettings()
 
 
 def at(y: int = 5, x: int = 5, map_id: int = 1, **more: int) -> bytearray:
@@ -38,13 +38,13 @@ def moment(data: bytearray) -> Progress:
     return read_progress(data)
 
 
-def tally(now: bytearray, weights: Reward = WEIGHTS, left: int = 1 << 30) -> RewardTracker:
+def tally(now: bytearray, weights: RewardSettings = WEIGHTS, left: int = 1 << 30) -> RewardTracker:
     """A fresh tally of the real game that stands at this moment."""
     return RewardTracker(weights, True, moment(now), {"left": left})
 
 
 def walk(
-    moments: Iterable[bytearray], weights: Reward = WEIGHTS, left: int = 1 << 30
+    moments: Iterable[bytearray], weights: RewardSettings = WEIGHTS, left: int = 1 << 30
 ) -> list[dict[str, float]]:
     """What each step between these moments earns."""
     seen = [moment(data) for data in moments]

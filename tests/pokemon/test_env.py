@@ -12,7 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from Daddy.core.errors import RomError
-from Daddy.core.settings import Reward
+from Daddy.core.settings import RewardSettings
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.env import PokemonRedEnv
@@ -91,7 +91,7 @@ def test_an_episode_is_truncated_after_its_steps_and_tells_its_summary(make: Mak
 
 
 def test_the_reward_is_the_sum_of_its_named_parts(make: Make) -> None:
-    env = make(weights=Reward(cell=0.25, open_goal=2.0))
+    env = make(weights=RewardSettings(cell=0.25, open_goal=2.0))
     env.reset(seed=0)
     said = [env.step(action) for action in actions(3, 60)]
     for _, reward, _, _, info in said:
@@ -112,7 +112,7 @@ def test_a_saved_environment_goes_on_exactly_over_episode_ends(make: Make) -> No
 
 
 def test_a_saved_environment_goes_on_exactly_over_a_forgetting(make: Make) -> None:
-    weights = Reward(memory_steps=40)
+    weights = RewardSettings(memory_steps=40)
     env, fresh = make(weights=weights), make(weights=weights)
     env.reset(seed=9)
     play(env, actions(0, 30))
@@ -131,7 +131,7 @@ def test_environments_forget_at_different_times_and_short_episodes_never(make: M
 
 
 def test_to_forget_pays_nothing_ends_nothing_and_shows_in_the_mask(make: Make) -> None:
-    env = make(weights=Reward(memory_steps=60))
+    env = make(weights=RewardSettings(memory_steps=60))
     env.reset(seed=0)
     masks = [env.step(action)[0]["visited"].sum() // (255 * 64) for action in actions(3, 29)]
     left = env._tracker.to_facts()["left"]
@@ -170,7 +170,7 @@ def test_an_item_handed_over_stays_held_through_a_state_of_its_own(make: Make) -
     env.reset(seed=1)
     env._emulator.write(0xD31E, 0x46)
     env._emulator.write(0xD31D, 1)
-    assert env.step(6)[4]["reward_parts"] == {"item": Reward().item}
+    assert env.step(6)[4]["reward_parts"] == {"item": RewardSettings().item}
     env._emulator.write(0xD31D, 0)
     assert env.step(6)[1] == 0
     later.load_state(env.save_state())

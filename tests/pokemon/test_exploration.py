@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from Daddy.core.settings import Reward
+from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.exploration import Exploration, Visited
@@ -110,14 +110,14 @@ def test_a_better_healing_on_the_same_map_pays_the_difference_and_another_map_an
 
 
 def test_to_forget_pays_nothing_but_the_ground_beyond_is_new_again() -> None:
-    weights = Reward(memory_steps=3)
+    weights = RewardSettings(memory_steps=3)
     steps = walk([at(x=x, map_id=DONE) for x in (1, 2, 2, 2, 2, 1, 2)], weights, left=2)
     cells = [step.get("cell", 0) > 0 for step in steps]
     assert cells == [True, False, False, False, True, True]
 
 
 def test_who_never_forgets_is_never_paid_again() -> None:
-    weights = Reward(memory_steps=0)
+    weights = RewardSettings(memory_steps=0)
     assert earned(walk([at(x=x % 2, map_id=DONE) for x in range(50)], weights, left=0)) == (
         pytest.approx(WEIGHTS.cell)
     )

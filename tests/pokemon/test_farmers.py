@@ -7,7 +7,7 @@ from itertools import cycle, islice
 
 import pytest
 
-from Daddy.core.settings import Reward
+from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
@@ -91,7 +91,7 @@ def test_a_farmer_earns_about_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", FARMERS)
 def test_nor_does_it_with_a_memory_that_is_forgotten_often(name: str) -> None:
     """Every 500 steps; only the few things of the exploration memory count again."""
-    weights = Reward(memory_steps=500)
+    weights = RewardSettings(memory_steps=500)
     round_ = list(FARMERS[name]())
     paid = walk(islice(cycle(round_), STEPS), weights, left=250)
     later = [step for step in paid[2 * len(round_) :] if earned([step]) > 0]
@@ -122,7 +122,7 @@ PLAYED = {"idle": "b", "mash": "a", "to and fro": ("left", "left", "right", "rig
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_farmer_on_the_cartridge_earns_what_the_first_round_brings(name: str) -> None:
-    env = PokemonRedEnv(weights=Reward(memory_steps=100))
+    env = PokemonRedEnv(weights=RewardSettings(memory_steps=100))
     env.reset(seed=1)
     keys = [BUTTONS.index(key) for key in islice(cycle(PLAYED[name]), 600)]
     paid = [env.step(key)[4]["reward_parts"] for key in keys]

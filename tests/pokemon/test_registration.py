@@ -4,7 +4,7 @@ import sys
 
 from gymnasium.envs import registration as gymnasium_registration
 
-from Daddy.core.child_process import run
+from Daddy.core.child_process import run_command
 from Daddy.pokemon.registration import ENV_ID, register
 
 MAKE = """
@@ -20,14 +20,14 @@ HAS_PLUGINS = hasattr(gymnasium_registration, "load_plugin_envs")
 
 def test_gymnasium_makes_the_environment_without_importing_us_first() -> None:
     name = ENV_ID if HAS_PLUGINS else f"Daddy.pokemon.registration:{ENV_ID}"
-    done = run([sys.executable, "-c", MAKE, name], 60)
+    done = run_command([sys.executable, "-c", MAKE, name], 60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith(ENV_ID)
 
 
 def test_importing_us_first_is_as_good() -> None:
     code = "import Daddy.pokemon.registration" + MAKE
-    done = run([sys.executable, "-c", code, ENV_ID], 60)
+    done = run_command([sys.executable, "-c", code, ENV_ID], 60)
     assert done.returncode == 0, done.stderr
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.core.settings import Reward
+from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones, story_order
 from Daddy.pokemon.bag import REQUIRED_ITEMS
@@ -58,7 +58,7 @@ def test_coins_money_and_hidden_things_earn_nothing(address: int) -> None:
 
 
 def test_no_part_pays_for_a_key_a_coin_or_a_hidden_thing() -> None:
-    parts = set(Reward.model_fields) - {"open_goal", "memory_steps"}
+    parts = set(RewardSettings.model_fields) - {"open_goal", "memory_steps"}
     assert parts == {
         *("cell", "way", "sign", "event", "required", "item", "hm", "badge", "level", "move"),
         *("seen", "caught", "field", "heal", "blackout"),
@@ -121,7 +121,7 @@ def test_losing_the_last_hit_point_costs_once() -> None:
 
 
 def test_weights_scale_their_part_and_their_sum_is_the_reward() -> None:
-    parts = reward_parts({"seen": 2, "badge": 1}, Reward(seen=10.0))
+    parts = reward_parts({"seen": 2, "badge": 1}, RewardSettings(seen=10.0))
     assert parts == {"seen": 20.0, "badge": WEIGHTS.badge}
 
 

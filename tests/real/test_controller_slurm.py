@@ -54,7 +54,9 @@ def test_four_slots_are_filled_adopted_handed_over_and_drained(
     assert until(lambda: len(student.fleet.handovers()) >= 4, 90), "the wall time is a minute"
     fleet = student.fleet
     assert {
-        one.said("goodbye")["exit_code"] for one in fleet.attempts.values() if one.at("goodbye")
+        one.facts_of("goodbye")["exit_code"]
+        for one in fleet.attempts.values()
+        if one.time_of("goodbye")
     } == {10}
     gaps = sorted(one.gap_s for one in fleet.handovers())
     assert gaps[len(gaps) // 2] < 20.0, gaps  # without a successor that waits: a boot and a queue

@@ -22,7 +22,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.control_files import read_orders, write_orders
 from Daddy.cluster.orchestrator.controller_records import Orders
-from Daddy.core.lease import LeaseView, holder_alive, read_lease
+from Daddy.core.lease import LeaseView, is_holder_alive, read_lease
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.patience import until
@@ -316,7 +316,7 @@ def test_fault_13_controller_killed_between_sbatch_and_commit(fleet: Fleet) -> N
     (fleet.shim / "victim").write_text(str(lease.holder["pid"]))
     fleet.wrong("kill")
     fleet.end_one()
-    assert until(lambda: holder_alive(lease.holder) is False, 20)
+    assert until(lambda: is_holder_alive(lease.holder) is False, 20)
     lost = fleet.person.ledger("intent")[-1]["token"]
     assert lost not in {one["token"] for one in fleet.person.ledger("submitted")}
     said = fleet.person.says("ensure")

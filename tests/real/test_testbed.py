@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from cluster.testbed import layout, login_texts
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from tests.patience import until
 from tests.real.conftest import CHECKOUT, DOORS, Cluster, door, start
 
@@ -488,9 +488,9 @@ def test_no_password_hash_of_the_host_is_copied() -> None:
 
 
 def test_both_site_profiles_are_valid_configurations() -> None:
-    from Daddy.core.load_config import load
+    from Daddy.core.load_config import load_config
 
-    cluster, real = load(site="testbed"), load(site="engr")
+    cluster, real = load_config(site="testbed"), load_config(site="engr")
     assert (cluster.training.device, cluster.training.cartridge) == ("cpu", True)
     assert (real.training.device, real.training.cartridge) == ("cuda", False)
     assert {site.slurm.partition for site in (cluster, real)} == {"gpu-linuxlab"}
@@ -514,5 +514,5 @@ def test_the_names_of_the_release_before_still_lead_there(tmp_path: Path) -> Non
     before = DOORS.with_name("sandbox") / "status"
     asked = subprocess.run([before, "--dir", tmp_path / "none"], timeout=60, check=False)
     assert asked.returncode == 21
-    old, new = load(site="sandbox"), load(site="testbed")
+    old, new = load_config(site="sandbox"), load_config(site="testbed")
     assert old == new

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from Daddy.core.child_process import Conversation, converse
+from Daddy.core.child_process import ConnectedChild, spawn_connected
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import ATTACH, HOME_ATTACH
@@ -296,21 +296,21 @@ def test_a_tunnel_to_another_login_node_than_the_relays_says_the_line_that_does_
 
 def test_an_ssh_that_took_the_last_descriptor_ends_with_its_call(monkeypatch) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    begun: list[Conversation] = []
+    begun: list[ConnectedChild] = []
 
-    def begin(_: object, connection: int) -> Conversation:
-        begun.append(converse(["sleep", "60"], connection))
+    def begin(_: object, connection: int) -> ConnectedChild:
+        begun.append(spawn_connected(["sleep", "60"], connection))
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
         return begun[-1]
 
-    monkeypatch.setattr(connect, "converse", begin)
+    monkeypatch.setattr(connect, "spawn_connected", begin)
     try:
         with viewer(Target("cluster", (HOME_ATTACH,), ())):
             assert until(lambda: begun, 10)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     ended = begun[0].wait(0)
-    begun[0].end(1.0)
+    begun[0].terminate(1.0)
     assert ended
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
-from Daddy.core.machine_info import identify, is_alive
+from Daddy.core.machine_info import identify_process, is_alive
 from Daddy.streaming import relay as relays
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.spool import SpoolReader
@@ -311,7 +311,7 @@ def test_a_relay_ends_with_its_parent_when_asked(run, token, tmp_path) -> None:
     )  # fmt: skip
     try:
         assert parent.stdout
-        child = identify(int(parent.stdout.readline()))
+        child = identify_process(int(parent.stdout.readline()))
         assert child is not None
         assert until(lambda: any(read_events(run / "events")), 20)
     finally:

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine_info import identify, is_alive
+from Daddy.core.machine_info import identify_process, is_alive
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming import streamer, tunnel_client
 from Daddy.streaming.learner import direct_port as listener
@@ -127,7 +127,7 @@ def test_a_killed_learner_leaves_no_process_and_no_memory(tmp_path: Path) -> Non
         cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert child.stdout
-    streaming = identify(int(child.stdout.readline()))
+    streaming = identify_process(int(child.stdout.readline()))
     child.kill()
     child.communicate()
     assert streaming is None or until(lambda: not is_alive(streaming), 10)

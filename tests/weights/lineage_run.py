@@ -113,7 +113,7 @@ class LineageRun:
 
     @contextlib.contextmanager
     def shut_lease(self):
-        lease = Lease.claim(SharedPaths(self.shared).lease, {"merger": "test"})
+        lease = Lease.acquire(SharedPaths(self.shared).lease, {"merger": "test"})
         yield
         lease.release("done")
 

@@ -10,14 +10,14 @@ import pytest
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
 from Daddy.core.friend_accounts import (
-    MOST,
-    MOST_NAMES,
+    MAX_FRIENDS,
+    MAX_NAMES,
+    AccountFolder,
     Friend,
-    Outbox,
+    add_friend,
     read_friends,
+    remove_friend,
     trust_note,
-    with_friend,
-    without_friend,
     write_friends,
 )
 from Daddy.core.name_validation import new_incarnation
@@ -54,7 +54,7 @@ def enlist(root, folder, name="anna", trust="job", uid=None):
     folder.mkdir(exist_ok=True, mode=0o755)
     uid = os.getuid() if uid is None else uid
     new = Friend(name, str(folder), uid, trust)
-    write_friends(SharedPaths(root), with_friend(read_friends(SharedPaths(root)), new))
+    write_friends(SharedPaths(root), add_friend(read_friends(SharedPaths(root)), new))
 
 
 def enter(root, folder, slot, clock, *, resumed=None, own=None, **changes) -> Peer:
@@ -272,7 +272,7 @@ def strip(owner, ours, clock):
         ("link", "is no folder (a link is not followed)"),
         ("file", "is no folder"),
         ("other account", "belongs to uid"),
-        ("flood", f"more than {MOST_NAMES} names"),
+        ("flood", f"more than {MAX_NAMES} names"),
     ],
 )
 def test_a_folder_that_went_wrong_is_told_once_and_merges_go_on(
@@ -294,7 +294,7 @@ def test_a_folder_that_went_wrong_is_told_once_and_merges_go_on(
         known = read_friends(SharedPaths(owner))
         write_friends(SharedPaths(owner), [Friend("anna", known[0].folder, os.getuid() + 1)])
     elif spoil == "flood":
-        for number in range(MOST_NAMES + 200):
+        for number in range(MAX_NAMES + 200):
             (anna / "peers" / f"x{number}").mkdir()
             (anna / "peers" / "anna.slot-0" / f"x{number}").mkdir()
     for _ in range(3):
@@ -460,12 +460,12 @@ def test_a_damaged_list_is_told_and_the_owners_jobs_go_on(owner, clock, text):
 
 
 def test_the_list_has_an_end():
-    many = [Friend(f"friend-{k}", f"/{k}", 1) for k in range(MOST)]
+    many = [Friend(f"friend-{k}", f"/{k}", 1) for k in range(MAX_FRIENDS)]
     with pytest.raises(UsageError):
-        with_friend(many, Friend("one-more", "/more", 1))
+        add_friend(many, Friend("one-more", "/more", 1))
     with pytest.raises(UsageError):
-        with_friend([], Friend("slot.0", "/more", 1))
-    assert without_friend(many, "friend-0") == tuple(many[1:])
+        add_friend([], Friend("slot.0", "/more", 1))
+    assert remove_friend(many, "friend-0") == tuple(many[1:])
 
 
 def test_a_process_more_than_are_looked_at_hides_the_oldest(tmp_path):
@@ -474,7 +474,7 @@ def test_a_process_more_than_are_looked_at_hides_the_oldest(tmp_path):
         folder = anna.peer("anna.slot-0", f"{number:08x}")
         folder.mkdir(parents=True)
         os.utime(folder, (number, number))
-    found = Outbox("anna", anna, os.getuid()).incarnations()
+    found = AccountFolder("anna", anna, os.getuid()).process_folders()
     assert [one.name for one in found] == [f"{number:08x}" for number in range(36, 100)]
 
 

@@ -176,10 +176,10 @@ def test_the_run_of_the_configuration_is_meant_when_none_is_named(told, capsys, 
 
 
 def test_a_run_that_keeps_its_weights_elsewhere_says_so_in_its_config(told, tmp_path, capsys):
-    from Daddy.core.load_config import effective_json, load
+    from Daddy.core.load_config import config_to_json, load_config
 
     elsewhere = {"run_dir": str(tmp_path), "collaboration.shared_dir": str(told.shared)}
-    (tmp_path / "config.json").write_bytes(effective_json(load(overrides=elsewhere)))
+    (tmp_path / "config.json").write_bytes(config_to_json(load_config(overrides=elsewhere)))
     assert as_json(capsys, tmp_path)[-1]["parts"]
 
 

@@ -97,7 +97,7 @@ def test_a_copy_reads_like_a_run(run, home, clock):
     assert store.read_blob(record.state) == theirs.read_blob(record.state)
     assert record.contributors == theirs.version(3).contributors != {}
     assert store.card() == theirs.card()
-    assert [path.name for path in target.run.archive.glob("*/*")] == [name]
+    assert [path.name for path in target.copied_run.archive.glob("*/*")] == [name]
     card = read_mirror_card(target)
     assert (card.version, card.states, card.left_out) == (3, 1, 0)
     assert card.source == str(run.root)
@@ -136,7 +136,7 @@ def test_the_archive_gets_the_room_that_weights_leave(run, home, clock):
         keep_moment(run, rank=seed // 2, seed=seed)
     card, _ = copy(run, home, clock, room=2 * size + 3 * 400)
     assert (card.states, card.left_out) == (3, 7)
-    kept = sorted(path.name[:4] for path in only(home).run.archive.glob("*/*"))
+    kept = sorted(path.name[:4] for path in only(home).copied_run.archive.glob("*/*"))
     assert kept == ["r003", "r004", "r005"]
 
 
@@ -175,7 +175,7 @@ def test_a_damaged_moment_is_not_copied(run, home, clock):
     name = keep_moment(run, 7, 1)
     (run.archive / "0123456789ab-pyboy-2.7.0" / name).write_bytes(b"something else")
     copy(run, home, clock)
-    assert not list(only(home).run.archive.glob("*/*.state"))
+    assert not list(only(home).copied_run.archive.glob("*/*.state"))
 
 
 def test_another_run_of_the_same_name_has_another_copy(tmp_path, home, clock):
@@ -297,7 +297,7 @@ def test_the_program_copies_until_it_is_told_to_end(run, home, clock, tmp_path):
         child.kill()
         child.wait()
     assert (child.returncode, log.count("\n")) == (0, 1)
-    assert json.loads(only(home).run.config.read_bytes())["run_name"] == "test"
+    assert json.loads(only(home).copied_run.config.read_bytes())["run_name"] == "test"
 
 
 # -- what a purge took out

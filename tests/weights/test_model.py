@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import ExitCode, WeightsError, run_entry
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import log, model
 from Daddy.weights.encoding.state_codec import decode, encode
@@ -324,7 +324,9 @@ def test_what_is_no_plain_file_is_not_opened(file, tmp_path, capsys, kind):
 
 def test_a_learner_that_is_faster_keeps_the_run_its_own(file, tmp_path):
     """Between our look and our commit a learner gives the run its first weights."""
-    config = load(overrides={"run_dir": str(tmp_path / "new"), "training.workload": "cartpole"})
+    config = load_config(
+        overrides={"run_dir": str(tmp_path / "new"), "training.workload": "cartpole"}
+    )
     shared = tmp_path / "new" / "shared_weights"
 
     class Late(ToldClock):

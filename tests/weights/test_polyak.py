@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.weights.encoding import state_arithmetic
 from Daddy.weights.exchange_settings import from_config
 from tests.weights.helpers import close, make_state, nudged
@@ -94,6 +94,6 @@ def test_many_small_contributions_are_not_rounded_away_one_by_one():
 
 
 def test_under_polyak_a_contribution_has_half_of_the_average():
-    config = load(None, {"collaboration.rule": "polyak"})
+    config = load_config(None, {"collaboration.rule": "polyak"})
     settings = from_config(config, "pokemon_red")
     assert (settings.rule, settings.alpha) == ("polyak", 0.5)

@@ -120,7 +120,7 @@ def test_a_merger_that_froze_with_the_lease_is_overtaken_and_harmless(folder):
     store = Store(SharedPaths(folder))
     from Daddy.core.lease import Lease
 
-    stuck = Lease.claim(store.paths.lease, {"merger": "slot-7/77777777"})
+    stuck = Lease.acquire(store.paths.lease, {"merger": "slot-7/77777777"})
     assert stuck is not None
     frozen.learn(1)
     frozen.publish()

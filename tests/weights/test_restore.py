@@ -16,7 +16,7 @@ import pytest
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import WeightsError
 from Daddy.core.lease import Lease
-from Daddy.core.machine_info import host_name, myself
+from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import restore
@@ -463,14 +463,14 @@ def test_a_host_whose_clock_is_ahead_sees_who_still_writes(tmp_path, clock, monk
 
 def test_a_lease_counts_by_its_process_here_and_by_its_beat_elsewhere(run, clock):
     shared, now = SharedPaths(run.shared_weights), 1e9
-    me = myself()
-    lease = Lease.claim(
+    me = current_process()
+    lease = Lease.acquire(
         run.slot(2).lease, {"host": host_name(), "pid": me.pid, "created": me.created}
     )
     assert active_writers(run, shared, now) == [f"slot 2: process {me.pid} on {host_name()}"]
     lease.release("done")
     assert active_writers(run, shared, now) == []
-    other = Lease.claim(run.controller_lease, {"host": "elsewhere", "pid": 1})
+    other = Lease.acquire(run.controller_lease, {"host": "elsewhere", "pid": 1})
     assert active_writers(run, shared, now) == []
     other.beat()
     beat = run.controller_lease / "beat.json"

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from Daddy.core.errors import ExitCode, UsageError, WeightsError
 from Daddy.core.friend_accounts import Friend, write_friends
-from Daddy.core.shared_weights_paths import SharedPaths, joined
+from Daddy.core.shared_weights_paths import SharedPaths, joined_paths
 from Daddy.weights import rollback
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
@@ -247,7 +247,7 @@ def test_only_the_owner_goes_back(run, monkeypatch, tmp_path):
     friend = tmp_path / "friend"
     friend.mkdir()
     write_friends(SharedPaths(run.root), [Friend("anna", str(friend), 0)])
-    paths = joined(friend, run.root)
+    paths = joined_paths(friend, run.root)
     paths.joined.write_text(json.dumps({"format": 1, "theirs": str(run.root)}))
     assert "only the owner of that run" in refused(run, "v2", root=friend)
     monkeypatch.setattr("os.getuid", lambda: 4711)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import ConfigError, FileError, NetworkError, UsageError
-from Daddy.core.saved_cluster import remembered
+from Daddy.core.saved_cluster import read_saved_cluster
 from Daddy.weights.laptop.pull_push import report_progress
 from Daddy.weights.laptop.rsync_sftp import FLAGS, PARTIAL, RsyncTransport, time_limit
 from Daddy.weights.laptop.ssh_login import (
@@ -83,15 +83,15 @@ def test_a_remote_home_is_written_as_everybody_understands_it(folder, meant):
 def test_settings_come_back_as_they_were_kept(tmp_path):
     remote = Remote("login", "me", "/data/w", ssh_config="/c", port="2222", key="/k")
     save_remote(tmp_path / "a" / "sync.json", remote)
-    assert find_remote("", {}, remembered(tmp_path / "a" / "sync.json")) == remote
-    assert remembered(tmp_path / "none.json") == {}
+    assert find_remote("", {}, read_saved_cluster(tmp_path / "a" / "sync.json")) == remote
+    assert read_saved_cluster(tmp_path / "none.json") == {}
 
 
 def test_damaged_settings_say_which_file_to_remove(tmp_path):
     path = tmp_path / "sync.json"
     path.write_text("{")
     with pytest.raises(ConfigError) as error:
-        remembered(path)
+        read_saved_cluster(path)
     assert str(path) in error.value.fix
 
 

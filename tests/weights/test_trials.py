@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from Daddy.core.errors import UsageError
-from Daddy.core.saved_cluster import remembered
+from Daddy.core.saved_cluster import read_saved_cluster
 from Daddy.weights.laptop.rsync_sftp import RsyncTransport, choose_transport
 from Daddy.weights.laptop.setup_wizard import ClusterFindings, make_key_ring, read_rrsync
 from Daddy.weights.laptop.ssh_keys import Rrsync, make_missing_keys
@@ -92,7 +92,7 @@ def test_an_answer_that_asks_for_more_than_a_key_names_the_way_in():
 
 def kept(tmp_path, remote: Remote = REMOTE, **found: str) -> dict[str, str]:
     save_remote(tmp_path / "sync.json", remote, found)
-    return remembered(tmp_path / "sync.json")
+    return read_saved_cluster(tmp_path / "sync.json")
 
 
 def test_a_key_is_used_where_it_was_tried_and_nowhere_else(tmp_path):

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from Daddy.core.friend_accounts import Friend, read_friends, with_friend, write_friends
+from Daddy.core.friend_accounts import Friend, add_friend, read_friends, write_friends
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights.encoding.state_arithmetic import add_deltas
@@ -37,7 +37,7 @@ def clock():
 def enlist(owner, folder, **how):
     folder.mkdir(exist_ok=True, mode=0o755)
     one = Friend("anna", str(folder), os.getuid(), **how)
-    write_friends(SharedPaths(owner), with_friend(read_friends(SharedPaths(owner)), one))
+    write_friends(SharedPaths(owner), add_friend(read_friends(SharedPaths(owner)), one))
 
 
 def enter(owner, folder, slot, clock, own):

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from Daddy.core.child_process import running, start
+from Daddy.core.child_process import running_pids, start_background
 from Daddy.core.clock import Clock
-from Daddy.core.machine_info import ProcessId, end_tree, is_alive
+from Daddy.core.machine_info import ProcessId, is_alive, terminate_tree
 
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 300.0
@@ -42,7 +42,7 @@ class ChildPrograms:
 
     def restart_ended(self) -> None:
         """Start what should run and does not."""
-        children = running()
+        children = running_pids()
         now = self.clock.monotonic()
         for name, state in self._states.items():
             if state.process is not None and state.process.pid not in children:
@@ -52,7 +52,7 @@ class ChildPrograms:
                 state.process, state.due = None, now + state.delay_s
             if state.process is None and now >= state.due:
                 log = self.logs / f"{name}.log"
-                state.process = start(self.programs[name], log_path=log, env=self.env)
+                state.process = start_background(self.programs[name], log_path=log, env=self.env)
                 state.started = now
 
     def pids(self) -> dict[str, int | None]:
@@ -66,5 +66,5 @@ class ChildPrograms:
         """End all of them."""
         for state in self._states.values():
             if state.process is not None:
-                end_tree(state.process, grace_s)
-        running()
+                terminate_tree(state.process, grace_s)
+        running_pids()

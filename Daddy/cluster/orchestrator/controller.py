@@ -40,7 +40,7 @@ from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence, read_slots
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.atomic_files import write_json
 from Daddy.core.errors import ControllerAliveError, FileError
-from Daddy.core.lease import standing
+from Daddy.core.lease import newest_term_state
 from Daddy.core.run_paths import RunPaths
 
 _log = logging.getLogger(__name__)
@@ -294,7 +294,9 @@ class FileChangeWatch:
     def __call__(self, slots: int) -> tuple[object, ...]:
         """The intent, then (newest term, ended) of each slot. FileError for a damaged intent."""
         leases = (self._lease(slot) for slot in range(slots))
-        states = (self._look(os.fspath(lease), partial(standing, lease)) for lease in leases)
+        states = (
+            self._look(os.fspath(lease), partial(newest_term_state, lease)) for lease in leases
+        )
         return (self._look(self._path, self._intent), *states)
 
     def _look(self, path: str, read: Callable[[], object]) -> object:

@@ -14,9 +14,9 @@ from typing import Any
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ControllerAliveError
-from Daddy.core.lease import Lease, LeaseView, end_term, holder_alive, read_lease
+from Daddy.core.lease import Lease, LeaseView, end_term, is_holder_alive, read_lease
 from Daddy.core.load_config import CHECKOUT
-from Daddy.core.machine_info import ProcessId, host_name, is_stopped, myself
+from Daddy.core.machine_info import ProcessId, current_process, host_name, is_stopped
 from Daddy.core.run_paths import RunPaths
 
 SILENCE_S = 90.0
@@ -29,7 +29,7 @@ def make_holder_record(clock: Clock, *, passing: bool = False) -> dict[str, Any]
     """A controller's facts about itself for its lease; ``passing``: it makes one pass."""
     return {
         "host": host_name(),
-        **asdict(myself()),
+        **asdict(current_process()),
         "user": os.environ.get("USER", str(os.getuid())),
         "started_ts": round(clock.now(), 3),
         "release": CHECKOUT.name if CHECKOUT.parent.name == "releases" else "",
@@ -40,7 +40,7 @@ def make_holder_record(clock: Clock, *, passing: bool = False) -> dict[str, Any]
 def is_controller_alive(run: RunPaths) -> bool | None:
     """True where a controller holds the run and is alive; None for one on another host."""
     view = current_holder(run)
-    return False if view is None else holder_alive(view.holder)
+    return False if view is None else is_holder_alive(view.holder)
 
 
 def current_holder(run: RunPaths) -> LeaseView | None:
@@ -76,7 +76,7 @@ def _when_passed(run: RunPaths, clock: Clock) -> LeaseView | None:
         view = current_holder(run)
         if view is None or not view.holder.get("passing") or clock.monotonic() > until:
             return view
-        if holder_alive(view.holder) is False:
+        if is_holder_alive(view.holder) is False:
             return view
         clock.wait(never, 0.2)
 
@@ -97,7 +97,7 @@ def become_controller(
         view = find_live_controller(run, clock, silence_s, watched=watched)
         if view is not None:
             raise _alive(view.holder)
-        lease = Lease.claim(run.controller_lease, make_holder_record(clock, passing=passing))
+        lease = Lease.acquire(run.controller_lease, make_holder_record(clock, passing=passing))
         if lease is not None:
             return lease
         other = current_holder(run)
@@ -139,8 +139,8 @@ def describe(who: Mapping[str, Any]) -> str:
 
 
 def _responds(holder: Mapping[str, Any]) -> bool | None:
-    """As ``holder_alive``, but None too for a process that was suspended: its beat decides."""
-    alive = holder_alive(holder)
+    """As ``is_holder_alive``, but None too for a process that was suspended: its beat decides."""
+    alive = is_holder_alive(holder)
     if alive and is_stopped(ProcessId(int(holder["pid"]), float(holder["created"]))):
         return None
     return alive

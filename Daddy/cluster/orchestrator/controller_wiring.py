@@ -22,8 +22,8 @@ from Daddy.cluster.orchestrator.executors import SpecMaker, make_scheduler
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.cluster.release_build import Release
-from Daddy.core.atomic_files import find_json
-from Daddy.core.child_process import run as run_program
+from Daddy.core.atomic_files import read_json_or_empty
+from Daddy.core.child_process import run_command as run_program
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
 from Daddy.core.event_log import EventWriter
@@ -116,7 +116,7 @@ def _steps(config: Config) -> Callable[[], tuple[int, int]]:
     head, total = shared_paths(config).head, config.training.total_steps
 
     def read() -> tuple[int, int]:
-        done = find_json(head).get("fleet_steps", 0)
+        done = read_json_or_empty(head).get("fleet_steps", 0)
         return (done if isinstance(done, int) else 0), total
 
     return read

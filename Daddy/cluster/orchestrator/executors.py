@@ -18,7 +18,7 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import SchedulerError
 from Daddy.core.humanize import parse_duration
 from Daddy.core.job_environment import RELEASE
-from Daddy.core.load_config import load_effective
+from Daddy.core.load_config import load_release_config
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import drain_margin
@@ -122,5 +122,5 @@ class SpecMaker:
             release = Release(ident, self._run.releases / ident)
             if not release.config.exists():
                 return self._known[""]
-            self._known[ident] = (release, load_effective(release.config))
+            self._known[ident] = (release, load_release_config(release.config))
         return self._known[ident]

@@ -27,11 +27,11 @@ from Daddy.cluster.orchestrator.local_queue_files import (
     place_lock,
     turn_lock,
 )
-from Daddy.core.child_process import Child, spawn
+from Daddy.core.child_process import Child, spawn_child
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.job_environment import JOB_END_TIME, JOB_ID
-from Daddy.core.machine_info import ProcessId, identify, myself
-from Daddy.core.stop_reasons import set_by
+from Daddy.core.machine_info import ProcessId, current_process, identify_process
+from Daddy.core.stop_reasons import event_on_signals
 
 _LOOK_S = 0.05
 """Seconds between two looks, at the job and for a free place: a hand-over waits for two of them."""
@@ -61,7 +61,7 @@ class LocalJob:
         """Wait, run, and write the end down in any case."""
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self._warn)
-        who = myself()
+        who = current_process()
         self._files.write("process", asdict(who))
         word: str = "CANCELLED"
         code: int | None = None
@@ -123,7 +123,7 @@ class LocalJob:
         if not self._sees_the_end(child, began + limit_s - warn_s):
             child.signal(signal.SIGUSR1)
         if self._sees_the_end(child, began + limit_s):
-            child.signal_all(signal.SIGKILL)  # what it left behind
+            child.signal_group(signal.SIGKILL)  # what it left behind
             return ("COMPLETED" if child.exit_code == 0 else "FAILED"), child.exit_code
         return "TIMEOUT", self._end_child()
 
@@ -139,15 +139,15 @@ class LocalJob:
     def _start_child(self, place: int, ends: float) -> Child:
         logs, job_id = Path(self._spec["logs"]), self._files.job_id
         own = {JOB_ID: str(job_id), JOB_END_TIME: f"{ends:.3f}"}
-        child = self._child = spawn(
+        child = self._child = spawn_child(
             self._spec["argv"],
             stdout=logs / f"slurm-{job_id}.out",
             stderr=logs / f"slurm-{job_id}.err",
             env={**_environment(self._spec), **own},
             cwd=Path(self._spec["work_dir"]),
-            keep=(place,),
+            keep_open=(place,),
         )
-        who = identify(child.pid) or ProcessId(child.pid, 0.0)
+        who = identify_process(child.pid) or ProcessId(child.pid, 0.0)
         times = {"started_ts": self._clock.now(), "ends_ts": ends}
         self._files.write("start", {**asdict(who), **times})
         return child
@@ -156,9 +156,9 @@ class LocalJob:
         """SIGTERM to all of the job, and SIGKILL after its grace; the program's exit code."""
         if self._child is None:
             return None
-        self._child.signal_all(signal.SIGTERM)
+        self._child.signal_group(signal.SIGTERM)
         self._child.wait(float(self._spec["kill_wait_s"]))
-        self._child.signal_all(signal.SIGKILL)
+        self._child.signal_group(signal.SIGKILL)
         self._child.wait(None)
         return self._child.exit_code
 
@@ -209,7 +209,7 @@ def main(argv: list[str]) -> int:
     if spec is None:
         print(f"error: there is no job in {files.folder}", file=sys.stderr)
         return 1
-    LocalJob(files, spec, SystemClock(), set_by(signal.SIGTERM)).run()
+    LocalJob(files, spec, SystemClock(), event_on_signals(signal.SIGTERM)).run()
     return 0
 
 

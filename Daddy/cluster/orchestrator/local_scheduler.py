@@ -35,7 +35,7 @@ from Daddy.cluster.orchestrator.local_queue_files import (
 from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import Answer, JobRef, JobSpec, Submitted
 from Daddy.core.atomic_files import write_atomic
-from Daddy.core.child_process import running, start
+from Daddy.core.child_process import running_pids, start_background
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, SchedulerError
 from Daddy.core.load_config import CHECKOUT
@@ -89,12 +89,12 @@ class LocalScheduler:
             str(files.folder),
         ]
         env = {**os.environ, "PYTHONPATH": code}
-        start(argv, log_path=self._queue / "keepers.log", env=env)
+        start_background(argv, log_path=self._queue / "keepers.log", env=env)
 
     def snapshot(self) -> QueueReading:
         """Every job of the queue, and those that ended within the last minutes."""
         begun = self._clock.now()
-        running()  # collects keepers that have ended
+        running_pids()  # collects keepers that have ended
         try:
             jobs = [self._read(files, begun) for files in live_jobs(self._queue)]
         except FileError as error:

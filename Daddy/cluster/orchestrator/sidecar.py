@@ -29,11 +29,11 @@ from Daddy.cluster.orchestrator.decisions.sidecar_takeover import (
 )
 from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.core.atomic_files import read_json
-from Daddy.core.child_process import run as run_program
+from Daddy.core.child_process import run_command as run_program
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.event_log import EventWriter
-from Daddy.core.lease import LeaseView, holder_alive, read_lease
+from Daddy.core.lease import LeaseView, is_holder_alive, read_lease
 from Daddy.core.logs import log_to
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.run_paths import RunPaths
@@ -115,7 +115,7 @@ class FailoverWatch:
             lower_job_alive=any(
                 view.ended is None
                 and still[slot] < _SLOT_SILENCE_S
-                and holder_alive(view.holder) is not False
+                and is_holder_alive(view.holder) is not False
                 for slot, view in leases.items()
                 if slot < self.slot
             ),
@@ -133,7 +133,7 @@ class FailoverWatch:
         view = read_lease(self.run.controller_lease)
         if view is None or view.ended is not None:
             controller = ControllerState.ENDED
-        elif holder_alive(view.holder) is False:
+        elif is_holder_alive(view.holder) is False:
             controller = ControllerState.DEAD
         else:
             still = self._still(_CONTROLLER, view)

@@ -25,7 +25,7 @@ from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, SchedulerError, run_entry
-from Daddy.core.load_config import load_effective, run_paths
+from Daddy.core.load_config import load_release_config, run_paths
 from Daddy.core.logs import log_to
 from Daddy.core.machine_info import host_name
 from Daddy.core.run_paths import RunPaths
@@ -63,7 +63,7 @@ def make_single_pass(
     The lease is given back whatever happens, so that a controller can come back at any time.
     """
     patience_s = _WATCHED_S if watched else controller_lease.SILENCE_S
-    config = load_effective(release.config)
+    config = load_release_config(release.config)
     lease = controller_lease.become_controller(
         run, clock, patience_s, passing=True, watched=watched
     )
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     log_to()
     clock, release = SystemClock(), Release(args.release.name, args.release)
-    config = load_effective(release.config)
+    config = load_release_config(release.config)
     run = run_paths(config)
     if args.probe:
         print(json.dumps({"known": probe(config, run, release, clock)}))

@@ -13,7 +13,7 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.controller_records import SlotView
 from Daddy.core.clock import Clock
-from Daddy.core.lease import holder_alive, read_lease
+from Daddy.core.lease import is_holder_alive, read_lease
 from Daddy.core.run_paths import RunPaths
 
 _LOOK_S = 180.0
@@ -81,7 +81,7 @@ def _read_slot(run: RunPaths, number: int, silence: HeartbeatSilence | None) -> 
         term=lease.term,
         token=str(lease.holder.get("token", "")),
         end_reason=lease.ended,
-        holder_alive=holder_alive(lease.holder),
+        holder_alive=is_holder_alive(lease.holder),
         checkpoint_term=term,
         checkpoint_step=step,
         release=str(lease.holder.get("release", "")),

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from Daddy.core.atomic_files import append_line
-from Daddy.core.child_process import Completed, run
+from Daddy.core.child_process import Completed, run_command
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
 from Daddy.core.machine_info import host_name
@@ -46,7 +46,7 @@ class SlurmCommands:
         Raises ProgramMissingError and ProcessTimeoutError: after either no such process is left.
         """
         self.count_call(Path(argv[0]).name)
-        return run(argv, timeout_s, env=self._env, die_with_us=True)
+        return run_command(argv, timeout_s, env=self._env, die_with_us=True)
 
     def read_output(self, argv: Sequence[str], timeout_s: float = _ASK_TIMEOUT_S) -> str | None:
         """The output of a command; None where it cannot be had in time."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
-from Daddy.core.child_process import Completed, ProcessTimeoutError, run
+from Daddy.core.child_process import Completed, ProcessTimeoutError, run_command
 from Daddy.core.errors import DaddyError, FileError, UsageError
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon import story_milestones
@@ -224,7 +224,7 @@ def _play_again(
     }
     argv = [sys.executable, "-m", _CHILD, json.dumps(order)]
     try:
-        done = run(argv, seconds, die_with_us=True)
+        done = run_command(argv, seconds, die_with_us=True)
     except ProcessTimeoutError:
         return f"playing it again did not end within {seconds:g} s"
     return _answer(done, folder)

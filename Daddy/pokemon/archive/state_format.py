@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import ConfigDict, TypeAdapter
 
-from Daddy.core.assist_rules import strange
+from Daddy.core.assist_rules import missing_assists
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.file_names import Entry
@@ -101,5 +101,5 @@ def _difference(provenance: Provenance, kin: Kin) -> str:
         theirs, ours = getattr(provenance, name), getattr(kin, name)
         if theirs != ours:
             return f"{name} {theirs}, here it is {ours}"
-    foreign = strange(provenance.assists, kin.assists)
+    foreign = missing_assists(provenance.assists, kin.assists)
     return f"it was reached with the assists {foreign}" if foreign else ""

@@ -23,7 +23,7 @@ _WEARY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Parameters of all decisions; `Daddy.core.settings.Archive` has the settings among them."""
+    """Parameters of all decisions; `core.settings.ArchiveSettings` has the settings among them."""
 
     follow: bool = True
     """Load a state when the fleet first holds more milestones, and begin most episodes near it."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.assist_rules import chosen, strange
+from Daddy.core.assist_rules import missing_assists, parse_assists
 from Daddy.core.errors import RomError
 from Daddy.pokemon.assists import assist_state as states
 from Daddy.pokemon.assists.assist_registry import TABLE
@@ -34,8 +34,8 @@ class Helper:
     """The assists of one environment; `state` is its game's."""
 
     def __init__(self, console: Emulator, names: Iterable[str]) -> None:
-        """Use these by name, as `chosen` reads them; ValueError for an unknown one."""
-        self.names = tuple(chosen(names))
+        """Use these by name, as `parse_assists` reads them; ValueError for an unknown one."""
+        self.names = tuple(parse_assists(names))
         self.state = AssistState()
         self._console = console
 
@@ -97,7 +97,7 @@ class Helper:
     def read_state(self, facts: Mapping[str, Any]) -> AssistState:
         """Restore a state's assists; RomError when it was made with some that are not in use."""
         state = states.from_facts(facts)
-        if foreign := strange(facts.get("names", ()), self.names):
+        if foreign := missing_assists(facts.get("names", ()), self.names):
             raise RomError(
                 f"this state was made with the assists {foreign}, which are not in use here",
                 "set training.assists to them, or go on from a state without them",

@@ -291,4 +291,4 @@ TABLE: Final[dict[str, Assist]] = {
     "block_indigo_exit": Assist(block_indigo_exit, exit_stayed_shut),
     "no_wild": Assist(no_wild, nothing_wild_came),
 }
-"""In the order of `Daddy.core.assist_rules.NAMES`: an earlier one acts first."""
+"""In the order of `Daddy.core.assist_rules.ASSIST_NAMES`: an earlier one acts first."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
 
-from Daddy.core.assist_rules import NAMES
+from Daddy.core.assist_rules import ASSIST_NAMES
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.game_progress import Progress, is_free
@@ -128,7 +128,7 @@ class AssistState:
     @property
     def off(self) -> tuple[str, ...]:
         """All assists that are given up."""
-        return tuple(name for name in NAMES if self.is_off(name))
+        return tuple(name for name in ASSIST_NAMES if self.is_off(name))
 
     def begun(self) -> AssistState:
         """At the start of a game: failures are not forgotten."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from Daddy.core.atomic_files import read_bounded, write_new
-from Daddy.core.child_process import ProcessTimeoutError, run
+from Daddy.core.child_process import ProcessTimeoutError, run_command
 from Daddy.core.errors import ExitCode, RomError, run_entry
 from Daddy.core.rom_identity import Rom
 from Daddy.pokemon import ram_map as ram
@@ -120,7 +120,7 @@ def adopt(rom: Rom, data: bytes, what: str, limit_s: float = TIME_LIMIT_S) -> by
         write_new(given, data)
         argv = [sys.executable, "-m", __name__, *map(str, (game, given, made))]
         try:
-            done = run(argv, limit_s, die_with_us=sys.platform == "linux")
+            done = run_command(argv, limit_s, die_with_us=sys.platform == "linux")
         except ProcessTimeoutError as error:
             raise _refused(what, f"it hung the emulator for {limit_s:g} s") from error
         if done.returncode:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.atomic_files import write_atomic
-from Daddy.core.child_process import run
+from Daddy.core.child_process import run_command
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, FileError, UsageError
 from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
@@ -90,7 +90,7 @@ def _mp4(
         argv += ["-s", size, "-r", f"{per_second:.4f}", "-i", str(raw)]
         argv += ["-vf", f"{larger}:flags=neighbor", "-pix_fmt", "yuv420p"]
         argv += ["-movflags", "+faststart", str(made)]
-        done = run(argv, _ENCODE_S)
+        done = run_command(argv, _ENCODE_S)
         if done.returncode:
             said = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
             raise FileError(f"ffmpeg could not write {path}: {said[0]}", "write a GIF instead")

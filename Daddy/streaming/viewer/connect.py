@@ -16,15 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.core.child_process import Conversation, ProgramMissingError, converse
+from Daddy.core.child_process import ConnectedChild, ProgramMissingError, spawn_connected
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError, UsageError
 from Daddy.core.run_paths import ATTACH, HOME_ATTACH
 from Daddy.core.saved_cluster import (
-    kept_login,
+    login_socket,
     master_socket,
-    opened_socket,
-    remembered,
+    read_saved_cluster,
+    saved_login,
     settings_path,
 )
 from Daddy.core.shared_types import TUNNEL_PORT
@@ -63,12 +63,12 @@ def find_target(
     args: argparse.Namespace, environ: Mapping[str, str], home: Path, *, asks: bool
 ) -> Target:
     """The login, and how ssh gets there; UsageError says what cannot be one."""
-    kept = remembered(settings_path(environ, home))
+    kept = read_saved_cluster(settings_path(environ, home))
     user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
-    login = args.login or (f"{user}@{host}" if user and host else kept_login(kept))
+    login = args.login or (f"{user}@{host}" if user and host else saved_login(kept))
     if not connect_plan.LOGIN.fullmatch(login):
         raise UsageError(f"{login!r} is nobody to connect to", "type: connect user@login-node")
-    facts = kept if login == kept_login(kept) else {}
+    facts = kept if login == saved_login(kept) else {}
     told = {name: environ.get(one) or facts.get(name, "") for name, one in _VARIABLES.items()}
     port = _port(args.remote_port)
     words = ["-F", str(Path(told["ssh_config"]).expanduser())] if told["ssh_config"] else []
@@ -80,7 +80,7 @@ def find_target(
         login=login,
         scripts=_scripts(args.run_dir, told["folder"]),
         whom=tuple(words),
-        opened=str(opened_socket(master_socket(login, *sockets))) if facts.get("opened") else "",
+        opened=str(login_socket(master_socket(login, *sockets))) if facts.get("opened") else "",
         tunnel_key=facts.get("tunnel_key", "") if usual else "",
         port=port,
         asks=asks,
@@ -123,7 +123,7 @@ class Call:
     """One running ssh; ``wire``: our end of its pipes; ``alone``: once no relay was here."""
 
     way: Way
-    ssh: Conversation
+    ssh: ConnectedChild
     wire: socket.socket
     began: float
     heard: bytearray = field(default_factory=bytearray)
@@ -141,7 +141,7 @@ class Call:
         """End ssh; its processes at the other side end with it."""
         if not self.adopted:
             self.wire.close()
-        self.ssh.end(_GRACE_S)
+        self.ssh.terminate(_GRACE_S)
 
 
 class Carrier:
@@ -208,7 +208,7 @@ class Carrier:
         try:
             ours, theirs = socket.socketpair()
             with ours, theirs:
-                ssh = converse(words, theirs.fileno())
+                ssh = spawn_connected(words, theirs.fileno())
                 call = Call(way, ssh, socket.socket(fileno=ours.detach()), self._clock.monotonic())
             call.wire.setblocking(False)
             try:
@@ -228,11 +228,11 @@ class Carrier:
             if self._naps.slept(self._clock.now(), self._clock.monotonic()):
                 return End(None, worked=call.worked, slept=True)
             if call.ssh.wait(0):
-                call.ssh.end(_GRACE_S)
-                return End(call.ssh.exit_code, call.ssh.said(), worked=call.worked)
+                call.ssh.terminate(_GRACE_S)
+                return End(call.ssh.exit_code, call.ssh.error_lines(), worked=call.worked)
             why = self._standing(call) if call.way is Way.PORT else self._opening(call)
             if why:
-                return End(None, call.ssh.said(), why, worked=call.worked)
+                return End(None, call.ssh.error_lines(), why, worked=call.worked)
             connected = self._receiver.connected
             call.alone |= not connected
             if connected and call.alone and not call.worked:
@@ -247,7 +247,7 @@ class Carrier:
         target = self._course.target
         if call.worked:
             return ""
-        if wrong := connect_plan.wrong_node(call.ssh.said(), target):
+        if wrong := connect_plan.wrong_node(call.ssh.error_lines(), target):
             return wrong
         if self._clock.monotonic() - call.began > connect_plan.KNOCK_S:
             causes = connect_plan.usual_causes(target.login, target.port)
@@ -277,7 +277,7 @@ class Carrier:
         return ""
 
     def _tell_port(self, call: Call) -> None:
-        for line in call.ssh.said():
+        for line in call.ssh.error_lines():
             if (port := connect_plan.allocated_port(line)) is not None:
                 with contextlib.suppress(OSError):  # ssh has ended: seen at the next look
                     call.wire.send(f"{port}\n".encode())

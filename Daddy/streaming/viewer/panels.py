@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from Daddy.core.humanize import amount
+from Daddy.core.humanize import format_count
 from Daddy.streaming.viewer.draw_list import (
     ADVANCE,
     BADGES,
@@ -102,7 +102,7 @@ def _facts(
 ) -> Iterator[tuple[int, Word, Word]]:
     """Lines below the title: letter pixels from the line before, left word, right word."""
     row, ink, soft = panel.row, theme.ink, theme.soft
-    gained, steps = f"{row.episode_return:.1f}", amount(row.step)
+    gained, steps = f"{row.episode_return:.1f}", format_count(row.step)
     if style is not Style.BESIDE:
         named = gained if narrow or style is Style.COMPACT else f"return {gained}"
         yield 0, ("", ink), (f"L{row.level}" if row.level else "", ink)

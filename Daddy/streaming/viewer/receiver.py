@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError
-from Daddy.core.machine_info import listener_on, socket_owner
+from Daddy.core.machine_info import listening_program, socket_owner
 from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError, Reason, bye
 from Daddy.streaming.protocol.handshake import VIEWER, Channel, Token
 from Daddy.streaming.protocol.messages import Wish
@@ -45,7 +45,7 @@ def listen(port: int, backlog: int, otherwise: str) -> list[socket.socket]:
     try:
         first = socket.create_server(("127.0.0.1", port), backlog=backlog)
     except OSError as error:
-        by = listener_on(port) if error.errno == errno.EADDRINUSE else None
+        by = listening_program(port) if error.errno == errno.EADDRINUSE else None
         why = os.strerror(error.errno or 0) + (f" by {by}" if by else "")
         raise NetworkError(
             f"port {port} of 127.0.0.1 cannot be used: {why}",

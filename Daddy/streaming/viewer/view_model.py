@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from Daddy.core.humanize import amount
+from Daddy.core.humanize import format_count
 from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.streaming.protocol.frame_codec import FrameDecoder
 from Daddy.streaming.protocol.framing import (
@@ -150,7 +150,7 @@ def fleet_line(scene: Scene) -> str:
         f"{jobs} job{'s' * (jobs != 1)}",
         f"{agents} agent{'s' * (agents != 1)}",
         f"{sum(one.steps_per_s for one in statuses):,.0f} steps/s",
-        f"{amount(sum(one.steps for one in statuses))} steps",
+        f"{format_count(sum(one.steps for one in statuses))} steps",
         f"best score {max(one.best for one in statuses)}",
     )
     return " · ".join(parts)

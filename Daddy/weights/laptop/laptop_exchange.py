@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from Daddy.core.assist_rules import refuse_strange
+from Daddy.core.assist_rules import refuse_missing_assists
 from Daddy.core.atomic_files import sha256_hex, write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
@@ -107,7 +107,7 @@ class PulledVersions:
         return b"{}"
 
     def _take(self, found: VerifiedVersion) -> BaseVersion:
-        refuse_strange(found.label, found.frame.assists, self._assists)
+        refuse_missing_assists(found.label, found.frame.assists, self._assists)
         if found.frame.schema != self._schema:
             release = found.frame.release or "that the run's owner names"
             raise WeightsError(

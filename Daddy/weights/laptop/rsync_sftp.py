@@ -140,7 +140,9 @@ class RsyncTransport(FileTransport):
 
     def _run(self, words: Sequence[str], limit_s: float) -> child_process.Completed:
         try:
-            return child_process.run(["rsync", "-e", self.remote.command(), *words], limit_s)
+            return child_process.run_command(
+                ["rsync", "-e", self.remote.command(), *words], limit_s
+            )
         except child_process.ProgramMissingError as error:
             raise FileError("rsync is not installed on this machine", INSTALL) from error
         except child_process.ProcessTimeoutError as error:
@@ -227,13 +229,13 @@ class SftpTransport(FileTransport):
         ours, theirs = socket.socketpair()
         argv = ["ssh", *self.remote.options(), "-s", "--", self.remote.login, "sftp"]
         with ours, theirs, needs_ssh():
-            ssh = child_process.converse(argv, theirs.fileno())
+            ssh = child_process.spawn_connected(argv, theirs.fileno())
             pipe = _Pipe(fileno=ours.detach())
         too_late = threading.Event()
 
         def give_up() -> None:
             too_late.set()
-            ssh.end(LAST_WORDS_S)
+            ssh.terminate(LAST_WORDS_S)
 
         late = threading.Timer(limit_s, give_up)
         late.start()
@@ -246,13 +248,13 @@ class SftpTransport(FileTransport):
             ) from error
         except (EOFError, OSError, paramiko.SSHException) as error:
             ssh.wait(LAST_WORDS_S)
-            ssh.end(LAST_WORDS_S)  # all that it said has been read then
+            ssh.terminate(LAST_WORDS_S)  # all that it said has been read then
             if too_late.is_set():
                 raise self._stopped(limit_s) from error
-            raise explain_ssh_error("\n".join(ssh.said()), self.remote) from error
+            raise explain_ssh_error("\n".join(ssh.error_lines()), self.remote) from error
         finally:
             late.cancel()
-            ssh.end(LAST_WORDS_S)
+            ssh.terminate(LAST_WORDS_S)
 
     def _there(self, name: str) -> str:
         """A confined key begins in its folder, but sees more: its paths are relative to that."""

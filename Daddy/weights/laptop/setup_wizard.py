@@ -19,7 +19,13 @@ from Daddy.core.errors import DaddyError, FileError, UsageError
 from Daddy.core.machine_info import host_name
 from Daddy.core.name_validation import to_peer
 from Daddy.core.run_paths import STREAM_TOKEN
-from Daddy.core.saved_cluster import SETUP, key_folder, remembered, settings_path, short_path
+from Daddy.core.saved_cluster import (
+    SETUP,
+    key_folder,
+    read_saved_cluster,
+    settings_path,
+    short_path,
+)
 from Daddy.weights.laptop import ssh_keys
 from Daddy.weights.laptop.pull_push import outbox_peers
 from Daddy.weights.laptop.rsync_sftp import INSTALL, TRANSPORTS, RsyncTransport, choose_transport
@@ -40,7 +46,7 @@ from Daddy.weights.laptop.ssh_login import (
 def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     """Go through the steps; returns 0 when a pull would work. DaddyError says what is missing."""
     path = settings_path(environ, home)
-    before = remembered(path)
+    before = read_saved_cluster(path)
     remote = find_remote(given, environ, {**before, **_answers(given, environ, before)})
     key = _login_key(remote, home)
     print(f"cluster  {remote.login}, folder {remote.folder}")
@@ -120,7 +126,7 @@ def _try_own_keys(
     except DaddyError as error:
         print_finding(False, f"this laptop's own keys: {error.message}", error.fix)
         return
-    before = known_facts(remote, remembered(path))
+    before = known_facts(remote, read_saved_cluster(path))
     if seen.error is None or seen.refused:
         good = {}
         for purpose in ring.purposes:
@@ -139,7 +145,9 @@ def _try_own_keys(
 
 
 def _end(seen: ClusterFindings, remote: Remote, path: Path, environ: Mapping[str, str]) -> int:
-    carrier = choose_transport("pull", remote, remembered(path), environ.get("SYNC_TRANSPORT", ""))
+    carrier = choose_transport(
+        "pull", remote, read_saved_cluster(path), environ.get("SYNC_TRANSPORT", "")
+    )
     confined = carrier.remote.within is not None
     if seen.error is not None and not confined:
         raise seen.error

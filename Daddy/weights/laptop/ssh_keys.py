@@ -55,7 +55,7 @@ def make_key(path: Path, comment: str = "") -> None:
 
 def _keygen(words: list[str], path: Path) -> str:
     with needs_ssh():
-        done = child_process.run(["ssh-keygen", *words], KEY_S)
+        done = child_process.run_command(["ssh-keygen", *words], KEY_S)
     if done.returncode:
         raise FileError(f"no key in {path}: {done.stderr.strip()}", f"ssh-keygen -f {path}")
     return done.stdout
@@ -191,7 +191,7 @@ def _came_by_another_key(stderr: str, key: str) -> bool:
 
 def _ssh(remote: Remote, words: Sequence[str]) -> child_process.Completed:
     try:
-        return child_process.run(["ssh", "-v", *remote.alone(), *words], ANSWER_S)
+        return child_process.run_command(["ssh", "-v", *remote.alone(), *words], ANSWER_S)
     except child_process.ProcessTimeoutError as error:
         return child_process.Completed(255, "", error.message)
 

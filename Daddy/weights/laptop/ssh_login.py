@@ -20,7 +20,7 @@ from pathlib import Path
 from Daddy.core import child_process
 from Daddy.core.atomic_files import write_json
 from Daddy.core.errors import ConfigError, DaddyError, FileError, NetworkError, UsageError
-from Daddy.core.saved_cluster import SETUP, master_socket, opened_socket
+from Daddy.core.saved_cluster import SETUP, login_socket, master_socket
 
 CONNECT_S = 10
 CHECK_S = 5.0
@@ -102,7 +102,7 @@ class Remote:
     @property
     def opened_socket(self) -> Path:
         """Control socket of the connection that a person opens."""
-        return opened_socket(self.socket)
+        return login_socket(self.socket)
 
     def path(self, name: str) -> str:
         """The path of ``name`` of the shared folder for this login; UsageError where it may not go.
@@ -155,7 +155,7 @@ class Remote:
 
     def run(self, words: Sequence[str], timeout_s: float) -> child_process.Completed:
         """Run a command there; ``words`` are quoted for the shell over there."""
-        return child_process.run(
+        return child_process.run_command(
             ["ssh", *self.options(), "--", self.login, shlex.join(words)], timeout_s
         )
 
@@ -188,7 +188,7 @@ class Remote:
     def _control(self, verb: str) -> bool:
         argv = ["ssh", *self.options(), "-O", verb, "--", self.login]
         with contextlib.suppress(child_process.ProcessTimeoutError):
-            return child_process.run(argv, CHECK_S).returncode == 0
+            return child_process.run_command(argv, CHECK_S).returncode == 0
         return False
 
 
@@ -279,7 +279,7 @@ def open_login(remote: Remote, settings: Path, kept: Mapping[str, str]) -> int:
     if not opened.is_open():
         opened.opened_socket.unlink(missing_ok=True)
         with needs_ssh():
-            status = child_process.attended(["ssh", *opened.asking(), "--", opened.login])
+            status = child_process.run_interactive(["ssh", *opened.asking(), "--", opened.login])
         if status or not opened.is_open():
             raise NetworkError(
                 f"no connection to {opened.login} was opened", "ssh says why in the lines above"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from Daddy.core.assist_rules import strange
+from Daddy.core.assist_rules import missing_assists
 from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
 from Daddy.weights.store.weight_records import Contribution, Input, Version, is_reverted
 
@@ -105,7 +105,7 @@ def _flaw_of_identity(offer: Contribution, head: Version) -> AdmissionVerdict | 
         return _bad(f"belongs to run {offer.run_id}, this is run {head.run_id}")
     if offer.schema != head.schema:
         return _bad("its tensors have other names or shapes than this run's (schema hash differs)")
-    if foreign := strange(offer.assists, head.assists):
+    if foreign := missing_assists(offer.assists, head.assists):
         return _bad(f"it was learnt with the assists {foreign}, which this run does not use")
     if offer.sequence <= head.judged(offer.author):
         return make_refusal(f"sequence {offer.sequence} was judged before")

@@ -16,7 +16,7 @@ from pathlib import Path
 from Daddy.core.atomic_files import JSON_LIMIT, read_bounded
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
-from Daddy.core.friend_accounts import Outbox
+from Daddy.core.friend_accounts import AccountFolder
 from Daddy.core.name_validation import PEER
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
@@ -129,17 +129,17 @@ class PeerReader:
 
     def _list_processes(self) -> list[PeerProcess]:
         """Every process's folder, listed again when its account's stamp changed."""
-        boxes: list[Outbox | None] = [None, *self._store.friend_outboxes()]
+        boxes: list[AccountFolder | None] = [None, *self._store.friend_outboxes()]
         return [PeerProcess(folder, box) for box in boxes for folder in self._list_account(box)]
 
-    def _list_account(self, box: Outbox | None) -> list[Path]:
+    def _list_account(self, box: AccountFolder | None) -> list[Path]:
         paths, stamp = box.paths if box else self._store.paths, b""
         with contextlib.suppress(FileNotFoundError, FileError):
             stamp = read_bounded(paths.stamp, JSON_LIMIT, box.uid if box else None)
 
         def incarnations() -> list[Path]:
             self._left.clear()
-            return box.incarnations() if box else list(own_process_folders(self._store))
+            return box.process_folders() if box else list(own_process_folders(self._store))
 
         return self._listed(paths.root, stamp, incarnations)
 

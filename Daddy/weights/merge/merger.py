@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from Daddy.core.clock import Clock
-from Daddy.core.lease import Lease, drop_term
+from Daddy.core.lease import Lease, remove_term
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.exchange_settings import ExchangeSettings
@@ -62,7 +62,7 @@ class Merger:
         finally:
             lease.release("done")
             with contextlib.suppress(OSError):  # an old term left behind harms nobody
-                drop_term(self._store.paths.lease, lease.term - KEEP_TERMS)
+                remove_term(self._store.paths.lease, lease.term - KEEP_TERMS)
 
     def no_live_job(self) -> bool:
         """True if every job of our own account has left or fallen silent: those merge."""

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.atomic_files import JSON_LIMIT, parse_json, read_bounded, to_json
+from Daddy.core.atomic_files import JSON_LIMIT, canonical_json, parse_json, read_bounded
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
-from Daddy.core.friend_accounts import Outbox
+from Daddy.core.friend_accounts import AccountFolder
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.core.name_validation import WRITER, new_token
 from Daddy.weights.store.strict_json import INCARNATION
@@ -35,7 +35,7 @@ class PeerProcess:
     """One process's folder; ``box`` is the other account's whose it is, None: our own."""
 
     folder: Path
-    box: Outbox | None = None
+    box: AccountFolder | None = None
 
     @property
     def peer(self) -> str:
@@ -91,7 +91,7 @@ def write_heartbeat(store: Store, pulse: Heartbeat, *, sync: bool = False) -> No
     """
     counted = {"counter": pulse.counter, "version": pulse.version, "left": pulse.left}
     offered = {} if pulse.offered is None else {"offered": pulse.offered}
-    body = to_json({**pulse.notes, **counted, **offered})
+    body = canonical_json({**pulse.notes, **counted, **offered})
     store.writer.replace(pulse.heartbeat, body, "beat", sync=sync)
 
 
@@ -116,7 +116,7 @@ def list_processes(store: Store) -> list[PeerProcess]:
     """Every process's folder, those of other accounts included."""
     own = [PeerProcess(folder) for folder in own_process_folders(store)]
     return own + [
-        PeerProcess(path, box) for box in store.friend_outboxes() for path in box.incarnations()
+        PeerProcess(path, box) for box in store.friend_outboxes() for path in box.process_folders()
     ]
 
 
@@ -177,12 +177,12 @@ class StallTimer:
 
         The disk is not waited for: such a lease only saves work.
         """
-        lease = Lease.claim(folder, holder, durable=False)
+        lease = Lease.acquire(folder, holder, durable=False)
         if lease is None and (view := read_lease(folder)) is not None and view.ended is None:
             silent = self.unchanged_s(("lease", folder), (view.term, view.beat.get("counter")))
             if silent > silence_s:
                 end_term(folder, view.term, f"silent for {silent:.0f} s")
-                lease = Lease.claim(folder, holder, durable=False)
+                lease = Lease.acquire(folder, holder, durable=False)
         return lease
 
     def live_processes(

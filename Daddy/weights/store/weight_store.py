@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from Daddy.core.atomic_files import read_bounded, sha256_hex
 from Daddy.core.errors import FileError, WeightsError
-from Daddy.core.friend_accounts import Outbox, outboxes
-from Daddy.core.run_contract import differing
+from Daddy.core.friend_accounts import AccountFolder, account_folders
+from Daddy.core.run_contract import describe_differences
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights.store.crash_safe_files import CrashSafeWriter, Hook, no_hook
 from Daddy.weights.store.strict_json import LIMIT
@@ -49,11 +49,11 @@ class Store:
 
     # -- other accounts
 
-    def friend_outboxes(self) -> list[Outbox]:
+    def friend_outboxes(self) -> list[AccountFolder]:
         """Where jobs of other accounts put what they offer; none where the list is damaged."""
         found, self._flaw = [], ""
         try:
-            found = outboxes(self.paths)
+            found = account_folders(self.paths)
         except FileError as error:
             self._flaw = str(error)
         self.alone = not found and not self._flaw
@@ -62,7 +62,9 @@ class Store:
 
     def list_problems(self) -> list[str]:
         """What is wrong with others' folders, and what to do."""
-        found = [f"{box.name}: {why}" for box in self.friend_outboxes() if (why := box.trouble())]
+        found = [
+            f"{box.owner_name}: {why}" for box in self.friend_outboxes() if (why := box.problem())
+        ]
         return [self._flaw] if self._flaw else found
 
     # -- the run card
@@ -87,7 +89,7 @@ class Store:
                 f"set training.assists to {theirs}, or give this run a run_dir and shared_dir of "
                 "its own",
             )
-        if other := differing(dict(card.terms), dict(mine.terms)):
+        if other := describe_differences(dict(card.terms), dict(mine.terms)):
             more = f" and {len(other) - MOST_TOLD} more" * (len(other) > MOST_TOLD)
             raise WeightsError(
                 f"{root} holds weights learnt otherwise: {'; '.join(other[:MOST_TOLD])}{more}",

@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> RunPaths:
         ledger.append(LedgerEntry("submitted", 1.0, token, {"job_id": 15 + number}))
     ended = {"outcome": "drained", "reason": "wall time", "exit_code": 10}
     ledger.append(LedgerEntry("ended", 2.0, "00000000000a", ended))
-    Lease.claim(run.controller_lease, {"host": "elsewhere", "release": "controllers"})
+    Lease.acquire(run.controller_lease, {"host": "elsewhere", "release": "controllers"})
     for name in (
         "logs/slurm-16.out",
         "logs/slurm-17.out",

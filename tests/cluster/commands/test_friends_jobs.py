@@ -18,7 +18,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.shared_weights_paths import SharedPaths, joined
+from Daddy.core.shared_weights_paths import SharedPaths, joined_paths
 from tests.cluster.commands.test_status_screen import jobs, looking_at
 from tests.cluster.commands.test_status_screen import run as slots  # noqa: F401 - a fixture
 from tests.weights.helpers import ToldClock, begin
@@ -53,7 +53,7 @@ def test_the_owner_sees_the_friends_jobs_and_the_friend_the_owners(both) -> None
     assert {one["state"] for one in seen["jobs"]} == {"trains"}
     assert [one["steps"] for one in seen["jobs"]] == [100] * 4
     assert [one["behind"] for one in seen["jobs"]] == [0, 1, 1, 1]
-    seen = told(joined(anna, owner))
+    seen = told(joined_paths(anna, owner))
     assert [one["peer"] for one in seen["jobs"]] == [f"slot-{k}" for k in range(4)]
     assert {one["account"] for one in seen["jobs"]} == {"the run's owner"}
 

@@ -31,7 +31,7 @@ def fleet(person: Person) -> Iterator[list[Lease]]:
     for slot in (0, 1):
         job = 7 + slot
         (run.logs / f"slurm-{job}.out").write_text(f"job {job} begins\n")
-        lease = Lease.claim(run.slot(slot).lease, {"token": f"{job:012x}", "job_id": str(job)})
+        lease = Lease.acquire(run.slot(slot).lease, {"token": f"{job:012x}", "job_id": str(job)})
         assert lease is not None
         leases.append(lease)
     (run.logs / "controller.log").write_text("the controller's line\n")
@@ -100,7 +100,7 @@ def test_attach_stays_with_a_slot_from_job_to_job_until_the_run_is_over(
         until(lambda: "job 7 begins" in lines)
         fleet[0].release("wall time")
         (person.run.logs / "slurm-9.out").write_text("job 9 goes on\n")
-        assert Lease.claim(person.run.slot(0).lease, {"token": "x", "job_id": "9"}) is not None
+        assert Lease.acquire(person.run.slot(0).lease, {"token": "x", "job_id": "9"}) is not None
         until(lambda: lines[-2:] == ["── slot 0, job 9 ──", "job 9 goes on"])
         write_intent(person.run, OVER, 0.0)
         assert child.wait(30) == 0

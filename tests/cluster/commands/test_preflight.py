@@ -23,7 +23,7 @@ from Daddy.cluster.orchestrator.commands.run_selection import resolve_paths
 from Daddy.core.errors import RomError
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.load_config import run_paths, shared_paths
-from Daddy.core.settings import Config, Slurm
+from Daddy.core.settings import Config, SlurmSettings
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.pokemon.find_rom import cartridge_path
 from tests.cluster.conftest import config_of
@@ -80,7 +80,7 @@ no line of ours
 
 
 def findings(**wishes: object) -> list[str]:
-    found = find_partition_errors(Slurm.model_validate(wishes), KNOWN)
+    found = find_partition_errors(SlurmSettings.model_validate(wishes), KNOWN)
     return [f"{one.message} | {one.fix}" for one in found]
 
 
@@ -114,7 +114,7 @@ def test_a_partition_that_is_down_is_said() -> None:
 
 
 def test_nothing_is_concluded_from_a_listing_without_partitions() -> None:
-    assert find_partition_errors(Slurm(), {}) == []
+    assert find_partition_errors(SlurmSettings(), {}) == []
 
 
 def test_a_node_that_booted_with_us_is_this_host() -> None:

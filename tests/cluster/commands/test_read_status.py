@@ -57,7 +57,7 @@ def run(tmp_path: Path) -> RunPaths:
     for number, token in enumerate(TOKENS):
         ledger.append(LedgerEntry("intent", 1.0, token, {"number": number + 1}))
         ledger.append(LedgerEntry("submitted", 1.0, token, {"job_id": 17 + number}))
-        lease = Lease.claim(run.slot(number).lease, {"token": token})
+        lease = Lease.acquire(run.slot(number).lease, {"token": token})
         lease.beat({"steps_per_second": 120.5})
     return run
 

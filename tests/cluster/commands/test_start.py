@@ -27,7 +27,7 @@ def controlled(person: Person, mode: Mode, **changes: object) -> Lease:
     """This very process is the controller of the person's run."""
     facts = {"executor": "local", "release": "r", "game": "cartpole", "started_ts": 1.0}
     write_intent(person.run, Intent(mode, 2, **{**facts, **changes}), 0.0)  # type: ignore[arg-type]
-    lease = Lease.claim(person.run.controller_lease, controller_lease.make_holder_record(CLOCK))
+    lease = Lease.acquire(person.run.controller_lease, controller_lease.make_holder_record(CLOCK))
     assert lease is not None
     return lease
 

@@ -52,7 +52,7 @@ def run(tmp_path: Path) -> RunPaths:
     for slot in (0, 1):
         ledger.append(LedgerEntry("started", now - 3600, TOKENS[slot], {"started_ts": now - 3600}))
         ledger.append(LedgerEntry("claimed", now - 3600, TOKENS[slot], {"slot": slot, "term": 1}))
-        Lease.claim(run.slot(slot).lease, {"token": TOKENS[slot], "job_id": str(101 + slot)})
+        Lease.acquire(run.slot(slot).lease, {"token": TOKENS[slot], "job_id": str(101 + slot)})
         beat = {"term": 1, "counter": 3, "steps_per_second": 1234.5, "boot_s": 7.25}
         write_json(run.slot(slot).lease / "beat.json", {**beat, "leaves_in_s": 900 + slot})
         write_json(run.slot(slot).checkpoints / "t000001-s000000512000.json", {})

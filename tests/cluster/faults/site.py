@@ -29,7 +29,7 @@ from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.child_process import Completed, ProcessTimeoutError
 from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, end_term, read_lease
-from Daddy.core.load_config import effective_json
+from Daddy.core.load_config import config_to_json
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from tests.cluster.faults import shim
@@ -349,7 +349,7 @@ class Site:
             "restarts": job["restarts"],
         }
         for slot, release in self._orders():
-            lease = Lease.claim(self.run.slot(slot).lease, {**holder, "release": release})
+            lease = Lease.acquire(self.run.slot(slot).lease, {**holder, "release": release})
             if lease is not None:
                 return slot, lease
         return None
@@ -424,7 +424,7 @@ class Login:
         self.release = Release("r1", self.run.releases / "r1")
         for folder in (self.release.path, self.run.logs, self.run.scripts, self.run.events):
             folder.mkdir(parents=True, exist_ok=True)
-        self.release.config.write_bytes(effective_json(self.config))
+        self.release.config.write_bytes(config_to_json(self.config))
 
     @property
     def run(self) -> RunPaths:
@@ -448,7 +448,7 @@ class Login:
         view = read_lease(self.run.controller_lease)
         if view is not None and view.ended is None:
             end_term(self.run.controller_lease, view.term, "its process is gone")
-        lease = Lease.claim(self.run.controller_lease, {"host": "login", "pid": 1})
+        lease = Lease.acquire(self.run.controller_lease, {"host": "login", "pid": 1})
         assert lease is not None
         if read_intent(self.run) is None:
             self.intend(mode)
@@ -526,4 +526,4 @@ def answer_in_process(monkeypatch: Any, site: Site) -> None:
             raise ProcessTimeoutError(f"{argv[0]} gave no answer", "wait") from None
         return Completed(rc, out, err)
 
-    monkeypatch.setattr(slurm_commands, "run", run)
+    monkeypatch.setattr(slurm_commands, "run_command", run)

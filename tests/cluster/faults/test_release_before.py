@@ -8,7 +8,7 @@ from pathlib import Path
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.release_build import Release
 from Daddy.core.lease import read_lease
-from Daddy.core.load_config import effective_json
+from Daddy.core.load_config import config_to_json
 from tests.cluster.faults.site import Login, Site
 
 BEFORE = Path(__file__).parents[2] / "core" / "config_of_the_release_before.json"
@@ -16,7 +16,7 @@ BEFORE = Path(__file__).parents[2] / "core" / "config_of_the_release_before.json
 
 def told_as_before(login: Login) -> bytes:
     """This run's configuration with every key that the release before wrote."""
-    ours, theirs = json.loads(effective_json(login.config)), json.loads(BEFORE.read_text())
+    ours, theirs = json.loads(config_to_json(login.config)), json.loads(BEFORE.read_text())
     for name, section in theirs.items():
         if isinstance(section, dict):
             ours[name] = {**section, **ours.get(name, {})}
@@ -36,7 +36,7 @@ def test_a_release_that_dies_is_given_up_for_a_frozen_one_of_the_release_before(
     login.settle()
     login.release = Release("r2", login.run.releases / "r2")
     login.release.path.mkdir()
-    login.release.config.write_bytes(effective_json(login.config))
+    login.release.config.write_bytes(config_to_json(login.config))
     login.intend(Mode.RUN)
     login.start()
     for node in site.jobs("RUNNING"):

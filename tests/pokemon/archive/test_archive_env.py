@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from Daddy.core.settings import Reward
+from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.archive import archive_store
@@ -81,7 +81,7 @@ def test_a_larger_set_of_the_fleet_is_followed_at_the_next_look_and_pays_nothing
     reasons = [step[4]["archive"] for step in said if "archive" in step[4]]
     assert reasons == ["the fleet first holds 5 milestones, here 0"]
     assert sum(step[4].get("jumped", False) for step in said) == 1
-    assert sum(step[1] for step in said) < Reward().event
+    assert sum(step[1] for step in said) < RewardSettings().event
     assert not any(step[2] or step[3] for step in said)
     assert facts(behind)["episode_return"] == pytest.approx(before + sum(s[1] for s in said))
     assert facts(behind)["map_id"] == facts(ahead)["map_id"]
@@ -101,8 +101,8 @@ def test_what_a_loaded_state_had_already_is_not_paid_again_and_what_is_new_is(ma
     idle(behind, RULES.look_every)
     paid = advance(behind, 6)
     milestones = [info["reward_parts"].get("required", 0.0) for info in paid]
-    assert sum(milestones) == pytest.approx(Reward().required)
-    assert sum(info["reward_parts"].get("event", 0.0) for info in paid) == Reward().event
+    assert sum(milestones) == pytest.approx(RewardSettings().required)
+    assert sum(info["reward_parts"].get("event", 0.0) for info in paid) == RewardSettings().event
 
 
 def test_who_is_as_far_goes_its_own_way(make: Make) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from Daddy.core.job_environment import SLOT
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.core.run_paths import RunPaths
 from Daddy.learning.make_vector import make_vector, puffer_installed
 from Daddy.learning.vector_rows import VectorEnv
@@ -20,10 +20,10 @@ from Daddy.workloads import WORKLOADS
 
 SCRIPTED = """
 import sys
-from Daddy.core.load_config import load
+from Daddy.core.load_config import load_config
 from Daddy.workloads import WORKLOADS
 from tests.pokemon.archive.players import advance
-config = load(overrides={"run_dir": sys.argv[1], "archive.mode": "swarm"})
+config = load_config(overrides={"run_dir": sys.argv[1], "archive.mode": "swarm"})
 env = WORKLOADS["pokemon_red"].make_env(config)()
 env.reset(seed=1)
 advance(env, 4)
@@ -38,7 +38,7 @@ def _own_game(monkeypatch: pytest.MonkeyPatch) -> None:
 def environments(folder: Path, slot: int, monkeypatch: pytest.MonkeyPatch) -> VectorEnv:
     """Two environments of a learner, as its configuration makes them."""
     monkeypatch.setenv(SLOT, str(slot))
-    config = load(overrides={"run_dir": str(folder), "archive.mode": "swarm"})
+    config = load_config(overrides={"run_dir": str(folder), "archive.mode": "swarm"})
     vector = make_vector(
         WORKLOADS["pokemon_red"].make_env(config),
         2,

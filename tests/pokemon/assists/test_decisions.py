@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.core.assist_rules import NAMES
+from Daddy.core.assist_rules import ASSIST_NAMES
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.assists.assist_registry import TABLE
 from Daddy.pokemon.assists.assist_state import Act
@@ -33,7 +33,7 @@ def decide(name: str, paper: Paper, button: str = "a") -> Act | None:
 
 
 def test_the_table_has_every_name_in_its_order() -> None:
-    assert tuple(TABLE) == NAMES
+    assert tuple(TABLE) == ASSIST_NAMES
 
 
 def ready(name: str) -> tuple[Paper, str]:
@@ -60,7 +60,7 @@ def lake(paper: Paper, *, row: int = 11, column: int = 8) -> Paper:
     return paper
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ASSIST_NAMES)
 def test_every_assist_acts_when_it_is_wanted(name: str) -> None:
     paper, button = ready(name)
     act = decide(name, paper, button)
@@ -71,7 +71,7 @@ def test_every_assist_acts_when_it_is_wanted(name: str) -> None:
     assert all(0 <= value <= 255 for _, value in act.writes)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "block_indigo_exit"])
+@pytest.mark.parametrize("name", [name for name in ASSIST_NAMES if name != "block_indigo_exit"])
 @pytest.mark.parametrize(
     "busy",
     [
@@ -93,7 +93,7 @@ def test_nothing_is_touched_in_fights_texts_scripts_and_between_two_cells(
     assert decide(name, paper.set(**busy), button) is None
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "block_indigo_exit"])
+@pytest.mark.parametrize("name", [name for name in ASSIST_NAMES if name != "block_indigo_exit"])
 def test_once_done_it_is_not_done_again(name: str) -> None:
     paper, button = ready(name)
     paper.apply(decide(name, paper, button))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Daddy.core.assist_rules import NAMES, PEERS
+from Daddy.core.assist_rules import ASSIST_NAMES, PEER_ASSISTS
 from Daddy.core.errors import ExitCode, RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.assists.apply_assists import Help, Helper
@@ -34,7 +34,7 @@ def step(helper: Helper, paper: Paper, button: str = "a") -> Help:
 
 
 def test_what_depends_on_the_games_program_is_not_called_proven() -> None:
-    assert {name for name in NAMES if TABLE[name].worked} == UNPROVEN
+    assert {name for name in ASSIST_NAMES if TABLE[name].worked} == UNPROVEN
 
 
 def test_without_assists_nothing_is_read_or_written() -> None:
@@ -52,10 +52,10 @@ def test_without_assists_nothing_is_read_or_written() -> None:
 def test_an_unknown_assist_is_an_error_and_the_peers_are_known_by_one_word() -> None:
     with pytest.raises(ValueError, match="there is no assist 'flsh'"):
         helper(Paper(), "flsh")
-    assert helper(Paper(), "peers").names == PEERS
+    assert helper(Paper(), "peers").names == PEER_ASSISTS
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ASSIST_NAMES)
 def test_an_act_becomes_bytes_or_a_key_and_is_told(name: str) -> None:
     paper, button = ready(name)
     act = TABLE[name].decide(paper.moment(button))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from Daddy.core.assist_rules import NAMES, from_bits
+from Daddy.core.assist_rules import ASSIST_NAMES, from_bits
 from Daddy.core.errors import RomError
 from Daddy.pokemon import env_state_format as saving
 from Daddy.pokemon import ram_map as ram
@@ -182,7 +182,7 @@ def test_states_of_before_there_were_assists_are_read(make: Make) -> None:
     make("money").load_state(older)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ASSIST_NAMES)
 def test_every_act_reaches_the_memory_of_a_running_console(name: str, console: Emulator) -> None:
     paper, button = ready(name)
     at = [address for first, end in _SEEN for address in range(first, end)]
@@ -233,7 +233,7 @@ def test_assisted_states_say_so_and_only_runs_with_these_assists_load_them(tmp_p
     assisted.close()
     (folder,) = tmp_path.iterdir()
     paths = sorted(folder.glob("r*.state"))
-    kin = Kin(assisted.rom.sha1, "2.7.0", NAMES)
+    kin = Kin(assisted.rom.sha1, "2.7.0", ASSIST_NAMES)
     assert paths
     assert {state_format.from_bytes(path.read_bytes(), kin, "")[0].assists for path in paths} == {
         ("money",)
@@ -261,7 +261,7 @@ def test_children_of_an_honest_state_say_what_helped_them(tmp_path: Path) -> Non
     advance(child, 3)
     child.close()
     (folder,) = tmp_path.iterdir()
-    kin = Kin(child.rom.sha1, "2.7.0", NAMES)
+    kin = Kin(child.rom.sha1, "2.7.0", ASSIST_NAMES)
     kept = [
         state_format.from_bytes(one.read_bytes(), kin, "")[0] for one in folder.glob("r*.state")
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.assist_rules import NAMES
+from Daddy.core.assist_rules import ASSIST_NAMES
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.assists.assist_registry import TABLE
 
@@ -19,13 +19,13 @@ def row(name: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ASSIST_NAMES)
 def test_every_assist_has_a_row_with_the_milestones_that_it_serves(name: str) -> None:
     serves = set(re.findall(r"`(\w+)`", row(name)[3]))
     assert serves <= set(story_milestones.names())
     assert serves or row(name)[3].startswith("nothing")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ASSIST_NAMES)
 def test_what_hangs_on_the_games_program_is_not_called_proven(name: str) -> None:
     assert (" not " in f" {row(name)[4]} ") == bool(TABLE[name].worked)

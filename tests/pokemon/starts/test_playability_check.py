@@ -10,7 +10,7 @@ import pytest
 
 from Daddy.core.errors import RomError
 from Daddy.core.rom_identity import load_rom
-from Daddy.core.settings import Training
+from Daddy.core.settings import TrainingSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
 from Daddy.pokemon.find_rom import check_start, find_rom
@@ -76,7 +76,7 @@ def test_the_cartridges_own_beginning_is_asked_nothing(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         "Daddy.pokemon.starts.playability_check.preflight", lambda *_: pytest.fail("asked")
     )
-    check_start(Training())
+    check_start(TrainingSettings())
 
 
 def test_a_given_start_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_given_start_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "Daddy.pokemon.starts.playability_check.preflight", lambda _, __, what: asked.append(what)
     )
-    check_start(Training(start="bedroom"))
+    check_start(TrainingSettings(start="bedroom"))
     assert asked == ["the start state 'bedroom' of Daddy cartridge"]
 
 
@@ -111,7 +111,7 @@ def test_a_good_state_comes_back_as_the_same_moment() -> None:
 def test_what_cannot_be_a_state_of_ours_is_refused_without_a_child(
     data: bytes, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "run", lambda *_, **__: pytest.fail("a child was started"))
+    monkeypatch.setattr(judging, "run_command", lambda *_, **__: pytest.fail("a child was started"))
     with pytest.raises(RomError, match=why):
         adopt(ROM, data, "theirs")
 
@@ -144,9 +144,11 @@ def test_a_state_that_hangs_the_emulator_is_ended_in_time() -> None:
 def test_a_crash_of_the_child_is_told_and_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that dies as pyboy does on a damaged state."""
     crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    really = judging.run
+    really = judging.run_command
     monkeypatch.setattr(
-        judging, "run", lambda _, limit, **how: really([sys.executable, "-c", crash], limit, **how)
+        judging,
+        "run_command",
+        lambda _, limit, **how: really([sys.executable, "-c", crash], limit, **how),
     )
     with pytest.raises(RomError, match=r"crashed the emulator \(SIGSEGV\)"):
         adopt(ROM, STATE, "theirs")

@@ -20,7 +20,7 @@ from Daddy.cluster.orchestrator.commands.disk_space import format_bytes
 from Daddy.cluster.orchestrator.commands.run_selection import Request, try_read_intent
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.slot_status import read_slots
-from Daddy.core.atomic_files import find_json
+from Daddy.core.atomic_files import read_json_or_empty
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, FileError
 from Daddy.core.lease import read_lease
@@ -92,7 +92,7 @@ def _in_use(run: RunPaths) -> InUse:
     controller = read_lease(run.controller_lease)
     if controller is not None:  # its code, also where it still starts companions from it
         releases.add(str(controller.holder.get("release", "")))
-    releases |= {str(name) for name in find_json(run.orders).get("slots", {}).values()}
+    releases |= {str(name) for name in read_json_or_empty(run.orders).get("slots", {}).values()}
     return InUse(
         releases=frozenset(releases),
         jobs=frozenset(str(attempt.job_id) for attempt in ledger.live),

@@ -23,14 +23,14 @@ from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.controller_wiring import build_controller
 from Daddy.cluster.release_build import Release
-from Daddy.core.child_process import start
+from Daddy.core.child_process import start_background
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
-from Daddy.core.load_config import load_effective, run_paths
+from Daddy.core.load_config import load_release_config, run_paths
 from Daddy.core.logs import log_to
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.stop_reasons import set_by
+from Daddy.core.stop_reasons import event_on_signals
 
 _READY_TIMEOUT_S = 150.0
 """More than a contender waits for another host's heartbeat."""
@@ -59,7 +59,7 @@ def run_daemon(release_path: Path, *, ready_fd: int | None) -> int:
     """Be the controller of that release's run, until it is stopped, done, or we are signalled."""
     log_to()
     release, clock = Release(release_path.name, release_path), SystemClock()
-    config = load_effective(release.config)
+    config = load_release_config(release.config)
     run = run_paths(config)
     try:
         if read_intent(run) is None:
@@ -97,7 +97,7 @@ def _take(
 
 def _tend(controller: Controller) -> int:
     """Run until the end or a signal; jobs outlive a controller that is only signalled."""
-    final = controller.run(set_by(signal.SIGTERM, signal.SIGINT))
+    final = controller.run(event_on_signals(signal.SIGTERM, signal.SIGINT))
     said = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
     controller.applier.lease.release(said)
     logging.getLogger(__name__).info("the controller ends: %s", said)
@@ -119,7 +119,9 @@ def start_daemon(
     if first == 0:
         with contextlib.suppress(BaseException):
             os.setsid()  # not by the daemon itself: the head of a session can get a terminal
-            start(argv, log_path=log, env=env, cwd=folder, detach=False, keep=[writing])
+            start_background(
+                argv, log_path=log, env=env, cwd=folder, detach=False, keep_open=[writing]
+            )
         os._exit(0)
     os.close(writing)
     os.waitpid(first, 0)

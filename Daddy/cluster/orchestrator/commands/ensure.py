@@ -21,7 +21,7 @@ from Daddy.cluster.orchestrator.commands.run_selection import Request, intended_
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
-from Daddy.core.child_process import run as run_program
+from Daddy.core.child_process import run_command as run_program
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
 from Daddy.core.load_config import CHECKOUT

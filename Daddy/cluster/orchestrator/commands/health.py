@@ -9,7 +9,7 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.controller_records import Mode, WaitReason
 from Daddy.core.errors import ExitCode
-from Daddy.core.humanize import age
+from Daddy.core.humanize import format_age
 
 Record = Mapping[str, Any]
 """The status record, or a part of it."""
@@ -89,7 +89,7 @@ def _blind(status: Record) -> str:
     seconds, slots = status["age_s"], status["slots"]
     beating = sum(slot["beat_s"] is not None and slot["beat_s"] < SILENT_S for slot in slots)
     beats = f", {beating} of {len(slots)} slots give signs of life" if beating else ""
-    known = f"; shown is what was known {age(seconds)} ago" if seconds >= 1.0 else ""
+    known = f"; shown is what was known {format_age(seconds)} ago" if seconds >= 1.0 else ""
     return f"the queue cannot be read ({status['queue']['why']}){beats}{known}"
 
 

@@ -36,17 +36,23 @@ from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import create_exclusive
-from Daddy.core.child_process import run as run_program
+from Daddy.core.child_process import run_command as run_program
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, FileError, RomError, SchedulerError
-from Daddy.core.friend_accounts import check_reach, make_readable, my_place, opening, outboxes
+from Daddy.core.friend_accounts import (
+    account_folders,
+    check_run_readable,
+    find_own_entry,
+    make_readable_folder,
+    permission_commands,
+)
 from Daddy.core.humanize import format_duration, parse_duration
 from Daddy.core.load_config import run_paths, shared_paths
 from Daddy.core.machine_info import boot_time, command_lines, mounts
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.run_paths import RunPaths
-from Daddy.core.settings import Config, Slurm
+from Daddy.core.settings import Config, SlurmSettings
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 
 _SINFO_TIMEOUT_S = 15.0
@@ -143,13 +149,13 @@ def check_accounts(shared: SharedPaths, found: Findings) -> None:
     """Another account's run can be read and knows us; those who take part can read what is ours."""
     with found.catching():
         if isinstance(shared, JoinedPaths):
-            make_readable(shared.root)
-            check_reach(shared)
-            me = my_place(shared, os.getuid())
+            make_readable_folder(shared.root)
+            check_run_readable(shared)
+            me = find_own_entry(shared, os.getuid())
             found.notes.append(f"takes part in {shared.theirs.root} as {me.name}")
-        boxes = outboxes(shared)
-        found.notes += [f"{box.name}: {why}" for box in boxes if (why := box.trouble())]
-        if boxes and (lines := opening(shared.root)):
+        boxes = account_folders(shared)
+        found.notes += [f"{box.owner_name}: {why}" for box in boxes if (why := box.problem())]
+        if boxes and (lines := permission_commands(shared.root)):
             what = "other accounts that take part may not be able to read what is ours; type"
             found.notes.append("\n  ".join([what, *lines]))
 
@@ -271,7 +277,9 @@ def is_same_boot(text: str, booted_ts: float) -> bool:
     return match is not None and abs(int(match[1]) - booted_ts) <= _SAME_BOOT_S
 
 
-def find_partition_errors(slurm: Slurm, known: Mapping[str, Partition]) -> list[SchedulerError]:
+def find_partition_errors(
+    slurm: SlurmSettings, known: Mapping[str, Partition]
+) -> list[SchedulerError]:
     """Why a job of ours could never start in its partition; nothing is said where none is known."""
     if not known:
         return []

@@ -11,7 +11,7 @@ from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller_records import Intent
 from Daddy.cluster.release_build import Release
 from Daddy.core.errors import FileError
-from Daddy.core.load_config import load, run_paths
+from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 
@@ -29,7 +29,7 @@ class Request:
 
         ``begins``: a run is to begin by it.
         """
-        return load(self.config, self.overrides, os.environ, self.site, begins=begins)
+        return load_config(self.config, self.overrides, os.environ, self.site, begins=begins)
 
     def find_run(self) -> tuple[Config, RunPaths]:
         """The effective configuration, and the run's folder."""

@@ -37,12 +37,12 @@ from Daddy.cluster.orchestrator.controller_records import (
 )
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.ledger_replay import measure_training
-from Daddy.core.atomic_files import JSON_LIMIT, find_json, parse_json
+from Daddy.core.atomic_files import JSON_LIMIT, parse_json, read_json_or_empty
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, FileError
-from Daddy.core.friend_accounts import Outbox, outboxes
-from Daddy.core.humanize import one_line
-from Daddy.core.lease import holder_alive, read_lease
+from Daddy.core.friend_accounts import AccountFolder, account_folders
+from Daddy.core.humanize import printable_line
+from Daddy.core.lease import is_holder_alive, read_lease
 from Daddy.core.load_config import shared_paths
 from Daddy.core.machine_info import user_name
 from Daddy.core.run_paths import RunPaths
@@ -186,7 +186,7 @@ def read_status(
 
 def read_last_summary(run: RunPaths) -> dict[str, Any]:
     """The summary of the last pass; empty where there is none that this code can read."""
-    found = find_json(run.status)
+    found = read_json_or_empty(run.status)
     whole = found.get("v") == SUMMARY_VERSION and found.keys() >= _NEEDED
     return found if whole else {}
 
@@ -203,7 +203,7 @@ def _controller(run: RunPaths) -> dict[str, Any]:
     view = current_holder(run)
     if view is None:
         return {"alive": False}
-    return {"alive": holder_alive(view.holder), "term": view.term, **view.holder}
+    return {"alive": is_holder_alive(view.holder), "term": view.term, **view.holder}
 
 
 def _measured(run: RunPaths, config: Config, slot: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def _leaves(
 def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Figures of all slots together: hours, steps, versions, calls, and the next hand-over."""
     shared, slots = shared_paths(config), told["slots"]
-    head = find_json(shared.head)
+    head = read_json_or_empty(shared.head)
     done, total = int(head.get("fleet_steps", 0)), config.training.total_steps
     rates = (slot["beat"].get("steps_per_second") for slot in slots if slot["training"])
     rate = sum(float(speed) for speed in rates if isinstance(speed, int | float))
@@ -255,7 +255,7 @@ def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -
         "versions_per_hour": _versions_per_hour(shared, head.get("version"), now),
         "others": read_friends_jobs(shared, head, now),
         "failover": _failover(run, config),
-        "mirror": find_json(run.mirrored) or None,
+        "mirror": read_json_or_empty(run.mirrored) or None,
         "watch": _watch_line(run) if told["controller"]["alive"] is not False else None,
         "calls_today": _calls_today(run, now),
         "next_handover": first and {"slot": first["slot"], "ts": round(first["leaves_ts"], 3)},
@@ -325,8 +325,8 @@ def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
 
 def _watch_line(run: RunPaths) -> str | None:
     """The line to type at home to watch, with the host where the relay is; None: nowhere."""
-    there = find_json(run.relay)
-    host, port = one_line(str(there.get("host"))), there.get("port")
+    there = read_json_or_empty(run.relay)
+    host, port = printable_line(str(there.get("host"))), there.get("port")
     if not isinstance(port, int):
         return None
     return f"ssh -N -R {port}:localhost:{port} {user_name()}@{host}"
@@ -339,7 +339,7 @@ def read_friends_jobs(shared: SharedPaths, head: Mapping[str, Any], now: float) 
     machine's clock. Steps and lag are by ``head``, the hint at the newest version.
     """
     try:
-        boxes = outboxes(shared)
+        boxes = account_folders(shared)
     except FileError as error:
         return {"jobs": [], "troubles": [str(error)]}
     found = [job for box in boxes for job in _jobs(box, head, now)]
@@ -349,23 +349,23 @@ def read_friends_jobs(shared: SharedPaths, head: Mapping[str, Any], now: float) 
     jobs = [*newest.values()][:MOST_JOBS]
     return {
         "jobs": sorted(jobs, key=lambda job: (job["account"], len(job["peer"]), job["peer"])),
-        "troubles": [f"{box.name}: {why}" for box in boxes if (why := box.trouble())],
+        "troubles": [f"{box.owner_name}: {why}" for box in boxes if (why := box.problem())],
     }
 
 
-def _jobs(box: Outbox, head: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
+def _jobs(box: AccountFolder, head: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
     """Every readable heartbeat of an account; one that is none is passed over."""
     steps, newest = head.get("contributors"), head.get("version")
-    for folder in box.incarnations():
+    for folder in box.process_folders():
         path, peer = folder / "hb.json", folder.parent.name
         with contextlib.suppress(OSError, FileError, LookupError, TypeError, ValueError,
                                  OverflowError):  # fmt: skip
-            body = parse_json(box.read(path, JSON_LIMIT), str(path))
+            body = parse_json(box.read_file(path, JSON_LIMIT), str(path))
             beat_s = max(0.0, now - os.lstat(path).st_mtime)
             version = min(int(body["version"]), _MOST_VERSION)
             yield {
                 "peer": peer,
-                "account": box.name,
+                "account": box.owner_name,
                 "version": version,
                 "left": bool(body["left"]),
                 "beat_s": round(beat_s, 1),

@@ -19,7 +19,7 @@ from Daddy.cluster.orchestrator.commands.health import (
     assign_successors,
     describe_wait,
 )
-from Daddy.core.humanize import age, amount, clock, one_line, span
+from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
 
 WIDE = 104
 """Columns from which each slot's successor fits beside it."""
@@ -52,7 +52,7 @@ def render_screen(run_name: str, status: Record, now: float, width: int = 160) -
     wide = width >= WIDE
     mark, style = _MARKS[status["verdict"]]
     first = Text.assemble((f"{mark} {run_name}", style), f": {status['said']}")
-    time = f"   {clock(now, now)}"
+    time = f"   {format_time(now, now)}"
     first.append(time if len(first) + len(time) <= width else "", "dim")
     parts: list[RenderableType] = [Text(trouble, "yellow") for trouble in _troubles(status)]
     if status["slots"]:
@@ -70,11 +70,11 @@ def _troubles(status: Record) -> Iterator[str]:
     """Troubles beyond the verdict, each once."""
     told = [hold["reason"] for hold in status["breaker"]] + [status["rollout"]]
     told += [
-        f"slot {slot['slot']} has given no sign of life for {age(slot['beat_s'])}"
+        f"slot {slot['slot']} has given no sign of life for {format_age(slot['beat_s'])}"
         for slot in status["slots"]
         if slot["state"] == "silent"
     ]
-    told += map(one_line, status["others"]["troubles"])
+    told += map(printable_line, status["others"]["troubles"])
     if status["excluded"]:
         told.append(f"left out for a day: {', '.join(status['excluded'])}")
     if status["verdict"] == "degraded":
@@ -118,10 +118,13 @@ def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text | str]:
         Text(state, "dim" if state == "empty" and not wanted else _STYLES[state]),
         str(slot["job_id"] or ""),
         str(slot["node"] or ""),
-        amount(rate) if isinstance(rate, int | float) else "",
-        Text(span(leaves - now) if leaves is not None else "", "yellow" if soon else ""),
+        format_count(rate) if isinstance(rate, int | float) else "",
+        Text(format_span(leaves - now) if leaves is not None else "", "yellow" if soon else ""),
         _checkpoint(slot),
-        Text("" if beat is None else age(beat), "bold red" if (beat or 0) > SILENT_S else "dim"),
+        Text(
+            "" if beat is None else format_age(beat),
+            "bold red" if (beat or 0) > SILENT_S else "dim",
+        ),
     ]
 
 
@@ -130,8 +133,8 @@ def _checkpoint(slot: Record) -> Text:
     if not slot["checkpoint_step"]:
         return Text("none yet", "dim")
     seconds = slot["checkpoint_s"]
-    text = Text("" if seconds is None else f"{age(seconds)} ago ")
-    return text.append(f"at {amount(slot['checkpoint_step'])}", "dim")
+    text = Text("" if seconds is None else f"{format_age(seconds)} ago ")
+    return text.append(f"at {format_count(slot['checkpoint_step'])}", "dim")
 
 
 def _then(slot: Record, successor: Record | None, status: Record, now: float) -> Text:
@@ -152,7 +155,9 @@ def _told_successor(job: Record, status: Record, now: float) -> Text:
     full, capped = all(slot["training"] for slot in status["slots"]), job["waits"] == "cap"
     text = Text(str(job["job_id"] or "one without a number yet"))
     text.append(f" {describe_wait(job, full=full)}", "green" if capped and full else "dim")
-    return text.append(f", expected {clock(job['expected_ts'], now)}" if job["expected_ts"] else "")
+    return text.append(
+        f", expected {format_time(job['expected_ts'], now)}" if job["expected_ts"] else ""
+    )
 
 
 def _others(jobs: Sequence[Record]) -> Table:
@@ -164,7 +169,7 @@ def _others(jobs: Sequence[Record]) -> Table:
             Text(job["state"], _STYLES[job["state"]]),
             f"v{job['version']}" + (f" (-{job['behind']})" if job["behind"] else ""),
             f"{job['steps']:,}",
-            Text(age(job["beat_s"]), "dim"),
+            Text(format_age(job["beat_s"]), "dim"),
         )
         for job in jobs
     )
@@ -178,7 +183,7 @@ def _last(ends: Sequence[Record], now: float) -> Iterator[list[Text]]:
         why = f": {end['reason'][:_REASON]}" if end["reason"] not in ("", end["outcome"]) else ""
         yield [
             Text("last    " if place == 0 else "", "dim"),
-            Text(clock(end["ts"], now) if end["ts"] else "?", "dim"),
+            Text(format_time(end["ts"], now) if end["ts"] else "?", "dim"),
             Text(f"{slot}, {job}"),
             Text(f"{end['outcome']}{why}", _OUTCOMES.get(end["outcome"], "dim")),
         ]
@@ -193,7 +198,7 @@ def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Tex
         runs = ", ".join(f"slot {slot['slot']} runs {slot['release']}" for slot in other)
         yield "releases", Text(runs, "magenta")
     if leave := status["next_handover"]:
-        yield "next", Text(f"slot {leave['slot']} hands over in {span(leave['ts'] - now)}")
+        yield "next", Text(f"slot {leave['slot']} hands over in {format_span(leave['ts'] - now)}")
     count, mirror = status["versions_per_hour"], status["mirror"] or {}
     versions = "no version yet" if count is None else f"{count} versions in the last hour"
     yield "steps", _steps(status["steps"], status["done_ts"], now)
@@ -217,15 +222,15 @@ def _phrases(*phrases: str | tuple[object, str]) -> Text:
 
 def _steps(steps: Record, done_ts: float | None, now: float) -> Text:
     done, total = steps["done"], steps["total"]
-    speed = f", {amount(steps['per_second'])} steps/s" if steps["per_second"] else ""
+    speed = f", {format_count(steps['per_second'])} steps/s" if steps["per_second"] else ""
     if not total:
-        return Text(f"{amount(done)} and no end set{speed}")
+        return Text(f"{format_count(done)} and no end set{speed}")
     share = min(1.0, done / total)
     full = round(_BAR * share)
     bar = Text.assemble(("━" * full, "green"), ("─" * (_BAR - full), "dim"))
-    pace = f", done {clock(done_ts, now)} at this pace" if done_ts else ""
+    pace = f", done {format_time(done_ts, now)} at this pace" if done_ts else ""
     end = ", done" if done >= total else pace
-    return bar.append(f" {share:.1%}: {amount(done)} of {amount(total)}{speed}{end}")
+    return bar.append(f" {share:.1%}: {format_count(done)} of {format_count(total)}{speed}{end}")
 
 
 def _hours(status: Record) -> Text:
@@ -234,7 +239,7 @@ def _hours(status: Record) -> Text:
     digits = 1 if available >= 10 else 3  # noqa: PLR2004 - a run of an hour has some too
     boots = [slot["boot_s"] for slot in status["slots"] if isinstance(slot["boot_s"], int | float)]
     return _phrases(
-        f"{used / (available or 1.0):.1%} used in the last {age(hours['window_s'])}: "
+        f"{used / (available or 1.0):.1%} used in the last {format_age(hours['window_s'])}: "
         f"{used:.{digits}f} of {available:.{digits}f} {hours['unit']}",
         f"jobs boot in {sum(boots) / len(boots):.1f} s" if boots else "",
         f"{hours['spent']:.1f} of {budget:g} of the budget" if budget else "",
@@ -247,7 +252,7 @@ def _mirror(copied: Record, now: float) -> Text:
     if copied.get("trouble"):
         told = (copied["trouble"], "yellow")
     elif copied.get("version") is not None:
-        since = age(max(0.0, now - float(copied["copied_ts"])))
+        since = format_age(max(0.0, now - float(copied["copied_ts"])))
         told = f"v{copied['version']}, copied {since} ago to {copied['folder']}"
     return _phrases(told, (copied.get("holes"), "yellow"))
 
@@ -262,7 +267,7 @@ def _queue(status: Record, now: float) -> Text:
         f"{where}: {queue['running']} run, {queue['pending']} wait"
         + (f", {others} more of yours" if others else ""),
         f"successors: {chaining['mode']} ({chaining['how']})",
-        (closed_ts and f"maintenance from {clock(closed_ts, now)}", "yellow"),
+        (closed_ts and f"maintenance from {format_time(closed_ts, now)}", "yellow"),
     )
 
 
@@ -275,10 +280,10 @@ def _control(status: Record) -> Text:
     elif status["daemon"]:
         said, style = "no controller is alive", "yellow" if status["mode"] == "run" else ""
     if status["passed_s"] is not None:
-        said += f", looked {age(status['passed_s'])} ago"
+        said += f", looked {format_age(status['passed_s'])} ago"
     how = "on" if failover and failover["on"] else f"off ({failover['how']})" if failover else ""
     return _phrases(
         (said, style),
-        f"{amount(calls)} scheduler calls today" if calls is not None else "",
+        f"{format_count(calls)} scheduler calls today" if calls is not None else "",
         f"failover {how}" if how else "",
     )

@@ -46,7 +46,7 @@ from Daddy.cluster.orchestrator.simulate.simulated_site import (
     SimulatedSite,
     SubmissionPolicy,
 )
-from Daddy.core.slot_lease import PATIENCE_S
+from Daddy.core.slot_lease import SLOT_WAIT_S
 from Daddy.core.stop_reasons import drain_margin
 
 RUNS_S = 13_500.0
@@ -167,7 +167,7 @@ class SimulatedLeases:
                 return
         holders = (self.slots[number].job for number in wanted)
         hope = any(holder is None or holder.stage not in _STAYING for holder in holders)
-        if waited >= PATIENCE_S or (waited > 0 and not hope):
+        if waited >= SLOT_WAIT_S or (waited > 0 and not hope):
             self.site.end_job(job, "FAILED", NOT_NEEDED)
         else:
             self.site.call_at(now + _SEEK_S, lambda: self.seek(job))
