@@ -22,7 +22,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.job_environment import SLOT, StartupTimer, read_job
 from Daddy.core.load_config import load_config, run_paths, shared_paths
-from Daddy.core.logs import add_log_flags, log_to
+from Daddy.core.log_setup import add_log_flags, log_to
 from Daddy.core.machine_info import memory_bytes, usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.settings import CollaborationSettings, Config, SettingsSection, TrainingSettings

@@ -26,7 +26,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.job_environment import RELEASE, SLOT, TERM, Job, StartupTimer, read_job
-from Daddy.core.logs import log_to
+from Daddy.core.log_setup import log_to
 from Daddy.core.machine_info import current_process, host_name, process_age_s
 from Daddy.core.run_paths import ReleasePaths, RunPaths
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot

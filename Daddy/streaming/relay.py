@@ -26,7 +26,7 @@ from Daddy.core.atomic_files import read_json, write_atomic, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError, run_entry
 from Daddy.core.event_log import EventWriter
-from Daddy.core.logs import add_log_flags, log_to
+from Daddy.core.log_setup import add_log_flags, log_to
 from Daddy.core.machine_info import die_with_parent, full_host_name, host_name
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_paths import ATTACH, HOME_ATTACH, RunPaths

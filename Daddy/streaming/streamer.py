@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.logs import log_to
+from Daddy.core.log_setup import log_to
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.learner.direct_port import Port

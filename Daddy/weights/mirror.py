@@ -21,7 +21,7 @@ from typing import Any
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
-from Daddy.core.logs import add_log_flags, log_to
+from Daddy.core.log_setup import add_log_flags, log_to
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.run_paths import RunPaths, mirrors_folder
 from Daddy.core.settings import KEPT_VERSIONS

@@ -36,6 +36,13 @@ def package(sources: list[Source]) -> list[Source]:
 
 
 @pytest.fixture(scope="session")
+def beside() -> list[Source]:
+    """Every Python file of the tests and of the test cluster."""
+    found = [*sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "cluster").rglob("*.py"))]
+    return [read_source(path, ROOT) for path in found if not path.is_symlink()]
+
+
+@pytest.fixture(scope="session")
 def tracked() -> list[Path]:
     """Every file git knows (in an unpacked archive: every file there is)."""
     listing = subprocess.run(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from Daddy.core.errors import run_entry
-from Daddy.core.logs import LEVEL, add_log_flags
+from Daddy.core.log_setup import LEVEL, add_log_flags
 
 _COMMANDS = "Daddy.cluster.orchestrator.commands"
 _WORDS = {

@@ -34,7 +34,7 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.lease import LeaseView, is_holder_alive, read_lease
-from Daddy.core.logs import log_to
+from Daddy.core.log_setup import log_to
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.run_paths import RunPaths
 

@@ -26,7 +26,7 @@ from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, SchedulerError, run_entry
 from Daddy.core.load_config import load_release_config, run_paths
-from Daddy.core.logs import log_to
+from Daddy.core.log_setup import log_to
 from Daddy.core.machine_info import host_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config

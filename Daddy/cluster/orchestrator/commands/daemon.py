@@ -27,7 +27,7 @@ from Daddy.core.child_process import start_background
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
 from Daddy.core.load_config import load_release_config, run_paths
-from Daddy.core.logs import log_to
+from Daddy.core.log_setup import log_to
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import event_on_signals

@@ -14,7 +14,7 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import EventWriter
-from Daddy.core.logs import LEVEL, add_log_flags, log_to
+from Daddy.core.log_setup import LEVEL, add_log_flags, log_to
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,9 @@ def test_a_line_has_a_time_a_level_and_its_module() -> None:
     log_to(stream := io.StringIO())
     logging.getLogger("Daddy.cluster.launch").info("slot %d is free", 3)
     (line,) = lines(stream)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ INFO    test_logs: slot 3 is free", line)
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ INFO    test_log_setup: slot 3 is free", line
+    )
 
 
 def test_text_from_elsewhere_stays_on_its_line() -> None:
@@ -88,6 +90,6 @@ def test_events_are_logged_where_a_log_was_asked_for(tmp_path: Path) -> None:
     writer.write("metric", 1, {"steps_per_second": 1.0})
     writer.write("error", 1, {"reason": "the disk is full"})
     assert [line.split(" ", 1)[1] for line in lines(stream)] == [
-        "INFO    test_logs: slot 0 was claimed",
-        "ERROR   test_logs: the disk is full",
+        "INFO    test_log_setup: slot 0 was claimed",
+        "ERROR   test_log_setup: the disk is full",
     ]
