@@ -71,7 +71,7 @@ def play_one_episode(game: PokemonRedEnv, actor: Actor, seed: int) -> EpisodeRes
     """Play an episode to its end; what held at its start does not count as reached."""
     played, held = EpisodeResult(seed), None
     for moment in episode_steps(game, actor, seed):
-        now = story_milestones.reached(game.progress, game.rom.real)
+        now = story_milestones.reached_milestones(game.progress, game.rom.real)
         held = now if held is None else held
         for name in now - held - played.reached.keys():
             played.reached[name] = moment.step
@@ -88,7 +88,7 @@ def evaluate_episodes(
     game: PokemonRedEnv, actor: Actor, seeds: Sequence[int]
 ) -> list[EpisodeResult]:
     """One episode of each seed; each is told on stderr."""
-    done, names = list[EpisodeResult](), len(story_milestones.names(game.rom.real))
+    done, names = list[EpisodeResult](), len(story_milestones.milestone_names(game.rom.real))
     for seed in seeds:
         played = play_one_episode(game, actor, seed)
         done.append(played)
@@ -141,7 +141,7 @@ def result_as_json(
     label: str, game: PokemonRedEnv, done: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
     """The whole result as JSON; intervals are 95 %."""
-    names = story_milestones.names(game.rom.real)
+    names = story_milestones.milestone_names(game.rom.real)
     return {
         "v": FORMAT,
         "weights": label,

@@ -143,13 +143,13 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _on_film(args: argparse.Namespace, game: Any, actor: playback_setup.Actor, path: Path) -> None:
-    from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND
+    from Daddy.pokemon.emulator import FRAMES_PER_PICTURE, FRAMES_PER_SECOND
     from Daddy.streaming.viewer.clip_writer import save_film
 
-    rate = FRAMES_PER_SECOND / FILM_FRAMES
+    rate = FRAMES_PER_SECOND / FRAMES_PER_PICTURE
     wanted = round((args.seconds or SECONDS_OF_FILM) * rate)
     pictures: list[bytes] = []
-    game.watch(lambda: pictures.append(game.picture()))
+    game.set_watcher(lambda: pictures.append(game.picture()))
     playback_setup.play_episodes(game, actor, args.seed, lambda: len(pictures) < wanted)
     save_film(path, pictures[:wanted], rate * args.speed)
     print(f"wrote {path}: {len(pictures[:wanted]) / rate:.1f} s of the game", flush=True)
@@ -158,10 +158,10 @@ def _on_film(args: argparse.Namespace, game: Any, actor: playback_setup.Actor, p
 def _in_window(
     args: argparse.Namespace, game: Any, actor: playback_setup.Actor, label: str
 ) -> None:
-    from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND
+    from Daddy.pokemon.emulator import FRAMES_PER_PICTURE, FRAMES_PER_SECOND
     from Daddy.streaming.viewer.pygame_window import Handheld
 
-    pacer, pause = playback_setup.Pacer(SystemClock()), FILM_FRAMES / FRAMES_PER_SECOND
+    pacer, pause = playback_setup.Pacer(SystemClock()), FRAMES_PER_PICTURE / FRAMES_PER_SECOND
     left = args.seconds or float("inf")
 
     def watch() -> None:
@@ -172,7 +172,7 @@ def _in_window(
         pacer.wait(pause / args.speed)
 
     with closing(Handheld(f"Daddy: {label}")) as window:
-        game.watch(watch)
+        game.set_watcher(watch)
         playback_setup.play_episodes(game, actor, args.seed, lambda: left > 0 and not window.closed)
 
 

@@ -23,15 +23,15 @@ from Daddy.core.rom_identity import CARTRIDGE_SHA1, ENVIRONMENT_VARIABLE, Rom, l
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.playback_setup import Pacer, add_game_flags
-from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND, FRAMES_PER_STEP
+from Daddy.pokemon.emulator import FRAMES_PER_PICTURE, FRAMES_PER_SECOND, FRAMES_PER_STEP
 from Daddy.pokemon.inputs import recording_format
-from Daddy.pokemon.inputs.recording_format import Tape
+from Daddy.pokemon.inputs.recording_format import Recording
 from Daddy.pokemon.recordings.verifying_player import (
     ReadAhead,
-    Report,
+    VerificationReport,
     VerifyingPlayer,
-    check_game,
-    time_text,
+    check_recorded_game,
+    format_time,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class OpenedRecording(NamedTuple):
     """The game to play in, the recording, and the state it begins at ("" bytes: power-on)."""
 
     rom: Rom
-    tape: Tape
+    tape: Recording
     start: bytes
 
 
@@ -64,12 +64,12 @@ def open_recording(path: Path, args: argparse.Namespace) -> OpenedRecording:
     from Daddy.pokemon.find_rom import cartridge_path, find_rom
     from Daddy.pokemon.starts.start_state import start_state
 
-    found = recording_format.from_bytes(
+    found = recording_format.decode_recording(
         read_bounded(path.expanduser().resolve(), recording_format.FILE_LIMIT), str(path)
     )
     ours = args.cartridge or (not args.rom and found.rom_sha1 == CARTRIDGE_SHA1)
     rom = load_rom(cartridge_path() if ours else find_rom(args.rom), args.allow_unknown_rom)
-    check_game(found, rom)
+    check_recorded_game(found, rom)
     if found.from_power_on:
         return OpenedRecording(rom, found, b"")
     if not args.start and not _NAME.fullmatch(found.start_name):
@@ -108,25 +108,25 @@ def verify(argv: Sequence[str]) -> int:
 def _verify_all(ahead: ReadAhead) -> None:
     """Verify to the end, and tell each milestone; RomError where it went another way."""
     known = 0
-    while not ahead.over:
+    while not ahead.finished:
         try:
-            ahead.advance()
+            ahead.verify_next_part()
         except DaddyError:
-            print(f"verified until {time_text(ahead.report.frames)}, and no further", flush=True)
+            print(f"verified until {format_time(ahead.report.frames)}, and no further", flush=True)
             raise
         for name, frames in list(ahead.report.reached.items())[known:]:
-            print(f"  {time_text(frames):>24s}  {name}", flush=True)
+            print(f"  {format_time(frames):>24s}  {name}", flush=True)
         known = len(ahead.report.reached)
 
 
-def describe_report(report: Report, tape: Tape) -> list[str]:
+def describe_report(report: VerificationReport, tape: Recording) -> list[str]:
     """What a verified recording proves, in lines."""
     begins = "power-on" if tape.from_power_on else f"the state {tape.start_name!r}"
     count, cuts = len(report.reached), len(report.cuts)
-    played = f"{time_text(report.frames)} from {begins}"
+    played = f"{format_time(report.frames)} from {begins}"
     lines = [
         f"verified: {played}, {count} milestones reached in this order",
-        f"moment: {tape.end}",
+        f"moment: {tape.end_id}",
     ]
     if report.held:
         lines.append(f"held when it began: {', '.join(sorted(report.held))}")
@@ -135,7 +135,7 @@ def describe_report(report: Report, tape: Tape) -> list[str]:
             f"the game's dice were set: {report.dice} bytes written, by which no fact changes"
         )
     if cuts:
-        where = ", ".join(time_text(one) for one in report.cuts[:5])
+        where = ", ".join(format_time(one) for one in report.cuts[:5])
         lines.append(f"it goes back to a moment of its own {cuts} times: {where}")
     if report.writes:
         helps = ", ".join(tape.assists) or "not said which"
@@ -167,7 +167,7 @@ def make_export_parser() -> argparse.ArgumentParser:
 def export(argv: Sequence[str]) -> int:
     """`play export`: 0 written, 2 no such milestone, 7 ROM, 9 no archive, or nobody reached it."""
     from Daddy.background.background_task import open_archive
-    from Daddy.pokemon.archive.claim_replay import record
+    from Daddy.pokemon.archive.claim_replay import record_milestone
 
     args = make_export_parser().parse_args(argv)
     run = RunPaths(args.run_dir.expanduser().resolve())
@@ -178,7 +178,7 @@ def export(argv: Sequence[str]) -> int:
     config = _config_of(run, args)
     archive, game = open_archive(config)
     real = load_rom(game.rom, config.training.allow_unknown_rom).real
-    data = record(archive, game, args.milestone, real)
+    data = record_milestone(archive, game, args.milestone, real)
     write_atomic(args.out.absolute(), data)
     print(f"wrote {args.out}: {len(data):,} bytes; python -m Daddy.play verify {args.out}")
     return 0
@@ -218,7 +218,7 @@ def _in_window(
 ) -> None:  # fmt: skip
     from Daddy.streaming.viewer.pygame_window import Handheld
 
-    begins = recording_format.beginning(opened.tape)
+    begins = recording_format.frames_before_play(opened.tape)
     first = begins if args.first is None else args.first * FRAMES_PER_STEP
     title = f"Daddy: {opened.tape.title or args.recording.name}"
     with closing(Handheld(title)) as window:
@@ -236,19 +236,21 @@ def _on_film(
     """Verified first, then filmed: an MP4 has all frames, a GIF every fourth."""
     from Daddy.streaming.viewer.clip_writer import save_film
 
-    every = 1 if path.suffix.lower() == ".mp4" else FILM_FRAMES
+    every = 1 if path.suffix.lower() == ".mp4" else FRAMES_PER_PICTURE
     wanted = round((args.seconds or _SECONDS_OF_FILM) * FRAMES_PER_SECOND)
     _verify_all(ahead)
     last = ahead.report.frames - wanted
     goal = max(0, last if args.first is None else args.first * FRAMES_PER_STEP)
-    ahead.send(player, goal)
+    ahead.seek_player(player, goal)
     first = player.play_to(goal)
     pictures: list[bytes] = []
-    player.watch(lambda: pictures.append(player.picture()), every)
+    player.set_watcher(lambda: pictures.append(player.packed_screen()), every)
     player.play_to(first + wanted)
     save_film(path, pictures, FRAMES_PER_SECOND / every * args.speed)
     length = len(pictures) * every / FRAMES_PER_SECOND
-    print(f"wrote {path}: {length:.1f} s of the game from {time_text(first)}, verified", flush=True)
+    print(
+        f"wrote {path}: {length:.1f} s of the game from {format_time(first)}, verified", flush=True
+    )
 
 
 class RecordingWindow:
@@ -285,19 +287,19 @@ class RecordingWindow:
 
     def _is_early(self, goal: int) -> bool:
         """True while reading ahead has not come to a frame, and still may."""
-        ended = self._ahead.over or self._ahead.failure is not None
+        ended = self._ahead.finished or self._ahead.failure is not None
         return goal > self._ahead.report.frames and not ended
 
     def _go(self, goal: int) -> None:
         """Go to the operation that ends at a frame or just after it, unseen."""
-        self._player.watch(None, 1)
+        self._player.set_watcher(None, 1)
         goal = max(0, min(goal, self._ahead.report.frames))
         if not self._player.frames <= goal < self._player.frames + _LEAP:
-            self._ahead.send(self._player, goal)
+            self._ahead.seek_player(self._player, goal)
         self._player.play_to(goal)
         self._goal = None
         self._pacer.restart()
-        self._player.watch(self._frame, 1)
+        self._player.set_watcher(self._frame, 1)
 
     def _frame(self) -> None:
         """After each frame: draw it when it is due, and wait; not at all on the way out."""
@@ -317,7 +319,7 @@ class RecordingWindow:
         elif self._ahead.failure is not None:
             reason = "not verified from here on"
         else:
-            reason = "the end" if self._ahead.over and self._goal is None else "verifying"
+            reason = "the end" if self._ahead.finished and self._goal is None else "verifying"
         self._draw(reason)
         self._pacer.wait(_STILL_S)
 
@@ -325,9 +327,9 @@ class RecordingWindow:
         here = self._player.frames
         last = [name for name, at in self._ahead.report.reached.items() if at <= here]
         pace = "" if self.pace == 1 else f"{self.pace:g} x"
-        said = (self._title, time_text(here), *last[-1:], pace, reason)
+        said = (self._title, format_time(here), *last[-1:], pace, reason)
         self._window.caption = "  ·  ".join(filter(None, said))
-        for key in self._window.show(self._player.picture()):
+        for key in self._window.show(self._player.packed_screen()):
             self._press(key)
 
     def _press(self, key: str) -> None:

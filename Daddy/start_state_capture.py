@@ -15,10 +15,14 @@ from Daddy.core.rom_identity import Rom
 from Daddy.core.settings import Config
 from Daddy.playback_setup import Pacer
 from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
-from Daddy.pokemon.find_rom import rom_of
-from Daddy.pokemon.starts.playability_check import preflight
+from Daddy.pokemon.find_rom import load_configured_rom
+from Daddy.pokemon.starts.playability_check import check_playable
 from Daddy.pokemon.starts.start_state import BY_HAND, start_state
-from Daddy.pokemon.starts.start_state_folder import Shelf, check_name, shelf_of
+from Daddy.pokemon.starts.start_state_folder import (
+    StartStateFolder,
+    check_state_name,
+    open_state_folder,
+)
 from Daddy.streaming.viewer.pygame_window import Handheld
 
 KEYS: Final = {
@@ -40,15 +44,15 @@ _FRAMES = 2
 
 def record_start_state(name: str, config: Config, clock: Clock) -> int:
     """Play until the window is closed; code 0 if a moment was kept, 7 if none was."""
-    shelf_name, rom, kept = check_name(name), rom_of(config.training), 0
-    shelf, pacer = shelf_of(rom.sha1), Pacer(clock)
+    shelf_name, rom, kept = check_state_name(name), load_configured_rom(config.training), 0
+    shelf, pacer = open_state_folder(rom.sha1), Pacer(clock)
     title = f"{rom.name}: F5 keeps this moment as {name!r}"
     with closing(Emulator(rom.data)) as emulator, closing(Handheld(title)) as window:
         if config.training.start:
-            emulator.load_state(start_state(rom, config.training.start))
+            emulator.restore_state(start_state(rom, config.training.start))
         print(f"{rom.name}: {HELP}", flush=True)
         while not window.closed:
-            struck = window.show(emulator.picture())
+            struck = window.show(emulator.packed_screen())
             window.closed = window.closed or bool(_LEAVE & set(struck))
             emulator.hold({KEYS[key] for key in window.held if key in KEYS}, _FRAMES)
             if _KEEP in struck:
@@ -59,16 +63,16 @@ def record_start_state(name: str, config: Config, clock: Clock) -> int:
     return 0
 
 
-def keep_state(emulator: Emulator, rom: Rom, shelf: Shelf, name: str) -> bool:
+def keep_state(emulator: Emulator, rom: Rom, shelf: StartStateFolder, name: str) -> bool:
     """Put this moment on the shelf, told aloud; False where nobody could train from it."""
     emulator.hold((), 1)
-    state = emulator.save_state()
+    state = emulator.dump_state()
     try:
         with closing(Emulator(rom.data)) as judge:
-            preflight(judge, state, "this moment")
+            check_playable(judge, state, "this moment")
     except RomError as error:
         print(f"not kept: {error.message}", flush=True)
         return False
-    path = shelf.put(name, BY_HAND, state)
+    path = shelf.write_state(name, BY_HAND, state)
     print(f"kept {path}: begin there with training.start {name}, or --start {name}", flush=True)
     return True

@@ -20,7 +20,7 @@ from Daddy.core.run_contract import GAME, OBSERVATION
 from Daddy.core.settings import Config, TrainingSettings
 from Daddy.core.shared_types import AgentReport
 from Daddy.learning.interfaces import EnvWorkload
-from Daddy.pokemon.find_rom import cartridge_path, check_start, rom_of
+from Daddy.pokemon.find_rom import cartridge_path, check_start_state, load_configured_rom
 from Daddy.pokemon.map_names import map_name
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from Daddy.learning.policy import ActorCritic
     from Daddy.learning.vector_rows import VectorEnv
-    from Daddy.pokemon.archive.state_selection import Rules
+    from Daddy.pokemon.archive.state_selection import ArchiveRules
     from Daddy.pokemon.env import PokemonRedEnv
 
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
@@ -69,14 +69,17 @@ def game_options(training: TrainingSettings) -> dict[str, Any]:
 
 def _check_game(config: Config) -> None:
     """A real game, and any given state, is looked at before anybody trains on it. RomError."""
-    check_start(config.training)
+    check_start_state(config.training)
 
 
 def _facts_of_game(config: Config) -> Mapping[str, str]:
     """Which game, and what its observations mean. RomError for one that cannot be played."""
     from Daddy.pokemon.observation import MEANING
 
-    return {GAME: json.dumps(rom_of(config.training).sha1), OBSERVATION: json.dumps(MEANING)}
+    return {
+        GAME: json.dumps(load_configured_rom(config.training).sha1),
+        OBSERVATION: json.dumps(MEANING),
+    }
 
 
 def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
@@ -85,19 +88,19 @@ def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
 
     if config.archive.mode == "off":
         return PokemonRedEnv
-    from Daddy.pokemon.archive.archive_env import Access, ArchivedEnv
+    from Daddy.pokemon.archive.archive_env import ArchiveAccess, ArchivedEnv
 
     job = read_job(os.environ)
-    access = Access(run_paths(config).archive, archive_rules(config), job.slot, job.release)
+    access = ArchiveAccess(run_paths(config).archive, archive_rules(config), job.slot, job.release)
     return partial(ArchivedEnv, access=access)
 
 
-def archive_rules(config: Config) -> Rules:
+def archive_rules(config: Config) -> ArchiveRules:
     """The numbers that an archive's decisions follow, as configured."""
-    from Daddy.pokemon.archive.state_selection import Rules
+    from Daddy.pokemon.archive.state_selection import ArchiveRules
 
     mode = config.archive.mode
-    return Rules(follow=mode in ("swarm", "both"), starts=mode in ("starts", "both"))
+    return ArchiveRules(follow=mode in ("swarm", "both"), starts=mode in ("starts", "both"))
 
 
 def _cartpole(config: Config) -> EnvFactory:
@@ -107,9 +110,9 @@ def _cartpole(config: Config) -> EnvFactory:
 
 
 def _story(facts: Mapping[str, Any]) -> Sequence[str]:
-    from Daddy.pokemon.story_milestones import from_columns
+    from Daddy.pokemon.story_milestones import milestones_from_columns
 
-    return from_columns(facts)
+    return milestones_from_columns(facts)
 
 
 def _assists(column: str) -> Callable[[Mapping[str, Any]], Sequence[str]]:

@@ -30,8 +30,8 @@ from Daddy.learning.play_loop import Mashing
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
-from Daddy.pokemon.starts.start_state import BY_HAND, beginning, start_state
-from Daddy.pokemon.starts.start_state_folder import shelf_of
+from Daddy.pokemon.starts.start_state import BY_HAND, beginning_state, start_state
+from Daddy.pokemon.starts.start_state_folder import open_state_folder
 from scripts.benches._state_report import play_time_s
 from tests.components import program
 
@@ -111,7 +111,7 @@ def test_a_gif_is_as_long_as_was_asked_and_shows_the_game(tmp_path: Path) -> Non
     game = PokemonRedEnv()
     game.reset(seed=1)
     drawn: list[np.ndarray] = []
-    game.watch(lambda: drawn.append(game._emulator.full_screen()))
+    game.set_watcher(lambda: drawn.append(game._emulator.full_screen()))
     actor = Mashing(7)
     actor.begin(1)
     game.step(actor.act({}))
@@ -140,7 +140,7 @@ def test_being_watched_changes_nothing() -> None:
     seen = []
     for watcher in (None, lambda: None):
         game = PokemonRedEnv()
-        game.watch(watcher)
+        game.set_watcher(watcher)
         game.reset(seed=9)
         actor = Mashing(7)
         actor.begin(9)
@@ -261,7 +261,7 @@ def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
 
     game = PokemonRedEnv(episode_steps=20)
     held = iter([{"a"}] + [{"a"}] * 4 + [{"a", "b"}] * 3 + [{"a"}] * 13)
-    told = SimpleNamespace(reached=lambda *_: frozenset(next(held)))
+    told = SimpleNamespace(reached_milestones=lambda *_: frozenset(next(held)))
     monkeypatch.setattr(evaluation, "story_milestones", told)
     played = play_one_episode(game, Mashing(7), 1)
     game.close()
@@ -341,16 +341,16 @@ def test_a_moment_is_kept_by_hand_and_found_under_its_name(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rom = load_rom(find_rom(None, environ={}))
-    shelf, emulator = shelf_of(rom.sha1), Emulator(rom.data)
+    shelf, emulator = open_state_folder(rom.sha1), Emulator(rom.data)
     assert not start_state_capture.keep_state(emulator, rom, shelf, "early"), (
         "the title is no start"
     )
-    emulator.load_state(beginning(rom))
+    emulator.restore_state(beginning_state(rom))
     emulator.hold({"down"}, 20)
     assert start_state_capture.keep_state(emulator, rom, shelf, "spot")
     emulator.close()
-    assert shelf.names(BY_HAND) == ["spot"]
-    assert start_state(rom, "spot") == shelf.get("spot", BY_HAND)
+    assert shelf.state_names(BY_HAND) == ["spot"]
+    assert start_state(rom, "spot") == shelf.read_verified("spot", BY_HAND)
 
 
 def test_the_window_takes_keys_and_f5_keeps_the_moment(

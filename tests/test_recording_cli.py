@@ -16,9 +16,14 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, RomError, run_entry
 from Daddy.core.load_config import config_to_json, load_config
 from Daddy.core.rom_identity import load_rom
-from Daddy.pokemon.archive.state_selection import Rules
+from Daddy.pokemon.archive.state_selection import ArchiveRules
 from Daddy.pokemon.find_rom import cartridge_path
-from Daddy.pokemon.inputs.recording_format import DIGEST_FRAMES, Tape, beginning, to_bytes
+from Daddy.pokemon.inputs.recording_format import (
+    DIGEST_FRAMES,
+    Recording,
+    encode_recording,
+    frames_before_play,
+)
 from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer
 from Daddy.recording_cli import RecordingWindow
 from tests.components import program
@@ -35,42 +40,42 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def tape() -> Tape:
+def tape() -> Recording:
     """A little over one digest of the scripted player's play."""
     return record_sample(280)
 
 
 @pytest.fixture(scope="module")
-def film(tape: Tape) -> list[bytes]:
+def film(tape: Recording) -> list[bytes]:
     """Every picture of it."""
     deck, seen = VerifyingPlayer(ROM, tape), list[bytes]()
-    deck.watch(lambda: seen.append(deck.picture()), 1)
-    while not deck.over:
+    deck.set_watcher(lambda: seen.append(deck.packed_screen()), 1)
+    while not deck.finished:
         deck.step()
     deck.close()
     return seen
 
 
 @pytest.fixture
-def file(tape: Tape, tmp_path: Path) -> Path:
+def file(tape: Recording, tmp_path: Path) -> Path:
     path = tmp_path / "mine.rec"
-    path.write_bytes(to_bytes(tape))
+    path.write_bytes(encode_recording(tape))
     return path
 
 
 def test_verify_tells_each_milestone_where_it_was_reached(
-    file: Path, capsys: pytest.CaptureFixture[str], tape: Tape
+    file: Path, capsys: pytest.CaptureFixture[str], tape: Recording
 ) -> None:
     assert run_entry(play.main, ["verify", str(file)]) == 0
     said = capsys.readouterr().out
     assert "step 10 (0:00:04)  greeted_dad" in said
     assert said.index("greeted_dad") < said.index("beat_leader1")
     assert "from power-on" in said
-    assert f"moment: {tape.end}" in said
+    assert f"moment: {tape.end_id}" in said
     assert "not by buttons alone" not in said
 
 
-def spoilt(tape: Tape, byte: int) -> Tape:
+def spoilt(tape: Recording, byte: int) -> Recording:
     digests = bytearray(tape.digests)
     digests[byte] ^= 1
     return replace(tape, digests=bytes(digests))
@@ -80,26 +85,34 @@ def spoilt(tape: Tape, byte: int) -> Tape:
     ("change", "code", "said"),
     [
         (lambda _: b"", 9, "is no recording"),
-        (lambda tape: to_bytes(tape)[:-1], 9, "not what its lengths say"),
-        (lambda tape: b"GIF89a__" + to_bytes(tape)[8:], 9, "begins with b'GIF89a__'"),
-        (lambda tape: to_bytes(replace(tape, pyboy="1.2.3")), 7, "recorded with pyboy 1.2.3"),
-        (lambda tape: to_bytes(replace(tape, rom_sha1="a" * 40)), 7, "is a recording of"),
+        (lambda tape: encode_recording(tape)[:-1], 9, "not what its lengths say"),
+        (lambda tape: b"GIF89a__" + encode_recording(tape)[8:], 9, "begins with b'GIF89a__'"),
         (
-            lambda tape: to_bytes(replace(tape, start="a" * 64, start_name="beginning")),
+            lambda tape: encode_recording(replace(tape, pyboy="1.2.3")),
+            7,
+            "recorded with pyboy 1.2.3",
+        ),
+        (lambda tape: encode_recording(replace(tape, rom_sha1="a" * 40)), 7, "is a recording of"),
+        (
+            lambda tape: encode_recording(replace(tape, start="a" * 64, start_name="beginning")),
             7,
             "begins at another state",
         ),
         (
-            lambda tape: to_bytes(replace(tape, start="a" * 64, start_name="/etc/passwd")),
+            lambda tape: encode_recording(replace(tape, start="a" * 64, start_name="/etc/passwd")),
             7,
             "begins at a state that it has no name for",
         ),
-        (lambda tape: to_bytes(spoilt(tape, 8)), 7, "went another way than was recorded, between"),
+        (
+            lambda tape: encode_recording(spoilt(tape, 8)),
+            7,
+            "went another way than was recorded, between",
+        ),
     ],
     ids=["empty", "torn", "magic", "pyboy", "game", "start", "path", "another way"],
 )
 def test_what_cannot_be_verified_is_a_sentence_and_a_code(
-    change: Callable[[Tape], bytes], code: int, said: str, tape: Tape, tmp_path: Path,
+    change: Callable[[Recording], bytes], code: int, said: str, tape: Recording, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     bad = tmp_path / "bad.rec"
@@ -117,7 +130,7 @@ def test_no_file_and_no_regular_file_are_told(tmp_path: Path) -> None:
 
 
 def test_a_gif_shows_the_last_seconds_and_nothing_that_is_not_verified(
-    file: Path, tape: Tape, film: list[bytes], tmp_path: Path
+    file: Path, tape: Recording, film: list[bytes], tmp_path: Path
 ) -> None:
     gif = tmp_path / "end.gif"
     assert play.main(["--recording", str(file), "--gif", str(gif), "--seconds", "4"]) == 0
@@ -131,7 +144,7 @@ def test_a_gif_shows_the_last_seconds_and_nothing_that_is_not_verified(
         by_shade.setdefault(shade, set()).add(grey)
     assert all(len(greys) == 1 for greys in by_shade.values()), "another picture"
     gif.unlink()
-    file.write_bytes(to_bytes(spoilt(tape, 0)))
+    file.write_bytes(encode_recording(spoilt(tape, 0)))
     with pytest.raises(RomError, match="another way"):
         play.main(["--recording", str(file), "--gif", str(gif)])
     assert not gif.exists()
@@ -170,15 +183,15 @@ class Screen:
 
 
 def projected(
-    tape: Tape, keys: dict[int, str], ahead: int = 1, first: int = 0
+    tape: Recording, keys: dict[int, str], ahead: int = 1, first: int = 0
 ) -> tuple[Screen, RecordingWindow, VerifyingPlayer]:
     """A person who strikes these keys, with so many pieces of the tape verified ahead."""
     scout, deck, screen = ReadAhead(ROM, tape), VerifyingPlayer(ROM, tape), Screen(keys)
     try:
-        while not scout.over and ahead:
+        while not scout.finished and ahead:
             ahead -= 1
             try:
-                scout.advance()
+                scout.verify_next_part()
             except RomError as error:
                 scout.failure, ahead = error, 0
         projector = RecordingWindow(scout, deck, screen, Hasty())
@@ -189,20 +202,20 @@ def projected(
         deck.close()
 
 
-def test_every_frame_is_drawn_in_order(tape: Tape, film: list[bytes]) -> None:
+def test_every_frame_is_drawn_in_order(tape: Recording, film: list[bytes]) -> None:
     screen, _, _ = projected(tape, {300: "q"})
     assert screen.shown == film[:300]
     assert screen.captions[0].startswith("Daddy  ·  step 0 (0:00:00)")
 
 
-def test_it_begins_where_the_agent_does(tape: Tape, film: list[bytes]) -> None:
-    first = beginning(tape)
+def test_it_begins_where_the_agent_does(tape: Recording, film: list[bytes]) -> None:
+    first = frames_before_play(tape)
     assert first > 0
     screen, _, _ = projected(tape, {50: "q"}, first=first)
     assert screen.shown == film[first : first + 50]
 
 
-def test_paused_the_picture_stands_and_then_goes_on(tape: Tape, film: list[bytes]) -> None:
+def test_paused_the_picture_stands_and_then_goes_on(tape: Recording, film: list[bytes]) -> None:
     screen, projector, _ = projected(tape, {100: "space", 120: "space", 200: "q"})
     assert set(screen.shown[99:120]) == {screen.shown[99]}
     assert [one for one in screen.captions if one.endswith("paused")] == screen.captions[100:120]
@@ -211,7 +224,7 @@ def test_paused_the_picture_stands_and_then_goes_on(tape: Tape, film: list[bytes
 
 
 def test_faster_shows_fewer_of_the_frames_and_slower_all_again(
-    tape: Tape, film: list[bytes]
+    tape: Recording, film: list[bytes]
 ) -> None:
     keys = {10: "]", 11: "]", 60: "[", 61: "[", 62: "[", 70: "q"}
     screen, projector, _ = projected(tape, keys)
@@ -221,7 +234,7 @@ def test_faster_shows_fewer_of_the_frames_and_slower_all_again(
     assert screen.shown[61:] == film[at : at + 9]
 
 
-def test_back_ahead_and_home_lead_to_the_same_pictures(tape: Tape, film: list[bytes]) -> None:
+def test_back_ahead_and_home_lead_to_the_same_pictures(tape: Recording, film: list[bytes]) -> None:
     """Rewound by playing from the nearest place that was kept."""
     first = DIGEST_FRAMES + 240
     keys = {100: "left", 150: "right", 200: "home", 250: "q"}
@@ -239,14 +252,14 @@ def place_of(shown: list[bytes], film: list[bytes]) -> int:
     return next(at for at in range(len(film)) if film[at : at + len(shown)] == shown)
 
 
-def test_n_leads_to_shortly_before_the_next_milestone_and_p_back(tape: Tape) -> None:
+def test_n_leads_to_shortly_before_the_next_milestone_and_p_back(tape: Recording) -> None:
     screen, _, _ = projected(tape, dict(zip(range(1, 300), "nnnnnnnp", strict=False)) | {30: "q"})
     steps = [int(one.split("step ")[1].split(" ")[0]) for one in screen.captions]
     assert steps[:8] == sorted(set(steps[:8]))
     assert steps[8] < steps[7]
 
 
-def test_nothing_is_shown_beyond_what_is_verified(tape: Tape) -> None:
+def test_nothing_is_shown_beyond_what_is_verified(tape: Recording) -> None:
     first = DIGEST_FRAMES - 100
     keys = {200: "q"}
     screen, _, deck = projected(spoilt(tape, 8), keys, ahead=2, first=first)
@@ -257,15 +270,15 @@ def test_nothing_is_shown_beyond_what_is_verified(tape: Tape) -> None:
     assert waiting.captions[-1].endswith("verifying")
 
 
-def test_at_the_end_the_last_picture_stays(tape: Tape, film: list[bytes]) -> None:
+def test_at_the_end_the_last_picture_stays(tape: Recording, film: list[bytes]) -> None:
     screen, _, deck = projected(tape, {400: "q"}, ahead=2, first=length(tape) - 100)
-    assert deck.over
+    assert deck.finished
     assert screen.captions[-1].endswith("the end")
     assert set(screen.shown[-200:]) == {film[-1]}
 
 
 def test_a_real_window_shows_it_and_tells_of_what_is_not_true(
-    file: Path, tape: Tape, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: Path, tape: Recording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     typed = ["--recording", str(file), "--seconds", "1", "--speed", "16"]
@@ -280,7 +293,7 @@ def test_a_real_window_shows_it_and_tells_of_what_is_not_true(
         return ["q"] if "not verified" in window.caption else really(window, pixels)
 
     monkeypatch.setattr(pygame_window.Handheld, "show", until_it_says_so)
-    file.write_bytes(to_bytes(spoilt(tape, 0)))
+    file.write_bytes(encode_recording(spoilt(tape, 0)))
     assert run_entry(play.main, typed[:2]) == 7
     assert "went another way" in capsys.readouterr().err
 
@@ -300,7 +313,7 @@ def run(tmp_path: Path) -> Path:
     folder, release = tmp_path / "run", tmp_path / "run" / "releases" / "abc"
     release.mkdir(parents=True)
     config = load_config(None, {"run_dir": str(tmp_path / "moved"), "archive.mode": "both"})
-    env = archived(folder / "archive", Rules(follow=False))
+    env = archived(folder / "archive", ArchiveRules(follow=False))
     env.reset(seed=3)
     advance(env, 2)
     env.close()

@@ -15,12 +15,12 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
 from Daddy.core.load_config import run_paths
 from Daddy.core.settings import Config
-from Daddy.pokemon.find_rom import cartridge_path, rom_of
+from Daddy.pokemon.find_rom import cartridge_path, load_configured_rom
 from Daddy.workloads import archive_rules, game_options
 
 if TYPE_CHECKING:
     from Daddy.pokemon.archive.archive_store import Archive
-    from Daddy.pokemon.archive.claim_replay import Game
+    from Daddy.pokemon.archive.claim_replay import ReplayGame
 
 PrintLine = Callable[[str], None]
 
@@ -64,17 +64,17 @@ def has_archive(config: Config) -> bool:
     return config.training.workload == "pokemon_red" and config.archive.mode != "off"
 
 
-def open_archive(config: Config) -> tuple[Archive, Game]:
+def open_archive(config: Config) -> tuple[Archive, ReplayGame]:
     """The archive that this configuration's environments use, and the game to play again in.
 
     RomError for a game that cannot be played.
     """
-    from Daddy.pokemon.archive.archive_store import shared
-    from Daddy.pokemon.archive.claim_replay import Game
-    from Daddy.pokemon.archive.state_format import Kin
+    from Daddy.pokemon.archive.archive_store import open_archive
+    from Daddy.pokemon.archive.claim_replay import ReplayGame
+    from Daddy.pokemon.archive.state_format import Compatibility
     from Daddy.pokemon.emulator import PYBOY_VERSION
 
     training = config.training
-    kin = Kin(rom_of(training).sha1, PYBOY_VERSION, tuple(training.assists))
-    game = Game(Path(training.rom or cartridge_path()), game_options(training))
-    return shared(run_paths(config).archive, kin, archive_rules(config)), game
+    kin = Compatibility(load_configured_rom(training).sha1, PYBOY_VERSION, tuple(training.assists))
+    game = ReplayGame(Path(training.rom or cartridge_path()), game_options(training))
+    return open_archive(run_paths(config).archive, kin, archive_rules(config)), game

@@ -23,7 +23,7 @@ from Daddy.pokemon.archive import claim_format
 from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim
-from Daddy.pokemon.archive.claim_replay import Game, judge
+from Daddy.pokemon.archive.claim_replay import ReplayGame, replay_claim
 from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.weights import attachments
 from Daddy.weights.attachments import MOST_BYTES, Attachment
@@ -75,7 +75,13 @@ class MilestoneIntake:
     """On behalf of the job `name`. Not for use by several threads."""
 
     def __init__(
-        self, store: Store, archive: Archive, game: Game, name: str, clock: Clock, say: PrintLine
+        self,
+        store: Store,
+        archive: Archive,
+        game: ReplayGame,
+        name: str,
+        clock: Clock,
+        say: PrintLine,
     ) -> None:
         self._store, self._archive, self._name = store, archive, name
         self._game = replace(game, seconds=MOST_S)
@@ -105,21 +111,23 @@ class MilestoneIntake:
 
     def _to_show(self) -> Mapping[str, bytes]:
         """The claims that laptops get, by their hashes."""
-        entries = self._archive.look().entries
-        ways = {state: ident for ident, state in self._book.pairs()}
-        self._book.trim(entry.sha256 for entry in entries)
-        wanted = claim_format.moments(claim_format.best_first(entries, ways), self._book.find)
-        shown = claim_format.to_show(wanted, self._book.find, _fits)
-        found = {ident: self._book.find(ident) for ident in shown}
+        entries = self._archive.list_states().entries
+        ways = {state: ident for ident, state in self._book.claim_state_pairs()}
+        self._book.remove_unused(entry.sha256 for entry in entries)
+        wanted = claim_format.distinct_claims(
+            claim_format.claims_by_rank(entries, ways), self._book.find_claim
+        )
+        shown = claim_format.claims_to_publish(wanted, self._book.find_claim, _fits)
+        found = {ident: self._book.find_claim(ident) for ident in shown}
         return {
-            ident: claim_format.to_bytes(one) for ident, one in found.items() if one is not None
+            ident: claim_format.encode_claim(one) for ident, one in found.items() if one is not None
         }
 
     def _judge(self, parcel: Attachment) -> None:
         earned = False
         try:
-            claim = claim_format.from_bytes(parcel.data)
-            verdict = judge(claim, self._archive, self._game, parcel.peer)
+            claim = claim_format.decode_claim(parcel.data)
+            verdict = replay_claim(claim, self._archive, self._game, parcel.peer)
             earned, reason = verdict.entry is not None, verdict.reason
         except FileError as error:
             reason = error.message
@@ -140,4 +148,4 @@ class MilestoneIntake:
 
 
 def _fits(claim: Claim) -> bool:
-    return len(claim_format.to_bytes(claim)) <= MOST_BYTES
+    return len(claim_format.encode_claim(claim)) <= MOST_BYTES

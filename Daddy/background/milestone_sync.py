@@ -17,7 +17,7 @@ from Daddy.pokemon.archive import claim_format
 from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim
-from Daddy.pokemon.archive.claim_replay import Game, judge
+from Daddy.pokemon.archive.claim_replay import ReplayGame, replay_claim
 from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.weights import attachments
 from Daddy.weights.store.weight_records import AttachmentReceipt
@@ -34,8 +34,8 @@ class MilestoneSync:
     """Between a laptop's folder of shared weights and its archive. Not for several threads."""
 
     def __init__(
-        self, local: Path, archive: Archive, game: Game, sender: ClaimSender | None, clock: Clock,
-        tell: Tell,
+        self, local: Path, archive: Archive, game: ReplayGame,
+        sender: ClaimSender | None, clock: Clock, tell: Tell,
     ) -> None:  # fmt: skip
         self._local, self._archive, self._game = local, archive, game
         self._sender, self._clock, self._tell = sender, clock, tell
@@ -48,7 +48,7 @@ class MilestoneSync:
     def run_cycle(self) -> None:
         """Play one of the run's milestones, hand in one of ours. OSError, DaddyError."""
         shown = self._look()
-        wanted = claim_format.to_play(shown, {*self._tried, *self._living()})
+        wanted = claim_format.claims_to_replay(shown, {*self._tried, *self._living()})
         if wanted:
             self._play(wanted[0], shown)
         if self._sender is not None:
@@ -63,18 +63,18 @@ class MilestoneSync:
 
     def _living(self) -> set[str]:
         """Claims whose states are here."""
-        here = self._archive.look().hashes
-        return {ident for ident, state in self._book.pairs() if state in here}
+        here = self._archive.list_states().hashes
+        return {ident for ident, state in self._book.claim_state_pairs() if state in here}
 
     def _play(self, ident: str, shown: Mapping[str, Claim]) -> None:
         def find_claim(ident: str) -> Claim | None:
-            return shown.get(ident) or self._book.find(ident)
+            return shown.get(ident) or self._book.find_claim(ident)
 
         # Later claims of our own will go back to the ancestors.
-        for step in claim_format.line(shown[ident].parent, find_claim):
-            if self._book.find(step) is None:
-                self._book.write(shown[step])
-        verdict = judge(shown[ident], self._archive, self._game, "the run", find_claim)
+        for step in claim_format.claim_lineage(shown[ident].parent, find_claim):
+            if self._book.find_claim(step) is None:
+                self._book.keep_claim(shown[step])
+        verdict = replay_claim(shown[ident], self._archive, self._game, "the run", find_claim)
         self._tried.add(ident)
         if verdict.entry is not None:
             self._tell_of("played", shown[ident])
@@ -96,27 +96,27 @@ class MilestoneSync:
 
     def _new(self, shown: Mapping[str, Claim], handed: set[str]) -> list[str]:
         """Claims of our own that hold more than the run is known to, most milestones first."""
-        pairs = self._book.pairs()
+        pairs = self._book.claim_state_pairs()
         sent = {state for ident, state in pairs if ident in handed}
         ways = {state: ident for ident, state in pairs if state not in sent}
-        own = claim_format.best_first(self._archive.look().entries, ways)
-        known = [*shown.values(), *filter(None, map(self._book.find, handed))]
+        own = claim_format.claims_by_rank(self._archive.list_states().entries, ways)
+        known = [*shown.values(), *filter(None, map(self._book.find_claim, handed))]
         own = [ident for ident in own if ident not in shown and ident not in self._tried]
-        return claim_format.to_hand_in(own, self._book.find, known)
+        return claim_format.claims_to_submit(own, self._book.find_claim, known)
 
     def _send(self, sender: ClaimSender, ident: str, names: Mapping[str, str]) -> bool:
         """False for a claim that cannot be sent."""
-        claim = self._book.find(ident)
+        claim = self._book.find_claim(ident)
         assert claim is not None
         try:
-            claim = claim_format.as_the_run_knows_it(claim, self._book.find, names)
-            data = claim_format.to_bytes(claim)
+            claim = claim_format.rebase_for_run(claim, self._book.find_claim, names)
+            data = claim_format.encode_claim(claim)
         except FileError:
             data = b""
         if not 0 < len(data) <= attachments.MOST_BYTES:
             self._tried.add(ident)
             return False
-        self._book.write(claim, dict(self._book.pairs())[ident])
+        self._book.keep_claim(claim, dict(self._book.claim_state_pairs())[ident])
         self._sequence += 1
         attachments.queue_attachment(
             self._local, sender.peer, sender.incarnation, self._sequence, data
@@ -126,7 +126,7 @@ class MilestoneSync:
 
     def _names(self, there: set[str]) -> dict[str, str]:
         """What the run calls our claims: those it has, and others that lead to the same state."""
-        pairs = self._book.pairs()
+        pairs = self._book.claim_state_pairs()
         called = {state: ident for ident, state in pairs if ident in there}
         names = {ident: called[state] for ident, state in pairs if state in called}
         return names | {ident: ident for ident in there}
@@ -149,6 +149,6 @@ class MilestoneSync:
 def _read(path: Path) -> Claim | None:
     data = attachments.read_published(path)
     try:
-        return None if data is None else claim_format.from_bytes(data)
+        return None if data is None else claim_format.decode_claim(data)
     except FileError:
         return None

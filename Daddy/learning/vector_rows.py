@@ -189,7 +189,7 @@ class EnvRow:
         """`place` is the index in `rows`, `number` the environment's index in the whole vector."""
         self._env: Any = env
         self._rows, self._place, self._number = rows, place, number
-        self._has_halves = env is env.unwrapped and hasattr(env, "finish")
+        self._has_halves = env is env.unwrapped and hasattr(env, "finish_step")
         self._action, self._return, self._length = 0, 0.0, 0
         self._telemetry: Callable[[], Sequence[float]] | None
         self._telemetry = getattr(env.unwrapped, "telemetry", None)
@@ -209,11 +209,11 @@ class EnvRow:
         """The first half of a step, of an environment whose steps have halves; else nothing yet."""
         self._action = action
         if self._has_halves:
-            self._env.begin(action)
+            self._env.start_step(action)
 
     def finish(self, watched: bool) -> Outcome:
         """The rest of the step that was begun."""
-        told = self._env.finish() if self._has_halves else self._env.step(self._action)
+        told = self._env.finish_step() if self._has_halves else self._env.step(self._action)
         observation, reward, terminated, truncated, info = told
         self._return += float(reward)
         self._length += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.read_memory import Image, byte, numbers, span
+from Daddy.pokemon.read_memory import Image, bit_set, byte, span
 
 CARD_KEY: Final = 0x30
 SILPH_SCOPE: Final = 0x48
@@ -32,10 +32,10 @@ HM_BITS: Final = sum(1 << item for item in range(_FIRST_HM, _FIRST_TM))
 
 def read_bag(image: Image) -> tuple[tuple[int, int], ...]:
     """Pairs of item and quantity, in the bag's order, as many as its count says (at most 20)."""
-    return pairs(image, ram.BAG_COUNT, ram.BAG, ram.BAG_SIZE)
+    return read_item_pairs(image, ram.BAG_COUNT, ram.BAG, ram.BAG_SIZE)
 
 
-def pairs(image: Image, count: int, first: int, most: int) -> tuple[tuple[int, int], ...]:
+def read_item_pairs(image: Image, count: int, first: int, most: int) -> tuple[tuple[int, int], ...]:
     """The list at `first` of as many pairs as the byte at `count` says: the bag, or the PC's."""
     listed = span(image, first, 2 * min(byte(image, count), most))
     return tuple(zip(listed[::2], listed[1::2], strict=True))
@@ -44,9 +44,9 @@ def pairs(image: Image, count: int, first: int, most: int) -> tuple[tuple[int, i
 def item_bits(image: Image) -> int:
     """Bit n is set while item n is in the bag."""
     count = min(byte(image, ram.BAG_COUNT), ram.BAG_SIZE)
-    return numbers(bytes(span(image, ram.BAG, 2 * count)[::2]))
+    return bit_set(bytes(span(image, ram.BAG, 2 * count)[::2]))
 
 
-def is_kept(item: int) -> bool:
+def is_story_item(item: int) -> bool:
     """Return True if the story may still ask for it: key items, drinks for the guards, HMs."""
     return item in _KEY_ITEMS or _FIRST_HM <= item < _FIRST_TM

@@ -14,15 +14,15 @@ from Daddy.pokemon.read_memory import Image, byte
 if TYPE_CHECKING:
     from Daddy.pokemon.emulator import Emulator
 
-MOST: Final = 20
+MAX_WAIT_STEPS: Final = 20
 """Steps of 24 frames that a wait may last: 8 s of the game; a longer script is waited for again."""
 _ONE_OF_TWO: Final = 1
 
 
-def wait(console: Emulator) -> tuple[Image, int]:
+def wait_for_control(console: Emulator) -> tuple[Image, int]:
     """Wait until the player has control again or is asked: the memory then, and 0 to 20 steps."""
     image = console.ram()
-    for waited in range(MOST):
+    for waited in range(MAX_WAIT_STEPS):
         if not has_control(image):
             return image, waited
         if _is_deaf(image):
@@ -32,7 +32,7 @@ def wait(console: Emulator) -> tuple[Image, int]:
         else:
             console.press("a")
         image = console.ram()
-    return image, MOST
+    return image, MAX_WAIT_STEPS
 
 
 def has_control(image: Image) -> bool:

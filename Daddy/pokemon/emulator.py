@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.inputs import emulator_operations
-from Daddy.pokemon.inputs.input_recorder import Recorder
+from Daddy.pokemon.inputs.input_recorder import InputRecorder
 from Daddy.pokemon.read_memory import Image
 
 with warnings.catch_warnings():
@@ -41,7 +41,7 @@ BUTTONS: Final = ("down", "left", "right", "up", "a", "b", "start")
 FRAMES_PER_STEP: Final = 24
 """A walk of one cell takes 16 frames and the game looks at the keys once a frame."""
 _HELD_FRAMES: Final = 8
-FILM_FRAMES: Final = 4
+FRAMES_PER_PICTURE: Final = 4
 """Frames between two pictures while somebody watches: 15 pictures a second."""
 FRAMES_PER_SECOND: Final = 59.7275
 _PRIMING_FRAMES: Final = 16
@@ -62,7 +62,7 @@ _SIDE_BY_SIDE = np.uint32(1 << 30 | 1 << 20 | 1 << 10 | 1)
 class Emulator:
     """One running game. Not to be shared between threads; `press` releases the GIL."""
 
-    def __init__(self, rom: bytes, recorder: Recorder | None = None) -> None:
+    def __init__(self, rom: bytes, recorder: InputRecorder | None = None) -> None:
         """Start the game in `rom` at power-on; RomError when pyboy cannot.
 
         `recorder` is told what is done here: one that begins at power-on, or at a state that it
@@ -71,7 +71,7 @@ class Emulator:
         self._recorder = recorder
         self.watcher: Callable[[], None] | None = None
         """Called every `film_frames` frames of a step; the game is the same with and without."""
-        self.film_frames = FILM_FRAMES
+        self.frames_per_picture = FRAMES_PER_PICTURE
         """A divisor of FRAMES_PER_STEP."""
         self._boy, self._work_ram = _power_on(rom)
         self._boy.tick(_PRIMING_FRAMES, True, False)
@@ -82,7 +82,7 @@ class Emulator:
         self._boy.button(button, _HELD_FRAMES)
         self._play(FRAMES_PER_STEP)
         if self._recorder is not None:
-            self._tell(emulator_operations.press(BUTTONS.index(button)), FRAMES_PER_STEP)
+            self._tell(emulator_operations.encode_press(BUTTONS.index(button)), FRAMES_PER_STEP)
 
     def idle(self) -> None:
         """Play one step with no further key."""
@@ -96,7 +96,7 @@ class Emulator:
             turn(button)
         self._play(frames)
         bits = sum(1 << number for number, button in enumerate(BUTTONS) if button in buttons)
-        self._tell(emulator_operations.hold(bits, frames), frames)
+        self._tell(emulator_operations.encode_hold(bits, frames), frames)
 
     def wait(self, frames: int, *, watched: bool = False) -> None:
         """Play `frames` frames with no key down and draw the last one."""
@@ -105,19 +105,19 @@ class Emulator:
                 self._play(frames)
             else:
                 self._boy.tick(frames, True, False)
-            self._tell(emulator_operations.wait(frames), frames)
+            self._tell(emulator_operations.encode_wait(frames), frames)
 
     def _play(self, frames: int) -> None:
         if self.watcher is None:
             self._boy.tick(frames, True, False)
             return
-        for done in range(0, frames, self.film_frames):
-            self._boy.tick(min(self.film_frames, frames - done), True, False)
+        for done in range(0, frames, self.frames_per_picture):
+            self._boy.tick(min(self.frames_per_picture, frames - done), True, False)
             self.watcher()
 
     def _tell(self, operation: bytes, frames: int) -> None:
         if self._recorder is not None:
-            self._recorder.add(operation, frames, self._memory)
+            self._recorder.record_operation(operation, frames, self._memory)
 
     def _memory(self) -> Image:
         return self.ram(ram.WHOLE)
@@ -134,7 +134,7 @@ class Emulator:
     def write(self, address: int, value: int) -> None:
         """Put one byte into the game's RAM (a cartridge's seed; facts in tests)."""
         self._boy.memory[address] = value
-        self._tell(emulator_operations.write(address, value), 0)
+        self._tell(emulator_operations.encode_write(address, value), 0)
 
     def half_screen(self) -> NDArray[np.uint8]:
         """The picture at half size: (72, 80) uint8 of 0, 85, 153 or 255 (white), a copy."""
@@ -144,29 +144,29 @@ class Emulator:
         """The picture: (144, 160) uint8 of 0, 85, 153 or 255 (white), a copy."""
         return self._screen[:, :, 0].copy()
 
-    def picture(self) -> bytes:
+    def packed_screen(self) -> bytes:
         """The picture at 2 bits a pixel, `core.shared_types.SCREEN_BYTES` bytes."""
         red = np.ascontiguousarray(self._screen[:, :, 0]).reshape(-1).view("<u4")
         shades = red >> 6 & _LOWEST_TWO
         packed: NDArray[np.uint8] = ~(shades * _SIDE_BY_SIDE >> 24).astype(np.uint8)
         return packed.tobytes()
 
-    def save_state(self) -> bytes:
+    def dump_state(self) -> bytes:
         """Everything the console remembers, about 170 kB. Save between steps: no key is down."""
         buffer = io.BytesIO()
         self._boy.save_state(buffer)
         state = buffer.getvalue()
         if self._recorder is not None:
-            self._recorder.saved(state, self._memory)
+            self._recorder.record_save(state, self._memory)
         return state
 
-    def load_state(self, state: bytes) -> int:
+    def restore_state(self, state: bytes) -> int:
         """Go on exactly from `state`; how many of its bytes were not read.
 
         RomError when this pyboy cannot read it.
         """
         if self._recorder is not None:
-            self._recorder.loads(state, self._memory)
+            self._recorder.record_load(state, self._memory)
         stream = io.BytesIO(state)
         try:
             self._boy.load_state(stream)

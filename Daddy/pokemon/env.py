@@ -21,7 +21,7 @@ from Daddy.core.rom_identity import load_rom
 from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import cutscene, story_milestones
 from Daddy.pokemon import env_state_format as saving
-from Daddy.pokemon.assists.apply_assists import Helper
+from Daddy.pokemon.assists.apply_assists import AssistRunner
 from Daddy.pokemon.emulator import (
     BUTTONS,
     FRAMES_PER_SECOND,
@@ -31,7 +31,7 @@ from Daddy.pokemon.emulator import (
 )
 from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.game_progress import Progress, read_progress
-from Daddy.pokemon.inputs.input_recorder import Recorder
+from Daddy.pokemon.inputs.input_recorder import InputRecorder
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.ram_map import RANDOM
 from Daddy.pokemon.reward import Records, RewardTracker
@@ -71,7 +71,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         weights: RewardSettings | None = None,
         assists: Iterable[str] = (),
         render_mode: str | None = None,
-        recorder: Recorder | None = None,
+        recorder: InputRecorder | None = None,
     ) -> None:
         """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
 
@@ -87,8 +87,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._weights = weights or RewardSettings()
         self._start = start_state(self.rom, init_state)
         self._emulator = Emulator(self.rom.data, recorder)
-        self._emulator.load_state(self._start)
-        self._helper = Helper(self._emulator, assists)
+        self._emulator.restore_state(self._start)
+        self._helper = AssistRunner(self._emulator, assists)
         self.assists = self._helper.names
         """Names of the scripted helps in use."""
         self._episode = -1
@@ -107,7 +107,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def _begin(self) -> None:
         """The start state, a few frames later and with other dice than the last time."""
-        self._emulator.load_state(self._start)
+        self._emulator.restore_state(self._start)
         for address, value in zip(RANDOM, self.np_random.integers(0, 256, 2), strict=True):
             self._emulator.write(address, int(value))
         self._emulator.wait(1 + int(self.np_random.integers(_START_FRAMES)))
@@ -118,7 +118,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._steps, self._return, self._waits = 0, 0.0, 0
         self._parts: dict[str, float] = {}
         self._said: dict[str, Any] = {}
-        self._helper.state = self._helper.state.begun()
+        self._helper.state = self._helper.state.in_new_game()
         self.progress: Progress = read_progress(self._emulator.ram())
         """The facts of this moment."""
         self._tracker = self._track({"left": self._first_span()})
@@ -136,10 +136,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
         While a script has control the step goes on, for up to 20 times as long: `cutscene.wait`.
         """
-        self.begin(action)
-        return self.finish()
+        self.start_step(action)
+        return self.finish_step()
 
-    def begin(self, action: np.int64 | int) -> None:
+    def start_step(self, action: np.int64 | int) -> None:
         """Do the first half of a step: 24 frames, and hardly any Python.
 
         A caller with several environments begins all of them, then finishes all: docs/decisions/07.
@@ -148,14 +148,14 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._emulator.press(button)
         self._screen = self._emulator.half_screen()  # while it lies in the cache
 
-    def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def finish_step(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Do the second half of a step: facts, reward and observation."""
-        image, waited = cutscene.wait(self._emulator)
+        image, waited = cutscene.wait_for_control(self._emulator)
         if waited:
             self._waits += waited
             self._screen = self._emulator.half_screen()
         was, now = self.progress, read_progress(image)
-        self.progress, parts = now, self._tracker.pay(was, now)
+        self.progress, parts = now, self._tracker.pay_step(was, now)
         reward = self._account(parts)
         won, late = now.wins > was.wins, self._steps >= self.episode_steps
         info = {"reward_parts": parts, **self._said}
@@ -166,11 +166,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def _helped(self, button: str) -> tuple[str, dict[str, Any]]:
         """The key to press after the assists, and what they did; what they change pays nothing."""
-        done = self._helper.help(self.progress, button)
+        done = self._helper.act_before_key(self.progress, button)
         if done.wrote:
             self.progress = read_progress(self._emulator.ram())
-            self._tracker.grant(self.progress)
-        return done.button, {"helped": done.said} if done.said else {}
+            self._tracker.mark_paid(self.progress)
+        return done.button, {"helped": done.messages} if done.messages else {}
 
     def _account(self, parts: dict[str, float]) -> float:
         reward = sum(parts.values())
@@ -207,9 +207,9 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             float(self.rom.real),
             *(
                 to_bits(names) if names else 0
-                for names in (self._helper.names, assists.used, assists.off)
+                for names in (self._helper.names, assists.used, assists.names_off)
             ),
-            *story_milestones.to_columns(records.held, self.rom.real),
+            *story_milestones.milestones_to_columns(records.held, self.rom.real),
         )
 
     @property
@@ -217,13 +217,13 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """Those that acted in this game, or in one that it descends from."""
         return self._helper.state.used
 
-    def watch(self, watcher: Callable[[], None] | None) -> None:
+    def set_watcher(self, watcher: Callable[[], None] | None) -> None:
         """Have `watcher` called about 15 times a second of the game, to film it; None: never."""
         self._emulator.watcher = watcher
 
     def picture(self) -> bytes:
         """The screen at 2 bits a pixel, `core.shared_types.SCREEN_BYTES` bytes."""
-        return self._emulator.picture()
+        return self._emulator.packed_screen()
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
         """The screen, (144, 160, 3) uint8, in render mode ``rgb_array``."""
@@ -233,7 +233,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def save_state(self) -> bytes:
         """Everything that the rest of the episode and the episodes after it depend on."""
-        state = saving.SaveState(
+        state = saving.EnvState(
             rom_sha1=self.rom.sha1,
             pyboy=PYBOY_VERSION,
             steps=self._steps,
@@ -242,22 +242,22 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             parts=self._parts,
             records=self._tracker.records,
             generator=self.np_random.bit_generator.state,
-            visited=self._tracker.memory.visited.to_bytes(),
+            visited=self._tracker.memory.visited.encode_cells(),
             memory=self._tracker.to_facts(),
             waits=self._waits,
-            emulator=self._emulator.save_state(),
+            emulator=self._emulator.dump_state(),
             journal=self.journal,
-            assists=self._helper.to_facts(),
+            assists=self._helper.assist_facts(),
         )
-        return saving.to_bytes(state)
+        return saving.encode_env_state(state)
 
     def load_state(self, data: bytes) -> Observation:
         """Go on exactly where `env_state_format` was called.
 
         RomError for another game's state, and one that had assists which are not in use here.
         """
-        state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
-        assists = self._helper.read_state(state.assists)
+        state = saving.decode_env_state(data, self.rom.sha1, PYBOY_VERSION)
+        assists = self._helper.restore_assists(state.assists)
         self._tracker, self._helper.state = self._go_on_in(state), assists
         self.np_random = saving.generator_from(state.generator)
         self._steps, self._episode = state.steps, state.episode
@@ -266,21 +266,21 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.journal = state.journal
         return self._observe()
 
-    def adopt(self, data: bytes) -> Observation:
+    def adopt_game(self, data: bytes) -> Observation:
         """Go on in the game that another environment saved; the jump itself is worth nothing.
 
         Game, exploration memory and records are the other's, so that nothing is paid twice. The
         episode stays what it was: its number, its return, its end, its random sequence.
         """
-        state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
-        assists = self._helper.state.adopted(self._helper.read_state(state.assists))
+        state = saving.decode_env_state(data, self.rom.sha1, PYBOY_VERSION)
+        assists = self._helper.state.in_adopted_game(self._helper.restore_assists(state.assists))
         self._tracker.adopt(self._go_on_in(state))
         self._helper.state = assists
         return self._observe()
 
-    def _go_on_in(self, state: saving.SaveState) -> RewardTracker:
+    def _go_on_in(self, state: saving.EnvState) -> RewardTracker:
         """Load a game and return the tracker of what it was paid for."""
-        self._emulator.load_state(state.emulator)
+        self._emulator.restore_state(state.emulator)
         self.progress = read_progress(self._emulator.ram())
         return self._track(state.memory, state.records, state.visited)
 

@@ -28,7 +28,7 @@ _LARGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class SaveState:
+class EnvState:
     """Facts that the rest of an episode and all later ones depend on."""
 
     rom_sha1: str
@@ -52,7 +52,7 @@ class SaveState:
     """History of the scripted helps (`assists.state`)."""
 
 
-def to_bytes(state: SaveState) -> bytes:
+def encode_env_state(state: EnvState) -> bytes:
     """`state` as bytes, a few kB."""
     facts = {one.name: getattr(state, one.name) for one in fields(state)}
     blobs = [zlib.compress(facts.pop(name), 1) for name in ("visited", "emulator")]
@@ -61,7 +61,7 @@ def to_bytes(state: SaveState) -> bytes:
     return _LENGTHS.pack(MAGIC, len(header), *map(len, blobs)) + header + b"".join(blobs)
 
 
-def from_bytes(data: bytes, rom_sha1: str, pyboy: str) -> SaveState:
+def decode_env_state(data: bytes, rom_sha1: str, pyboy: str) -> EnvState:
     """The state in `data`; RomError when it is damaged or of another format, game or pyboy."""
     try:
         header, visited, emulator = _parts(data)
@@ -69,7 +69,7 @@ def from_bytes(data: bytes, rom_sha1: str, pyboy: str) -> SaveState:
         _refuse_foreign(facts, {"format": FORMAT, "rom_sha1": rom_sha1, "pyboy": pyboy})
         del facts["format"]
         facts["records"] = records_from(facts["records"])
-        return SaveState(
+        return EnvState(
             **facts, visited=inflate(visited, _LARGEST), emulator=inflate(emulator, _LARGEST)
         )
     except (ValueError, KeyError, TypeError, struct.error, zlib.error) as error:

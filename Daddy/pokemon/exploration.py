@@ -26,7 +26,7 @@ _MARGIN: Final = max(ROWS, COLUMNS)
 """Cells around each grid, so that a window at the edge of a map needs no clipping."""
 
 
-class Visited:
+class VisitedCells:
     """Cells (map, y, x) seen so far, each counted once."""
 
     def __init__(self, data: bytes = b"") -> None:
@@ -34,9 +34,9 @@ class Visited:
         self.cells = 0
         self._maps: dict[int, NDArray[np.bool_]] = {}
         for map_id, y, x in np.frombuffer(data, np.uint8).reshape(-1, 3).tolist():
-            self.add(map_id, y, x)
+            self.visit_cell(map_id, y, x)
 
-    def add(self, map_id: int, y: int, x: int) -> bool:
+    def visit_cell(self, map_id: int, y: int, x: int) -> bool:
         """Step on a cell; True if it is new."""
         grid = self._grid(map_id, max(y, x))
         row, column = y + _MARGIN, x + _MARGIN
@@ -64,7 +64,7 @@ class Visited:
             grid = self._maps[map_id] = np.pad(grid, (0, room))
         return grid
 
-    def to_bytes(self) -> bytes:
+    def encode_cells(self) -> bytes:
         """Three bytes (map, y, x) a cell, maps in the order they were found."""
         return b"".join(_cells(map_id, grid) for map_id, grid in self._maps.items())
 
@@ -87,7 +87,7 @@ class Exploration:
         All is forgotten in ``facts["left"]`` steps, then every `span`; 0: never. ValueError for a
         damaged memory.
         """
-        self.visited = Visited(cells)
+        self.visited = VisitedCells(cells)
         self.cells = int(facts.get("cells", self.visited.cells))
         self._span, self._left = span, int(facts.get("left", span))
         self._map = int(facts.get("map", -1))
@@ -95,14 +95,14 @@ class Exploration:
         self._signs: set[int] = set(facts.get("signs", ()))
         self._healed: dict[int, float] = dict(facts.get("healed", ()))
 
-    def begin(self, now: Progress) -> None:
+    def mark_present_cell(self, now: Progress) -> None:
         """Know the present cell without finding it."""
         if now.placed:
-            self.visited.add(now.map_id, now.y, now.x)
+            self.visited.visit_cell(now.map_id, now.y, now.x)
             self._map = now.map_id
             self.cells = max(self.cells, 1)
 
-    def find(self, was: Progress, now: Progress) -> dict[str, float]:
+    def find_new(self, was: Progress, now: Progress) -> dict[str, float]:
         """Finds of a step, by part of the reward: cell, way, sign, heal."""
         found: dict[str, float] = {}
         if now.placed:
@@ -117,7 +117,7 @@ class Exploration:
         return found
 
     def _enter(self, now: Progress, found: dict[str, float]) -> None:
-        if self.visited.add(now.map_id, now.y, now.x):
+        if self.visited.visit_cell(now.map_id, now.y, now.x):
             self.cells += 1
             found["cell"] = 1.0
         if now.map_id != self._map:
@@ -136,23 +136,23 @@ class Exploration:
 
     def _recover(self, was: Progress, now: Progress, found: dict[str, float]) -> None:
         """A map's best healing counts: being hurt and healed there again finds nothing."""
-        gain, best = healed(was, now), self._healed.get(now.map_id, 0.0)
+        gain, best = healed_fraction(was, now), self._healed.get(now.map_id, 0.0)
         if gain > best:
             self._healed[now.map_id] = gain
             found["heal"] = gain - best
 
     def _forget(self, now: Progress) -> None:
         self._left = self._span
-        self.visited = Visited()
+        self.visited = VisitedCells()
         self._ways, self._signs, self._healed = set(), set(), {}
-        self.begin(now)
+        self.mark_present_cell(now)
 
     def adopt(self, other: Exploration) -> None:
         """Take over `other`'s memory, but not its time of forgetting."""
         self.visited, self._map = other.visited, other._map
         self._ways, self._signs, self._healed = other._ways, other._signs, other._healed
 
-    def to_facts(self) -> dict[str, Any]:
+    def memory_facts(self) -> dict[str, Any]:
         """JSON with everything but the visited cells."""
         return {
             "left": self._left,
@@ -164,7 +164,7 @@ class Exploration:
         }
 
 
-def healed(was: Progress, now: Progress) -> float:
+def healed_fraction(was: Progress, now: Progress) -> float:
     """HP fraction gained outside battle by an unchanged party; 0 for level-ups and swaps.
 
     A party is also healed after a defeat: that gains nothing.

@@ -25,12 +25,12 @@ def find_rom(
     return Path(path).expanduser().absolute() if path else cartridge_path()
 
 
-def rom_of(training: TrainingSettings) -> Rom:
+def load_configured_rom(training: TrainingSettings) -> Rom:
     """The game that a configuration names, else the cartridge. RomError."""
     return load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom)
 
 
-def check_start(training: TrainingSettings) -> None:
+def check_start_state(training: TrainingSettings) -> None:
     """Raise RomError (exit code 7) unless a player can play on from the start state.
 
     Costs nothing for the cartridge's own beginning. Another state is made here at the latest, and
@@ -40,10 +40,12 @@ def check_start(training: TrainingSettings) -> None:
     if not start and training.rom in (None, str(cartridge_path())):
         return
     from Daddy.pokemon.emulator import Emulator
-    from Daddy.pokemon.starts.playability_check import preflight
-    from Daddy.pokemon.starts.start_state import default_start, start_state
+    from Daddy.pokemon.starts.playability_check import check_playable
+    from Daddy.pokemon.starts.start_state import default_start_name, start_state
 
-    rom = rom_of(training)
+    rom = load_configured_rom(training)
     state = start_state(rom, start)
     with closing(Emulator(rom.data)) as emulator:
-        preflight(emulator, state, f"the start state {start or default_start(rom)!r} of {rom.name}")
+        check_playable(
+            emulator, state, f"the start state {start or default_start_name(rom)!r} of {rom.name}"
+        )

@@ -13,10 +13,10 @@ from Daddy.pokemon import story_order
 from Daddy.pokemon.party import Creature, read_party
 from Daddy.pokemon.read_memory import (
     Image,
+    bit_set,
     bits,
     byte,
     bytes_at,
-    numbers,
     packed_decimal,
     span,
     word,
@@ -88,12 +88,12 @@ class Progress:
     @property
     def move_bits(self) -> int:
         """Bit n is set while somebody in the party knows move n."""
-        return numbers(b"".join([creature.moves for creature in self.party])) & ~1
+        return bit_set(b"".join([creature.moves for creature in self.party])) & ~1
 
     @property
     def signs(self) -> tuple[tuple[int, int], ...]:
         """Row and column of each sign of the map."""
-        return bags.pairs(self.image, ram.SIGN_COUNT, ram.SIGNS, ram.MOST_SIGNS)
+        return bags.read_item_pairs(self.image, ram.SIGN_COUNT, ram.SIGNS, ram.MOST_SIGNS)
 
     @property
     def toggles(self) -> int:
@@ -186,17 +186,17 @@ def read_progress(image: Image) -> Progress:
     events = bits(image, ram.EVENTS, ram.EVENT_BYTES)
     map_id, y, x, facing, badges, bag, in_battle, font, ignored, wins = _SINGLE(image)
     battle = 0 if in_battle == _LOST else min(in_battle, 2)
-    screen_y, screen_x = on_screen(image)
+    screen_y, screen_x = player_on_screen(image)
     return Progress(
         map_id,
         x,
         y,
-        placed(image),
+        has_valid_place(image),
         screen_y,
         screen_x,
         facing >> 2 & 3,
         events,
-        story_flags(events),
+        count_story_flags(events),
         badges,
         read_party(image),
         bits(image, ram.POKEDEX_SEEN, ram.POKEDEX_BYTES).bit_count(),
@@ -213,7 +213,7 @@ def read_progress(image: Image) -> Progress:
     )
 
 
-def placed(image: Image) -> bool:
+def has_valid_place(image: Image) -> bool:
     """Return True if map and coordinates belong together: a warp changes them in turn."""
     moving, dungeon, flight, height, width, x, y, map_id = _PLACE(image)
     if moving & _LEAVING_DOOR or dungeon & _SCRIPT_WARP or flight & _FLY_OR_DUNGEON_WARP:
@@ -223,7 +223,7 @@ def placed(image: Image) -> bool:
     return bool(x or y or map_id)
 
 
-def on_screen(image: Image) -> tuple[int, int]:
+def player_on_screen(image: Image) -> tuple[int, int]:
     """Line and column of the player's cell; the centre while the player is not drawn."""
     line, left, right = _SPRITES(image)
     y, x = line - _SPRITE_Y, min(left, right) - _SPRITE_X
@@ -242,7 +242,7 @@ def is_free(now: Progress, image: Image) -> bool:
     return not (scripted or byte(image, ram.WALKED_BY_GAME) or byte(image, ram.WALK_COUNTER))
 
 
-def not_started(image: Image, earlier: Image | None = None) -> str | None:
+def not_started_reason(image: Image, earlier: Image | None = None) -> str | None:
     """Reason why no game is going on in this image, None when one is.
 
     `earlier`: an image at least 60 frames older, to see whether the clock of the game moves.
@@ -261,12 +261,12 @@ def not_started(image: Image, earlier: Image | None = None) -> str | None:
     return None
 
 
-def story_flags(events: int) -> int:
+def count_story_flags(events: int) -> int:
     """Number of the 67 events of a normal game that have happened."""
     return (events & _LADDER).bit_count()
 
 
-def rewardable(events: int) -> int:
+def rewardable_events(events: int) -> int:
     """The event bits that stand for an achievement."""
     return events & _ACHIEVEMENTS
 
@@ -279,5 +279,5 @@ _SINGLE = bytes_at(
     *(ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X, ram.FACING, ram.BADGES, ram.BAG_COUNT),
     *(ram.IN_BATTLE, ram.FONT_LOADED, ram.JOY_IGNORE, ram.HALL_OF_FAME),
 )
-_LADDER = story_order.mask(story_order.STORY)
+_LADDER = story_order.event_mask(story_order.STORY)
 _ACHIEVEMENTS = ((1 << 8 * ram.EVENT_BYTES) - 1) & ~story_order.UNPAID

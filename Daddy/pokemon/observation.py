@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
 from Daddy.pokemon.game_progress import Progress, fraction
-from Daddy.pokemon.party import BLOCK, Creature, members
+from Daddy.pokemon.party import BLOCK, Creature, parse_party
 from Daddy.pokemon.read_memory import Image, bytes_at
 
 if TYPE_CHECKING:
-    from Daddy.pokemon.exploration import Visited
+    from Daddy.pokemon.exploration import VisitedCells
 
 Observation = dict[str, NDArray[np.generic]]
 Numbers = NDArray[np.int16]
@@ -55,7 +55,7 @@ _MOST_USES: Final = 63
 _ASLEEP: Final = 0b111
 _STATUS: Final = (1 << 3, 1 << 4, 1 << 5, 1 << 6)
 _BAG: Final = slice(ram.BAG_COUNT - ram.RAM_START, ram.BAG + 2 * ram.BAG_SIZE - ram.RAM_START)
-_KNOWN: Final = ~sum(1 << story_order.COMES_AND_GOES[name] for name in story_order.UNKNOWN)
+_KNOWN: Final = ~sum(1 << story_order.TRANSIENT_FLAGS[name] for name in story_order.NEVER_OBSERVED)
 """The event bits without those that tell of what waits elsewhere."""
 
 
@@ -97,7 +97,7 @@ def _numbers(many: int) -> spaces.Box:
     return spaces.Box(0, _LAST_ID, (many,), np.int16)
 
 
-def observe(screen: NDArray[np.uint8], progress: Progress, visited: Visited) -> Observation:
+def observe(screen: NDArray[np.uint8], progress: Progress, visited: VisitedCells) -> Observation:
     """One observation from the halved picture (72, 80) uint8, the facts and the cells."""
     items, counts = bag_arrays(progress.image)
     species, moves, members = party_arrays(progress.image)
@@ -142,7 +142,7 @@ def _party_arrays(block: bytes) -> tuple[Numbers, Numbers, Shares]:
     species = np.zeros(ram.PARTY_SIZE, np.int16)
     moves = np.zeros((ram.PARTY_SIZE, MOVES), np.int16)
     facts = np.zeros((ram.PARTY_SIZE, FACTS), np.float32)
-    for slot, member in enumerate(members(block)):
+    for slot, member in enumerate(parse_party(block)):
         species[slot] = member.species
         moves[slot] = list(member.moves)
         facts[slot] = _member_facts(member)
@@ -162,7 +162,7 @@ def _member_facts(member: Creature) -> list[float]:
     ]
 
 
-def visited_mask(progress: Progress, visited: Visited) -> NDArray[np.uint8]:
+def visited_mask(progress: Progress, visited: VisitedCells) -> NDArray[np.uint8]:
     """(72, 80) uint8: 255 on the visited cells in sight, 8x8 pixels each.
 
     All 0 in a battle, which hides the map. The picture may begin within a cell: games move their

@@ -52,11 +52,11 @@ def read_party(image: Image) -> tuple[Creature, ...]:
 
     Equal bytes give the same tuple, so that `is` tells whether anything has changed.
     """
-    return members(bytes(image[BLOCK]))
+    return parse_party(bytes(image[BLOCK]))
 
 
 @lru_cache(maxsize=256)
-def members(block: bytes) -> tuple[Creature, ...]:
+def parse_party(block: bytes) -> tuple[Creature, ...]:
     """As `read_party`, of the image's `BLOCK` alone."""
     return tuple([_member(block, slot) for slot in range(min(block[0], ram.PARTY_SIZE))])
 

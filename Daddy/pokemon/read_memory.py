@@ -43,7 +43,7 @@ def bits(image: Image, address: int, length: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def numbers(listed: bytes) -> int:
+def bit_set(listed: bytes) -> int:
     """Bit n is set where n is among these bytes."""
     found = 0
     for number in listed:

@@ -17,7 +17,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.bag import HM_BITS, REQUIRED_BITS
 from Daddy.pokemon.exploration import Exploration
-from Daddy.pokemon.game_progress import Progress, rewardable
+from Daddy.pokemon.game_progress import Progress, rewardable_events
 from Daddy.pokemon.party import CUT, FIELD_MOVES
 from Daddy.pokemon.read_memory import byte
 
@@ -64,7 +64,7 @@ def records_from(facts: Mapping[str, Any]) -> Records:
     return Records(**{**known, "held": frozenset(known.get("held", ()))})
 
 
-def advance(records: Records, now: Progress, real: bool, uses: int = 0) -> Records:
+def update_records(records: Records, now: Progress, real: bool, uses: int = 0) -> Records:
     """Records after a moment, the same object where it holds nothing new.
 
     `real`: Red or Blue, else the cartridge. Of a game that begins or is loaded, this is the
@@ -72,8 +72,8 @@ def advance(records: Records, now: Progress, real: bool, uses: int = 0) -> Recor
     """
     grown = Records(
         records.maps | (1 << now.map_id if now.placed else 0),
-        records.events | rewardable(now.events),
-        _union(records.held, story_milestones.reached(now, real)),
+        records.events | rewardable_events(now.events),
+        _union(records.held, story_milestones.reached_milestones(now, real)),
         records.items | now.item_bits,
         records.badges | now.badges,
         max(records.level_sum, now.level_sum),
@@ -90,7 +90,7 @@ def _union(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
     return held if now <= held else held | now
 
 
-def achieved(before: Records, after: Records) -> dict[str, float]:
+def achieved_units(before: Records, after: Records) -> dict[str, float]:
     """Units of each part between two records; parts without any are left out."""
     return {} if after is before else {part: n for part, n in _gains(before, after) if n}
 
@@ -191,30 +191,32 @@ class RewardTracker:
         cells: bytes = b"",
     ) -> None:
         self._weights, self._real = weights, real
-        self.records = advance(records or Records(), now, real)
+        self.records = update_records(records or Records(), now, real)
         self.memory = Exploration(weights.memory_steps, facts, cells)
-        self.memory.begin(now)
+        self.memory.mark_present_cell(now)
         shrub = facts.get("shrub")
         kept = (shrub[0], shrub[1], shrub[2], shrub[3]) if shrub else None
         self._shrub: Shrub = next_shrub(kept, now)
 
-    def pay(self, was: Progress, now: Progress) -> dict[str, float]:
+    def pay_step(self, was: Progress, now: Progress) -> dict[str, float]:
         """Reward of the step from `was` to `now`, by part; parts that earned nothing lack."""
         before = self.records
         if self._shrub is not None or not _same_holdings(was, now):
             uses = field_move_uses(self._shrub, was, now)
-            self.records = advance(before, now, self._real, uses)
+            self.records = update_records(before, now, self._real, uses)
         self._shrub = next_shrub(self._shrub, now)
-        counts = self.memory.find(was, now) | achieved(before, self.records)
-        if "cell" in counts and now.map_id in story_milestones.open_places(before.held, self._real):
+        counts = self.memory.find_new(was, now) | achieved_units(before, self.records)
+        if "cell" in counts and now.map_id in story_milestones.unfinished_maps(
+            before.held, self._real
+        ):
             counts["cell"] *= self._weights.open_goal
         if blacked_out(was, now):
             counts["blackout"] = 1.0
         return reward_parts(counts, self._weights) if counts else {}
 
-    def grant(self, now: Progress) -> None:
+    def mark_paid(self, now: Progress) -> None:
         """Count what `now` holds as paid, as after an assist."""
-        self.records = advance(self.records, now, self._real)
+        self.records = update_records(self.records, now, self._real)
         self._shrub = next_shrub(self._shrub, now)
 
     def adopt(self, other: RewardTracker) -> None:
@@ -224,7 +226,7 @@ class RewardTracker:
 
     def to_facts(self) -> dict[str, Any]:
         """JSON: all but the records and the visited cells."""
-        return {**self.memory.to_facts(), "shrub": self._shrub}
+        return {**self.memory.memory_facts(), "shrub": self._shrub}
 
 
 def _same_holdings(was: Progress, now: Progress) -> bool:

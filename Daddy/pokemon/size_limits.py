@@ -15,7 +15,7 @@ def inflate(data: bytes, limit: int) -> bytes:
     return plain
 
 
-def matching(value: object, shape: re.Pattern[str]) -> str:
+def matching_text(value: object, shape: re.Pattern[str]) -> str:
     """Return a text of this shape; ValueError for anything else."""
     if not isinstance(value, str) or shape.fullmatch(value) is None:
         raise ValueError(f"{str(value)[:80]!r} has no such shape as {shape.pattern}")

@@ -20,7 +20,7 @@ from Daddy.pokemon.game_progress import Progress
 from Daddy.pokemon.map_names import map_name
 from Daddy.pokemon.party import CUT, STRENGTH, SURF
 from Daddy.pokemon.read_memory import span
-from Daddy.pokemon.story_order import Step
+from Daddy.pokemon.story_order import StoryEvent
 
 
 class Evidence(NamedTuple):
@@ -34,7 +34,7 @@ class Evidence(NamedTuple):
     won: bool
 
 
-class Fact(NamedTuple):
+class StoryFact(NamedTuple):
     """A milestone that is no event flag, the map where it is won, and the step it comes after."""
 
     name: str
@@ -70,25 +70,25 @@ def _ship_rival_beaten(seen: Evidence) -> bool:
 
 
 FACTS: Final = (
-    Fact("old_man_awake", 1, "got_pokedex", _old_man_awake),
-    Fact("beat_rival_on_ship", 96, "beat_thief_in_cerulean", _ship_rival_beaten),
-    Fact("cut_taught", 5, "got_cut", _known(CUT)),
-    Fact("hideout_guard_gone", 135, "beat_erika", _gone(ram.GAME_CORNER_ROCKET)),
-    Fact("lift_key_held", 202, "lift_key_dropped", _held(LIFT_KEY)),
-    Fact("scope_held", 202, "beat_giovanni_in_hideout", _held(SILPH_SCOPE)),
-    Fact("drink_given", 10, "beat_giovanni_in_hideout", lambda seen: seen.drink_given),
-    Fact("snorlax_gone", 23, "got_flute", _gone(*ram.SNORLAXES)),
-    Fact("card_key_held", 210, "beat_koga", _held(CARD_KEY)),
-    Fact("gold_teeth_taken", 219, "got_surf", _gone(ram.GOLD_TEETH_BALL)),
-    Fact("surf_taught", 7, "got_surf", _known(SURF)),
-    Fact("strength_taught", 7, "got_strength", _known(STRENGTH)),
-    Fact("secret_key_taken", 216, "beat_sabrina", _gone(ram.SECRET_KEY_BALL)),
-    Fact("won", 118, "beat_champion", lambda seen: seen.won),
+    StoryFact("old_man_awake", 1, "got_pokedex", _old_man_awake),
+    StoryFact("beat_rival_on_ship", 96, "beat_thief_in_cerulean", _ship_rival_beaten),
+    StoryFact("cut_taught", 5, "got_cut", _known(CUT)),
+    StoryFact("hideout_guard_gone", 135, "beat_erika", _gone(ram.GAME_CORNER_ROCKET)),
+    StoryFact("lift_key_held", 202, "lift_key_dropped", _held(LIFT_KEY)),
+    StoryFact("scope_held", 202, "beat_giovanni_in_hideout", _held(SILPH_SCOPE)),
+    StoryFact("drink_given", 10, "beat_giovanni_in_hideout", lambda seen: seen.drink_given),
+    StoryFact("snorlax_gone", 23, "got_flute", _gone(*ram.SNORLAXES)),
+    StoryFact("card_key_held", 210, "beat_koga", _held(CARD_KEY)),
+    StoryFact("gold_teeth_taken", 219, "got_surf", _gone(ram.GOLD_TEETH_BALL)),
+    StoryFact("surf_taught", 7, "got_surf", _known(SURF)),
+    StoryFact("strength_taught", 7, "got_strength", _known(STRENGTH)),
+    StoryFact("secret_key_taken", 216, "beat_sabrina", _gone(ram.SECRET_KEY_BALL)),
+    StoryFact("won", 118, "beat_champion", lambda seen: seen.won),
 )
 """Required in the real game, without an event flag."""
-CARTRIDGE: Final = tuple(Step(*fields) for fields in rom_symbols.STORY)
+CARTRIDGE: Final = tuple(StoryEvent(*fields) for fields in rom_symbols.STORY)
 """The cartridge's events."""
-CARTRIDGE_FACTS: Final = (Fact("cut_taught", 5, "got_cut", _known(CUT)),)
+CARTRIDGE_FACTS: Final = (StoryFact("cut_taught", 5, "got_cut", _known(CUT)),)
 """Required on the cartridge, without an event flag."""
 
 CRITICAL_MAPS: Final = (
@@ -108,14 +108,14 @@ _TRAINERS_AFTER: Final = "beat_surge"
 class _Required(NamedTuple):
     """The required milestones of a game."""
 
-    steps: tuple[Step, ...]
-    facts: tuple[Fact, ...]
+    steps: tuple[StoryEvent, ...]
+    facts: tuple[StoryFact, ...]
     bits: int
 
 
-def _required(steps: tuple[Step, ...], facts: tuple[Fact, ...]) -> _Required:
+def _required(steps: tuple[StoryEvent, ...], facts: tuple[StoryFact, ...]) -> _Required:
     required = tuple(step for step in steps if step.required)
-    return _Required(required, facts, story_order.mask(required))
+    return _Required(required, facts, story_order.event_mask(required))
 
 
 REQUIRED: Final = {
@@ -125,12 +125,12 @@ REQUIRED: Final = {
 """By game: Red or Blue, the cartridge."""
 
 
-def steps(real: bool) -> tuple[Step, ...]:
+def story_events(real: bool) -> tuple[StoryEvent, ...]:
     """The events of a game's story, in the order of a normal game; `real`: Red or Blue."""
     return story_order.STORY if real else CARTRIDGE
 
 
-def reached(progress: Progress, real: bool = True) -> frozenset[str]:
+def reached_milestones(progress: Progress, real: bool = True) -> frozenset[str]:
     """Names of the required milestones that hold now."""
     image = progress.image
     evidence = Evidence(
@@ -151,13 +151,13 @@ def _reached(events: int, evidence: Evidence, real: bool) -> frozenset[str]:
     return flags | {fact.name for fact in required.facts if fact.holds(evidence)}
 
 
-def keys(progress: Progress, real: bool = True, square: int = 0) -> frozenset[str]:
+def archive_key(progress: Progress, real: bool = True, square: int = 0) -> frozenset[str]:
     """The key of this moment in an archive: the milestones, and the place if it is on the way.
 
     A place is a map, or with `square` a square of so many cells a side on it. In a warp, a battle
     or a text there is none.
     """
-    held = reached(progress, real)
+    held = reached_milestones(progress, real)
     if not progress.placed or progress.battle or progress.text_box:
         return held
     part = (progress.y // square, progress.x // square) if square else ()
@@ -176,7 +176,7 @@ def place_key(map_id: int, real: bool = True, *part: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def open_places(held: frozenset[str], real: bool = True) -> frozenset[int]:
+def unfinished_maps(held: frozenset[str], real: bool = True) -> frozenset[int]:
     """Maps on which a required milestone is still to be won."""
     required = REQUIRED[real]
     maps = {step.place for step in required.steps if step.name not in held}
@@ -184,10 +184,10 @@ def open_places(held: frozenset[str], real: bool = True) -> frozenset[int]:
 
 
 @lru_cache(maxsize=2)
-def names(real: bool = True) -> tuple[str, ...]:
+def milestone_names(real: bool = True) -> tuple[str, ...]:
     """Every required milestone, in the order in which a normal game reaches them."""
     required = REQUIRED[real]
-    ranks = {step.name: float(rank) for rank, step in enumerate(steps(real))}
+    ranks = {step.name: float(rank) for rank, step in enumerate(story_events(real))}
     if real:
         ranks |= {step.name: ranks[_TRAINERS_AFTER] + 0.5 for step in story_order.TRAINERS}
     ranks |= {fact.name: ranks[fact.after] + 0.5 for fact in required.facts}
@@ -199,19 +199,19 @@ def names(real: bool = True) -> tuple[str, ...]:
 
 _BITS: Final = 24
 """Bits of a whole number that float32 holds exactly."""
-_WIDTH: Final = -(-max(len(names(real=real)) for real in (True, False)) // _BITS)
+_WIDTH: Final = -(-max(len(milestone_names(real=real)) for real in (True, False)) // _BITS)
 MILESTONE_COLUMNS: Final = tuple(f"reached_{number}" for number in range(_WIDTH))
 """Names in the telemetry. A bit's milestone is given by the order of `names`."""
 
 
 @lru_cache(maxsize=1024)
-def to_columns(held: frozenset[str], real: bool) -> tuple[float, ...]:
+def milestones_to_columns(held: frozenset[str], real: bool) -> tuple[float, ...]:
     """These milestones as numbers, one for each of MILESTONE_COLUMNS."""
-    word = sum(1 << place for place, name in enumerate(names(real=real)) if name in held)
+    word = sum(1 << place for place, name in enumerate(milestone_names(real=real)) if name in held)
     return tuple(float(word >> _BITS * place & (1 << _BITS) - 1) for place in range(_WIDTH))
 
 
-def from_columns(facts: Mapping[str, float]) -> tuple[str, ...]:
+def milestones_from_columns(facts: Mapping[str, float]) -> tuple[str, ...]:
     """Milestones in an environment's facts (the columns and ``real_game``); none without them."""
     if MILESTONE_COLUMNS[0] not in facts:
         return ()
@@ -222,4 +222,4 @@ def from_columns(facts: Mapping[str, float]) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def _from_words(words: tuple[int, ...], real: bool) -> tuple[str, ...]:
     bits = sum(word << _BITS * place for place, word in enumerate(words))
-    return tuple(name for place, name in enumerate(names(real=real)) if bits >> place & 1)
+    return tuple(name for place, name in enumerate(milestone_names(real=real)) if bits >> place & 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Step(NamedTuple):
+class StoryEvent(NamedTuple):
     """One event: number `flag` of the event flags, set on map `place`."""
 
     name: str
@@ -123,9 +123,11 @@ _UNPAID: Final = """
 """
 
 
-def _parse(table: str) -> tuple[Step, ...]:
+def _parse(table: str) -> tuple[StoryEvent, ...]:
     rows = (line.split() for line in table.strip().splitlines())
-    return tuple(Step(name, int(flag, 16), int(on), star == "*") for flag, star, on, name in rows)
+    return tuple(
+        StoryEvent(name, int(flag, 16), int(on), star == "*") for flag, star, on, name in rows
+    )
 
 
 STORY: Final = _parse(_STORY)
@@ -134,19 +136,19 @@ TRAINERS: Final = _parse(_TRAINERS)
 """Trainers in the one way between Cerulean and Lavender; the best peer requires them as well."""
 
 
-def mask(steps: tuple[Step, ...]) -> int:
+def event_mask(steps: tuple[StoryEvent, ...]) -> int:
     """Their bits in the event flags as one integer."""
     return sum(1 << step.flag for step in steps)
 
 
-COMES_AND_GOES: Final = {
+TRANSIENT_FLAGS: Final = {
     name: int(flag, 16) for flag, name in (line.split() for line in _UNPAID.strip().splitlines())
 }
 """Flags of passing facts, or that can be had twice (the museum ticket), by name."""
-UNKNOWN: Final = (
+NEVER_OBSERVED: Final = (
     *("first_rival_on_route_22", "second_rival_on_route_22"),
     *("rival_on_route_22_wants_battle", "nugget_waits"),
 )
 """Those of events that wait where the player has not been yet: never observed."""
-UNPAID: Final = sum(1 << flag for flag in COMES_AND_GOES.values())
+UNPAID: Final = sum(1 << flag for flag in TRANSIENT_FLAGS.values())
 """Their bits: never an achievement."""

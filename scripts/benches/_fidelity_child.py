@@ -14,9 +14,9 @@ from pathlib import Path
 
 from Daddy.core.errors import RomError, run_entry
 from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
-from Daddy.pokemon.game_progress import not_started
+from Daddy.pokemon.game_progress import not_started_reason
 from Daddy.pokemon.ram_map import WHOLE
-from Daddy.pokemon.starts.playability_check import preflight
+from Daddy.pokemon.starts.playability_check import check_playable
 from scripts.benches._state_report import doubts, table
 
 MEMORY_LIMIT = 4 << 30
@@ -27,15 +27,15 @@ CLOCK_FRAMES = 70
 def read(game: bytes, state: bytes, real: bool) -> dict[str, object]:
     """The table of a state, its contradictions, and whether one can play on from it."""
     emulator = Emulator(game)
-    left = emulator.load_state(state)
+    left = emulator.restore_state(state)
     if left and state[0] == STATE_FORMAT:
         raise RomError(
             f"{left} of its bytes are left over: another PyBoy wrote it, or it is damaged"
         )
     found = bytes(emulator.ram(WHOLE))
     emulator.wait(CLOCK_FRAMES)
-    never = not_started(found)
-    stopped = None if never else not_started(emulator.ram(), found)
+    never = not_started_reason(found)
+    stopped = None if never else not_started_reason(emulator.ram(), found)
     answer: dict[str, object] = {
         "not_started": never,
         "table": {**table(found, real), "to train from": _trainable(emulator, state)},
@@ -48,7 +48,7 @@ def read(game: bytes, state: bytes, real: bool) -> dict[str, object]:
 
 def _trainable(emulator: Emulator, state: bytes) -> str:
     try:
-        preflight(emulator, state, "this")
+        check_playable(emulator, state, "this")
     except RomError as error:
         return error.message
     return "fit"

@@ -11,8 +11,8 @@ from itertools import chain
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones, story_order
-from Daddy.pokemon.bag import pairs
-from Daddy.pokemon.game_progress import Progress, not_started, read_progress
+from Daddy.pokemon.bag import read_item_pairs
+from Daddy.pokemon.game_progress import Progress, not_started_reason, read_progress
 from Daddy.pokemon.map_names import map_name
 from Daddy.pokemon.party import FIELD_MOVES, Creature
 from Daddy.pokemon.read_memory import Image, bits, byte, packed_decimal, span, word
@@ -49,7 +49,7 @@ def table(image: Image, real: bool) -> dict[str, str]:
     """What every reader finds, in words; `image` is the whole work RAM, not only the blocks."""
     now = read_progress(image)
     return {
-        "game": not_started(image) or "started",
+        "game": not_started_reason(image) or "started",
         "doubts": "; ".join(doubts(image, real)) or "none",
         **_where(image, now, real),
         **_who(image, now),
@@ -129,7 +129,7 @@ def _member(one: Creature) -> str:
 
 
 def _what(image: Image, now: Progress) -> dict[str, str]:
-    stored = pairs(image, ram.PC_COUNT, ram.PC_ITEMS, ram.PC_SIZE)
+    stored = read_item_pairs(image, ram.PC_COUNT, ram.PC_ITEMS, ram.PC_SIZE)
     return {
         "bag": _listed(f"{item_name(item)} x {many}" for item, many in now.bag),
         "in the PC": _listed(f"{item_name(item)} x {many}" for item, many in stored),
@@ -140,10 +140,10 @@ def _what(image: Image, now: Progress) -> dict[str, str]:
 
 
 def _story(now: Progress, real: bool) -> dict[str, str]:
-    held = story_milestones.reached(now, real)
-    names = story_milestones.names(real)
+    held = story_milestones.reached_milestones(now, real)
+    names = story_milestones.milestone_names(real)
     flags = f"{now.story_flags} of {len(story_order.STORY)} story flags"
-    passing = (name for name, flag in story_order.COMES_AND_GOES.items() if now.events >> flag & 1)
+    passing = (name for name, flag in story_order.TRANSIENT_FLAGS.items() if now.events >> flag & 1)
     return {
         "events": f"{now.events.bit_count()} set, {flags}",
         "milestones": f"{len(held)} of {len(names)}: {_listed(n for n in names if n in held)}",

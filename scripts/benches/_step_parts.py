@@ -45,9 +45,9 @@ def _parts(env: PokemonRedEnv, row: EnvRow) -> dict[str, Callable[[], object]]:
     now = read_progress(image)
     seen = observe(emulator.half_screen(), now, tally.memory.visited)
     return {
-        "look for a script": lambda: cutscene.wait(emulator),
+        "look for a script": lambda: cutscene.wait_for_control(emulator),
         "facts": lambda: read_progress(image),
-        "reward": lambda: tally.pay(now, now),
+        "reward": lambda: tally.pay_step(now, now),
         "observation": lambda: observe(emulator.half_screen(), now, tally.memory.visited),
         "into shared memory": lambda: row._put(seen),  # noqa: SLF001
         "telemetry": lambda: row._report(watched=False),  # noqa: SLF001

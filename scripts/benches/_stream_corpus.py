@@ -18,7 +18,7 @@ from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.ram_map import RAM_SIZE, RAM_START
-from Daddy.pokemon.starts.start_state import beginning
+from Daddy.pokemon.starts.start_state import beginning_state
 from scripts.cartridge.player import Player, read_facts
 
 RANDOM_SHARE = 0.3
@@ -28,7 +28,7 @@ def record(steps: int) -> tuple[list[bytes], float]:
     """Pictures of a game half played, half fumbled; and the seconds of one emulated step."""
     rom = load_rom(find_rom(None, environ={}))
     chance, player, emulator = random.Random(7), Player(rom.data), Emulator(rom.data)
-    emulator.load_state(beginning(rom))
+    emulator.restore_state(beginning_state(rom))
     pictures, spent = [], []
     for _ in range(steps):
         image = emulator.ram(((RAM_START, RAM_START + RAM_SIZE),))
@@ -37,7 +37,7 @@ def record(steps: int) -> tuple[list[bytes], float]:
         began = time.perf_counter()
         emulator.press(chance.choice(BUTTONS) if fumbles else button)
         spent.append(time.perf_counter() - began)
-        pictures.append(emulator.picture())
+        pictures.append(emulator.packed_screen())
     emulator.close()
     return pictures, median(spent)
 

@@ -112,13 +112,13 @@ def _want(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
 def _timed(session: Any, steps: int) -> dict[str, float]:
     tally, drawn, reports, nothing, looking = (Tally() for _ in range(5))
     session.walks.watching = False  # where agents walk is looked at without a stream too
-    show, report, picture = run_log.new_step_hook(session), run_log.report, Emulator.picture
+    show, report, picture = run_log.new_step_hook(session), run_log.report, Emulator.packed_screen
     run_log.report = reports.wrap(report)  # told apart; the loop's own, once a rollout, counts too
     loop.report = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
     hook, idle = tally.wrap(show), nothing.wrap(lambda _: None)
     asks = session.parts.frames.asks
     look = looking.wrap(lambda _: asks[0])
-    Emulator.picture = drawn.wrap(picture)  # type: ignore[method-assign]
+    Emulator.packed_screen = drawn.wrap(picture)  # type: ignore[method-assign]
     beside = {"nothing": (nothing, idle), "look": (looking, look)}
     tallies = {"hook": tally, "reports": reports, "drawn": drawn}
     rows: list[dict[str, float]] = []
@@ -135,7 +135,7 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
                 row[name] = one.seconds - so_far
             rows.append(row)
     finally:
-        Emulator.picture = picture  # type: ignore[method-assign]
+        Emulator.packed_screen = picture  # type: ignore[method-assign]
         run_log.report = loop.report = report  # type: ignore[attr-defined]
     played = len(rows) * session.rollout.rewards.size
     return {

@@ -31,10 +31,10 @@ class UnevenEnv(PokemonRedEnv):
             self._lengths = dice.choice(UNITS, size=_SCRIPT_LENGTH, p=SHARES).tolist()
         return super().reset(seed=seed, options=options)
 
-    def begin(self, action: Any) -> None:
+    def start_step(self, action: Any) -> None:
         """Before a long step nothing is pressed for a while, each 24 frames of which draw one."""
         length = self._lengths[self._taken % _SCRIPT_LENGTH]
         self._taken += 1
         for _ in range(length - 1):
             self._emulator.idle()
-        super().begin(action)
+        super().start_step(action)

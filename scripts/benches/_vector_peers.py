@@ -22,7 +22,7 @@ from Daddy.learning.env_benchmark import random_rate
 from Daddy.learning.make_vector import make_vector
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import find_rom
-from Daddy.pokemon.starts.start_state import beginning
+from Daddy.pokemon.starts.start_state import beginning_state
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 EPISODE = 2048
@@ -78,8 +78,8 @@ class Bare:
 def _bare_loop(pipe: Connection, seed: int) -> None:
     die_with_parent()
     rom = load_rom(find_rom(None))
-    start, emulator = beginning(rom), Emulator(rom.data)
-    emulator.load_state(start)
+    start, emulator = beginning_state(rom), Emulator(rom.data)
+    emulator.restore_state(start)
     keys = np.random.default_rng(seed)
     pipe.send("ready")
     while seconds := pipe.recv():
@@ -92,7 +92,7 @@ def _bare_loop(pipe: Connection, seed: int) -> None:
             spent += time.perf_counter() - began
             steps += len(chosen)
             if steps % EPISODE == 0:
-                emulator.load_state(start)
+                emulator.restore_state(start)
         pipe.send(steps / spent)
 
 

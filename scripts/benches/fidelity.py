@@ -30,7 +30,7 @@ from Daddy.pokemon.find_rom import cartridge_path, find_rom
 from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.ram_map import WHOLE
 from Daddy.pokemon.read_memory import byte
-from Daddy.pokemon.starts.playability_check import refusal
+from Daddy.pokemon.starts.playability_check import format_fault
 from scripts.cartridge.player import Player, read_facts
 
 OPTIONS = {"states": "a folder of your own PyBoy save states"}
@@ -54,7 +54,7 @@ class Found:
 def look(state: Path, rom: Path, real: bool, limit_s: float = LIMIT_S) -> Found:
     """What a child finds in a file; never raises for a bad one."""
     try:
-        why = refusal(read_bounded(state, _LARGEST))
+        why = format_fault(read_bounded(state, _LARGEST))
     except (OSError, ValueError) as error:
         why = str(error)
     if why is not None:
@@ -135,7 +135,7 @@ def _bad_ones(good: bytes) -> Iterator[tuple[str, bytes]]:
     rom[:0x134], rom[0x150:] = bytes(0x134), bytes(len(rom) - 0x150)
     rom[0x100:0x102] = b"\x18\xfe"
     another = Emulator(bytes(rom))
-    yield "x-of-another-game.state", another.save_state()
+    yield "x-of-another-game.state", another.dump_state()
     another.close()
 
 
@@ -146,9 +146,9 @@ def _played() -> Iterator[tuple[str, bytes]]:
     seen: frozenset[str] = frozenset()
     for _ in range(_MOST_STEPS):
         image = bytes(emulator.ram(WHOLE))
-        held = story_milestones.reached(read_progress(image), real=False)
+        held = story_milestones.reached_milestones(read_progress(image), real=False)
         for milestone in sorted(held - seen):
-            yield milestone, emulator.save_state()
+            yield milestone, emulator.dump_state()
         seen |= held
         facts = read_facts(partial(byte, image))
         if facts.finished:

@@ -21,8 +21,8 @@ from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.pokemon.archive import archive_store, claim_format
 from Daddy.pokemon.archive.archive_env import ArchivedEnv
-from Daddy.pokemon.archive.claim_replay import Game
-from Daddy.pokemon.archive.state_selection import Rules
+from Daddy.pokemon.archive.claim_replay import ReplayGame
+from Daddy.pokemon.archive.state_selection import ArchiveRules
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.weights import attachments
 from Daddy.weights.laptop.pull_push import pull, push
@@ -31,8 +31,8 @@ from tests.pokemon.archive.players import advance, archived, milestones_of
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin
 
-RULES = Rules(follow=False, fresh=0.0, starts=True, square=0)
-GAME = Game(cartridge_path())
+RULES = ArchiveRules(follow=False, fresh=0.0, starts=True, square=0)
+GAME = ReplayGame(cartridge_path())
 
 
 class World:
@@ -79,11 +79,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     yield made
     made.learner.close()
     made.player.close()
-    archive_store.shared.cache_clear()
+    archive_store.open_archive.cache_clear()
 
 
 def most(env: ArchivedEnv) -> int:
-    return max((entry.rank for entry in env._archive.look(closely=True).entries), default=0)
+    return max((entry.rank for entry in env._archive.list_states(closely=True).entries), default=0)
 
 
 def test_a_laptop_goes_on_from_the_runs_milestones_and_the_run_from_the_laptops(
@@ -98,16 +98,16 @@ def test_a_laptop_goes_on_from_the_runs_milestones_and_the_run_from_the_laptops(
     world.player.reset(seed=99)
     assert milestones_of(world.player) >= 1  # from a state that it played again, not from the start
     advance(world.player, 4)
-    mine = max(world.player._archive.look(closely=True).entries)
+    mine = max(world.player._archive.list_states(closely=True).entries)
     for _ in range(4):
         world.round()
     assert "handed in" in world.whats()
     assert most(world.learner) == most(world.player) >= 4
-    best = max(world.learner._archive.look(closely=True).entries)
-    provenance, state = world.learner._archive.get(best)
+    best = max(world.learner._archive.list_states(closely=True).entries)
+    provenance, state = world.learner._archive.read_state(best)
     assert provenance.origin.endswith(" of anna")
     other = archived(world.learner._archive.folder.parent, RULES)  # another learner loads it
-    other.adopt(state)
+    other.adopt_game(state)
     assert other.progress.hp == mine.hp
     other.close()
     assert "accepted" in world.whats()
@@ -171,7 +171,7 @@ def test_a_claim_that_lies_is_refused_with_a_receipt(
     world: World, change: dict[str, object], reason: str
 ) -> None:
     claim = replace(honest(world), **change)  # type: ignore[arg-type]
-    path = box(world, claim_format.to_bytes(claim))
+    path = box(world, claim_format.encode_claim(claim))
     world.intake.run_cycle()
     assert reason in answer(world).reason
     assert not answer(world).accepted
@@ -183,7 +183,9 @@ def test_an_endless_claim_is_ended(world: World) -> None:
     world.intake._game = replace(GAME, seconds=2.0)
     box(
         world,
-        claim_format.to_bytes(claim_format.Claim("", {"seed": 1}, b"\3" * 200_000, frozenset())),
+        claim_format.encode_claim(
+            claim_format.Claim("", {"seed": 1}, b"\3" * 200_000, frozenset())
+        ),
     )
     world.intake.run_cycle()
     assert "did not end within 2 s" in answer(world).reason
@@ -200,7 +202,7 @@ def test_who_lies_waits_longer_each_time_and_keeps_nobody_else_waiting(world: Wo
     for number in range(1, 6):
         box(world, b"no claim %d" % number, number)
     claim = honest(world)
-    attachments.queue_attachment(world.local, "anna", "0a" * 4, 1, claim_format.to_bytes(claim))
+    attachments.queue_attachment(world.local, "anna", "0a" * 4, 1, claim_format.encode_claim(claim))
     push(world.carrier, world.local, world.clock)
     for _ in range(4):
         world.intake.run_cycle()

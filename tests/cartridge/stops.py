@@ -21,7 +21,7 @@ def state_at(stop: str) -> bytes:
     for _ in range(MOST_STEPS):
         facts = game.facts()
         if holds(stop, facts):
-            return game.emulator.save_state()
+            return game.emulator.dump_state()
         game.press(PLAYER.next_button(facts))
     raise AssertionError(f"no {stop} within {MOST_STEPS} steps")
 
@@ -29,7 +29,7 @@ def state_at(stop: str) -> bytes:
 def game_at(stop: str) -> Game:
     """A game that goes on from there."""
     game = Game()
-    game.emulator.load_state(state_at(stop))
+    game.emulator.restore_state(state_at(stop))
     return game
 
 

@@ -67,7 +67,7 @@ def farm(name: str) -> tuple[list[dict[str, float]], list[Progress]]:
     farmer = FARMERS[name]
     game = walk_to(game_at(farmer.stop), *farmer.thing) if farmer.thing else game_at(farmer.stop)
     env = PokemonRedEnv()
-    env._start = game.emulator.save_state()
+    env._start = game.emulator.dump_state()
     env.reset(seed=1)
     game.close()
     paid, seen = [], [env.progress]

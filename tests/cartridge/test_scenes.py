@@ -34,7 +34,7 @@ def make() -> Iterator[Make]:
     def begin(stop: str, *thing: int) -> PokemonRedEnv:
         game = walk_to(game_at(stop), *thing) if thing else game_at(stop)
         envs.append(PokemonRedEnv())
-        envs[-1]._start = game.emulator.save_state()
+        envs[-1]._start = game.emulator.dump_state()
         envs[-1].reset(seed=1)
         game.close()
         return envs[-1]
@@ -70,7 +70,7 @@ def test_the_boat_takes_one_step_of_the_environment_twenty_times_as_long(make: M
     env = make("pier", *SAILOR)
     press(env, "a")
     length = press(env, "a")
-    assert 18 <= length <= 1 + cutscene.MOST
+    assert 18 <= length <= 1 + cutscene.MAX_WAIT_STEPS
     assert env.telemetry()[WAITS] >= length - 1
     while cutscene.has_control(env.progress.image):
         press(env, "b")
@@ -92,7 +92,7 @@ def test_the_player_is_walked_about_the_deck_while_it_sails(make: Make) -> None:
         at = (ram.MAP_ID - ram.RAM_START, ram.PLAYER_X - ram.RAM_START)
         seen.append((image[at[0]], image[at[1]], walked, led))
 
-    env.watch(note)
+    env.set_watcher(note)
     press(env, "a")
     deck = {x for number, x, *_ in seen if number == BOAT}
     assert deck == set(range(1, 10))
@@ -149,12 +149,12 @@ def test_whoever_mashes_a_is_let_go_within_a_counted_number_of_steps(
             break
     assert not env.progress.text_box
     assert len(lengths) < MOST_MASHED
-    assert max(lengths) <= 1 + cutscene.MOST
+    assert max(lengths) <= 1 + cutscene.MAX_WAIT_STEPS
 
 
 def test_in_the_lighthouse_start_does_nothing_and_everything_else_works() -> None:
     game = Game()
-    game.emulator.load_state(state_at("tower"))
+    game.emulator.restore_state(state_at("tower"))
     assert game.byte(ram.JOY_IGNORE) == 0b1100
     assert not cutscene.has_control(game.emulator.ram())
     place = game.place

@@ -8,7 +8,7 @@ import pytest
 
 from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.exploration import Visited
+from Daddy.pokemon.exploration import VisitedCells
 from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.observation import observe
 from scripts.cartridge.maps import read_atlas
@@ -26,13 +26,13 @@ STAIRS = {1: ("left", "left"), 2: (), 3: ("right", "right")}
 def before_the_keeper() -> bytes:
     game = walk_to(game_at("keeper"), *KEEPER)
     assert secret(game) == (0, 0)
-    return game.emulator.save_state()
+    return game.emulator.dump_state()
 
 
 def guest(dice: int) -> Game:
     """Somebody who is about to ask, with the game's dice lying so."""
     game = Game()
-    game.emulator.load_state(before_the_keeper())
+    game.emulator.restore_state(before_the_keeper())
     game.emulator.write(ram.RANDOM[0], dice)
     return game
 
@@ -129,7 +129,7 @@ def test_nothing_that_an_agent_sees_of_the_tower_tells_its_stairs() -> None:
         game.emulator.write(SECRET_ADDRESS + 1, true[1])
         game.press("up", "up")
         now = read_progress(game.memory())
-        shown = observe(game.emulator.half_screen(), now, Visited())
+        shown = observe(game.emulator.half_screen(), now, VisitedCells())
         seen.append({name: value.tolist() for name, value in shown.items()})
         game.close()
     assert seen[0] == seen[1]

@@ -9,7 +9,7 @@ import pytest
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.find_rom import find_rom
-from Daddy.pokemon.starts.start_state import beginning
+from Daddy.pokemon.starts.start_state import beginning_state
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +22,6 @@ def emulator() -> Iterator[Emulator]:
     """Our own cartridge, where its game begins."""
     rom = load_rom(find_rom(None, environ={}))
     emulator = Emulator(rom.data)
-    emulator.load_state(beginning(rom))
+    emulator.restore_state(beginning_state(rom))
     yield emulator
     emulator.close()

@@ -49,7 +49,7 @@ def walk(
     """What each step between these moments earns."""
     seen = [moment(data) for data in moments]
     kept = RewardTracker(weights, True, seen[0], {"left": left})
-    return [kept.pay(was, now) for was, now in pairwise(seen)]
+    return [kept.pay_step(was, now) for was, now in pairwise(seen)]
 
 
 def earned(parts: Iterable[dict[str, float]]) -> float:

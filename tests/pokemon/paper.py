@@ -83,13 +83,15 @@ class PaperRed:
             self._image[ram.EVENTS - ram.RAM_START :][: ram.EVENT_BYTES], "little"
         )
         return bool(
-            events & story_order.mask(tuple(s for s in story_order.STORY if s.name == name))
+            events & story_order.event_mask(tuple(s for s in story_order.STORY if s.name == name))
         )
 
     def _set(self, *names: str) -> None:
         start = ram.EVENTS - ram.RAM_START
         events = int.from_bytes(self._image[start : start + ram.EVENT_BYTES], "little")
-        events |= story_order.mask(tuple(step for step in story_order.STORY if step.name in names))
+        events |= story_order.event_mask(
+            tuple(step for step in story_order.STORY if step.name in names)
+        )
         self._image[start : start + ram.EVENT_BYTES] = events.to_bytes(ram.EVENT_BYTES, "little")
 
     # title, menu, options, names

@@ -7,21 +7,23 @@ from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_SECOND
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.inputs import emulator_operations
-from Daddy.pokemon.inputs.recording_format import Tape, to_bytes
+from Daddy.pokemon.inputs.recording_format import Recording, encode_recording
 from Daddy.pokemon.ram_map import RAM_START
-from Daddy.pokemon.recordings.start_prefix import recorder_at
+from Daddy.pokemon.recordings.start_prefix import recorder_at_start
 from scripts.cartridge.player import Facts, Player, read_facts
 
 
-def length(tape: Tape) -> int:
+def length(tape: Recording) -> int:
     """Frames that a recording lasts."""
-    return sum(operation.frames for operation in emulator_operations.each(tape.operations))
+    return sum(
+        operation.frames for operation in emulator_operations.decode_operations(tape.operations)
+    )
 
 
-def record_sample(steps: int, seed: int = 1, *, scripted: bool = True) -> Tape:
+def record_sample(steps: int, seed: int = 1, *, scripted: bool = True) -> Recording:
     """So many steps of an episode on the cartridge, by the scripted player or by random buttons."""
     rom = load_rom(cartridge_path())
-    recorder = recorder_at(rom)
+    recorder = recorder_at_start(rom)
     env = PokemonRedEnv(cartridge_path(), episode_steps=steps + 1, recorder=recorder)
     try:
         env.reset(seed=seed)
@@ -32,7 +34,7 @@ def record_sample(steps: int, seed: int = 1, *, scripted: bool = True) -> Tape:
                 env.step(BUTTONS.index(player.next_button(_facts(env))))
             else:
                 env.step(env.action_space.sample())
-        return recorder.tape(f"{steps} steps of a sample")
+        return recorder.make_recording(f"{steps} steps of a sample")
     finally:
         env.close()
 
@@ -45,4 +47,4 @@ def _facts(env: PokemonRedEnv) -> Facts:
 def weigh(steps: int, seed: int = 1, *, scripted: bool = True) -> tuple[int, float]:
     """(bytes of the whole file, seconds of the game that it shows): framing and digests included"""
     tape = record_sample(steps, seed, scripted=scripted)
-    return len(to_bytes(tape)), length(tape) / FRAMES_PER_SECOND
+    return len(encode_recording(tape)), length(tape) / FRAMES_PER_SECOND

@@ -15,7 +15,7 @@ import pytest
 from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import FRAMES_PER_STEP, Emulator
-from Daddy.pokemon.game_progress import placed
+from Daddy.pokemon.game_progress import has_valid_place
 from Daddy.pokemon.read_memory import byte
 from scripts.cartridge.game_state import read_facts
 from scripts.cartridge.maps import read_atlas
@@ -35,7 +35,7 @@ LOOKED_AT = (
 )
 MOST_STEPS = 6_000
 LONGEST_FADE = 24
-LONGEST_SCENE = cutscene.MOST * FRAMES_PER_STEP
+LONGEST_SCENE = cutscene.MAX_WAIT_STEPS * FRAMES_PER_STEP
 """Frames in which no direction does anything: between two maps, and while a script has control."""
 ALL_KEYS = 0xFF
 BOAT = 94
@@ -78,7 +78,7 @@ def film() -> Film:
 
 def _look(kept: Film, image: bytearray) -> None:
     kept.places.append(tuple(byte(image, at) for at in (ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X)))
-    kept.placed.append(placed(image))
+    kept.placed.append(has_valid_place(image))
     kept.walking.append(byte(image, ram.WALK_COUNTER))
     kept.ignored.append(byte(image, ram.JOY_IGNORE))
     kept.led.append(cutscene.has_control(image))
@@ -209,7 +209,7 @@ def test_a_warp_whose_map_changes_frames_before_its_place_leaves_no_trace(
         for _ in range(3):
             emulator.wait(1)
             image = emulator.ram()
-            if placed(image):
+            if has_valid_place(image):
                 seen.append((byte(image, ram.MAP_ID), byte(image, ram.PLAYER_Y)))
     assert list(dict.fromkeys(seen)) == [(0, old[0]), (40, 11)]
     emulator.close()

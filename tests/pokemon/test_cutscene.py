@@ -41,13 +41,13 @@ class PaperConsole:
 
 def test_a_free_player_is_not_waited_for() -> None:
     console = PaperConsole({})
-    assert cutscene.wait(console)[1] == 0
+    assert cutscene.wait_for_control(console)[1] == 0
     assert console.keys == ""
 
 
 def test_while_no_button_works_time_passes_and_nothing_is_pressed() -> None:
     console = PaperConsole({"joy_ignore": DEAF}, {"joy_ignore": DEAF}, {})
-    memory, waited = cutscene.wait(console)
+    memory, waited = cutscene.wait_for_control(console)
     assert (waited, console.keys) == (2, "..")
     assert memory == image()
 
@@ -55,33 +55,33 @@ def test_while_no_button_works_time_passes_and_nothing_is_pressed() -> None:
 def test_while_only_a_and_b_work_a_reads_on() -> None:
     text = {"joy_ignore": TEXT_ONLY, "font_loaded": 1}
     console = PaperConsole({"joy_ignore": DEAF}, text, text, {"joy_ignore": DEAF}, {})
-    assert cutscene.wait(console)[1] == 4
+    assert cutscene.wait_for_control(console)[1] == 4
     assert console.keys == ".aa."
 
 
 def test_buttons_that_are_off_altogether_are_waited_for() -> None:
     console = PaperConsole({"status_flags_5": ram.BUTTONS_OFF}, {})
-    assert cutscene.wait(console)[1] == 1
+    assert cutscene.wait_for_control(console)[1] == 1
     assert console.keys == "."
 
 
 def test_a_question_in_a_script_is_the_players_to_answer() -> None:
     text = {"joy_ignore": TEXT_ONLY, "font_loaded": 1}
     console = PaperConsole(text, {**text, **QUESTION}, {})
-    assert cutscene.wait(console)[1] == 1
+    assert cutscene.wait_for_control(console)[1] == 1
     assert console.keys == "a"
 
 
 def test_a_question_that_nobody_can_answer_yet_is_waited_for() -> None:
     console = PaperConsole({"joy_ignore": DEAF, **QUESTION}, {"joy_ignore": TEXT_ONLY, **QUESTION})
-    assert cutscene.wait(console)[1] == 1
+    assert cutscene.wait_for_control(console)[1] == 1
     assert console.keys == "."
 
 
 def test_a_box_with_two_answers_that_was_closed_long_ago_stops_no_wait_without_its_menu() -> None:
     stale = {"joy_ignore": TEXT_ONLY, "text_box": ram.QUESTION, "menu_last": 3}
     console = PaperConsole(stale, {})
-    assert cutscene.wait(console)[1] == 1
+    assert cutscene.wait_for_control(console)[1] == 1
 
 
 @pytest.mark.parametrize("ignored", [0x0C, 0x01, 0x40, 0xB0, 0x03])
@@ -98,7 +98,9 @@ def test_who_cannot_walk_has_none(ignored: int) -> None:
 @pytest.mark.parametrize("ignored", [DEAF, TEXT_ONLY])
 def test_a_script_that_never_ends_is_waited_for_twenty_steps(ignored: int) -> None:
     console = PaperConsole({"joy_ignore": ignored})
-    assert cutscene.wait(console)[1] == cutscene.MOST == len(console.keys) == 20
+    assert (
+        cutscene.wait_for_control(console)[1] == cutscene.MAX_WAIT_STEPS == len(console.keys) == 20
+    )
 
 
 @pytest.mark.parametrize(("ignored", "waits"), [(DEAF, 20), (TEXT_ONLY, 20), (MENU_KEYS, 0)])
@@ -140,7 +142,7 @@ def test_whoever_plays_the_cartridge_is_never_left_without_control() -> None:
 def test_a_wait_is_filmed_as_any_step_and_a_beginning_is_not() -> None:
     env = PokemonRedEnv()
     drawn: list[int] = []
-    env.watch(lambda: drawn.append(frames(env)))
+    env.set_watcher(lambda: drawn.append(frames(env)))
     env.reset(seed=1)
     assert drawn == []
     env._emulator.write(ram.JOY_IGNORE, DEAF)

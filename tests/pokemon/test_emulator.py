@@ -10,7 +10,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.game_progress import read_progress
-from Daddy.pokemon.starts.start_state import beginning
+from Daddy.pokemon.starts.start_state import beginning_state
 
 KEYS = ["down", "left", "a", "up", "right", "b", "start", "a"] * 6
 ROM = load_rom(find_rom(None, environ={}))
@@ -20,7 +20,7 @@ def run(emulator: Emulator, keys: list[str]) -> list[tuple[bytes, bytes]]:
     moments = []
     for key in keys:
         emulator.press(key)
-        moments.append((bytes(emulator.ram()), emulator.picture()))
+        moments.append((bytes(emulator.ram()), emulator.packed_screen()))
     return moments
 
 
@@ -37,18 +37,18 @@ def test_the_start_state_is_a_game_in_which_the_player_can_walk(emulator: Emulat
 
 def test_equal_keys_give_equal_games(emulator: Emulator) -> None:
     other = Emulator(ROM.data)
-    other.load_state(beginning(ROM))
+    other.restore_state(beginning_state(ROM))
     assert run(emulator, KEYS) == run(other, KEYS)
     other.close()
 
 
 def test_a_save_state_goes_on_exactly_in_another_emulator(emulator: Emulator) -> None:
     run(emulator, KEYS)
-    state, picture = emulator.save_state(), emulator.picture()
+    state, picture = emulator.dump_state(), emulator.packed_screen()
     expected = run(emulator, KEYS)
     other = Emulator(ROM.data)
-    other.load_state(state)
-    assert other.picture() == picture
+    other.restore_state(state)
+    assert other.packed_screen() == picture
     assert run(other, KEYS) == expected
     other.close()
 
@@ -56,7 +56,7 @@ def test_a_save_state_goes_on_exactly_in_another_emulator(emulator: Emulator) ->
 def test_a_picture_packs_four_pixels_a_byte_the_leftmost_highest_and_white_is_zero(
     emulator: Emulator,
 ) -> None:
-    packed = np.frombuffer(emulator.picture(), np.uint8)
+    packed = np.frombuffer(emulator.packed_screen(), np.uint8)
     grey = emulator.full_screen()
     assert len(packed) == SCREEN_BYTES
     assert len(np.unique(grey)) > 1
@@ -95,4 +95,4 @@ def test_no_key_is_down_when_a_step_ends(emulator: Emulator) -> None:
 
 def test_a_state_that_is_none_is_refused(emulator: Emulator) -> None:
     with pytest.raises(RomError, match="cannot read this save state"):
-        emulator.load_state(b"\x0f" + bytes(100))
+        emulator.restore_state(b"\x0f" + bytes(100))

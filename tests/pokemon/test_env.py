@@ -75,7 +75,7 @@ def test_another_seed_and_the_next_episode_roll_other_dice(make: Make) -> None:
     dice = set()
     for seed in (1, 2, None, 1):
         env.reset(seed=seed)
-        dice.add(env._emulator.save_state())
+        dice.add(env._emulator.dump_state())
     assert len(dice) == 3
 
 
@@ -157,7 +157,7 @@ def test_what_a_loaded_game_holds_is_the_baseline_whatever_was_kept_of_it(make: 
     for address, value in ((0xD747, 1), (0xD74B, 0xFF), (0xD356, 7), (0xD31D, 1), (0xD31E, 0xC4)):
         rich._emulator.write(address, value)
     state = rewritten(rich.save_state(), lambda header: header.update(records={}))
-    for load in (poor.adopt, poor.load_state):
+    for load in (poor.adopt_game, poor.load_state):
         load(state)
         _, reward, terminated, truncated, info = poor.step(6)
         assert (reward, terminated, truncated) == (0, False, False)
@@ -220,11 +220,11 @@ def test_a_milestone_shows_in_the_telemetry_by_its_name(make: Make) -> None:
     env, (flag, *_) = make(), symbols.STORY
     env.reset(seed=0)
     facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
-    assert story_milestones.from_columns(facts) == ()
+    assert story_milestones.milestones_from_columns(facts) == ()
     env._emulator.write(flag.address, 1 << flag.bit)
     env.step(0)
     facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
-    assert story_milestones.from_columns(facts) == (flag.name.lower(),)
+    assert story_milestones.milestones_from_columns(facts) == (flag.name.lower(),)
 
 
 def test_episodes_are_numbered_from_the_seed(make: Make) -> None:
@@ -251,7 +251,7 @@ def test_episodes_begin_from_a_given_save_state(make: Make, tmp_path: Path) -> N
     env = make()
     env.reset(seed=0)
     play(env, actions(5, 120))
-    (tmp_path / "later.state").write_bytes(env._emulator.save_state())
+    (tmp_path / "later.state").write_bytes(env._emulator.dump_state())
     later = make(init_state=tmp_path / "later.state")
     later.reset(seed=1)
     begun = dict(zip(later.telemetry_names, later.telemetry(), strict=True))

@@ -9,7 +9,7 @@ import pytest
 from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
-from Daddy.pokemon.exploration import Exploration, Visited
+from Daddy.pokemon.exploration import Exploration, VisitedCells
 from Daddy.pokemon.game_progress import Progress
 from tests.pokemon.images import put
 from tests.pokemon.moments import WEIGHTS, at, earned, moment, party, walk
@@ -41,10 +41,12 @@ def test_a_map_closes_once_its_milestones_are_won() -> None:
 
 def test_every_milestone_of_the_cartridge_opens_a_map_of_it() -> None:
     ours = (*story_milestones.REQUIRED[False].steps, *story_milestones.REQUIRED[False].facts)
-    assert story_milestones.open_places(frozenset(), real=False) == {one.place for one in ours}
-    assert 37 in story_milestones.open_places(frozenset(), real=False)
+    assert story_milestones.unfinished_maps(frozenset(), real=False) == {one.place for one in ours}
+    assert 37 in story_milestones.unfinished_maps(frozenset(), real=False)
     assert (
-        story_milestones.open_places(frozenset(story_milestones.names(real=False)), real=False)
+        story_milestones.unfinished_maps(
+            frozenset(story_milestones.milestone_names(real=False)), real=False
+        )
         == frozenset()
     )
 
@@ -126,9 +128,9 @@ def test_who_never_forgets_is_never_paid_again() -> None:
 def explored(*moments: bytearray) -> Exploration:
     seen: list[Progress] = [moment(data) for data in moments]
     memory = Exploration(100, {"left": 50})
-    memory.begin(seen[0])
+    memory.mark_present_cell(seen[0])
     for was, now in pairwise(seen):
-        memory.find(was, now)
+        memory.find_new(was, now)
     return memory
 
 
@@ -136,29 +138,29 @@ def test_a_memory_survives_as_json_and_cells() -> None:
     before = explored(
         signed(facing=4), signed(facing=4, font_loaded=1), hurt(10), hurt(40), at(map_id=2)
     )
-    facts = before.to_facts()
-    again = Exploration(100, facts, before.visited.to_bytes())
-    assert again.to_facts() == facts
+    facts = before.memory_facts()
+    again = Exploration(100, facts, before.visited.encode_cells())
+    assert again.memory_facts() == facts
     assert (facts["left"], len(facts["ways"]), len(facts["signs"])) == (46, 2, 1)
     assert facts["healed"] == [(1, 0.75)]
 
 
 def test_an_adopted_memory_is_the_others_and_forgets_at_its_own_time() -> None:
     mine, theirs = explored(at(map_id=2)), explored(at(x=1), at(x=2))
-    theirs_before = theirs.to_facts()
+    theirs_before = theirs.memory_facts()
     mine.adopt(theirs)
-    assert mine.to_facts() == {**theirs_before, "left": 50, "cells": 1}
-    assert mine.visited.to_bytes() == theirs.visited.to_bytes()
+    assert mine.memory_facts() == {**theirs_before, "left": 50, "cells": 1}
+    assert mine.visited.encode_cells() == theirs.visited.encode_cells()
 
 
 def test_a_large_map_is_remembered_to_its_last_cell_and_in_the_same_bytes() -> None:
-    visited = Visited()
+    visited = VisitedCells()
     cells = [(7, 0, 0), (7, 63, 64), (7, 255, 255), (9, 2, 140)]
-    assert all(visited.add(*cell) for cell in cells)
-    assert not any(visited.add(*cell) for cell in cells)
+    assert all(visited.visit_cell(*cell) for cell in cells)
+    assert not any(visited.visit_cell(*cell) for cell in cells)
     assert visited.window(7, 251, 250).sum() == 1
     assert visited.window(7, 251, 250)[4, 5]
     assert visited.window(9, 250, 250).shape == (10, 11)
-    told = visited.to_bytes()
+    told = visited.encode_cells()
     assert told == bytes([7, 0, 0, 7, 63, 64, 7, 255, 255, 9, 2, 140])
-    assert Visited(told).to_bytes() == told
+    assert VisitedCells(told).encode_cells() == told

@@ -103,17 +103,17 @@ def test_who_loads_the_same_state_again_and_again_is_paid_nothing_for_it() -> No
     """Reset: back to a state, on to the milestone, back again, with the state's records or none."""
     before, after = bag(at(), 0x46), put(at(x=6), 0xD74B, 0b100)
     kept = tally(before)
-    first = sum(kept.pay(moment(before), moment(after)).values())
+    first = sum(kept.pay_step(moment(before), moment(after)).values())
     assert first > WEIGHTS.required
     again = [
-        kept.pay(moment(data), moment(data))
+        kept.pay_step(moment(data), moment(data))
         for _ in range(50)
         for data in (before, after)
         if kept.adopt(kept) is None
     ]
     assert earned(again) == 0
-    assert sum(kept.pay(moment(before), moment(after)).values()) == 0
-    assert sum(tally(after).pay(moment(after), moment(after)).values()) == 0
+    assert sum(kept.pay_step(moment(before), moment(after)).values()) == 0
+    assert sum(tally(after).pay_step(moment(after), moment(after)).values()) == 0
 
 
 PLAYED = {"idle": "b", "mash": "a", "to and fro": ("left", "left", "right", "right")}

@@ -97,7 +97,7 @@ def test_a_state_from_which_the_game_does_not_go_on_is_refused(tmp_path: Path) -
     emulator.wait(120)
     for address in (ram.STATUS_FLAGS_6, ram.MAP_ID):
         emulator.write(address, 1)
-    state.write_bytes(emulator.save_state())
+    state.write_bytes(emulator.dump_state())
     emulator.close()
     refused = fidelity.look(state, rom, real=True).refused
     assert "does not go on from it: the play time stands still" in refused

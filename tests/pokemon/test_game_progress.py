@@ -6,7 +6,12 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
-from Daddy.pokemon.game_progress import Progress, not_started, read_progress, rewardable
+from Daddy.pokemon.game_progress import (
+    Progress,
+    not_started_reason,
+    read_progress,
+    rewardable_events,
+)
 from scripts.benches._state_report import play_time_s
 from tests.pokemon.images import creature, image, put
 
@@ -68,8 +73,8 @@ def test_the_museum_ticket_is_no_achievement_but_beating_a_leader_is() -> None:
     ticket = read_progress(put(image(), 0xD754, 1)).events
     leader = read_progress(put(image(), 0xD755, 0x80)).events
     assert ticket
-    assert rewardable(ticket) == 0
-    assert rewardable(leader) == leader
+    assert rewardable_events(ticket) == 0
+    assert rewardable_events(leader) == leader
 
 
 @pytest.mark.parametrize(
@@ -117,8 +122,8 @@ def facts(data: bytearray) -> dict[str, object]:
     asked = {name for name in dir(Progress) if not name.startswith("_")} - {"image"}
     assert {"bag", "toggles", "map_id", "hp_fraction", "signs"} <= asked
     known: dict[str, object] = {name: getattr(now, name) for name in asked}
-    known["reached"] = [story_milestones.keys(now, real) for real in (True, False)]
-    known["started"] = not_started(data) is None
+    known["reached"] = [story_milestones.archive_key(now, real) for real in (True, False)]
+    known["started"] = not_started_reason(data) is None
     return known
 
 
@@ -165,11 +170,11 @@ def test_a_moment_keeps_its_facts_when_the_memory_moves_on() -> None:
 
 
 def test_a_game_that_was_never_begun_says_why() -> None:
-    assert "clock does not run" in (not_started(image()) or "")
-    assert "never begun" in (not_started(image(status_flags_6=1)) or "")
+    assert "clock does not run" in (not_started_reason(image()) or "")
+    assert "never begun" in (not_started_reason(image(status_flags_6=1)) or "")
     begun = image(status_flags_6=1, map_id=38)
-    assert not_started(begun) is None
-    assert "stands still at 0:00:00" in (not_started(begun, begun) or "")
-    assert not_started(put(bytearray(begun), ram.PLAY_TIME, 0, 0, 0, 1, 4), begun) is None
+    assert not_started_reason(begun) is None
+    assert "stands still at 0:00:00" in (not_started_reason(begun, begun) or "")
+    assert not_started_reason(put(bytearray(begun), ram.PLAY_TIME, 0, 0, 0, 1, 4), begun) is None
     full = put(bytearray(begun), ram.PLAY_TIME, 255, 255, 0, 0, 0)
-    assert not_started(full, full) is None
+    assert not_started_reason(full, full) is None

@@ -28,8 +28,8 @@ def test_halves_of_two_games_told_apart_are_each_games_own_steps(
     for step in keys:
         expected = [env.step(key) for env, key in zip(envs[:2], step, strict=True)]
         for env, key in zip(envs[2:], step, strict=True):
-            env.begin(key)
-        told = [env.finish() for env in envs[2:]]
+            env.start_step(key)
+        told = [env.finish_step() for env in envs[2:]]
         for mine, theirs in zip(told, expected, strict=True):
             assert mine[1:] == theirs[1:]
             assert all(np.array_equal(mine[0][name], theirs[0][name]) for name in theirs[0])

@@ -16,7 +16,7 @@ from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
-from Daddy.pokemon.game_progress import not_started, read_progress
+from Daddy.pokemon.game_progress import not_started_reason, read_progress
 from Daddy.pokemon.party import CUT
 from Daddy.pokemon.starts import route_player
 from Daddy.pokemon.starts import start_state as starting
@@ -86,7 +86,7 @@ def test_all_64_banks_are_there(emulator: Emulator) -> None:
 def test_the_driver_of_the_real_game_says_where_it_got_stuck(
     known: Rom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(route_player, "PRESSES", 12)
+    monkeypatch.setattr(route_player, "MAX_PRESSES", 12)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(RomError, match="start state 'pokedex' of Pokémon Red could not") as caught:
         starting.start_state(known)
@@ -109,12 +109,12 @@ def test_an_unknown_game_has_no_start_state_but_its_beginning(
 
 
 def test_a_game_that_only_waits_has_not_started(emulator: Emulator) -> None:
-    assert "clock does not run" in (not_started(emulator.ram()) or "")
+    assert "clock does not run" in (not_started_reason(emulator.ram()) or "")
     put(emulator, ram.STATUS_FLAGS_6, 1)
     put(emulator, ram.MAP_ID, 38)
     earlier = bytes(emulator.ram())
     emulator.wait(70)
-    assert "stands still" in (not_started(emulator.ram(), earlier) or "")
+    assert "stands still" in (not_started_reason(emulator.ram(), earlier) or "")
 
 
 def test_the_examples_of_the_fact_sheet_are_read_through_the_emulator(emulator: Emulator) -> None:
@@ -140,7 +140,7 @@ def test_the_examples_of_the_fact_sheet_are_read_through_the_emulator(emulator: 
     assert now.bag == ((0x3F, 1), (0x04, 12))
     assert now.events == 1 << 0x077 | 1 << 0x068 | 1 << 2559
     assert play_time_s(now.image) == 3723
-    assert story_milestones.reached(now) == {"beat_brock", "cut_taught"}
+    assert story_milestones.reached_milestones(now) == {"beat_brock", "cut_taught"}
     told = table(emulator.ram(ram.WHOLE), real=True)
     assert told["bag"] == "ship's ticket x 1, item 4 x 12"
     assert told["options"] == "text delay 1, style set, animations off"
@@ -157,8 +157,8 @@ def test_a_warp_that_is_half_done_is_no_place(emulator: Emulator) -> None:
 
 def test_a_save_state_of_it_comes_back_with_its_facts(emulator: Emulator) -> None:
     put(emulator, ram.BADGES, 0b101)
-    state = emulator.save_state()
+    state = emulator.dump_state()
     other = Emulator(lookalike())
-    other.load_state(state)
+    other.restore_state(state)
     assert read_progress(other.ram()).badge_count == 2
     other.close()

@@ -5,13 +5,13 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
-from Daddy.pokemon.exploration import Visited
+from Daddy.pokemon.exploration import VisitedCells
 from Daddy.pokemon.game_progress import Progress, read_progress
 from Daddy.pokemon.observation import observation_space, observe, scalars
 from tests.pokemon.images import creature, image, put
 
 SCREEN = np.zeros((72, 80), np.uint8)
-NOTHING = Visited()
+NOTHING = VisitedCells()
 
 
 def at(y: int, x: int, screen_y: int = 64, screen_x: int = 64, **more: int) -> Progress:
@@ -22,9 +22,9 @@ def at(y: int, x: int, screen_y: int = 64, screen_x: int = 64, **more: int) -> P
 
 
 def mask_of(progress: Progress, *cells: tuple[int, int]) -> np.ndarray:
-    visited = Visited()
+    visited = VisitedCells()
     for y, x in cells:
-        visited.add(1, y, x)
+        visited.visit_cell(1, y, x)
     return observe(SCREEN, progress, visited)["visited"]
 
 
@@ -59,8 +59,8 @@ def test_a_hidden_player_is_taken_to_stand_in_the_middle() -> None:
 
 
 def test_cells_of_another_map_are_not_in_sight() -> None:
-    visited = Visited()
-    visited.add(2, 10, 20)
+    visited = VisitedCells()
+    visited.visit_cell(2, 10, 20)
     assert not observe(SCREEN, at(10, 20), visited)["visited"].any()
 
 
@@ -83,12 +83,12 @@ def test_the_edges_of_the_largest_map_are_in_sight_without_an_error(
 
 
 def test_visited_cells_count_once_and_survive_as_bytes() -> None:
-    visited = Visited()
+    visited = VisitedCells()
     for place in ((1, 2, 3), (1, 2, 3), (0, 0, 0), (1, 255, 9)):
-        visited.add(*place)
-    again = Visited(visited.to_bytes())
+        visited.visit_cell(*place)
+    again = VisitedCells(visited.encode_cells())
     assert visited.cells == again.cells == 3
-    assert again.to_bytes() == visited.to_bytes()
+    assert again.encode_cells() == visited.encode_cells()
 
 
 def test_events_keep_the_bytes_of_the_game() -> None:
@@ -98,9 +98,9 @@ def test_events_keep_the_bytes_of_the_game() -> None:
     assert events.sum() == 0b100
 
 
-@pytest.mark.parametrize("name", story_order.UNKNOWN)
+@pytest.mark.parametrize("name", story_order.NEVER_OBSERVED)
 def test_a_flag_of_what_waits_elsewhere_is_not_observed(name: str) -> None:
-    flag = story_order.COMES_AND_GOES[name]
+    flag = story_order.TRANSIENT_FLAGS[name]
     data = put(image(), ram.EVENTS + flag // 8, 1 << flag % 8)
     assert not seen(data)["events"].any()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from Daddy.pokemon.exploration import Visited
+from Daddy.pokemon.exploration import VisitedCells
 from Daddy.pokemon.game_progress import CENTRE_X, CENTRE_Y, Progress, read_progress
 from Daddy.pokemon.observation import observe
 from scripts.cartridge.maps import read_atlas
@@ -105,8 +105,8 @@ def test_the_mask_covers_exactly_the_pixels_of_the_visited_cells(
     now, picture, half = scene(*stand)
     assert np.array_equal(half, picture[::2, ::2])
     for kind in {cell[2] for cell in in_sight(now)}:
-        visited, expected = Visited(), np.zeros((144, 160), np.uint8)
+        visited, expected = VisitedCells(), np.zeros((144, 160), np.uint8)
         for row, column, _, line, pixel in in_sight(now, kind):
-            visited.add(now.map_id, row, column)
+            visited.visit_cell(now.map_id, row, column)
             expected[line : line + CELL, pixel : pixel + CELL] = 255
         assert np.array_equal(observe(half, now, visited)["visited"], expected[::2, ::2])

@@ -10,7 +10,7 @@ import pytest
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.game_progress import Progress, not_started, read_progress
+from Daddy.pokemon.game_progress import Progress, not_started_reason, read_progress
 from Daddy.pokemon.map_names import map_name
 from Daddy.pokemon.read_memory import bits, byte
 from scripts.benches._state_report import doubts, play_time_s
@@ -43,7 +43,7 @@ def diary() -> Diary:
         memory = game.memory()
         now = read_progress(memory)
         kept.steps.append(now)
-        for key in story_milestones.keys(now, real=False) - kept.firsts.keys():
+        for key in story_milestones.archive_key(now, real=False) - kept.firsts.keys():
             kept.firsts[key] = step
         for doubt in doubts(memory, real=False):
             kept.doubts.setdefault(doubt, step)
@@ -61,10 +61,10 @@ def _game() -> Diary:
 
 
 def test_every_milestone_of_the_cartridge_is_reached_once_and_kept(game: Diary) -> None:
-    assert set(story_milestones.names(real=False)) <= set(game.firsts)
+    assert set(story_milestones.milestone_names(real=False)) <= set(game.firsts)
     last: frozenset[str] = frozenset()
     for now in game.steps:
-        held = story_milestones.reached(now, real=False)
+        held = story_milestones.reached_milestones(now, real=False)
         assert last <= held
         last = held
 
@@ -140,11 +140,11 @@ def test_the_end_is_a_team_in_the_hall_of_fame(game: Diary) -> None:
 
 def test_before_the_title_is_passed_no_game_has_started_and_then_its_clock_moves() -> None:
     emulator = Emulator(ROM)
-    assert "clock does not run" in (not_started(emulator.ram()) or "")
-    while not_started(emulator.ram()):
+    assert "clock does not run" in (not_started_reason(emulator.ram()) or "")
+    while not_started_reason(emulator.ram()):
         emulator.press("start")
     earlier = bytes(emulator.ram())
     emulator.wait(61)
-    assert not_started(emulator.ram(), earlier) is None
-    assert "stands still" in (not_started(earlier, earlier) or "")
+    assert not_started_reason(emulator.ram(), earlier) is None
+    assert "stands still" in (not_started_reason(earlier, earlier) or "")
     emulator.close()

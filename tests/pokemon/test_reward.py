@@ -9,7 +9,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones, story_order
 from Daddy.pokemon.bag import REQUIRED_ITEMS
 from Daddy.pokemon.party import CUT, FIELD_MOVES
-from Daddy.pokemon.reward import Records, achieved, level_value, records_from, reward_parts
+from Daddy.pokemon.reward import Records, achieved_units, level_value, records_from, reward_parts
 from tests.pokemon.images import put
 from tests.pokemon.moments import WEIGHTS, at, bag, earned, party, walk
 
@@ -46,7 +46,7 @@ def test_the_leagues_defeats_are_paid_once_though_the_game_forgets_them() -> Non
 
 
 @pytest.mark.parametrize(
-    "flag", story_order.COMES_AND_GOES.values(), ids=story_order.COMES_AND_GOES
+    "flag", story_order.TRANSIENT_FLAGS.values(), ids=story_order.TRANSIENT_FLAGS
 )
 def test_flags_that_say_how_things_stand_earn_nothing(flag: int) -> None:
     assert walk([at(), event(ram.EVENTS + flag // 8, 1 << flag % 8)]) == [{}]
@@ -134,16 +134,16 @@ def test_records_survive_as_json_and_a_name_of_another_release_is_left_out() -> 
 def test_everything_that_grows_in_the_records_is_paid() -> None:
     """But the maps, which are counted for people."""
     for name in set(Records._fields) - {"maps", "held", "items", "moves"}:
-        assert achieved(Records(), Records()._replace(**{name: 1})), name
-    assert achieved(Records(), Records(held=frozenset({"won"}))) == {"required": 1}
-    assert achieved(Records(), Records(moves=2)) == {"move": 1}
+        assert achieved_units(Records(), Records()._replace(**{name: 1})), name
+    assert achieved_units(Records(), Records(held=frozenset({"won"}))) == {"required": 1}
+    assert achieved_units(Records(), Records(moves=2)) == {"move": 1}
 
 
 def test_the_story_is_worth_more_than_all_else_that_can_be_had_beside_it() -> None:
     """A milestone outweighs the ground of a whole map that has none."""
     largest = 144 * 20 // 2
     assert (
-        len(story_milestones.names()) * (WEIGHTS.required + WEIGHTS.event)
+        len(story_milestones.milestone_names()) * (WEIGHTS.required + WEIGHTS.event)
         > 10 * WEIGHTS.cell * largest
     )
 

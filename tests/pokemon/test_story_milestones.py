@@ -22,10 +22,10 @@ def with_bits(*flags: tuple[int, int]) -> bytearray:
 
 
 def reached(data: bytearray) -> set[str]:
-    return set(story_milestones.reached(read_progress(data)))
+    return set(story_milestones.reached_milestones(read_progress(data)))
 
 
-def flags_of(steps: tuple[story_order.Step, ...]) -> list[tuple[int, int]]:
+def flags_of(steps: tuple[story_order.StoryEvent, ...]) -> list[tuple[int, int]]:
     return [(ram.EVENTS + step.flag // 8, step.flag % 8) for step in steps]
 
 
@@ -37,13 +37,13 @@ def test_the_ladder_is_that_of_the_disassembly_step_by_step() -> None:
 
 
 def test_flags_that_come_and_go_are_no_achievement() -> None:
-    addresses = [(ram.EVENTS + n // 8, n % 8) for n in story_order.COMES_AND_GOES.values()]
+    addresses = [(ram.EVENTS + n // 8, n % 8) for n in story_order.TRANSIENT_FLAGS.values()]
     assert sorted(addresses) == sorted(places(COME_AND_GO))
-    assert story_order.UNPAID & story_order.mask(story_order.STORY) == 0
+    assert story_order.UNPAID & story_order.event_mask(story_order.STORY) == 0
 
 
 @pytest.mark.parametrize("step", story_milestones.REQUIRED[True].steps, ids=lambda step: step.name)
-def test_each_required_event_alone_is_one_milestone(step: story_order.Step) -> None:
+def test_each_required_event_alone_is_one_milestone(step: story_order.StoryEvent) -> None:
     assert reached(with_bits(*flags_of((step,)))) == {step.name}
 
 
@@ -105,12 +105,14 @@ def test_the_ship_the_drink_and_the_victory_are_milestones() -> None:
 
 def test_names_are_told_once_and_every_map_of_a_milestone_has_a_name() -> None:
     for real in (True, False):
-        assert len(set(story_milestones.names(real))) == len(story_milestones.names(real))
-    assert len(story_milestones.names()) == 48 + 6 + 14
+        assert len(set(story_milestones.milestone_names(real))) == len(
+            story_milestones.milestone_names(real)
+        )
+    assert len(story_milestones.milestone_names()) == 48 + 6 + 14
     maps = {
         *story_milestones.CRITICAL_MAPS,
         *story_milestones.HEALERS,
-        *story_milestones.open_places(frozenset()),
+        *story_milestones.unfinished_maps(frozenset()),
     }
     assert not [number for number in maps if map_name(number, real=True).startswith("map ")]
     assert len(set(story_milestones.CRITICAL_MAPS)) == len(story_milestones.CRITICAL_MAPS)
@@ -124,7 +126,7 @@ def test_parties_are_healed_in_every_centre_and_in_two_beds() -> None:
 
 
 def test_milestones_are_told_in_the_order_of_a_game() -> None:
-    order = story_milestones.names()
+    order = story_milestones.milestone_names()
     for earlier, later in (
         ("got_cut", "cut_taught"),
         ("cut_taught", "beat_surge"),
@@ -136,16 +138,16 @@ def test_milestones_are_told_in_the_order_of_a_game() -> None:
 
 
 def test_a_map_is_open_until_its_last_milestone_is_won() -> None:
-    everything = set(story_milestones.names())
-    assert story_milestones.open_places(frozenset(everything)) == frozenset()
-    assert story_milestones.open_places(frozenset(everything - {"beat_brock"})) == {54}
-    assert 202 in story_milestones.open_places(frozenset(everything - {"lift_key_held"}))
+    everything = set(story_milestones.milestone_names())
+    assert story_milestones.unfinished_maps(frozenset(everything)) == frozenset()
+    assert story_milestones.unfinished_maps(frozenset(everything - {"beat_brock"})) == {54}
+    assert 202 in story_milestones.unfinished_maps(frozenset(everything - {"lift_key_held"}))
 
 
 def test_a_place_on_the_way_is_a_key_of_the_archive_and_no_milestone() -> None:
     def keys(**facts: int) -> frozenset[str]:
         data = image(**{"map_id": 59, "player_x": 3, "player_y": 3, **facts})
-        return story_milestones.keys(read_progress(put(data, ram.MAP_HEIGHT, 18, 20)))
+        return story_milestones.archive_key(read_progress(put(data, ram.MAP_HEIGHT, 18, 20)))
 
     assert keys() == {"at_mt_moon_1f"}
     assert keys(map_id=68) == {"at_mt_moon_pokecenter"}, "a party is healed there"
@@ -157,17 +159,18 @@ def test_a_place_on_the_way_is_a_key_of_the_archive_and_no_milestone() -> None:
 
 def test_a_place_is_a_square_of_a_map_where_that_is_wanted() -> None:
     data = put(image(map_id=59, player_x=17, player_y=3), ram.MAP_HEIGHT, 18, 20)
-    assert story_milestones.keys(read_progress(data), square=8) == {"at_mt_moon_1f_0_2"}
-    assert story_milestones.keys(read_progress(data), square=255) == {"at_mt_moon_1f_0_0"}
+    assert story_milestones.archive_key(read_progress(data), square=8) == {"at_mt_moon_1f_0_2"}
+    assert story_milestones.archive_key(read_progress(data), square=255) == {"at_mt_moon_1f_0_0"}
 
 
 def test_on_the_cartridge_its_own_events_are_the_milestones() -> None:
     now: Progress = read_progress(with_bits((0xD755, 7), (0xD755, 2), (0xD7F2, 6), (0xD74A, 0)))
-    assert story_milestones.reached(now, real=False) == {"beat_leader1", "beat_pupil1"}, (
-        "a map is a gift"
-    )
+    assert story_milestones.reached_milestones(now, real=False) == {
+        "beat_leader1",
+        "beat_pupil1",
+    }, "a map is a gift"
     flags = [flag.name.lower() for flag in symbols.STORY if flag.required]
-    order = story_milestones.names(real=False)
+    order = story_milestones.milestone_names(real=False)
     assert [name for name in order if name in flags] == flags
     assert set(order) - set(flags) == {"cut_taught"}
     assert order.index("cut_taught") == order.index("got_cut") + 1
@@ -176,35 +179,37 @@ def test_on_the_cartridge_its_own_events_are_the_milestones() -> None:
 def test_on_the_cartridge_a_move_that_is_taught_is_a_milestone_too() -> None:
     data = creature(image(), 0, species=0xB0, hp=9, max_hp=9, level=5)
     put(data, ram.PARTY_MONS + ram.MON_MOVES, 0x21, CUT)
-    assert story_milestones.reached(read_progress(data), real=False) == {"cut_taught"}
-    assert 5 in story_milestones.open_places(
-        frozenset(story_milestones.names(real=False)) - {"cut_taught"}, real=False
+    assert story_milestones.reached_milestones(read_progress(data), real=False) == {"cut_taught"}
+    assert 5 in story_milestones.unfinished_maps(
+        frozenset(story_milestones.milestone_names(real=False)) - {"cut_taught"}, real=False
     )
     assert (
-        story_milestones.open_places(frozenset(story_milestones.names(real=False)), real=False)
+        story_milestones.unfinished_maps(
+            frozenset(story_milestones.milestone_names(real=False)), real=False
+        )
         == frozenset()
     )
 
 
 @pytest.mark.parametrize("real", [True, False], ids=["the real game", "the cartridge"])
 def test_every_milestone_survives_the_telemetrys_float32(real):
-    for held in [frozenset({name}) for name in story_milestones.names(real=real)] + [
-        frozenset(story_milestones.names(real=real)),
+    for held in [frozenset({name}) for name in story_milestones.milestone_names(real=real)] + [
+        frozenset(story_milestones.milestone_names(real=real)),
         frozenset(),
     ]:
-        row = np.array(list(story_milestones.to_columns(held, real)), np.float32)
+        row = np.array(list(story_milestones.milestones_to_columns(held, real)), np.float32)
         told = {
             **dict(zip(story_milestones.MILESTONE_COLUMNS, row.tolist(), strict=True)),
             "real_game": float(real),
         }
-        assert frozenset(story_milestones.from_columns(told)) == held
+        assert frozenset(story_milestones.milestones_from_columns(told)) == held
 
 
 def test_what_is_no_milestone_is_left_out():
-    assert story_milestones.to_columns(
+    assert story_milestones.milestones_to_columns(
         frozenset({"at_pallet_town"}), True
-    ) == story_milestones.to_columns(frozenset(), True)
+    ) == story_milestones.milestones_to_columns(frozenset(), True)
 
 
 def test_facts_of_another_workload_show_none():
-    assert story_milestones.from_columns({"episode_return": 3.0}) == ()
+    assert story_milestones.milestones_from_columns({"episode_return": 3.0}) == ()

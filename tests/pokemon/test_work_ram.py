@@ -11,20 +11,20 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.game_progress import read_progress
-from Daddy.pokemon.starts.start_state import beginning
+from Daddy.pokemon.starts.start_state import beginning_state
 
 ROM = load_rom(cartridge_path())
 
 
 def started() -> Emulator:
     emulator = Emulator(ROM.data)
-    emulator.load_state(beginning(ROM))
+    emulator.restore_state(beginning_state(ROM))
     return emulator
 
 
 def test_both_ways_read_the_same_bytes_also_after_a_state_was_loaded() -> None:
     emulator = started()
-    state = emulator.save_state()
+    state = emulator.dump_state()
     for key in np.random.default_rng(0).integers(len(BUTTONS), size=40).tolist():
         emulator.press(BUTTONS[key])
         here = bytes(emulator.ram())
@@ -34,7 +34,7 @@ def test_both_ways_read_the_same_bytes_also_after_a_state_was_loaded() -> None:
         assert read_progress(emulator.ram()) == read_progress(here)
         emulator._work_ram = live
     before = bytes(emulator.ram())
-    emulator.load_state(state)
+    emulator.restore_state(state)
     assert bytes(emulator.ram()) != before
     assert started().ram() == emulator.ram()
 

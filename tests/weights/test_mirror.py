@@ -350,10 +350,10 @@ def test_a_note_of_the_release_before_tells_that_weights_were_there(run, home, c
 
 
 def test_the_archives_own_names_are_understood():
-    from Daddy.pokemon.archive.file_names import Entry
+    from Daddy.pokemon.archive.file_names import StateEntry
 
-    entry = Entry(7, "0123456789abcdef", "1a2b3c", 31, 42, "ab" * 32)
-    assert hash_in_name(entry.name) == "ab" * 32
+    entry = StateEntry(7, "0123456789abcdef", "1a2b3c", 31, 42, "ab" * 32)
+    assert hash_in_name(entry.file_name) == "ab" * 32
     assert hash_in_name("ab" * 32 + ".dry-01") is None
 
 

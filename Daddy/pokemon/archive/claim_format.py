@@ -19,17 +19,17 @@ from typing import Any, Final
 
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import state_keys as keys
-from Daddy.pokemon.archive.file_names import Entry
-from Daddy.pokemon.size_limits import inflate, matching
+from Daddy.pokemon.archive.file_names import StateEntry
+from Daddy.pokemon.size_limits import inflate, matching_text
 
 FORMAT: Final = 1
-MOST_INPUTS: Final = 200_000
+MAX_INPUTS: Final = 200_000
 """Buttons of the longest log: some minutes of emulation."""
 CLAIM_LIMIT: Final = 1 << 20
 """Bytes of a claim."""
-MOST_SHOWN: Final = 256
+MAX_PUBLISHED: Final = 256
 """Claims that a laptop gets, ancestors included."""
-MOST_MOMENTS: Final = 16
+MAX_REPLAYED: Final = 16
 """Moments that a laptop plays again."""
 _LOOKED_AT = 256
 """States with the most milestones, among which the moments are chosen."""
@@ -55,44 +55,44 @@ class Claim:
     held: frozenset[str]
 
 
-Find = Callable[[str], Claim | None]
+FindClaim = Callable[[str], Claim | None]
 
 
 @dataclass(frozen=True)
-class Log:
+class InputLog:
     """Keys pressed since a claim, or the start; given up beyond MOST_INPUTS."""
 
     parent: str
     start: Mapping[str, Any] = field(default_factory=dict)
     inputs: bytearray = field(default_factory=bytearray)
 
-    def pressed(self, action: int) -> Log | None:
+    def append_key(self, action: int) -> InputLog | None:
         """Append a key; None when the log has become too long to be played again."""
-        if len(self.inputs) >= MOST_INPUTS:
+        if len(self.inputs) >= MAX_INPUTS:
             return None
         self.inputs.append(action)
         return self
 
-    def claim(self, held: Iterable[str]) -> Claim:
+    def make_claim(self, held: Iterable[str]) -> Claim:
         """Make the claim that these milestones are held now."""
         return Claim(self.parent, self.start, bytes(self.inputs), frozenset(held))
 
 
-def log_from(facts: object) -> Log | None:
+def input_log_from(facts: object) -> InputLog | None:
     """Restore the log of a saved environment; None without a usable one."""
     try:
         parent, start, inputs = _way(facts)
-        return Log(parent, start, bytearray(inputs))
+        return InputLog(parent, start, bytearray(inputs))
     except (ValueError, KeyError, TypeError, binascii.Error, zlib.error):
         return None
 
 
-def ident(claim: Claim) -> str:
+def claim_hash(claim: Claim) -> str:
     """SHA-256 that names a claim, equal on every machine."""
-    return hashlib.sha256(to_bytes(claim)).hexdigest()
+    return hashlib.sha256(encode_claim(claim)).hexdigest()
 
 
-def joined(claim: Claim, find: Find, known: Container[str]) -> Claim:
+def join_ancestors(claim: Claim, find: FindClaim, known: Container[str]) -> Claim:
     """Prepend the ancestors' keys, back to a claim in `known` or to the start of the game.
 
     FileError when an ancestor is missing, or the whole is too long to be played again.
@@ -104,19 +104,19 @@ def joined(claim: Claim, find: Find, known: Container[str]) -> Claim:
                 f"its parent {claim.parent[:12]} is not known here", "claim from a newer state"
             )
         inputs = before.inputs + claim.inputs
-        if len(inputs) > MOST_INPUTS:
-            raise FileError(f"from what is known it takes over {MOST_INPUTS} inputs", "it is late")
+        if len(inputs) > MAX_INPUTS:
+            raise FileError(f"from what is known it takes over {MAX_INPUTS} inputs", "it is late")
         claim = replace(claim, parent=before.parent, start=before.start, inputs=inputs)
     return claim
 
 
-def to_bytes(claim: Claim) -> bytes:
+def encode_claim(claim: Claim) -> bytes:
     """One JSON object; equal claims have equal bytes."""
-    facts = {"format": FORMAT, "held": sorted(claim.held), **to_facts(claim)}
+    facts = {"format": FORMAT, "held": sorted(claim.held), **log_facts(claim)}
     return json.dumps(facts, sort_keys=True).encode()
 
 
-def from_bytes(data: bytes) -> Claim:
+def decode_claim(data: bytes) -> Claim:
     """Decode a claim; FileError when it is damaged, hostile or larger than the bounds."""
     try:
         if len(data) > CLAIM_LIMIT:
@@ -129,14 +129,14 @@ def from_bytes(data: bytes) -> Claim:
         raise FileError(f"this claim cannot be read: {error!r}", "it is refused") from error
 
 
-def to_facts(way: Claim | Log) -> dict[str, Any]:
+def log_facts(way: Claim | InputLog) -> dict[str, Any]:
     """JSON that `log_from` reads."""
     inputs = base64.b64encode(zlib.compress(way.inputs, 9)).decode()
     return {"parent": way.parent, "start": dict(way.start), "inputs": inputs}
 
 
 def _way(facts: Any) -> tuple[str, dict[str, Any], bytes]:
-    return matching(facts["parent"], _HASH), _start(facts["start"]), _inputs(facts["inputs"])
+    return matching_text(facts["parent"], _HASH), _start(facts["start"]), _inputs(facts["inputs"])
 
 
 def _start(value: object) -> dict[str, Any]:
@@ -146,8 +146,8 @@ def _start(value: object) -> dict[str, Any]:
 
 
 def _inputs(value: object) -> bytes:
-    packed = base64.b64decode(matching(value, re.compile(r"[A-Za-z0-9+/=]*")), validate=True)
-    inputs = inflate(packed, MOST_INPUTS)
+    packed = base64.b64decode(matching_text(value, re.compile(r"[A-Za-z0-9+/=]*")), validate=True)
+    inputs = inflate(packed, MAX_INPUTS)
     if inputs and max(inputs) >= _BUTTONS:
         raise ValueError(f"there is no button {max(inputs)}")
     return inputs
@@ -156,28 +156,28 @@ def _inputs(value: object) -> bytes:
 def _held(value: object) -> frozenset[str]:
     if not isinstance(value, list) or len(value) > _MOST_WORDS:
         raise TypeError("no list of milestones")
-    return frozenset(matching(word, _WORD) for word in value)
+    return frozenset(matching_text(word, _WORD) for word in value)
 
 
 # -- selection of claims to exchange
 
 
-def best_first(entries: Iterable[Entry], claim_of: Mapping[str, str]) -> list[str]:
+def claims_by_rank(entries: Iterable[StateEntry], claim_of: Mapping[str, str]) -> list[str]:
     """Claims of the states with the most milestones; `claim_of` maps a state's hash to a claim."""
     most = sorted(entries, key=lambda entry: (-entry.rank, entry.age, entry.sha256))[:_LOOKED_AT]
     return [claim_of[entry.sha256] for entry in most if entry.sha256 in claim_of]
 
 
-def moments(idents: Iterable[str], find: Find) -> list[str]:
+def distinct_claims(idents: Iterable[str], find: FindClaim) -> list[str]:
     """The first claim of each set of milestones, in the order given; at most MOST_MOMENTS."""
     first: dict[frozenset[str], str] = {}
     for name in idents:
         if (claim := find(name)) is not None:
             first.setdefault(keys.milestones(claim.held), name)
-    return list(first.values())[:MOST_MOMENTS]
+    return list(first.values())[:MAX_REPLAYED]
 
 
-def line(ident: str, find: Find) -> list[str]:
+def claim_lineage(ident: str, find: FindClaim) -> list[str]:
     """The claim and its ancestors as far as they are found, the oldest first."""
     found: list[str] = []
     while ident and ident not in found and (claim := find(ident)) is not None:
@@ -186,35 +186,39 @@ def line(ident: str, find: Find) -> list[str]:
     return found
 
 
-def to_show(wanted: Iterable[str], find: Find, fits: Callable[[Claim], bool]) -> list[str]:
+def claims_to_publish(
+    wanted: Iterable[str], find: FindClaim, fits: Callable[[Claim], bool]
+) -> list[str]:
     """The wanted claims that can be reached from the start by claims that fit, with those."""
     shown: dict[str, None] = {}
     for name in wanted:
-        steps = {part: claim for part in line(name, find) if (claim := find(part)) is not None}
+        steps = {
+            part: claim for part in claim_lineage(name, find) if (claim := find(part)) is not None
+        }
         rooted = bool(steps) and not next(iter(steps.values())).parent
-        if rooted and all(map(fits, steps.values())) and len(shown.keys() | steps) <= MOST_SHOWN:
+        if rooted and all(map(fits, steps.values())) and len(shown.keys() | steps) <= MAX_PUBLISHED:
             shown.update(dict.fromkeys(steps))
     return list(shown)
 
 
-def to_play(shown: Mapping[str, Claim], done: Container[str]) -> list[str]:
+def claims_to_replay(shown: Mapping[str, Claim], done: Container[str]) -> list[str]:
     """Moments that are not here yet, those with the fewest milestones first."""
     ranked = sorted(shown, key=lambda name: (-keys.rank(shown[name].held), name))
-    return [name for name in reversed(moments(ranked, shown.get)) if name not in done]
+    return [name for name in reversed(distinct_claims(ranked, shown.get)) if name not in done]
 
 
-def to_hand_in(own: Iterable[str], find: Find, known: Iterable[Claim]) -> list[str]:
+def claims_to_submit(own: Iterable[str], find: FindClaim, known: Iterable[Claim]) -> list[str]:
     """Own claims with a milestone more than any claim that the run is known to have."""
     held = {keys.milestones(claim.held) for claim in known}
     found = []
-    for name in moments(own, find):
+    for name in distinct_claims(own, find):
         claim = find(name)
         if claim is not None and not any(keys.milestones(claim.held) <= theirs for theirs in held):
             found.append(name)
     return found
 
 
-def as_the_run_knows_it(claim: Claim, find: Find, same: Mapping[str, str]) -> Claim:
+def rebase_for_run(claim: Claim, find: FindClaim, same: Mapping[str, str]) -> Claim:
     """The claim from an ancestor that the run has, under its name there (`same`). FileError."""
-    whole = joined(claim, find, same)
+    whole = join_ancestors(claim, find, same)
     return Claim(same.get(whole.parent, ""), whole.start, whole.inputs, whole.held)

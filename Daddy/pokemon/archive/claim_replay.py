@@ -27,9 +27,9 @@ from Daddy.pokemon import story_milestones
 from Daddy.pokemon.archive import claim_format, state_selection
 from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
-from Daddy.pokemon.archive.claim_format import Claim, Find
+from Daddy.pokemon.archive.claim_format import Claim, FindClaim
 from Daddy.pokemon.archive.claim_store import ClaimStore
-from Daddy.pokemon.archive.file_names import Entry
+from Daddy.pokemon.archive.file_names import StateEntry
 from Daddy.pokemon.archive.state_format import STATE_LIMIT, Provenance
 from Daddy.pokemon.inputs import recording_format
 
@@ -47,7 +47,7 @@ _ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
-class Game:
+class ReplayGame:
     """The game to play again in.
 
     `options` are those of `PokemonRedEnv` that say which game and where it begins (JSON). A child
@@ -60,7 +60,7 @@ class Game:
 
 
 @dataclass(frozen=True)
-class Begin:
+class ReplayStart:
     """The log to play (`claim_format.joined`), and the archived state it begins from.
 
     Without a state (hash, provenance and bytes are empty) it begins at the start of the game.
@@ -77,20 +77,20 @@ class Begin:
         return frozenset(self.provenance.held if self.provenance else ())
 
 
-class Judgement(NamedTuple):
+class ReplayResult(NamedTuple):
     """The state that a claim earned, or None, with the reason."""
 
-    entry: Entry | None
+    entry: StateEntry | None
     reason: str
 
 
-Found = tuple[Mapping[str, Any], bytes]
+ReachedState = tuple[Mapping[str, Any], bytes]
 """Facts (`held`: milestones and place) and state that a child reached."""
 
 
-def judge(
-    claim: Claim, archive: Archive, game: Game, author: str, find: Find | None = None
-) -> Judgement:
+def replay_claim(
+    claim: Claim, archive: Archive, game: ReplayGame, author: str, find: FindClaim | None = None
+) -> ReplayResult:
     """Play `claim` again in a child and keep the state it reaches; never raises for a bad claim.
 
     `author` names its maker; `find` gives its ancestors, by default those in the archive's book.
@@ -98,48 +98,50 @@ def judge(
     """
     book = ClaimStore(archive.folder)
     try:
-        begin = _from_here(claim, archive, book, find or book.find)
+        begin = _from_here(claim, archive, book, find or book.find_claim)
     except FileError as error:
-        return Judgement(None, error.message)
+        return ReplayResult(None, error.message)
     with tempfile.TemporaryDirectory(prefix="daddy-replay-") as folder:
         found = _play_again(begin, game, archive.rules.square, Path(folder))
     if isinstance(found, str):
-        return Judgement(None, found)
+        return ReplayResult(None, found)
     facts, state = found
-    held = keys.moment(begin.held, facts["held"])
+    held = keys.next_key(begin.held, facts["held"])
     if missing := sorted(keys.milestones(claim.held) - held):
-        return Judgement(None, f"it does not reach {', '.join(missing[:5])}")
+        return ReplayResult(None, f"it does not reach {', '.join(missing[:5])}")
     if keys.milestones(held) <= begin.held:
-        return Judgement(None, "it reaches nothing that its parent does not hold")
-    verdict = state_selection.worth_keeping(held, archive.look(), archive.rules)
+        return ReplayResult(None, "it reaches nothing that its parent does not hold")
+    verdict = state_selection.decide_to_keep(held, archive.list_states(), archive.rules)
     if not verdict.keep:
-        return Judgement(None, verdict.reason)
-    entry = archive.put(_provenance(claim, begin, held, facts, author), state)
-    book.write(claim, entry.sha256)
-    return Judgement(entry, "reached")
+        return ReplayResult(None, verdict.reason)
+    entry = archive.keep_state(_provenance(claim, begin, held, facts, author), state)
+    book.keep_claim(claim, entry.sha256)
+    return ReplayResult(entry, "reached")
 
 
-def _from_here(claim: Claim, archive: Archive, book: ClaimStore, find: Find) -> Begin:
+def _from_here(claim: Claim, archive: Archive, book: ClaimStore, find: FindClaim) -> ReplayStart:
     """Begin at the last ancestor with a state here, or at the start of the game.
 
     FileError where the log cannot be followed, or its state is here already.
     """
-    here = {entry.sha256: entry for entry in archive.look().entries}
-    living = {ident: here[state] for ident, state in book.pairs() if state in here}
-    if claim_format.ident(claim) in living:
+    here = {entry.sha256: entry for entry in archive.list_states().entries}
+    living = {ident: here[state] for ident, state in book.claim_state_pairs() if state in here}
+    if claim_format.claim_hash(claim) in living:
         raise FileError("it is here already", "nothing is lost")
-    whole = claim_format.joined(claim, find, living)
+    whole = claim_format.join_ancestors(claim, find, living)
     if not whole.parent:
-        return Begin(whole)
-    return Begin(whole, living[whole.parent].sha256, *archive.get(living[whole.parent]))
+        return ReplayStart(whole)
+    return ReplayStart(
+        whole, living[whole.parent].sha256, *archive.read_state(living[whole.parent])
+    )
 
 
 def _provenance(
-    claim: Claim, begin: Begin, held: frozenset[str], facts: Mapping[str, Any], author: str
+    claim: Claim, begin: ReplayStart, held: frozenset[str], facts: Mapping[str, Any], author: str
 ) -> Provenance:
     """The parent's, where there is one; its assists are inherited beside those in use."""
     blank = Provenance((), "", "", None, 0, None, "", facts["rom_sha1"], facts["pyboy"])
-    before, ident = begin.provenance or blank, claim_format.ident(claim)
+    before, ident = begin.provenance or blank, claim_format.claim_hash(claim)
     return replace(
         before,
         held=tuple(sorted(held)),
@@ -156,20 +158,22 @@ def _provenance(
 # -- a milestone as a recording
 
 
-def record(archive: Archive, game: Game, milestone: str, real: bool) -> bytes:
+def record_milestone(archive: Archive, game: ReplayGame, milestone: str, real: bool) -> bytes:
     """Make a recording, from power-on, of the shortest way to `milestone` in the archive's claims.
 
     A claim holds keys of our environment; a recording holds inputs of the emulator, and so is valid
     for the game alone. `real`: Red or Blue. UsageError where the game has no such milestone,
     FileError where nobody reached it or no claim can be followed.
     """
-    if milestone not in story_milestones.names(real):
-        known = ", ".join(story_milestones.names(real))
+    if milestone not in story_milestones.milestone_names(real):
+        known = ", ".join(story_milestones.milestone_names(real))
         raise UsageError(f"there is no milestone {milestone!r} in this game", f"one of: {known}")
     reason = "claims that it goes on from are gone, or it is too long"
     for claim in claims_reaching(ClaimStore(archive.folder), milestone)[:_ATTEMPTS]:
         with tempfile.TemporaryDirectory(prefix="daddy-champion-") as folder:
-            found = _play_again(Begin(claim), game, archive.rules.square, Path(folder), milestone)
+            found = _play_again(
+                ReplayStart(claim), game, archive.rules.square, Path(folder), milestone
+            )
             if isinstance(found, str):
                 reason = found
             elif milestone not in found[0]["held"]:
@@ -184,7 +188,7 @@ def claims_reaching(book: ClaimStore, milestone: str) -> list[Claim]:
 
     FileError where nobody reached it.
     """
-    known = [claim for ident, _ in book.pairs() if (claim := book.find(ident))]
+    known = [claim for ident, _ in book.claim_state_pairs() if (claim := book.find_claim(ident))]
     holding = [claim for claim in known if milestone in claim.held]
     if not holding:
         reached = sorted({name for claim in known for name in keys.milestones(claim.held)})
@@ -195,23 +199,23 @@ def claims_reaching(book: ClaimStore, milestone: str) -> list[Claim]:
     found = []
     for claim in holding:
         with contextlib.suppress(FileError):
-            found.append(claim_format.joined(claim, book.find, ()))
-    return sorted(found, key=lambda claim: (len(claim.inputs), claim_format.ident(claim)))
+            found.append(claim_format.join_ancestors(claim, book.find_claim, ()))
+    return sorted(found, key=lambda claim: (len(claim.inputs), claim_format.claim_hash(claim)))
 
 
 # -- the parent's end of the child
 
 
 def _play_again(
-    begin: Begin, game: Game, square: int, folder: Path, until: str = ""
-) -> Found | str:
+    begin: ReplayStart, game: ReplayGame, square: int, folder: Path, until: str = ""
+) -> ReachedState | str:
     """Result of the child, or the reason why there is none.
 
     With `until` it plays from power-on to that milestone, and leaves a recording in `folder`.
     """
     if begin.state:
         write_atomic(folder / "parent", begin.state)
-    write_atomic(folder / "claim", claim_format.to_bytes(begin.claim))
+    write_atomic(folder / "claim", claim_format.encode_claim(begin.claim))
     wanted = _BOOT_S + len(begin.claim.inputs) / _STEPS_PER_S + (_START_S if until else 0.0)
     seconds = min(game.seconds or math.inf, wanted)
     order = {
@@ -230,7 +234,7 @@ def _play_again(
     return _answer(done, folder)
 
 
-def _answer(done: Completed, folder: Path) -> Found | str:
+def _answer(done: Completed, folder: Path) -> ReachedState | str:
     if done.returncode < 0:
         return f"the emulator was ended by signal {-done.returncode} while playing it again"
     if done.returncode:
@@ -254,7 +258,7 @@ def main() -> int:
     order = json.loads(sys.argv[1])
     _limit_resources(float(order["seconds"]))
     try:
-        claim = claim_format.from_bytes(
+        claim = claim_format.decode_claim(
             read_bounded(Path(order["folder"]) / "claim", claim_format.CLAIM_LIMIT)
         )
         with contextlib.redirect_stdout(sys.stderr):  # making a start state prints a line
@@ -278,31 +282,33 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
     from Daddy.pokemon.emulator import PYBOY_VERSION
     from Daddy.pokemon.env import PokemonRedEnv
     from Daddy.pokemon.env_state_format import generator_from
-    from Daddy.pokemon.recordings.start_prefix import recorder_at
+    from Daddy.pokemon.recordings.start_prefix import recorder_at_start
 
     folder, until = Path(order["folder"]), order["until"]
     options, recorder = order["options"], None
     if until:
         rom = load_rom(Path(order["rom"]), options.get("allow_unknown_rom", False))
-        recorder = recorder_at(rom, options.get("init_state") or "")
+        recorder = recorder_at_start(rom, options.get("init_state") or "")
     env = PokemonRedEnv(
-        order["rom"], **options, episode_steps=claim_format.MOST_INPUTS + 1, recorder=recorder
+        order["rom"], **options, episode_steps=claim_format.MAX_INPUTS + 1, recorder=recorder
     )
     if not claim.parent and "seed" not in claim.start:
         env.np_random = generator_from(claim.start)
     env.reset(seed=claim.start.get("seed"))
     if claim.parent:
-        env.adopt(read_bounded(folder / "parent", STATE_LIMIT))
-    held = story_milestones.keys(env.progress, env.rom.real, order["square"])
+        env.adopt_game(read_bounded(folder / "parent", STATE_LIMIT))
+    held = story_milestones.archive_key(env.progress, env.rom.real, order["square"])
     for action in claim.inputs:
         env.step(action)
-        held = keys.moment(held, story_milestones.keys(env.progress, env.rom.real, order["square"]))
+        held = keys.next_key(
+            held, story_milestones.archive_key(env.progress, env.rom.real, order["square"])
+        )
         if until in held:
             break
     if recorder:
         name = Path(options.get("init_state") or "").stem
-        recording = recorder.tape(f"the way to {until}", name, env.assists)
-        write_atomic(folder / _RECORDING, recording_format.to_bytes(recording))
+        recording = recorder.make_recording(f"the way to {until}", name, env.assists)
+        write_atomic(folder / _RECORDING, recording_format.encode_recording(recording))
     state = env.save_state()
     write_atomic(folder / "reached", state)
     return {

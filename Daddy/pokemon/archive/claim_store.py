@@ -18,9 +18,9 @@ from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import claim_format
 from Daddy.pokemon.archive.claim_format import CLAIM_LIMIT, Claim
 
-MOST_CLAIMS = 16_384
+MAX_CLAIMS = 16_384
 """Claims that are kept: some tens of megabytes. Beyond that, unused ones are removed."""
-NOWHERE = "0" * 64
+NO_STATE = "0" * 64
 """Stands for the state of a claim that leads to none here."""
 _NAME = re.compile(r"([0-9a-f]{64})-([0-9a-f]{64})\.claim")
 
@@ -33,24 +33,24 @@ class ClaimStore:
         self._read: dict[str, Claim] = {}
         self._known: dict[str, str] = {}
 
-    def write(self, claim: Claim, state: str = NOWHERE) -> str:
+    def keep_claim(self, claim: Claim, state: str = NO_STATE) -> str:
         """Keep the claim that leads to a state (its hash); returns the claim's. OSError.
 
         Without a state: one that others go on from.
         """
-        ident = claim_format.ident(claim)
+        ident = claim_format.claim_hash(claim)
         create_exclusive(
-            self.folder / _name(ident, state), claim_format.to_bytes(claim), mode=0o444
+            self.folder / _name(ident, state), claim_format.encode_claim(claim), mode=0o444
         )
         return ident
 
-    def pairs(self) -> list[tuple[str, str]]:
+    def claim_state_pairs(self) -> list[tuple[str, str]]:
         """(claim, state) hashes, as listed now. A state may have several claims, and be gone."""
         listed = self._listed()
         self._known = dict(listed)
-        return [(ident, state) for ident, state in listed if state != NOWHERE]
+        return [(ident, state) for ident, state in listed if state != NO_STATE]
 
-    def find(self, ident: str) -> Claim | None:
+    def find_claim(self, ident: str) -> Claim | None:
         """A claim by its hash; None when it is not here or damaged."""
         if ident not in self._read:
             if ident not in self._known:
@@ -64,10 +64,10 @@ class ClaimStore:
 
     def _load(self, ident: str, state: str) -> Claim | None:
         with contextlib.suppress(OSError, FileError):
-            found = claim_format.from_bytes(
+            found = claim_format.decode_claim(
                 read_bounded(self.folder / _name(ident, state), CLAIM_LIMIT)
             )
-            return found if claim_format.ident(found) == ident else None
+            return found if claim_format.claim_hash(found) == ident else None
         return None
 
     def _listed(self) -> list[tuple[str, str]]:
@@ -76,14 +76,14 @@ class ClaimStore:
             return [(found[1], found[2]) for name in names if (found := _NAME.fullmatch(name))]
         return []
 
-    def trim(self, living: Iterable[str]) -> int:
+    def remove_unused(self, living: Iterable[str]) -> int:
         """Remove claims that no `living` state (hashes) descends from, once there are too many."""
         listed, alive = self._listed(), set(living)
-        if len(listed) <= MOST_CLAIMS:
+        if len(listed) <= MAX_CLAIMS:
             return 0
         needed = {ident for ident, state in listed if state in alive}
         for ident in list(needed):
-            needed |= set(claim_format.line(ident, self.find))
+            needed |= set(claim_format.claim_lineage(ident, self.find_claim))
         gone = [(ident, state) for ident, state in listed if ident not in needed]
         for ident, state in gone:
             self._read.pop(ident, None)

@@ -38,7 +38,7 @@ class EnvHistory:
         return keys.rank(self.held)
 
     @property
-    def idle(self) -> int:
+    def idle_steps(self) -> int:
         """Steps of the try; eight in a fight count as one."""
         return self.since - self.fought + self.fought // _FIGHT_STEPS
 
@@ -48,13 +48,13 @@ class EnvHistory:
         self.fought += fights
         self.lived += 1
 
-    def reach(self, held: frozenset[str], state: str) -> None:
+    def start_try(self, held: frozenset[str], state: str) -> None:
         """Begin a try at a key; `state`: the hash of the state kept or loaded there, or ""."""
         self.held, self.tried, self.hp = held, state, 0
         self.parent = state or self.parent
-        self.wait()
+        self.restart_try()
 
-    def wait(self) -> None:
+    def restart_try(self) -> None:
         """Begin to count the steps of the try anew."""
         self.since = self.fought = 0
 
@@ -65,7 +65,7 @@ class EnvHistory:
         return facts
 
 
-def from_facts(facts: Mapping[str, Any]) -> EnvHistory:
+def history_from(facts: Mapping[str, Any]) -> EnvHistory:
     """Restore a saved environment's history; a new one where it was saved without an archive."""
     try:
         return EnvHistory(**{**facts, "held": frozenset(facts["held"])})

@@ -17,8 +17,8 @@ from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Final, Literal
 
-Mark = Literal["dry", "gain"]
-MOST_MARKS: Final = 64
+MarkKind = Literal["dry", "gain"]
+MAX_MARKS: Final = 64
 """Marks of a kind that a state gets at most: a folder's size is bounded."""
 _STATE = re.compile(
     r"r(\d{3})-([0-9a-f]{16})-p([0-9a-f]{6})-h(\d{4})-(\d{12})-([0-9a-f]{64})\.state"
@@ -32,7 +32,7 @@ _IN_ORDER = attrgetter("rank", "key", "place", "hp", "age", "sha256")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class StateEntry:
     """One state, as its name tells it. Sorts by rank, key, place, HP and age."""
 
     rank: int
@@ -43,7 +43,7 @@ class Entry:
     sha256: str
 
     @property
-    def name(self) -> str:
+    def file_name(self) -> str:
         """The name of its file."""
         strength = f"p{self.place}-h{self.hp:04d}"
         return f"r{self.rank:03d}-{self.key}-{strength}-{self.age:012d}-{self.sha256}.state"
@@ -57,24 +57,24 @@ class Catalogue:
     while the catalogue is in use.
     """
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[StateEntry, ...] = ()
     dry: Mapping[str, int] = field(default_factory=dict)
     gains: Mapping[str, int] = field(default_factory=dict)
     first: Mapping[str, int] = field(default_factory=dict)
     visits: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
-    def by_key(self) -> Mapping[str, tuple[Entry, ...]]:
+    def by_key(self) -> Mapping[str, tuple[StateEntry, ...]]:
         """The states of each key."""
-        found: dict[str, list[Entry]] = {}
+        found: dict[str, list[StateEntry]] = {}
         for entry in self.entries:
             found.setdefault(entry.key, []).append(entry)
         return {key: tuple(states) for key, states in found.items()}
 
     @cached_property
-    def by_rank(self) -> Mapping[int, tuple[tuple[Entry, ...], ...]]:
+    def by_rank(self) -> Mapping[int, tuple[tuple[StateEntry, ...], ...]]:
         """The states of each place of as many milestones, fewest milestones first."""
-        found: dict[int, list[tuple[Entry, ...]]] = {}
+        found: dict[int, list[tuple[StateEntry, ...]]] = {}
         for states in self.by_key.values():
             found.setdefault(states[0].rank, []).append(states)
         return {rank: tuple(places) for rank, places in sorted(found.items())}
@@ -92,39 +92,39 @@ class Catalogue:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def read_name(name: str) -> Entry | None:
+def parse_state_name(name: str) -> StateEntry | None:
     """Parse the name of a state's file; None for any other file."""
     found = _STATE.fullmatch(name)
     if found is None:
         return None
     rank, key, place, hp, age, sha256 = found.groups()
-    return Entry(int(rank), key, place, int(hp), int(age), sha256)
+    return StateEntry(int(rank), key, place, int(hp), int(age), sha256)
 
 
-def mark_name(sha256: str, mark: Mark, number: int) -> str:
+def mark_name(sha256: str, mark: MarkKind, number: int) -> str:
     """The name of a state's `number`-th mark of a kind."""
     return f"{sha256}.{mark}-{number:02d}"
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def marked(name: str) -> tuple[str, str] | None:
+def parse_mark_name(name: str) -> tuple[str, str] | None:
     """(hash, kind) in the name of a mark; None for any other file."""
     found = _MARK.fullmatch(name)
     return None if found is None else (found[1], found[2])
 
 
-def first_name(place: str, rank: int) -> str:
+def first_rank_name(place: str, rank: int) -> str:
     """The name of the file that tells a place's first rank."""
     return f"{place}.first-{rank:03d}"
 
 
-def catalogue(names: Iterable[str]) -> Catalogue:
+def make_catalogue(names: Iterable[str]) -> Catalogue:
     """The catalogue of a folder with these files."""
-    entries, marks, first = list[Entry](), list[tuple[str, str]](), dict[str, int]()
+    entries, marks, first = list[StateEntry](), list[tuple[str, str]](), dict[str, int]()
     for name in names:
         if name.endswith(".state"):
-            entries += [entry] if (entry := read_name(name)) else []
-        elif (mark := marked(name)) is not None:
+            entries += [entry] if (entry := parse_state_name(name)) else []
+        elif (mark := parse_mark_name(name)) is not None:
             marks.append(mark)
         elif (found := _FIRST.fullmatch(name)) is not None:
             rank = int(found[2])

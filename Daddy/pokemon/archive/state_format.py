@@ -17,7 +17,7 @@ from pydantic import ConfigDict, TypeAdapter
 from Daddy.core.assist_rules import missing_assists
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import state_keys as keys
-from Daddy.pokemon.archive.file_names import Entry
+from Daddy.pokemon.archive.file_names import StateEntry
 
 MAGIC: Final = b"DADDYARC"
 FORMAT: Final = 1
@@ -53,17 +53,19 @@ class Provenance:
     hp: int = 0
     claim: str = ""
 
-    def entry(self, sha256: str) -> Entry:
+    def entry(self, sha256: str) -> StateEntry:
         """The entry of its state."""
-        place = keys.place(self.held)
-        return Entry(keys.rank(self.held), keys.ident(self.held), place, self.hp, self.step, sha256)
+        place = keys.place_hash(self.held)
+        return StateEntry(
+            keys.rank(self.held), keys.key_hash(self.held), place, self.hp, self.step, sha256
+        )
 
 
 _PROVENANCE = TypeAdapter(Provenance)
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class Compatibility:
     """Game, emulator and assists that a state must have been made with to be loaded here."""
 
     rom_sha1: str
@@ -71,13 +73,13 @@ class Kin:
     assists: tuple[str, ...] = ()
 
 
-def to_bytes(provenance: Provenance, state: bytes) -> bytes:
+def encode_state(provenance: Provenance, state: bytes) -> bytes:
     """One record. The same provenance and state have the same bytes."""
     header = json.dumps({"format": FORMAT, **asdict(provenance)}, sort_keys=True).encode()
     return _LENGTHS.pack(MAGIC, len(header)) + header + state
 
 
-def from_bytes(data: bytes, kin: Kin, name: str) -> tuple[Provenance, bytes]:
+def decode_state(data: bytes, kin: Compatibility, name: str) -> tuple[Provenance, bytes]:
     """Provenance and state in `data`; FileError naming `name` when it is damaged or foreign."""
     try:
         magic, length = _LENGTHS.unpack_from(data)
@@ -95,7 +97,7 @@ def from_bytes(data: bytes, kin: Kin, name: str) -> tuple[Provenance, bytes]:
     return provenance, state
 
 
-def _difference(provenance: Provenance, kin: Kin) -> str:
+def _difference(provenance: Provenance, kin: Compatibility) -> str:
     """Reason why this kind of run cannot load a state; "" when it can."""
     for name in ("rom_sha1", "pyboy"):
         theirs, ours = getattr(provenance, name), getattr(kin, name)

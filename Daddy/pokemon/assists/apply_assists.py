@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any
 from Daddy.core.assist_rules import missing_assists, parse_assists
 from Daddy.core.errors import RomError
 from Daddy.pokemon.assists import assist_state as states
-from Daddy.pokemon.assists.assist_registry import TABLE
-from Daddy.pokemon.assists.assist_state import SPANS, Act, AssistState, Moment, Trace, Verdict
+from Daddy.pokemon.assists.assist_registry import ASSISTS
+from Daddy.pokemon.assists.assist_state import (
+    SPANS,
+    AssistState,
+    EffectOutcome,
+    Intervention,
+    PendingEffect,
+    StepState,
+)
 from Daddy.pokemon.game_progress import Progress
 
 if TYPE_CHECKING:
@@ -22,15 +29,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Help:
+class AssistResult:
     """The key to press, True if the memory was changed, and the reasons."""
 
     button: str
     wrote: bool = False
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
-class Helper:
+class AssistRunner:
     """The assists of one environment; `state` is its game's."""
 
     def __init__(self, console: Emulator, names: Iterable[str]) -> None:
@@ -39,64 +46,64 @@ class Helper:
         self.state = AssistState()
         self._console = console
 
-    def help(self, progress: Progress, button: str) -> Help:
+    def act_before_key(self, progress: Progress, button: str) -> AssistResult:
         """Act before `button` is pressed, if one of the assists decides to."""
         if not self.names:
-            return Help(button)
-        now = states.moment_before(progress, self._console.ram(SPANS), button)
+            return AssistResult(button)
+        now = states.state_before_key(progress, self._console.ram(SPANS), button)
         said: list[str] = []
         for name in self.names:
             if name in self.state.open:
                 said += self._judge(name, now)
         act, told = self._act(now)
-        return Help(act.button or button, bool(said or act.writes), (*said, *told))
+        return AssistResult(act.button or button, bool(said or act.writes), (*said, *told))
 
-    def _act(self, now: Moment) -> tuple[Act, tuple[str, ...]]:
+    def _act(self, now: StepState) -> tuple[Intervention, tuple[str, ...]]:
         """Do the first act of the assists; others at most begin to watch."""
         for name in self.names:
             if name in self.state.open or self.state.is_off(name):
                 continue
-            act = TABLE[name].decide(now)
+            act = ASSISTS[name].decide(now)
             if act is None:
                 continue
             trace = self._do(act, now)
             if not act.writes and not act.button:
-                self.state = self.state.watched(name, trace)
+                self.state = self.state.with_pending(name, trace)
                 continue
-            self.state = self.state.acted(name, trace if TABLE[name].worked else None)
+            self.state = self.state.after_act(name, trace if ASSISTS[name].worked else None)
             return act, (f"{name}: {act.reason}",)
-        return Act(""), ()
+        return Intervention(""), ()
 
-    def _do(self, act: Act, now: Moment) -> Trace:
-        writes = tuple((address, now.at(address), value) for address, value in act.writes)
+    def _do(self, act: Intervention, now: StepState) -> PendingEffect:
+        writes = tuple((address, now.read_byte(address), value) for address, value in act.writes)
         for address, _, value in writes:
             self._console.write(address, value)
-        return Trace(now.place, writes)
+        return PendingEffect(now.position, writes)
 
-    def _judge(self, name: str, now: Moment) -> tuple[str, ...]:
+    def _judge(self, name: str, now: StepState) -> tuple[str, ...]:
         """Judge an earlier act, and take it back if it failed; the words of a failure, else ()."""
-        trace, worked = self.state.open[name], TABLE[name].worked
-        verdict = Verdict.MOOT if worked is None else worked(trace, now)
-        trace, verdict = states.waited(trace, verdict, calm=now.calm)
-        if verdict is Verdict.OPEN:
-            self.state = self.state.watched(name, trace)
+        trace, worked = self.state.open[name], ASSISTS[name].worked
+        verdict = EffectOutcome.MOOT if worked is None else worked(trace, now)
+        trace, verdict = states.count_check(trace, verdict, calm=now.calm)
+        if verdict is EffectOutcome.OPEN:
+            self.state = self.state.with_pending(name, trace)
             return ()
-        self.state = self.state.judged(name, verdict)
-        if verdict is not Verdict.FAILED:
+        self.state = self.state.after_outcome(name, verdict)
+        if verdict is not EffectOutcome.FAILED:
             return ()
         for address, before, after in trace.writes:
-            if now.at(address) == after:
+            if now.read_byte(address) == after:
                 self._console.write(address, before)
         given_up = "; it is given up" if self.state.is_off(name) else ""
         return (f"{name}: failed{given_up}",)
 
-    def to_facts(self) -> dict[str, Any]:
+    def assist_facts(self) -> dict[str, Any]:
         """JSON for the state of an environment."""
         return self.state.to_facts(self.names) if self.names else {}
 
-    def read_state(self, facts: Mapping[str, Any]) -> AssistState:
+    def restore_assists(self, facts: Mapping[str, Any]) -> AssistState:
         """Restore a state's assists; RomError when it was made with some that are not in use."""
-        state = states.from_facts(facts)
+        state = states.assist_state_from(facts)
         if foreign := missing_assists(facts.get("names", ()), self.names):
             raise RomError(
                 f"this state was made with the assists {foreign}, which are not in use here",

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.assists.assist_state import Act, Moment, Trace, Verdict
-from Daddy.pokemon.bag import FLUTE, HM_STRENGTH, HM_SURF, is_kept
+from Daddy.pokemon.assists.assist_state import EffectOutcome, Intervention, PendingEffect, StepState
+from Daddy.pokemon.bag import FLUTE, HM_STRENGTH, HM_SURF, is_story_item
 from Daddy.pokemon.party import FIELD_MOVES, STRENGTH, SURF, Creature
 
 _RAINBOW, _SOUL = 3, 4
@@ -30,27 +30,29 @@ _FULL_PURSE: Final = (0x10, 0x00, 0x00)
 """Well below the purse's limit, so that prizes won later fit in."""
 
 
-def toss_junk(now: Moment) -> Act | None:
+def toss_junk(now: StepState) -> Intervention | None:
     """Empty a full bag, which takes no key item, of all but balls, key items and HMs."""
     bag = now.progress.bag
     if not now.calm or len(bag) < ram.BAG_SIZE:
         return None
-    kept = [pair for pair in bag if pair[0] in _BALLS or is_kept(pair[0])]
+    kept = [pair for pair in bag if pair[0] in _BALLS or is_story_item(pair[0])]
     if len(kept) == len(bag):
         return None
     listed = [value for pair in kept for value in pair] + [_LIST_END]
     writes = [(ram.BAG + place, value) for place, value in enumerate(listed)]
     cursor = ((ram.BAG_COUNT, len(kept)), (ram.BAG_CURSOR, 0), (ram.LIST_SCROLL, 0))
     tossed = len(bag) - len(kept)
-    return Act(f"the bag was full: {tossed} of {len(bag)} things tossed", (*writes, *cursor))
+    return Intervention(
+        f"the bag was full: {tossed} of {len(bag)} things tossed", (*writes, *cursor)
+    )
 
 
-def money(now: Moment) -> Act | None:
+def fill_purse(now: StepState) -> Intervention | None:
     """Fill the purse for a drink and the safari."""
     if not now.calm or now.progress.money >= _ENOUGH:
         return None
     purse = tuple((ram.MONEY + place, value) for place, value in enumerate(_FULL_PURSE))
-    return Act(f"{now.progress.money} left: filled up to {_FULL:,}", purse)
+    return Intervention(f"{now.progress.money} left: filled up to {_FULL:,}", purse)
 
 
 # -- teaching a move from an HM in the bag
@@ -73,26 +75,26 @@ STRONG: Final = frozenset(
 """Species that can learn Strength."""
 
 
-def teach_surf(now: Moment) -> Act | None:
+def teach_surf(now: StepState) -> Intervention | None:
     """Teach Surf once HM03 is in the bag."""
     return _teach(now, HM_SURF, SURF, SURFERS)
 
 
-def teach_strength(now: Moment) -> Act | None:
+def teach_strength(now: StepState) -> Intervention | None:
     """Teach Strength once HM04 is in the bag."""
     return _teach(now, HM_STRENGTH, STRENGTH, STRONG)
 
 
-def _teach(now: Moment, item: int, move: int, pupils: frozenset[int]) -> Act | None:
+def _teach(now: StepState, item: int, move: int, pupils: frozenset[int]) -> Intervention | None:
     """Teach the first member that can learn it, over its first move that opens no way."""
-    if not now.calm or move in now.progress.moves or not now.holds(item):
+    if not now.calm or move in now.progress.moves or not now.has_item(item):
         return None
     for slot, member in enumerate(now.progress.party):
         place = _free_place(member)
         if member.species in pupils and place is not None:
             start = ram.PARTY_MONS + slot * ram.PARTY_STRIDE
             writes = ((start + ram.MON_MOVES + place, move), (start + ram.MON_PP + place, _PP))
-            return Act(f"member {slot + 1} learns move {move}", writes)
+            return Intervention(f"member {slot + 1} learns move {move}", writes)
     return None
 
 
@@ -113,51 +115,51 @@ _CYCLING_ROAD: Final = 28
 """The game does not let the player get off the bicycle there."""
 
 
-def flash(now: Moment) -> Act | None:
+def light_cave(now: StepState) -> Intervention | None:
     """Light a dark cave."""
     if not now.calm or not now.progress.dark:
         return None
-    return Act("a dark cave is lit", ((ram.DARKNESS, 0),))
+    return Intervention("a dark cave is lit", ((ram.DARKNESS, 0),))
 
 
-def flash_worked(trace: Trace, now: Moment) -> Verdict:
+def cave_stayed_lit(trace: PendingEffect, now: StepState) -> EffectOutcome:
     """WORKED if the cave stays lit."""
     if now.progress.map_id != trace.place[0]:
-        return Verdict.MOOT
-    return Verdict.FAILED if now.progress.dark else Verdict.WORKED
+        return EffectOutcome.MOOT
+    return EffectOutcome.FAILED if now.progress.dark else EffectOutcome.WORKED
 
 
-def use_strength(now: Moment) -> Act | None:
+def use_strength(now: StepState) -> Intervention | None:
     """Let boulders be pushed, on every map, once the badge permits it."""
     able = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
     if not now.calm or not able or now.progress.strength_on:
         return None
-    flags = now.at(ram.STATUS_FLAGS_1) | ram.STRENGTH_ON
-    return Act("boulders can be pushed", ((ram.STATUS_FLAGS_1, flags),))
+    flags = now.read_byte(ram.STATUS_FLAGS_1) | ram.STRENGTH_ON
+    return Intervention("boulders can be pushed", ((ram.STATUS_FLAGS_1, flags),))
 
 
-def use_surf(now: Moment) -> Act | None:
+def use_surf(now: StepState) -> Intervention | None:
     """Walk on upon water that the player faces."""
     able = SURF in now.progress.moves and now.has_badge(_SOUL)
     if not now.calm or not able or now.progress.riding == _SURFING:
         return None
     if now.progress.map_id == _CYCLING_ROAD or not _walks_into_water(now):
         return None
-    return Act("onto the water", ((ram.RIDING, _SURFING),))
+    return Intervention("onto the water", ((ram.RIDING, _SURFING),))
 
 
-def _walks_into_water(now: Moment) -> bool:
+def _walks_into_water(now: StepState) -> bool:
     if now.button != ram.FACINGS[now.progress.facing]:
         return False
-    tile = now.at(ram.TILES_AHEAD[now.progress.facing])
-    return tile == _WATER and now.at(ram.TILESET) in _WATER_TILESETS
+    tile = now.read_byte(ram.TILES_AHEAD[now.progress.facing])
+    return tile == _WATER and now.read_byte(ram.TILESET) in _WATER_TILESETS
 
 
-def surf_worked(trace: Trace, now: Moment) -> Verdict:
+def surf_worked(trace: PendingEffect, now: StepState) -> EffectOutcome:
     """WORKED if the player is on the water, elsewhere than before."""
     if now.progress.riding != _SURFING:
-        return Verdict.FAILED
-    return Verdict.OPEN if now.place == trace.place else Verdict.WORKED
+        return EffectOutcome.FAILED
+    return EffectOutcome.OPEN if now.position == trace.place else EffectOutcome.WORKED
 
 
 # -- obstacles of the story
@@ -181,47 +183,49 @@ SWITCHES: Final = {108: (0x917,), 194: (0x538, 0x53F), 198: (0x660,)}
 """Event flags of the switches on each floor of Victory Road that is not passed without them."""
 
 
-def flute(now: Moment) -> Act | None:
+def play_flute(now: StepState) -> Intervention | None:
     """Play the flute, if it is in the bag, beside the sleeper."""
     sleeper = SLEEPERS.get(now.progress.map_id)
-    if sleeper is None or not now.calm or not now.holds(FLUTE):
+    if sleeper is None or not now.calm or not now.has_item(FLUTE):
         return None
     up = now.has_event(sleeper.woken) or now.has_event(sleeper.beaten)
-    if up or _is_hidden(now, sleeper.toggle) or now.place[1:] not in sleeper.beside:
+    if up or _is_hidden(now, sleeper.toggle) or now.position[1:] not in sleeper.beside:
         return None
-    return Act("the flute is played beside the sleeper", (now.with_event(sleeper.woken),))
+    return Intervention("the flute is played beside the sleeper", (now.event_write(sleeper.woken),))
 
 
-def flute_worked(trace: Trace, now: Moment) -> Verdict:
+def sleeper_woke(trace: PendingEffect, now: StepState) -> EffectOutcome:
     """WORKED if the sleeper is up."""
     if now.progress.map_id != trace.place[0]:
-        return Verdict.MOOT
+        return EffectOutcome.MOOT
     gone = _is_hidden(now, SLEEPERS[trace.place[0]].toggle)
-    return Verdict.WORKED if gone or now.progress.battle else Verdict.OPEN
+    return EffectOutcome.WORKED if gone or now.progress.battle else EffectOutcome.OPEN
 
 
-def _is_hidden(now: Moment, toggle: int) -> bool:
+def _is_hidden(now: StepState, toggle: int) -> bool:
     return bool(now.progress.toggles >> toggle & 1)
 
 
-def boulders(now: Moment) -> Act | None:
+def set_switches(now: StepState) -> Intervention | None:
     """Put a floor's boulders on their switches, for a party that could push them there."""
     able = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
     if not now.calm or not able:
         return None
     for switch in SWITCHES.get(now.progress.map_id, ()):
         if not now.has_event(switch):
-            anew = (ram.MAP_SCRIPT_FLAGS, now.at(ram.MAP_SCRIPT_FLAGS) | ram.SWITCHES_ANEW)
-            return Act(f"a boulder is on switch {switch:#x}", (now.with_event(switch), anew))
+            anew = (ram.MAP_SCRIPT_FLAGS, now.read_byte(ram.MAP_SCRIPT_FLAGS) | ram.SWITCHES_ANEW)
+            return Intervention(
+                f"a boulder is on switch {switch:#x}", (now.event_write(switch), anew)
+            )
     return None
 
 
-def boulders_worked(trace: Trace, now: Moment) -> Verdict:
+def switches_took_effect(trace: PendingEffect, now: StepState) -> EffectOutcome:
     """WORKED if the map's script has looked at its switches."""
     if now.progress.map_id != trace.place[0]:
-        return Verdict.MOOT
-    looked = not now.at(ram.MAP_SCRIPT_FLAGS) & ram.SWITCHES_ANEW
-    return Verdict.WORKED if looked else Verdict.OPEN
+        return EffectOutcome.MOOT
+    looked = not now.read_byte(ram.MAP_SCRIPT_FLAGS) & ram.SWITCHES_ANEW
+    return EffectOutcome.WORKED if looked else EffectOutcome.OPEN
 
 
 # -- prevention: leaving the league's lobby, and wild creatures
@@ -236,35 +240,35 @@ STANDING: Final = frozenset((23, 27, 83, 147, 162, 194, 228))
 _WILD, _NORMAL = 1, 0
 
 
-def block_indigo_exit(now: Moment) -> Act | None:
+def block_indigo_exit(now: StepState) -> Intervention | None:
     """Replace the step from the lobby's mat out of the door."""
-    last_row = 2 * now.at(ram.MAP_HEIGHT) - 1
+    last_row = 2 * now.read_byte(ram.MAP_HEIGHT) - 1
     if now.progress.map_id != LOBBY or now.progress.y != last_row or now.button != "down":
         return None
-    return Act("the way out of the lobby is closed", button=_INSTEAD)
+    return Intervention("the way out of the lobby is closed", button=_INSTEAD)
 
 
-def exit_stayed_shut(trace: Trace, now: Moment) -> Verdict:
+def exit_stayed_blocked(trace: PendingEffect, now: StepState) -> EffectOutcome:
     """WORKED if the player is still in the lobby."""
     inside = now.progress.map_id == trace.place[0]
-    return Verdict.WORKED if inside else Verdict.FAILED
+    return EffectOutcome.WORKED if inside else EffectOutcome.FAILED
 
 
-def no_wild(now: Moment) -> Act | None:
+def prevent_wild_fights(now: StepState) -> Intervention | None:
     """Keep wild creatures off the next cells."""
     if not now.calm:
         return None
-    low = now.at(ram.NO_BATTLE_STEPS) < _KEEP_OFF
+    low = now.read_byte(ram.NO_BATTLE_STEPS) < _KEEP_OFF
     writes = ((ram.NO_BATTLE_STEPS, _KEEP_OFF),) if low else ()
-    return Act("wild creatures keep off", writes)
+    return Intervention("wild creatures keep off", writes)
 
 
-def nothing_wild_came(trace: Trace, now: Moment) -> Verdict:
+def no_wild_fight_began(trace: PendingEffect, now: StepState) -> EffectOutcome:
     """FAILED on a wild fight; a quiet step proves nothing."""
     wild = now.progress.battle == _WILD and now.progress.battle_kind == _NORMAL
     if not wild or trace.place[0] in STANDING:
-        return Verdict.MOOT
-    return Verdict.FAILED
+        return EffectOutcome.MOOT
+    return EffectOutcome.FAILED
 
 
 class Assist(NamedTuple):
@@ -274,21 +278,21 @@ class Assist(NamedTuple):
     others depend on the game's own program, which is not available here.
     """
 
-    decide: Callable[[Moment], Act | None]
-    worked: Callable[[Trace, Moment], Verdict] | None = None
+    decide: Callable[[StepState], Intervention | None]
+    worked: Callable[[PendingEffect, StepState], EffectOutcome] | None = None
 
 
-TABLE: Final[dict[str, Assist]] = {
+ASSISTS: Final[dict[str, Assist]] = {
     "toss_junk": Assist(toss_junk),
-    "money": Assist(money),
-    "flash": Assist(flash, flash_worked),
-    "flute": Assist(flute, flute_worked),
+    "money": Assist(fill_purse),
+    "flash": Assist(light_cave, cave_stayed_lit),
+    "flute": Assist(play_flute, sleeper_woke),
     "teach_surf": Assist(teach_surf),
     "use_surf": Assist(use_surf, surf_worked),
     "teach_strength": Assist(teach_strength),
     "use_strength": Assist(use_strength),
-    "boulders": Assist(boulders, boulders_worked),
-    "block_indigo_exit": Assist(block_indigo_exit, exit_stayed_shut),
-    "no_wild": Assist(no_wild, nothing_wild_came),
+    "boulders": Assist(set_switches, switches_took_effect),
+    "block_indigo_exit": Assist(block_indigo_exit, exit_stayed_blocked),
+    "no_wild": Assist(prevent_wild_fights, no_wild_fight_began),
 }
 """In the order of `Daddy.core.assist_rules.ASSIST_NAMES`: an earlier one acts first."""

@@ -20,8 +20,8 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.game_progress import Progress, is_free
 from Daddy.pokemon.read_memory import Image, byte
 
-MOST_FAILURES: Final = 3
-MOST_LOOKS: Final = 4
+MAX_FAILURES: Final = 3
+MAX_CHECKS: Final = 4
 """Calm moments after which an effect that was not seen counts as a failure."""
 SPANS: Final = (
     (ram.TILES, ram.TILES + 360),
@@ -39,7 +39,7 @@ Writes = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StepState:
     """The facts between two steps, their memory image, and the key that is next.
 
     `calm`: no fight, text, menu, script, or step is under way.
@@ -51,11 +51,11 @@ class Moment:
     calm: bool
 
     @property
-    def place(self) -> tuple[int, int, int]:
+    def position(self) -> tuple[int, int, int]:
         """Map, row, column."""
         return self.progress.map_id, self.progress.y, self.progress.x
 
-    def at(self, address: int) -> int:
+    def read_byte(self, address: int) -> int:
         """One byte."""
         return byte(self.image, address)
 
@@ -67,22 +67,22 @@ class Moment:
         """Return True if event flag `number` is set."""
         return bool(self.progress.events >> number & 1)
 
-    def holds(self, item: int) -> bool:
+    def has_item(self, item: int) -> bool:
         """Return True if `item` is in the bag."""
         return any(held == item for held, _ in self.progress.bag)
 
-    def with_event(self, number: int) -> tuple[int, int]:
+    def event_write(self, number: int) -> tuple[int, int]:
         """The write that sets event flag `number` and leaves its neighbours as they are."""
         address = ram.EVENTS + number // 8
-        return address, self.at(address) | 1 << number % 8
+        return address, self.read_byte(address) | 1 << number % 8
 
 
-def moment_before(progress: Progress, image: Image, button: str) -> Moment:
+def state_before_key(progress: Progress, image: Image, button: str) -> StepState:
     """The moment before `button` is pressed; `SPANS` are fresh in `image`."""
-    return Moment(progress, image, button, calm=is_free(progress, image))
+    return StepState(progress, image, button, calm=is_free(progress, image))
 
 
-class Act(NamedTuple):
+class Intervention(NamedTuple):
     """An intervention with its reason: bytes to write, or a key in place of the agent's.
 
     With neither, only the effect of an earlier act is watched.
@@ -93,7 +93,7 @@ class Act(NamedTuple):
     button: str = ""
 
 
-class Trace(NamedTuple):
+class PendingEffect(NamedTuple):
     """An act with its effect still to be seen: its place, and the bytes it overwrote.
 
     `writes` are triples of address, byte before, byte after; `looks` counts calm moments since.
@@ -104,7 +104,7 @@ class Trace(NamedTuple):
     looks: int = 0
 
 
-class Verdict(Enum):
+class EffectOutcome(Enum):
     """Outcome of an act, judged at a later moment; MOOT when it can no longer be told."""
 
     WORKED = "worked"
@@ -119,41 +119,41 @@ class AssistState:
 
     used: frozenset[str] = frozenset()
     failures: Mapping[str, int] = field(default_factory=dict)
-    open: Mapping[str, Trace] = field(default_factory=dict)
+    open: Mapping[str, PendingEffect] = field(default_factory=dict)
 
     def is_off(self, name: str) -> bool:
         """Return True if an assist has failed too often to be tried again."""
-        return self.failures.get(name, 0) >= MOST_FAILURES
+        return self.failures.get(name, 0) >= MAX_FAILURES
 
     @property
-    def off(self) -> tuple[str, ...]:
+    def names_off(self) -> tuple[str, ...]:
         """All assists that are given up."""
         return tuple(name for name in ASSIST_NAMES if self.is_off(name))
 
-    def begun(self) -> AssistState:
+    def in_new_game(self) -> AssistState:
         """At the start of a game: failures are not forgotten."""
         return AssistState(failures=self.failures)
 
-    def adopted(self, other: AssistState) -> AssistState:
+    def in_adopted_game(self, other: AssistState) -> AssistState:
         """In another environment's game, with the failures seen here."""
         return AssistState(other.used, self.failures)
 
-    def acted(self, name: str, trace: Trace | None) -> AssistState:
+    def after_act(self, name: str, trace: PendingEffect | None) -> AssistState:
         """After an act; `trace` where its effect is still to be seen."""
         waiting = self.open if trace is None else {**self.open, name: trace}
         return replace(self, used=self.used | {name}, open=waiting)
 
-    def watched(self, name: str, trace: Trace) -> AssistState:
+    def with_pending(self, name: str, trace: PendingEffect) -> AssistState:
         """While the effect is awaited."""
         return replace(self, open={**self.open, name: trace})
 
-    def judged(self, name: str, verdict: Verdict) -> AssistState:
+    def after_outcome(self, name: str, verdict: EffectOutcome) -> AssistState:
         """After the outcome of an act is known."""
         waiting = {other: trace for other, trace in self.open.items() if other != name}
         failures = dict(self.failures)
-        if verdict is Verdict.FAILED:
+        if verdict is EffectOutcome.FAILED:
             failures[name] = failures.get(name, 0) + 1
-        elif verdict is Verdict.WORKED:
+        elif verdict is EffectOutcome.WORKED:
             failures.pop(name, None)
         return replace(self, failures=failures, open=waiting)
 
@@ -167,18 +167,20 @@ class AssistState:
         }
 
 
-def waited(trace: Trace, verdict: Verdict, *, calm: bool) -> tuple[Trace, Verdict]:
+def count_check(
+    trace: PendingEffect, verdict: EffectOutcome, *, calm: bool
+) -> tuple[PendingEffect, EffectOutcome]:
     """The trace one look later, and the verdict: FAILED once an effect is overdue."""
-    looks = trace.looks + (verdict is Verdict.OPEN and calm)
-    late = verdict is Verdict.OPEN and looks >= MOST_LOOKS
-    return trace._replace(looks=looks), Verdict.FAILED if late else verdict
+    looks = trace.looks + (verdict is EffectOutcome.OPEN and calm)
+    late = verdict is EffectOutcome.OPEN and looks >= MAX_CHECKS
+    return trace._replace(looks=looks), EffectOutcome.FAILED if late else verdict
 
 
 _STATE = TypeAdapter(AssistState)
 _NAMES = TypeAdapter(list[str])
 
 
-def from_facts(facts: Mapping[str, Any]) -> AssistState:
+def assist_state_from(facts: Mapping[str, Any]) -> AssistState:
     """Restore a state's assists; blank for states without any. RomError when damaged."""
     try:
         _NAMES.validate_python(facts.get("names", []))

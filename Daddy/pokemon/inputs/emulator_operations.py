@@ -15,16 +15,16 @@ from Daddy.pokemon import ram_map as ram
 
 STEP_FRAMES: Final = 24
 """Frames of a step: `emulator.FRAMES_PER_STEP`."""
-MOST_FRAMES: Final = 6_144
+MAX_FRAMES: Final = 6_144
 """Frames that one operation may last: 256 steps."""
-MOST_MOMENTS: Final = 64
+MAX_SAVED_STATES: Final = 64
 """Moments that a recording may keep to come back to."""
 _BUTTONS = 7
 _WRITABLE = (*ram.WHOLE, (0xFF80, 0xFFFF))
 """Work RAM and high RAM: the game's memory, and nothing that turns parts of the console off."""
 
 
-class Kind(IntEnum):
+class OperationKind(IntEnum):
     """The first byte; 0 to 6 are the buttons of a step."""
 
     IDLE = 7
@@ -36,13 +36,13 @@ class Kind(IntEnum):
 
 
 _FIELDS = {
-    Kind.WAIT: struct.Struct("<xH"),
-    Kind.HOLD: struct.Struct("<xBH"),
-    Kind.WRITE: struct.Struct("<xHB"),
-    Kind.LOAD: struct.Struct("<xB"),
+    OperationKind.WAIT: struct.Struct("<xH"),
+    OperationKind.HOLD: struct.Struct("<xBH"),
+    OperationKind.WRITE: struct.Struct("<xHB"),
+    OperationKind.LOAD: struct.Struct("<xB"),
 }
-IDLE: Final = bytes([Kind.IDLE])
-KEEP: Final = bytes([Kind.KEEP])
+IDLE: Final = bytes([OperationKind.IDLE])
+KEEP: Final = bytes([OperationKind.KEEP])
 
 
 class Operation(NamedTuple):
@@ -59,61 +59,61 @@ class Operation(NamedTuple):
     end: int
 
 
-def press(button: int) -> bytes:
+def encode_press(button: int) -> bytes:
     """A step with button 0 to 6."""
     return bytes([button])
 
 
-def wait(frames: int) -> bytes:
+def encode_wait(frames: int) -> bytes:
     """Frames with no change of keys."""
-    return bytes([Kind.WAIT]) + struct.pack("<H", frames)
+    return bytes([OperationKind.WAIT]) + struct.pack("<H", frames)
 
 
-def hold(buttons: int, frames: int) -> bytes:
+def encode_hold(buttons: int, frames: int) -> bytes:
     """Frames with exactly the buttons of these bits down."""
-    return bytes([Kind.HOLD]) + struct.pack("<BH", buttons, frames)
+    return bytes([OperationKind.HOLD]) + struct.pack("<BH", buttons, frames)
 
 
-def write(address: int, value: int) -> bytes:
+def encode_write(address: int, value: int) -> bytes:
     """A byte written into the game's memory."""
-    return bytes([Kind.WRITE]) + struct.pack("<HB", address, value)
+    return bytes([OperationKind.WRITE]) + struct.pack("<HB", address, value)
 
 
-def load(moment: int) -> bytes:
+def encode_load(moment: int) -> bytes:
     """Back to a kept moment."""
-    return bytes([Kind.LOAD, moment])
+    return bytes([OperationKind.LOAD, moment])
 
 
-def read(data: bytes, at: int) -> Operation:
+def decode_operation(data: bytes, at: int) -> Operation:
     """The operation that begins at `at`; ValueError where there is none within the bounds."""
     kind = data[at]
-    if kind <= Kind.IDLE or kind == Kind.KEEP:
-        return Operation(kind, 0, 0, STEP_FRAMES if kind <= Kind.IDLE else 0, at + 1)
-    if kind > Kind.LOAD:
+    if kind <= OperationKind.IDLE or kind == OperationKind.KEEP:
+        return Operation(kind, 0, 0, STEP_FRAMES if kind <= OperationKind.IDLE else 0, at + 1)
+    if kind > OperationKind.LOAD:
         raise ValueError(f"there is no operation {kind}")
-    fields = _FIELDS[Kind(kind)]
+    fields = _FIELDS[OperationKind(kind)]
     if at + fields.size > len(data):
         raise ValueError("the last operation is torn")
     first, second = (*fields.unpack_from(data, at), 0)[:2]
-    frames = {Kind.WAIT: first, Kind.HOLD: second}.get(Kind(kind))
-    if frames is not None and not 1 <= frames <= MOST_FRAMES:
+    frames = {OperationKind.WAIT: first, OperationKind.HOLD: second}.get(OperationKind(kind))
+    if frames is not None and not 1 <= frames <= MAX_FRAMES:
         raise ValueError(f"an operation of {frames} frames")
-    if kind == Kind.HOLD and first >> _BUTTONS:
+    if kind == OperationKind.HOLD and first >> _BUTTONS:
         raise ValueError(f"buttons {first:#x}")
-    if kind == Kind.WRITE and not any(a <= first < b for a, b in _WRITABLE):
+    if kind == OperationKind.WRITE and not any(a <= first < b for a, b in _WRITABLE):
         raise ValueError(f"a byte is written to {first:#06x}")
     return Operation(kind, first, second, frames or 0, at + fields.size)
 
 
-def each(data: bytes) -> Iterator[Operation]:
+def decode_operations(data: bytes) -> Iterator[Operation]:
     """All operations; ValueError at the first that is none, or goes back to what was not kept."""
     at = kept = 0
     while at < len(data):
-        found = read(data, at)
-        kept += found.kind == Kind.KEEP
-        if kept > MOST_MOMENTS:
-            raise ValueError(f"more than {MOST_MOMENTS} moments are kept")
-        if found.kind == Kind.LOAD and found.first >= kept:
+        found = decode_operation(data, at)
+        kept += found.kind == OperationKind.KEEP
+        if kept > MAX_SAVED_STATES:
+            raise ValueError(f"more than {MAX_SAVED_STATES} moments are kept")
+        if found.kind == OperationKind.LOAD and found.first >= kept:
             raise ValueError(f"moment {found.first} was never kept")
         at = found.end
         yield found

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from Daddy.core.errors import FileError
 from Daddy.pokemon.inputs import emulator_operations
-from Daddy.pokemon.inputs.emulator_operations import Kind, Operation
-from Daddy.pokemon.size_limits import inflate, matching
+from Daddy.pokemon.inputs.emulator_operations import Operation, OperationKind
+from Daddy.pokemon.size_limits import inflate, matching_text
 
 MAGIC: Final = b"DADDYREC"
 FORMAT: Final = 1
@@ -29,8 +29,8 @@ DIGEST_BYTES: Final = 8
 FILE_LIMIT: Final = 8 << 20
 OPERATIONS_LIMIT: Final = 4 << 20
 """Bytes of operations: over nineteen days of steps."""
-MOST_FRAMES: Final = 1 << 27
-MOST_LOADS: Final = 4_096
+MAX_FRAMES: Final = 1 << 27
+MAX_LOADS: Final = 4_096
 """A load lasts no frame, and costs more than any."""
 _HEADER_LIMIT = 4_096
 _LENGTHS = struct.Struct("<8sHHII")
@@ -46,7 +46,7 @@ _MOST_ASSISTS = 32
 
 
 @dataclass(frozen=True)
-class Tape:
+class Recording:
     """Operations since `start`, the `ident` of a moment; for power-on see `power_on`.
 
     `start_name` is the recording person's name of the start state, "" for power-on. `digests`
@@ -66,50 +66,50 @@ class Tape:
     @property
     def from_power_on(self) -> bool:
         """True if the game alone suffices to play it."""
-        return self.start == power_on(self.rom_sha1, self.pyboy)
+        return self.start == power_on_id(self.rom_sha1, self.pyboy)
 
     @property
-    def end(self) -> str:
+    def end_id(self) -> str:
         """The name of the moment that it leads to."""
-        return ident(self.rom_sha1, self.pyboy, self.start, self.operations)
+        return point_id(self.rom_sha1, self.pyboy, self.start, self.operations)
 
 
-def ident(rom_sha1: str, pyboy: str, parent: str, done: bytes) -> str:
+def point_id(rom_sha1: str, pyboy: str, parent: str, done: bytes) -> str:
     """The name of a moment: SHA-256 over game, pyboy, the moment before, what was done since."""
     head = f"daddy-moment-1 {rom_sha1} {pyboy} {parent}\n".encode()
     return hashlib.sha256(head + done).hexdigest()
 
 
-def power_on(rom_sha1: str, pyboy: str) -> str:
+def power_on_id(rom_sha1: str, pyboy: str) -> str:
     """The name of the first moment of a game."""
-    return ident(rom_sha1, pyboy, "", b"")
+    return point_id(rom_sha1, pyboy, "", b"")
 
 
-def of_state(rom_sha1: str, pyboy: str, state: bytes) -> str:
+def state_id(rom_sha1: str, pyboy: str, state: bytes) -> str:
     """The name of a moment without a known way: it can be gone on from with this state only."""
-    return ident(rom_sha1, pyboy, "state", hashlib.sha256(state).digest())
+    return point_id(rom_sha1, pyboy, "state", hashlib.sha256(state).digest())
 
 
-def digest(memory: bytes | bytearray) -> bytes:
+def memory_digest(memory: bytes | bytearray) -> bytes:
     """The digest of a work RAM."""
     return hashlib.sha256(memory).digest()[:DIGEST_BYTES]
 
 
-def changes(operation: Operation) -> bool:
+def changes_memory(operation: Operation) -> bool:
     """Return True if it may change the memory: a frame passes, a byte is written, a state loaded.
 
     Such operations after the last frame need a digest of their own.
     """
-    return operation.frames > 0 or operation.kind in (Kind.WRITE, Kind.LOAD)
+    return operation.frames > 0 or operation.kind in (OperationKind.WRITE, OperationKind.LOAD)
 
 
-def marks(done: Iterable[Operation]) -> Iterator[int]:
+def digest_frames(done: Iterable[Operation]) -> Iterator[int]:
     """Frames after which a digest is due, as the operations say; the end's the last."""
     at = last = 0
     due = False
     for operation in done:
         at += operation.frames
-        due |= changes(operation)
+        due |= changes_memory(operation)
         if at - last >= DIGEST_FRAMES:
             yield at
             last, due = at, False
@@ -117,7 +117,7 @@ def marks(done: Iterable[Operation]) -> Iterator[int]:
         yield at
 
 
-def to_bytes(tape: Tape) -> bytes:
+def encode_recording(tape: Recording) -> bytes:
     """One file. Equal recordings have equal bytes."""
     facts = {"assists": list(tape.assists), **{name: getattr(tape, name) for name in _SHAPES}}
     header = json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
@@ -127,11 +127,13 @@ def to_bytes(tape: Tape) -> bytes:
     return data + hashlib.sha256(data).digest()
 
 
-def from_bytes(data: bytes, name: str) -> Tape:
+def decode_recording(data: bytes, name: str) -> Recording:
     """The recording in `data`; FileError naming `name` when it cannot be one."""
     try:
         header, packed, digests = _parts(data)
-        tape = Tape(**_facts(header), operations=inflate(packed, OPERATIONS_LIMIT), digests=digests)
+        tape = Recording(
+            **_facts(header), operations=inflate(packed, OPERATIONS_LIMIT), digests=digests
+        )
         _count(tape)
     except (ValueError, KeyError, TypeError, RecursionError, struct.error, zlib.error) as error:
         raise FileError(
@@ -160,10 +162,12 @@ def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:
 
 def _facts(header: bytes) -> dict[str, Any]:
     told = json.loads(header)
-    facts: dict[str, Any] = {name: matching(told[name], shape) for name, shape in _SHAPES.items()}
+    facts: dict[str, Any] = {
+        name: matching_text(told[name], shape) for name, shape in _SHAPES.items()
+    }
     if not isinstance(told["assists"], list) or len(told["assists"]) > _MOST_ASSISTS:
         raise TypeError("no list of assists")
-    return {**facts, "assists": tuple(matching(one, _TEXT) for one in told["assists"])}
+    return {**facts, "assists": tuple(matching_text(one, _TEXT) for one in told["assists"])}
 
 
 def _deflated(plain: bytes) -> bytes:
@@ -172,28 +176,28 @@ def _deflated(plain: bytes) -> bytes:
     return deflater.compress(plain) + deflater.flush()
 
 
-def _count(tape: Tape) -> None:
+def _count(tape: Recording) -> None:
     """ValueError unless all operations are valid, in bounds, with the digests they ask for."""
     count = last = 0
     loads = sum(
-        one.kind == emulator_operations.Kind.LOAD
-        for one in emulator_operations.each(tape.operations)
+        one.kind == emulator_operations.OperationKind.LOAD
+        for one in emulator_operations.decode_operations(tape.operations)
     )
-    if loads > MOST_LOADS:
-        raise ValueError(f"it goes back to kept moments {loads} times, {MOST_LOADS} at most")
-    for last in marks(emulator_operations.each(tape.operations)):
+    if loads > MAX_LOADS:
+        raise ValueError(f"it goes back to kept moments {loads} times, {MAX_LOADS} at most")
+    for last in digest_frames(emulator_operations.decode_operations(tape.operations)):
         count += 1
-        if last > MOST_FRAMES:
-            raise ValueError(f"it lasts over {MOST_FRAMES} frames")
+        if last > MAX_FRAMES:
+            raise ValueError(f"it lasts over {MAX_FRAMES} frames")
     if len(tape.digests) != count * DIGEST_BYTES:
         raise ValueError(f"it has {len(tape.digests)} bytes of digests for {count}")
 
 
-def beginning(tape: Tape) -> int:
+def frames_before_play(tape: Recording) -> int:
     """Frames until the first kept moment, where the play began; 0 without one."""
     frames = 0
-    for operation in emulator_operations.each(tape.operations):
-        if operation.kind == Kind.KEEP:
+    for operation in emulator_operations.decode_operations(tape.operations):
+        if operation.kind == OperationKind.KEEP:
             return frames
         frames += operation.frames
     return 0

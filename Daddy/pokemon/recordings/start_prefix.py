@@ -10,28 +10,28 @@ from contextlib import closing, suppress
 
 from Daddy.core.rom_identity import Rom
 from Daddy.pokemon.emulator import PYBOY_VERSION, Emulator
-from Daddy.pokemon.inputs.input_recorder import Recorder
+from Daddy.pokemon.inputs.input_recorder import InputRecorder
 from Daddy.pokemon.starts.route_player import StuckError
-from Daddy.pokemon.starts.start_state import default_start, start_state, ways_to
+from Daddy.pokemon.starts.start_state import attempts_to_reach, default_start_name, start_state
 
 
-def recorder_of(rom: Rom) -> Recorder:
+def recorder_at_power_on(rom: Rom) -> InputRecorder:
     """A recorder for an emulator at power-on."""
-    return Recorder(rom.sha1, rom.name, PYBOY_VERSION)
+    return InputRecorder(rom.sha1, rom.name, PYBOY_VERSION)
 
 
-def recorder_at(rom: Rom, start: str = "") -> Recorder:
+def recorder_at_start(rom: Rom, start: str = "") -> InputRecorder:
     """A recorder for an emulator that is about to load the start state; RomError.
 
     It has the very bytes of the state as a kept moment.
     """
     state = start_state(rom, start)
-    for way in ways_to(rom, start or default_start(rom)):
-        recorder = recorder_of(rom)
+    for way in attempts_to_reach(rom, start or default_start_name(rom)):
+        recorder = recorder_at_power_on(rom)
         with closing(Emulator(rom.data, recorder)) as emulator, suppress(StuckError):
             way(emulator)
-            if emulator.save_state() == state:
+            if emulator.dump_state() == state:
                 return recorder
-    recorder = recorder_of(rom)
-    recorder.loads(state, bytes)
+    recorder = recorder_at_power_on(rom)
+    recorder.record_load(state, bytes)
     return recorder

@@ -26,15 +26,15 @@ from Daddy.pokemon.emulator import (
 )
 from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.inputs import emulator_operations, recording_format
-from Daddy.pokemon.inputs.emulator_operations import Kind, Operation
-from Daddy.pokemon.inputs.recording_format import DIGEST_BYTES, DIGEST_FRAMES, Tape
+from Daddy.pokemon.inputs.emulator_operations import Operation, OperationKind
+from Daddy.pokemon.inputs.recording_format import DIGEST_BYTES, DIGEST_FRAMES, Recording
 from Daddy.pokemon.ram_map import RANDOM, WHOLE
 from Daddy.pokemon.read_memory import Image
 
 _MOST_PLACES = 512
 
 
-def check_game(recording: Tape, rom: Rom) -> None:
+def check_recorded_game(recording: Recording, rom: Rom) -> None:
     """RomError unless it was recorded with this game and this pyboy."""
     if recording.rom_sha1 != rom.sha1:
         raise RomError(
@@ -50,9 +50,9 @@ def check_game(recording: Tape, rom: Rom) -> None:
         )
 
 
-def check_start(recording: Tape, state: bytes) -> None:
+def check_recorded_start(recording: Recording, state: bytes) -> None:
     """RomError unless the recording begins at this state."""
-    if recording_format.of_state(recording.rom_sha1, recording.pyboy, state) != recording.start:
+    if recording_format.state_id(recording.rom_sha1, recording.pyboy, state) != recording.start:
         name = recording.start_name or "this"
         raise RomError(
             f"the recording begins at another state than {name!r} is here",
@@ -60,7 +60,7 @@ def check_start(recording: Tape, state: bytes) -> None:
         )
 
 
-def time_text(frames: int) -> str:
+def format_time(frames: int) -> str:
     """A moment for people: the step, and the time of the game."""
     seconds = int(frames / FRAMES_PER_SECOND)
     minutes, seconds = divmod(seconds, 60)
@@ -68,17 +68,17 @@ def time_text(frames: int) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class PlayPosition:
     """A point between two operations: offset of the next one, frames and digests so far."""
 
-    at: int = 0
+    offset: int = 0
     frames: int = 0
     since: int = 0
     """Frames since the last digest."""
     digests: int = 0
     state: bytes = field(default=b"", repr=False)
     """The emulator's, deflated."""
-    moments: tuple[bytes, ...] = field(default=(), repr=False)
+    saved_states: tuple[bytes, ...] = field(default=(), repr=False)
     """States that the recording had kept by then, deflated."""
     due: bool = False
     """True while an operation that changes memory awaits its digest."""
@@ -87,18 +87,18 @@ class Place:
 class VerifyingPlayer:
     """Plays one recording; `start` is the state of one that does not begin at power-on."""
 
-    def __init__(self, rom: Rom, recording: Tape, start: bytes = b"") -> None:
+    def __init__(self, rom: Rom, recording: Recording, start: bytes = b"") -> None:
         """RomError when game, pyboy or start are not the recording's."""
-        check_game(recording, rom)
+        check_recorded_game(recording, rom)
         if not recording.from_power_on:
-            check_start(recording, start)
+            check_recorded_start(recording, start)
         self._emulator, self._recording = Emulator(rom.data), recording
         if start:
-            self._emulator.load_state(start)
+            self._emulator.restore_state(start)
         self._moments: list[bytes] = []
-        self._now = Place()
+        self._now = PlayPosition()
         self._failure: RomError | None = None
-        self.first = self.keep()
+        self.first = self.save_position()
         """The place where the recording begins."""
 
     @property
@@ -107,13 +107,13 @@ class VerifyingPlayer:
         return self._now.frames
 
     @property
-    def over(self) -> bool:
+    def finished(self) -> bool:
         """True once all was played, and no digest differed."""
-        return self._failure is None and self._now.at >= len(self._recording.operations)
+        return self._failure is None and self._now.offset >= len(self._recording.operations)
 
     def play_to(self, frames: int) -> int:
         """Play until so many frames are over, or all is played; returns the frames played."""
-        while not self.over and self.frames < frames:
+        while not self.finished and self.frames < frames:
             self.step()
         return self.frames
 
@@ -121,12 +121,14 @@ class VerifyingPlayer:
         """Do the next operation, and compare the digest that is due after it; RomError."""
         if self._failure is not None:
             raise self._failure
-        operation = emulator_operations.read(self._recording.operations, self._now.at)
+        operation = emulator_operations.decode_operation(
+            self._recording.operations, self._now.offset
+        )
         self._do(operation)
         frames, since = self.frames + operation.frames, self._now.since + operation.frames
-        due = self._now.due or recording_format.changes(operation)
-        self._now = Place(operation.end, frames, since, self._now.digests, due=due)
-        if since >= DIGEST_FRAMES or (self.over and due):
+        due = self._now.due or recording_format.changes_memory(operation)
+        self._now = PlayPosition(operation.end, frames, since, self._now.digests, due=due)
+        if since >= DIGEST_FRAMES or (self.finished and due):
             self._compare()
         return operation
 
@@ -134,54 +136,54 @@ class VerifyingPlayer:
         now = self._now
         first = now.digests * DIGEST_BYTES
         expected = self._recording.digests[first : first + DIGEST_BYTES]
-        if recording_format.digest(self.memory()) != expected:
+        if recording_format.memory_digest(self.memory()) != expected:
             self._failure = RomError(
                 "the game went another way than was recorded, between "
-                f"{time_text(now.frames - now.since)} and {time_text(now.frames)}",
+                f"{format_time(now.frames - now.since)} and {format_time(now.frames)}",
                 "what came before is verified; the rest was played otherwise, or was changed since",
             )
             raise self._failure
-        self._now = Place(now.at, now.frames, 0, now.digests + 1)
+        self._now = PlayPosition(now.offset, now.frames, 0, now.digests + 1)
 
     def _do(self, operation: Operation) -> None:
         emulator, kind = self._emulator, operation.kind
-        if kind == Kind.KEEP:
-            self._moments.append(zlib.compress(emulator.save_state(), 1))
-        elif kind == Kind.LOAD:
-            emulator.load_state(zlib.decompress(self._moments[operation.first]))
-        elif kind < Kind.IDLE:
+        if kind == OperationKind.KEEP:
+            self._moments.append(zlib.compress(emulator.dump_state(), 1))
+        elif kind == OperationKind.LOAD:
+            emulator.restore_state(zlib.decompress(self._moments[operation.first]))
+        elif kind < OperationKind.IDLE:
             emulator.press(BUTTONS[kind])
-        elif kind == Kind.IDLE:
+        elif kind == OperationKind.IDLE:
             emulator.idle()
-        elif kind == Kind.WAIT:
+        elif kind == OperationKind.WAIT:
             emulator.wait(operation.frames, watched=True)
-        elif kind == Kind.HOLD:
+        elif kind == OperationKind.HOLD:
             down = {name for bit, name in enumerate(BUTTONS) if operation.first >> bit & 1}
             emulator.hold(down, operation.frames)
         else:
             emulator.write(operation.first, operation.second)
 
-    def keep(self) -> Place:
+    def save_position(self) -> PlayPosition:
         """The present place, for `go`."""
-        state = zlib.compress(self._emulator.save_state(), 1)
-        return replace(self._now, state=state, moments=tuple(self._moments))
+        state = zlib.compress(self._emulator.dump_state(), 1)
+        return replace(self._now, state=state, saved_states=tuple(self._moments))
 
-    def go(self, place: Place) -> None:
+    def load_position(self, place: PlayPosition) -> None:
         """Go to a place that this or another player of the same recording kept."""
-        self._emulator.load_state(zlib.decompress(place.state))
-        self._now, self._moments = place, list(place.moments)
+        self._emulator.restore_state(zlib.decompress(place.state))
+        self._now, self._moments = place, list(place.saved_states)
 
     def memory(self) -> Image:
         """The work RAM of this moment."""
         return self._emulator.ram(WHOLE)
 
-    def picture(self) -> bytes:
+    def packed_screen(self) -> bytes:
         """The screen, as `Emulator.picture`."""
-        return self._emulator.picture()
+        return self._emulator.packed_screen()
 
-    def watch(self, watcher: Callable[[], None] | None, every: int) -> None:
+    def set_watcher(self, watcher: Callable[[], None] | None, every: int) -> None:
         """Have `watcher` called after so many frames (a divisor of 24) of all that is played."""
-        self._emulator.watcher, self._emulator.film_frames = watcher, every
+        self._emulator.watcher, self._emulator.frames_per_picture = watcher, every
 
     def close(self) -> None:
         """End the emulator."""
@@ -189,7 +191,7 @@ class VerifyingPlayer:
 
 
 @dataclass
-class Report:
+class VerificationReport:
     """Facts verified so far. `reached`: milestone → frames, in order; `held`: those before.
 
     `dice`: bytes written to the game's random generator; `writes`: other bytes written, by scripted
@@ -207,40 +209,42 @@ class Report:
 class ReadAhead:
     """Verifies one recording part by part, ahead of the player that shows it."""
 
-    def __init__(self, rom: Rom, recording: Tape, start: bytes = b"") -> None:
+    def __init__(self, rom: Rom, recording: Recording, start: bytes = b"") -> None:
         """RomError when game, pyboy or start are not the recording's."""
-        self.report = Report()
+        self.report = VerificationReport()
         self.failure: DaddyError | None = None
         """The error that ended it before the recording's end."""
         self._player = VerifyingPlayer(rom, recording, start)
-        self._real, self._begins = rom.real, recording_format.beginning(recording)
-        self._places: list[Place] = [self._player.first]
+        self._real, self._begins = rom.real, recording_format.frames_before_play(recording)
+        self._places: list[PlayPosition] = [self._player.first]
         self._spacing, self._stop = DIGEST_FRAMES, threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
-    def over(self) -> bool:
+    def finished(self) -> bool:
         """True once all is verified."""
-        return self._player.over
+        return self._player.finished
 
-    def advance(self) -> None:
+    def verify_next_part(self) -> None:
         """Verify the next part, up to a digest; RomError where the game goes another way."""
         found = deepcopy(self.report)
         until = self._player.frames + DIGEST_FRAMES
-        while not self._player.over and self._player.frames < until:
+        while not self._player.finished and self._player.frames < until:
             self._note(self._player.step(), found)
         found.frames = self._player.frames
         self._keep()
         self.report = found
 
-    def _note(self, done: Operation, found: Report) -> None:
-        if done.kind == Kind.WRITE:
+    def _note(self, done: Operation, found: VerificationReport) -> None:
+        if done.kind == OperationKind.WRITE:
             found.dice += done.first in RANDOM
             found.writes += done.first not in RANDOM
-        if done.kind == Kind.LOAD and self._player.frames > self._begins:
+        if done.kind == OperationKind.LOAD and self._player.frames > self._begins:
             found.cuts.append(self._player.frames)
-        if done.frames or done.kind == Kind.LOAD:
-            now = story_milestones.reached(read_progress(self._player.memory()), self._real)
+        if done.frames or done.kind == OperationKind.LOAD:
+            now = story_milestones.reached_milestones(
+                read_progress(self._player.memory()), self._real
+            )
             if self._player.frames <= self._begins:
                 found.held = now
             for name in sorted(now - found.held - found.reached.keys()):
@@ -249,16 +253,16 @@ class ReadAhead:
     def _keep(self) -> None:
         if self._player.frames - self._places[-1].frames < self._spacing:
             return
-        self._places.append(self._player.keep())
+        self._places.append(self._player.save_position())
         if len(self._places) > _MOST_PLACES:
             self._places = self._places[::2]
             self._spacing *= 2
 
-    def send(self, player: VerifyingPlayer, frames: int) -> None:
+    def seek_player(self, player: VerifyingPlayer, frames: int) -> None:
         """Have another player of the recording go to the last kept place that is no later."""
         places = self._places
         after = bisect_right([place.frames for place in places], frames)
-        player.go(places[max(0, after - 1)])
+        player.load_position(places[max(0, after - 1)])
 
     def start(self) -> None:
         """Verify on a thread of its own until the end, a failure, or `close`."""
@@ -267,8 +271,8 @@ class ReadAhead:
 
     def _run(self) -> None:
         try:
-            while not self._player.over and not self._stop.is_set():
-                self.advance()
+            while not self._player.finished and not self._stop.is_set():
+                self.verify_next_part()
         except DaddyError as error:
             self.failure = error
 

@@ -23,11 +23,11 @@ from Daddy.core.errors import ExitCode, RomError, run_entry
 from Daddy.core.rom_identity import Rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import PYBOY_VERSION, STATE_FORMAT, Emulator
-from Daddy.pokemon.game_progress import not_started
+from Daddy.pokemon.game_progress import not_started_reason
 from Daddy.pokemon.read_memory import Image, byte
 from Daddy.pokemon.starts.player_view import STEERING, STEPS, read_view
 
-FIX = (
+REMEDY = (
     "begin from another state (setting training.start), or record one: "
     "python -m Daddy.play --record-start NAME"
 )
@@ -44,19 +44,19 @@ _NEWEST_KNOWN = 64
 _SAME_NUMBER = f" (PyBoy 2.6 writes the number {STATE_FORMAT} too: save it with {PYBOY_VERSION})"
 
 
-def preflight(emulator: Emulator, state: bytes, what: str) -> None:
+def check_playable(emulator: Emulator, state: bytes, name: str) -> None:
     """RomError naming `what` unless a player could play on from `state`; leaves it loaded."""
-    emulator.load_state(state)
+    emulator.restore_state(state)
     before = bytes(emulator.ram(STEERING))
     emulator.wait(_CLOCK_FRAMES)
     image = emulator.ram(STEERING)
-    why = nonsense(image) or not_started(image, before) or _immovable(emulator, state)
+    why = memory_fault(image) or not_started_reason(image, before) or _immovable(emulator, state)
     if why is not None:
-        raise RomError(f"{what} is no state to train from: {why}", FIX)
-    emulator.load_state(state)
+        raise RomError(f"{name} is no state to train from: {why}", REMEDY)
+    emulator.restore_state(state)
 
 
-def nonsense(image: Image) -> str | None:
+def memory_fault(image: Image) -> str | None:
     """Reason why this cannot be the memory of the game, None when it can."""
     now = read_view(image)
     party = byte(image, ram.PARTY_COUNT)
@@ -72,7 +72,7 @@ def nonsense(image: Image) -> str | None:
 
 def _immovable(emulator: Emulator, state: bytes) -> str | None:
     """Reason why no key does anything; in a fight or a menu the cursor has to move."""
-    emulator.load_state(state)
+    emulator.restore_state(state)
     now = read_view(emulator.ram(STEERING))
     for _ in range(_TRIES):
         if now.free or now.progress.battle:
@@ -93,7 +93,7 @@ def _immovable(emulator: Emulator, state: bytes) -> str | None:
 # -- states from elsewhere
 
 
-def refusal(data: bytes) -> str | None:
+def format_fault(data: bytes) -> str | None:
     """Reason why this pyboy cannot read the state, None when it may."""
     if not _SMALLEST <= len(data) <= _LARGEST:
         return f"it has {len(data):,} bytes, where a PyBoy state has about 150,000"
@@ -109,11 +109,11 @@ def refusal(data: bytes) -> str | None:
 
 
 @lru_cache(maxsize=4)
-def adopt(rom: Rom, data: bytes, what: str, limit_s: float = TIME_LIMIT_S) -> bytes:
+def convert_foreign_state(rom: Rom, data: bytes, name: str, limit_s: float = TIME_LIMIT_S) -> bytes:
     """The same moment as our pyboy writes it; RomError naming `what` when it is refused."""
-    why = refusal(data)
+    why = format_fault(data)
     if why is not None:
-        raise _refused(what, why)
+        raise _refused(name, why)
     with tempfile.TemporaryDirectory(prefix="daddy-state-") as scratch:
         game, given, made = (Path(scratch) / name for name in ("game.gb", "given", "made"))
         write_new(game, rom.data)
@@ -122,9 +122,9 @@ def adopt(rom: Rom, data: bytes, what: str, limit_s: float = TIME_LIMIT_S) -> by
         try:
             done = run_command(argv, limit_s, die_with_us=sys.platform == "linux")
         except ProcessTimeoutError as error:
-            raise _refused(what, f"it hung the emulator for {limit_s:g} s") from error
+            raise _refused(name, f"it hung the emulator for {limit_s:g} s") from error
         if done.returncode:
-            raise _refused(what, _why(done.returncode, done.stderr))
+            raise _refused(name, _why(done.returncode, done.stderr))
         return read_bounded(made, _LARGEST)
 
 
@@ -139,7 +139,7 @@ def _why(code: int, stderr: str) -> str:
 
 
 def _refused(what: str, why: str) -> RomError:
-    return RomError(f"the save state {what} cannot be used: {why}", FIX)
+    return RomError(f"the save state {what} cannot be used: {why}", REMEDY)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -148,13 +148,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     data = given.read_bytes()
     emulator = Emulator(game.read_bytes())
     try:
-        left = emulator.load_state(data)
+        left = emulator.restore_state(data)
     except RomError as error:
         raise RomError(f"{error.message}{_SAME_NUMBER * (data[0] == STATE_FORMAT)}") from error
     if left and data[0] == STATE_FORMAT:
         raise RomError(f"{left} bytes are left over{_SAME_NUMBER}")
-    preflight(emulator, emulator.save_state(), "it")
-    write_new(made, emulator.save_state())
+    check_playable(emulator, emulator.dump_state(), "it")
+    write_new(made, emulator.dump_state())
     emulator.close()
     return 0
 

@@ -32,7 +32,7 @@ class Cell(NamedTuple):
     y: int
     x: int
 
-    def beside(self, button: str) -> Cell:
+    def neighbour(self, button: str) -> Cell:
         """The next cell that way."""
         down, right = STEPS[button]
         return Cell(self.y + down, self.x + right)
@@ -70,21 +70,21 @@ class PlayerView:
         """The button that leads to the cell in front of the player."""
         return ram.FACINGS[self.progress.facing]
 
-    def place(self, real: bool) -> str:
+    def place_text(self, real: bool) -> str:
         """Map and cell, for people."""
         now = self.progress
         return f"{map_name(now.map_id, real)} ({now.x}, {now.y})"
 
-    def has(self, what: str, real: bool) -> bool:
+    def has_event(self, event: str, real: bool) -> bool:
         """Return True if an event of the story has happened; CREATURE: the party is not empty."""
-        if what == CREATURE:
+        if event == CREATURE:
             return bool(self.progress.party)
-        return bool(self.progress.events >> _flag(what, real) & 1)
+        return bool(self.progress.events >> _flag(event, real) & 1)
 
 
 @lru_cache(maxsize=64)
 def _flag(name: str, real: bool) -> int:
-    return next(step.flag for step in story_milestones.steps(real) if step.name == name)
+    return next(step.flag for step in story_milestones.story_events(real) if step.name == name)
 
 
 def read_view(image: Image) -> PlayerView:

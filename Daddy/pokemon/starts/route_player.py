@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 from Daddy.core.errors import RomError
 from Daddy.pokemon.starts.player_view import STEERING, STEPS, Cell, Menu, PlayerView, read_view
 from Daddy.pokemon.starts.start_routes import (
-    Begin,
-    Choose,
-    Go,
-    Read,
-    Route,
+    ChooseEntry,
+    OpenTitleMenu,
+    ReadIntroduction,
+    ReadUntil,
+    RouteStep,
     SetOptions,
-    Step,
-    Talk,
-    Title,
+    StartRoute,
+    TalkUntil,
+    WalkTo,
 )
 
 if TYPE_CHECKING:
     from Daddy.pokemon.emulator import Emulator
 
-PRESSES = 1_500
+MAX_PRESSES = 1_500
 """Keys that one step may take; the longest of the real game's takes a few hundred."""
 _PAUSE = 8
 """Frames between two looks while the game goes on by itself."""
@@ -54,7 +54,7 @@ class StuckError(RomError):
     """A step of a route got nowhere."""
 
 
-class Ground:
+class WalkMap:
     """The ways known to be closed on one map of `rows` by `columns` cells.
 
     Ledges and doors are followed where they lead; `shunned` cells (doors, mostly) are stepped on as
@@ -66,20 +66,20 @@ class Ground:
         self._shunned = shunned
         self._closed: set[tuple[Cell, str]] = set()
 
-    def close(self, cell: Cell, button: str) -> None:
+    def mark_blocked(self, cell: Cell, button: str) -> None:
         """Note that the way out of `cell` did not open."""
         self._closed.add((cell, button))
 
-    def reopen(self) -> None:
+    def clear_blocked(self) -> None:
         """Forget the closed ways."""
         self._closed.clear()
 
-    def way(self, here: Cell, goal: Cell) -> str | None:
+    def first_button(self, here: Cell, goal: Cell) -> str | None:
         """The first button of a shortest way that may be open, None when there is none.
 
         A goal may be a door, or lie one step beyond the edge; then the doors before it are passed.
         """
-        doorsteps = {goal.beside(button) for button in STEPS} if self._beyond(goal) else set()
+        doorsteps = {goal.neighbour(button) for button in STEPS} if self._beyond(goal) else set()
         first: dict[Cell, str] = {here: ""}
         queue = deque([here])
         while queue:
@@ -87,7 +87,7 @@ class Ground:
             if at == goal:
                 return first[at] or None
             for button in STEPS:
-                to = at.beside(button)
+                to = at.neighbour(button)
                 free = to == goal or self._free(to, doorsteps)
                 if free and to not in first and (at, button) not in self._closed:
                     first[to] = first[at] or button
@@ -107,26 +107,27 @@ class RoutePlayer:
     def __init__(self, console: Emulator, real: bool) -> None:
         self._console = console
         self._real = real
-        self._left = PRESSES
+        self._left = MAX_PRESSES
         self._flight = cycle(_FLEE)
-        self._steps: dict[type[Step], Callable[..., None]] = {
-            Go: self._go, Talk: self._talk, Read: self._read, Title: self._title,
-            Choose: self._choose, SetOptions: self._set_options, Begin: self._begin,
+        self._steps: dict[type[RouteStep], Callable[..., None]] = {
+            WalkTo: self._walk_to, TalkUntil: self._talk, ReadUntil: self._read,
+            OpenTitleMenu: self._open_title_menu, ChooseEntry: self._choose,
+            SetOptions: self._set_options, ReadIntroduction: self._read_introduction,
         }  # fmt: skip
 
-    def play(self, route: Route) -> None:
+    def play_route(self, route: StartRoute) -> None:
         """Take every step, and compare the end with the route's. StuckError."""
         for number, step in enumerate(route.steps, 1):
-            self._left = PRESSES
+            self._left = MAX_PRESSES
             try:
                 self._steps[type(step)](step)
             except StuckError as error:
                 where = f"step {number} of {len(route.steps)}, {step}, at {self._place()}"
                 raise StuckError(f"{where}: {error.message}") from error
-        self._left = PRESSES
+        self._left = MAX_PRESSES
         now = self._settle("b")
-        missing = [event for event in route.holds if not now.has(event, self._real)]
-        if missing or now.progress.map_id != route.there:
+        missing = [event for event in route.end_events if not now.has_event(event, self._real)]
+        if missing or now.progress.map_id != route.end_map:
             lacking = f" without {', '.join(missing)}" if missing else ""
             raise StuckError(f"the route ended at {self._place()}{lacking}")
 
@@ -134,13 +135,13 @@ class RoutePlayer:
         return read_view(self._console.ram(STEERING))
 
     def _place(self) -> str:
-        return self._look().place(self._real)
+        return self._look().place_text(self._real)
 
     def _press(self, button: str | None) -> PlayerView:
         """Press a key (None: only wait) and look; StuckError when the step had too many."""
         self._left -= 1
         if self._left < 0:
-            raise StuckError(f"nothing came of {PRESSES} keys")
+            raise StuckError(f"nothing came of {MAX_PRESSES} keys")
         if button is None:
             self._console.wait(_PAUSE)
         else:
@@ -164,15 +165,15 @@ class RoutePlayer:
             now = self._press(None) if now.free else self._react(now, button)
         return now
 
-    def _read(self, step: Read) -> None:
+    def _read(self, step: ReadUntil) -> None:
         self._until(step.until, lambda now: self._react(now, step.button))
 
     def _until(self, what: str, act: Callable[[PlayerView], PlayerView]) -> None:
         now = self._look()
-        while not now.has(what, self._real):
+        while not now.has_event(what, self._real):
             now = act(now)
 
-    def _talk(self, step: Talk) -> None:
+    def _talk(self, step: TalkUntil) -> None:
         def speak(now: PlayerView) -> PlayerView:
             if not now.free:
                 return self._react(now, "a")
@@ -180,13 +181,13 @@ class RoutePlayer:
 
         self._until(step.until, speak)
 
-    def _go(self, step: Go) -> None:
+    def _walk_to(self, step: WalkTo) -> None:
         """Walk to a cell. A scene or a door may take its time to lead on from there."""
         now = self._settle("b")
         here, goal, reopened = now.progress.map_id, Cell(step.y, step.x), 0
-        ground = Ground(now.rows or _ANY_SIZE, now.columns or _ANY_SIZE, now.doors)
+        ground = WalkMap(now.rows or _ANY_SIZE, now.columns or _ANY_SIZE, now.doors)
         while not (now.cell == goal and step.to is None):
-            button = ground.way(now.cell, goal)
+            button = ground.first_button(now.cell, goal)
             if button is not None:
                 now = self._step(now, button, ground)
             elif now.cell == goal:
@@ -195,24 +196,24 @@ class RoutePlayer:
                 raise StuckError(f"found no way to ({step.x}, {step.y})")
             else:
                 reopened += 1
-                ground.reopen()
+                ground.clear_blocked()
                 now = self._press(None)
             if now.progress.map_id == step.to:
                 return
             if now.progress.map_id != here:
                 raise StuckError(f"was carried off to map {now.progress.map_id}")
 
-    def _step(self, before: PlayerView, button: str, ground: Ground) -> PlayerView:
+    def _step(self, before: PlayerView, button: str, ground: WalkMap) -> PlayerView:
         """Walk one cell, or learn that this way is closed."""
         for _ in range(_TURNS):
             self._press(button)
             now = self._settle("b")
             if now.cell != before.cell or now.progress.map_id != before.progress.map_id:
                 return now
-        ground.close(before.cell, button)
+        ground.mark_blocked(before.cell, button)
         return now
 
-    def _title(self, _: Title) -> None:
+    def _open_title_menu(self, _: OpenTitleMenu) -> None:
         self._call_menu("start", _TOP_LIST)
 
     def _call_menu(self, button: str, last: int) -> None:
@@ -222,7 +223,7 @@ class RoutePlayer:
             for _ in range(_MENU_LOOKS):
                 now = now if _is_list(now.menu, last) else self._press(None)
 
-    def _choose(self, step: Choose) -> None:
+    def _choose(self, step: ChooseEntry) -> None:
         """Read on to the list; its cursor begins at the top, which tells it from one before it."""
         now = self._look()
         while not (_is_list(now.menu, step.last) and now.menu.entry == 0):
@@ -245,7 +246,7 @@ class RoutePlayer:
         while not done(now.progress.options):
             now = self._press(button)
 
-    def _begin(self, _: Begin) -> None:
+    def _read_introduction(self, _: ReadIntroduction) -> None:
         now = self._look()
         while not (now.clock_runs and now.free):
             now = self._press("a" if not now.clock_runs or now.progress.text_box else None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-VERSION: Final = 1
+ROUTES_VERSION: Final = 1
 """Grows with every change of a route or its player: states made before are made anew."""
 BEGINNING: Final = "beginning"
 """Start state of every game: the first moment at which the player can walk."""
@@ -19,7 +19,7 @@ CREATURE: Final = "a creature"
 
 
 @dataclass(frozen=True, slots=True)
-class Go:
+class WalkTo:
     """Walk to a cell; `to`: on to the map that it leads to. One beyond the edge leaves the map."""
 
     x: int
@@ -28,7 +28,7 @@ class Go:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class TalkUntil:
     """Face a neighbouring cell and press A until `until` has happened."""
 
     toward: str
@@ -36,7 +36,7 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadUntil:
     """Let a scene play, pressing `button` in text and fights, until `until` has happened."""
 
     until: str
@@ -44,12 +44,12 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Title:
+class OpenTitleMenu:
     """Get past pictures and title to the menu behind them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choose:
+class ChooseEntry:
     """Wait for a menu of `last` + 1 entries in the upper left corner and take one of them."""
 
     entry: int
@@ -62,99 +62,101 @@ class SetOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class ReadIntroduction:
     """Read on until the player can walk for the first time."""
 
 
-Step = Go | Talk | Read | Title | Choose | SetOptions | Begin
+RouteStep = (
+    WalkTo | TalkUntil | ReadUntil | OpenTitleMenu | ChooseEntry | SetOptions | ReadIntroduction
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class StartRoute:
     """Steps to a start state, from power-on or from another one; `there` is the map at its end."""
 
     name: str
     base: str
-    steps: tuple[Step, ...]
-    there: int
-    holds: tuple[str, ...] = ()
+    steps: tuple[RouteStep, ...]
+    end_map: int
+    end_events: tuple[str, ...] = ()
     """Events that must have happened at the end."""
 
 
 _NEW_GAME, _OPTIONS, _FIRST_NAME_OFFERED = 0, 1, 1
 
 REAL: Final = (
-    Route(
+    StartRoute(
         "bedroom",
         "",
         (
-            Title(),
-            Choose(_OPTIONS, last=1),
+            OpenTitleMenu(),
+            ChooseEntry(_OPTIONS, last=1),
             SetOptions(),
-            Choose(_NEW_GAME, last=1),
-            Choose(_FIRST_NAME_OFFERED, last=3),
-            Choose(_FIRST_NAME_OFFERED, last=3),
-            Begin(),
+            ChooseEntry(_NEW_GAME, last=1),
+            ChooseEntry(_FIRST_NAME_OFFERED, last=3),
+            ChooseEntry(_FIRST_NAME_OFFERED, last=3),
+            ReadIntroduction(),
         ),
-        there=38,
+        end_map=38,
     ),
-    Route(
+    StartRoute(
         "pokedex",
         "bedroom",
         (
-            Go(7, 1, to=37),
-            Go(3, 8, to=0),
-            Go(10, 1, to=40),
-            Read("asked_to_choose"),
-            Go(8, 4),
-            Talk("up", CREATURE),
-            Read("got_starter", "b"),
-            Go(5, 6),
-            Read("fought_rival_in_lab"),
-            Go(5, 12, to=0),
-            Go(10, -1, to=12),
-            Go(10, -1, to=1),
-            Go(29, 19, to=42),
-            Read("got_parcel"),
-            Go(3, 8, to=1),
-            Go(20, 36, to=12),
-            Go(10, 36, to=0),
-            Go(12, 11, to=40),
-            Go(5, 3),
-            Talk("up", "got_pokedex"),
+            WalkTo(7, 1, to=37),
+            WalkTo(3, 8, to=0),
+            WalkTo(10, 1, to=40),
+            ReadUntil("asked_to_choose"),
+            WalkTo(8, 4),
+            TalkUntil("up", CREATURE),
+            ReadUntil("got_starter", "b"),
+            WalkTo(5, 6),
+            ReadUntil("fought_rival_in_lab"),
+            WalkTo(5, 12, to=0),
+            WalkTo(10, -1, to=12),
+            WalkTo(10, -1, to=1),
+            WalkTo(29, 19, to=42),
+            ReadUntil("got_parcel"),
+            WalkTo(3, 8, to=1),
+            WalkTo(20, 36, to=12),
+            WalkTo(10, 36, to=0),
+            WalkTo(12, 11, to=40),
+            WalkTo(5, 3),
+            TalkUntil("up", "got_pokedex"),
         ),
-        there=40,
-        holds=("got_starter", "got_parcel", "parcel_delivered", "got_pokedex"),
+        end_map=40,
+        end_events=("got_starter", "got_parcel", "parcel_delivered", "got_pokedex"),
     ),
 )
 """Red and Blue: the room upstairs; and Bulbasaur (the ball on the right), the parcel delivered."""
 
 CARTRIDGE: Final = (
-    Route("bedroom", "", (Begin(),), there=37),
-    Route(
+    StartRoute("bedroom", "", (ReadIntroduction(),), end_map=37),
+    StartRoute(
         "pokedex",
         "bedroom",
         (
-            Go(4, 3),
-            Talk("right", "greeted_dad"),
-            Go(2, 5, to=0),
-            Go(9, 7, to=40),
-            Go(1, 4),
-            Talk("up", "met_elder"),
-            Go(3, 4),
-            Talk("up", "got_starter"),
-            Go(4, 4),
-            Talk("down", "beat_rival"),
-            Go(1, 4),
-            Talk("up", "got_almanac"),
+            WalkTo(4, 3),
+            TalkUntil("right", "greeted_dad"),
+            WalkTo(2, 5, to=0),
+            WalkTo(9, 7, to=40),
+            WalkTo(1, 4),
+            TalkUntil("up", "met_elder"),
+            WalkTo(3, 4),
+            TalkUntil("up", "got_starter"),
+            WalkTo(4, 4),
+            TalkUntil("down", "beat_rival"),
+            WalkTo(1, 4),
+            TalkUntil("up", "got_almanac"),
         ),
-        there=40,
-        holds=("got_starter", "got_almanac"),
+        end_map=40,
+        end_events=("got_starter", "got_almanac"),
     ),
 )
 """The free cartridge: home, and as far as its like of the same errand."""
 
 
-def routes(real: bool) -> dict[str, Route]:
+def routes_by_name(real: bool) -> dict[str, StartRoute]:
     """The routes of a game by name."""
     return {route.name: route for route in (REAL if real else CARTRIDGE)}

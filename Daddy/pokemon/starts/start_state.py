@@ -21,18 +21,18 @@ from Daddy.core.atomic_files import read_bounded, sha256_hex
 from Daddy.core.errors import FileError, RomError
 from Daddy.core.rom_identity import Rom
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.starts.playability_check import adopt
+from Daddy.pokemon.starts.playability_check import convert_foreign_state
 from Daddy.pokemon.starts.player_view import STEERING, read_view
 from Daddy.pokemon.starts.route_player import RoutePlayer, StuckError
-from Daddy.pokemon.starts.start_routes import BEGINNING, VERSION, Route, routes
-from Daddy.pokemon.starts.start_state_folder import Shelf, shelf_of
+from Daddy.pokemon.starts.start_routes import BEGINNING, ROUTES_VERSION, StartRoute, routes_by_name
+from Daddy.pokemon.starts.start_state_folder import StartStateFolder, open_state_folder
 
 StrPath = str | os.PathLike[str]
 BY_HAND: Final = "hand"
-_PLAYED = f"driver{VERSION}"
+_PLAYED = f"driver{ROUTES_VERSION}"
 _PEERS = {"Bulbasaur": "pokedex", "has_pokedex": "pokedex"}
 """Names in the configurations of pokemonred_puffer and PWhiddy, and ours for the like."""
-_NAMES = (BEGINNING, *routes(real=True))
+_NAMES = (BEGINNING, *routes_by_name(real=True))
 ATTEMPTS: Final = 3
 """Each begins a little later, so that the game's dice fall otherwise."""
 _LATER_FRAMES = 7
@@ -49,18 +49,18 @@ def start_state(rom: Rom, start: StrPath | None = None) -> bytes:
     An empty one is ``pokedex`` of the real game and the beginning of any other.
     RomError when there is no such state, or none that can be used.
     """
-    name = str(start or "") or default_start(rom)
+    name = str(start or "") or default_start_name(rom)
     if name == BEGINNING:
-        return beginning(rom)
-    shelf = shelf_of(rom.sha1)
-    file = find_file(name)
+        return beginning_state(rom)
+    shelf = open_state_folder(rom.sha1)
+    file = find_state_file(name)
     if file is not None:
         return _from_file(rom, file, shelf)
-    recorded = shelf.get(name, BY_HAND)
+    recorded = shelf.read_verified(name, BY_HAND)
     return recorded if recorded is not None else _played(rom, _PEERS.get(name, name), shelf)
 
 
-def default_start(rom: Rom) -> str:
+def default_start_name(rom: Rom) -> str:
     """The meaning of an empty setting: the best peer's start, and the cartridge's beginning."""
     return "pokedex" if rom.real else BEGINNING
 
@@ -69,14 +69,14 @@ def default_start(rom: Rom) -> str:
 
 
 @lru_cache(maxsize=4)
-def beginning(rom: Rom) -> bytes:
+def beginning_state(rom: Rom) -> bytes:
     """Save state of the first moment a player can walk; RomError when the game does not begin."""
     with closing(Emulator(rom.data)) as emulator:
-        click_through(emulator, rom.real)
-        return emulator.save_state()
+        play_introduction(emulator, rom.real)
+        return emulator.dump_state()
 
 
-def click_through(emulator: Emulator, real: bool) -> None:
+def play_introduction(emulator: Emulator, real: bool) -> None:
     """Play from power-on to the beginning, with A and START in turn. RomError."""
     for _, button in zip(range(_CLICK_LIMIT), cycle(("a", "start")), strict=False):
         emulator.wait(_PAUSE_FRAMES)
@@ -104,7 +104,7 @@ def _begun(emulator: Emulator, real: bool) -> bool:
 # -- files
 
 
-def find_file(name: str) -> Path | None:
+def find_state_file(name: str) -> Path | None:
     """The file that `name` means where it is a path; RomError when there is no such file."""
     if os.sep not in name and "." not in name:
         return None
@@ -117,7 +117,7 @@ def find_file(name: str) -> Path | None:
     return path
 
 
-def _from_file(rom: Rom, path: Path, shelf: Shelf) -> bytes:
+def _from_file(rom: Rom, path: Path, shelf: StartStateFolder) -> bytes:
     """A file is judged once; the result is found again by the file's hash."""
     try:
         data = read_bounded(path.resolve(), _LARGEST)
@@ -127,13 +127,13 @@ def _from_file(rom: Rom, path: Path, shelf: Shelf) -> bytes:
             "a PyBoy state has about 150,000 bytes; check the path",
         ) from error
     origin = f"file{sha256_hex(data)[:24]}"
-    return shelf.get_or_make("adopted", origin, lambda: adopt(rom, data, str(path)))
+    return shelf.get_or_make("adopted", origin, lambda: convert_foreign_state(rom, data, str(path)))
 
 
 # -- routes
 
 
-def _played(rom: Rom, name: str, shelf: Shelf) -> bytes:
+def _played(rom: Rom, name: str, shelf: StartStateFolder) -> bytes:
     def make() -> bytes:
         chain = _chain_to(rom, name, shelf)
         kept = f"it is kept in {shelf.root}"
@@ -143,27 +143,27 @@ def _played(rom: Rom, name: str, shelf: Shelf) -> bytes:
     return shelf.get_or_make(name, _PLAYED, make)
 
 
-def ways_to(rom: Rom, name: str) -> list[Callable[[Emulator], None]]:
+def attempts_to_reach(rom: Rom, name: str) -> list[Callable[[Emulator], None]]:
     """Functions that play an emulator from power-on to a start state; RomError, StuckError.
 
     None of them may lead to the very state that is kept. The list is empty for a file or a state
     recorded by hand.
     """
     if name == BEGINNING:
-        return [partial(click_through, real=rom.real)]
-    shelf = shelf_of(rom.sha1)
-    if find_file(name) or shelf.get(name, BY_HAND) is not None:
+        return [partial(play_introduction, real=rom.real)]
+    shelf = open_state_folder(rom.sha1)
+    if find_state_file(name) or shelf.read_verified(name, BY_HAND) is not None:
         return []
     return _attempts(rom, _chain_to(rom, _PEERS.get(name, name), shelf))
 
 
-def _chain_to(rom: Rom, name: str, shelf: Shelf) -> tuple[Route, ...]:
+def _chain_to(rom: Rom, name: str, shelf: StartStateFolder) -> tuple[StartRoute, ...]:
     """The routes from power-on to `name`; RomError for a name without a route."""
-    known = {} if rom.name.startswith("unknown") else routes(rom.real)
+    known = {} if rom.name.startswith("unknown") else routes_by_name(rom.real)
     if name not in known:
         raise RomError(
             f"there is no start state {name!r} of {rom.name}",
-            f"known: {', '.join([BEGINNING, *known, *shelf.names(BY_HAND)])}; to record one: "
+            f"known: {', '.join([BEGINNING, *known, *shelf.state_names(BY_HAND)])}; to record one: "
             f"python -m Daddy.play --record-start {name}",
         )
     chain = [known[name]]
@@ -173,14 +173,14 @@ def _chain_to(rom: Rom, name: str, shelf: Shelf) -> tuple[Route, ...]:
 
 
 @lru_cache(maxsize=4)
-def play_routes(rom: Rom, chain: tuple[Route, ...]) -> bytes:
+def play_routes(rom: Rom, chain: tuple[StartRoute, ...]) -> bytes:
     """Play routes one after the other from power-on; RomError that names the step that failed."""
     trouble = ""
     for attempt in _attempts(rom, chain):
         try:
             with closing(Emulator(rom.data)) as emulator:
                 attempt(emulator)
-                return emulator.save_state()
+                return emulator.dump_state()
         except StuckError as error:
             trouble = error.message
     name = chain[-1].name
@@ -191,12 +191,12 @@ def play_routes(rom: Rom, chain: tuple[Route, ...]) -> bytes:
     )
 
 
-def _attempts(rom: Rom, chain: tuple[Route, ...]) -> list[Callable[[Emulator], None]]:
+def _attempts(rom: Rom, chain: tuple[StartRoute, ...]) -> list[Callable[[Emulator], None]]:
     delays = (1 + _LATER_FRAMES * attempt for attempt in range(ATTEMPTS))
     return [partial(_attempt, real=rom.real, chain=chain, delay=delay) for delay in delays]
 
 
-def _attempt(emulator: Emulator, real: bool, chain: tuple[Route, ...], delay: int) -> None:
+def _attempt(emulator: Emulator, real: bool, chain: tuple[StartRoute, ...], delay: int) -> None:
     emulator.wait(delay)
     for route in chain:
-        RoutePlayer(emulator, real).play(route)
+        RoutePlayer(emulator, real).play_route(route)

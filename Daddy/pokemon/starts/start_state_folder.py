@@ -28,33 +28,33 @@ _LARGEST = 1 << 20
 
 
 @dataclass(frozen=True)
-class Shelf:
+class StartStateFolder:
     """The start states of one game, told apart by its SHA-1."""
 
     root: Path
     sha1: str
 
-    def path(self, name: str, origin: str) -> Path:
+    def state_path(self, name: str, origin: str) -> Path:
         """Path of a state; `origin` is part of its identity."""
         return self.root / self.sha1 / f"{name}-{origin}-pyboy{PYBOY_VERSION}.start"
 
-    def put(self, name: str, origin: str, state: bytes) -> Path:
+    def write_state(self, name: str, origin: str, state: bytes) -> Path:
         """Keep a state; OSError where that is impossible."""
         facts = {"sha1": self.sha1, "pyboy": PYBOY_VERSION, "name": name, "origin": origin}
         line = json.dumps({**facts, "sha256": sha256_hex(state)}, sort_keys=True).encode()
-        path = self.path(name, origin)
+        path = self.state_path(name, origin)
         write_atomic(path, MAGIC + line + b"\n" + zlib.compress(state, 6))
         return path
 
-    def get(self, name: str, origin: str) -> bytes | None:
+    def read_verified(self, name: str, origin: str) -> bytes | None:
         """A state that was put here; None where there is none, or none that verifies."""
         try:
-            data = read_bounded(self.path(name, origin), _LARGEST)
+            data = read_bounded(self.state_path(name, origin), _LARGEST)
             return self._verified(data, {"name": name, "origin": origin})
         except FileNotFoundError:
             return None
         except (FileError, ValueError, KeyError, zlib.error) as error:
-            print(f"warning: {self.path(name, origin)} is ignored: {error}", file=sys.stderr)
+            print(f"warning: {self.state_path(name, origin)} is ignored: {error}", file=sys.stderr)
             return None
 
     def get_or_make(self, name: str, origin: str, make: Callable[[], bytes]) -> bytes:
@@ -62,16 +62,16 @@ class Shelf:
 
         A shelf that cannot be written costs the next start a second; it does not end this one.
         """
-        if (known := self.get(name, origin)) is not None:
+        if (known := self.read_verified(name, origin)) is not None:
             return known
         state = make()
         try:
-            self.put(name, origin, state)
+            self.write_state(name, origin, state)
         except OSError:
             print(f"warning: {self.root} cannot be written: made anew each time", file=sys.stderr)
         return state
 
-    def names(self, origin: str) -> list[str]:
+    def state_names(self, origin: str) -> list[str]:
         """Names of the states with this origin."""
         tail = f"-{origin}-pyboy{PYBOY_VERSION}.start"
         found = (self.root / self.sha1).glob(f"*{tail}")
@@ -89,18 +89,18 @@ class Shelf:
         return state
 
 
-def default_root(environ: Mapping[str, str], home: Path) -> Path:
+def default_state_root(environ: Mapping[str, str], home: Path) -> Path:
     """``~/.cache/daddy/starts``, or below XDG_CACHE_HOME."""
     cache = environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else home / ".cache") / "daddy" / "starts"
 
 
-def shelf_of(sha1: str) -> Shelf:
+def open_state_folder(sha1: str) -> StartStateFolder:
     """The shelf of a game in this person's cache folder."""
-    return Shelf(default_root(os.environ, Path.home()).absolute(), sha1)
+    return StartStateFolder(default_state_root(os.environ, Path.home()).absolute(), sha1)
 
 
-def check_name(name: str) -> str:
+def check_state_name(name: str) -> str:
     """Return `name` if it can name a state; UsageError else."""
     if not _NAME.fullmatch(name):
         raise UsageError(

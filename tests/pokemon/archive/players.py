@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from Daddy.pokemon.archive.archive_env import Access, ArchivedEnv
-from Daddy.pokemon.archive.state_selection import Rules
+from Daddy.pokemon.archive.archive_env import ArchiveAccess, ArchivedEnv
+from Daddy.pokemon.archive.state_selection import ArchiveRules
 from scripts.cartridge.player import BUTTONS, Player, read_facts
 
 
-def archived(root: Path, rules: Rules, slot: int = 0, **options: Any) -> ArchivedEnv:
+def archived(root: Path, rules: ArchiveRules, slot: int = 0, **options: Any) -> ArchivedEnv:
     """An environment on the cartridge whose archive is in `root`."""
-    return ArchivedEnv(access=Access(root, rules, slot=slot, release="test"), **options)
+    return ArchivedEnv(access=ArchiveAccess(root, rules, slot=slot, release="test"), **options)
 
 
 def advance(env: ArchivedEnv, milestones: int, most: int = 400) -> list[dict[str, Any]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from Daddy.pokemon.archive.state_format import Kin, Provenance
+from Daddy.pokemon.archive.state_format import Compatibility, Provenance
 
-KIN = Kin("f" * 40, "2.7.0")
+KIN = Compatibility("f" * 40, "2.7.0")
 
 
 def provenance(*held: str, step: int = 1, parent: str = "") -> Provenance:

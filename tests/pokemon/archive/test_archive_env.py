@@ -17,11 +17,11 @@ from Daddy.pokemon import story_milestones
 from Daddy.pokemon.archive import archive_store
 from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_env import ArchivedEnv
-from Daddy.pokemon.archive.state_selection import Choice, Rules
+from Daddy.pokemon.archive.state_selection import ArchiveRules, StateChoice
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.pokemon.archive.players import advance, archived, meet_somebody, milestones_of, win
 
-RULES = Rules(per_key=2, patience=60, tries=2, look_every=4)
+RULES = ArchiveRules(per_key=2, patience=60, tries=2, look_every=4)
 Make = Callable[..., ArchivedEnv]
 
 
@@ -30,7 +30,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     monkeypatch.delenv("DADDY_ROM", raising=False)
     made: list[ArchivedEnv] = []
 
-    def make(rules: Rules = RULES, seed: int = 1, **options: Any) -> ArchivedEnv:
+    def make(rules: ArchiveRules = RULES, seed: int = 1, **options: Any) -> ArchivedEnv:
         made.append(archived(tmp_path, rules, **options))
         made[-1].reset(seed=seed)
         return made[-1]
@@ -38,7 +38,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     yield make
     for env in made:
         env.close()
-    archive_store.shared.cache_clear()
+    archive_store.open_archive.cache_clear()
 
 
 def idle(env: ArchivedEnv, steps: int) -> list[tuple[Any, ...]]:
@@ -59,9 +59,9 @@ def facts(env: ArchivedEnv) -> dict[str, float]:
 def test_every_new_milestone_is_kept_with_where_it_came_from(make: Make) -> None:
     env = make(slot=3)
     advance(env, 4)
-    entries = env._archive.look().entries
+    entries = env._archive.list_states().entries
     assert {entry.rank for entry in entries} == {1, 2, 3, 4}
-    chain = [env._archive.get(entry)[0] for entry in sorted(entries, key=lambda e: e.age)]
+    chain = [env._archive.read_state(entry)[0] for entry in sorted(entries, key=lambda e: e.age)]
     assert [one.parent for one in chain[1:]] == [
         entry.sha256 for entry in sorted(entries, key=lambda e: e.age)[:-1]
     ]
@@ -129,13 +129,13 @@ def test_a_place_is_kept_by_the_first_who_comes_there_and_is_nothing_new_to_the_
     first, second = make(replace(RULES, square=2)), make(replace(RULES, square=2), seed=2)
     kept = [str(first.step(key)[4].get("archive")) for key in (2, 2, 2, 2)]
     assert sum("states hold these 0 milestones here" in said for said in kept) >= 1
-    names = {entry.sha256 for entry in first._archive.look(closely=True).entries}
-    assert first._archive.look().visits == {}, "what is new is no visit"
+    names = {entry.sha256 for entry in first._archive.list_states(closely=True).entries}
+    assert first._archive.list_states().visits == {}, "what is new is no visit"
     for key in (2, 2, 2, 2):
         second.step(key)
-    assert second._archive.look().visits == {keys.ident(second._history.held): 1}
+    assert second._archive.list_states().visits == {keys.key_hash(second._history.held): 1}
     assert second._history.held == first._history.held
-    assert {entry.sha256 for entry in second._archive.look(closely=True).entries} == names
+    assert {entry.sha256 for entry in second._archive.list_states(closely=True).entries} == names
     assert second._history.since == 4
 
 
@@ -146,13 +146,13 @@ def test_a_try_counts_once_at_a_place_it_begins_at_or_comes_to(make: Make) -> No
         first.step(key)
     for key in (2, 2, 2, 2, 3, 3, 3, 3, 2, 2, 2, 2):
         second.step(key)
-    visits = second._archive.look().visits
+    visits = second._archive.list_states().visits
     assert visits
     assert set(visits.values()) == {1}
-    entry = second._archive.look().entries[-1]
+    entry = second._archive.list_states().entries[-1]
     before = visits.get(entry.key, 0)
-    assert second._load(Choice(entry, "sent"))[0] is not None
-    assert second._archive.look().visits[entry.key] == before + 1
+    assert second._load(StateChoice(entry, "sent"))[0] is not None
+    assert second._archive.list_states().visits[entry.key] == before + 1
 
 
 def test_steps_in_a_fight_hardly_count_against_a_try_nor_against_an_episodes_end(
@@ -162,20 +162,20 @@ def test_steps_in_a_fight_hardly_count_against_a_try_nor_against_an_episodes_end
     meet_somebody(env)
     since, tried = env._history.since, env._history.tried
     env._history = replace(env._history, since=since + 200, fought=200)
-    before = env._history.idle
+    before = env._history.idle_steps
     idle(env, 8)
     assert env.progress.battle
-    assert env._history.idle == before + 1
+    assert env._history.idle_steps == before + 1
     env._end_try(won=False)
     assert tried
-    assert env._archive.look().dry == {}, "200 steps of a fight are no 200 steps"
+    assert env._archive.list_states().dry == {}, "200 steps of a fight are no 200 steps"
 
 
 def test_a_full_key_is_not_kept_again(make: Make) -> None:
     for seed in (1, 2, 3):
         env = make(replace(RULES, follow=False), seed=seed)
         advance(env, 1)
-    assert sum(entry.rank == 1 for entry in env._archive.look().entries) == 2
+    assert sum(entry.rank == 1 for entry in env._archive.list_states().entries) == 2
 
 
 def test_a_party_that_has_recovered_is_kept_and_calls_instead(make: Make) -> None:
@@ -183,12 +183,12 @@ def test_a_party_that_has_recovered_is_kept_and_calls_instead(make: Make) -> Non
     ahead = make()
     advance(ahead, 4)
     close_boxes(ahead)
-    first = ahead._archive.look().entries[-1]
+    first = ahead._archive.list_states().entries[-1]
     assert first.hp == ahead.progress.hp > 9
     for more, says in ((1, "None"), (5, f"{first.hp + 5} HP, {first.hp} before"), (5, "None")):
         ahead._emulator.write(ram.PARTY_MONS + ram.MON_HP + 1, first.hp + more)
         assert str(idle(ahead, 1)[0][4].get("archive")).startswith(says)
-    recovered = ahead._archive.look().entries[-1]
+    recovered = ahead._archive.list_states().entries[-1]
     assert (recovered.rank, recovered.hp) == (4, first.hp + 5)
     assert ahead._history.tried == first.sha256, "it is no milestone: the try goes on"
     behind = make(seed=2)
@@ -206,10 +206,10 @@ def test_a_party_that_recovers_after_a_milestone_is_kept_though_it_was_healthy_b
     env._emulator.write(place, 3)
     advance(env, 6)
     close_boxes(env)
-    assert env._archive.look().entries[-1].hp == 3 < before
+    assert env._archive.list_states().entries[-1].hp == 3 < before
     env._emulator.write(place, before)
     idle(env, 1)
-    last = env._archive.look().entries[-1]
+    last = env._archive.list_states().entries[-1]
     assert (last.rank, last.hp) == (6, before)
 
 
@@ -217,14 +217,14 @@ def test_a_dead_end_is_given_up(make: Make) -> None:
     """Nothing new comes from the state with most milestones: it calls nobody any more."""
     ahead, behind = make(), make(seed=2)
     advance(ahead, 3)
-    dead = ahead._archive.look().entries[-1]
+    dead = ahead._archive.list_states().entries[-1]
     idle(behind, RULES.look_every)
     assert behind._history.tried == dead.sha256
     for env in (ahead, behind):
         loads = facts(env)["loads"]
         idle(env, RULES.patience + 1)
         assert facts(env)["loads"] == loads + 1, "it was sent somewhere, that state perhaps"
-    assert ahead._archive.look().dry[dead.sha256] == 2
+    assert ahead._archive.list_states().dry[dead.sha256] == 2
     fresh = make(replace(RULES, fresh=1.0), seed=3)
     idle(fresh, RULES.look_every)
     assert milestones_of(fresh) == 2
@@ -249,7 +249,7 @@ def test_an_episode_from_a_state_without_anything_new_counts_as_a_dry_try(make: 
     env = make(rules, seed=5, episode_steps=20)
     tried = env._history.tried
     idle(env, 20)
-    assert env._archive.look().dry == {tried: 1}
+    assert env._archive.list_states().dry == {tried: 1}
     assert env._history.tried == ""
 
 
@@ -260,31 +260,31 @@ def test_an_episode_that_ends_soon_after_a_state_was_reached_says_nothing_of_it(
     env = make(episode_steps=steps + 2)
     advance(env, 3)
     assert idle(env, 2)[-1][3]
-    assert env._archive.look().dry == {}
+    assert env._archive.list_states().dry == {}
 
 
 def test_nobody_is_called_to_a_game_that_is_won(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The victory is a milestone of the real game: kept, it would be everybody's next state."""
-    keys = story_milestones.keys
+    keys = story_milestones.archive_key
     monkeypatch.setattr(
         story_milestones,
-        "keys",
+        "archive_key",
         lambda now, real, square: keys(now, real, square) | ({"won"} if now.wins else set()),
     )
     env = make(replace(RULES, patience=6_000), episode_steps=6_000)
     win(env)
-    seen = env._archive.look(closely=True)
-    held = [env._archive.get(entry)[0].held for entry in seen.entries]
+    seen = env._archive.list_states(closely=True)
+    held = [env._archive.read_state(entry)[0].held for entry in seen.entries]
     assert len(held) > 10
     assert [names for names in held if "won" in names] == []
-    assert sum(seen.gains.values()) >= len(story_milestones.names(real=False))
+    assert sum(seen.gains.values()) >= len(story_milestones.milestone_names(real=False))
 
 
 def test_a_new_process_finds_the_archive_as_it_was(make: Make) -> None:
     advance(make(), 5)
-    archive_store.shared.cache_clear()
+    archive_store.open_archive.cache_clear()
     env = make(seed=9)
     idle(env, RULES.look_every)
     assert milestones_of(env) == 5
@@ -316,11 +316,11 @@ def test_a_run_may_turn_the_archive_on_and_off_between_two_jobs(make: Make) -> N
 def test_a_state_that_pyboy_cannot_read_costs_a_state_and_no_environment(make: Make) -> None:
     ahead, behind = make(), make(seed=2)
     advance(ahead, 2)
-    good = ahead._archive.look().entries[-1]
-    provenance, state = ahead._archive.get(good)
+    good = ahead._archive.list_states().entries[-1]
+    provenance, state = ahead._archive.read_state(good)
     forged = replace(provenance, held=(*provenance.held, "nothing_real"))
-    bad = ahead._archive.put(forged, state[:40])
-    assert ahead._archive.look().entries[-1] == bad
+    bad = ahead._archive.keep_state(forged, state[:40])
+    assert ahead._archive.list_states().entries[-1] == bad
     idle(behind, 2 * RULES.look_every)
     assert bad.sha256 in behind._archive.refused
     assert milestones_of(behind) == 2

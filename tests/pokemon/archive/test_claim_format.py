@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive.claim_format import MOST_INPUTS, Claim, Log, from_bytes, to_bytes
+from Daddy.pokemon.archive.claim_format import (
+    MAX_INPUTS,
+    Claim,
+    InputLog,
+    decode_claim,
+    encode_claim,
+)
 
 CLAIM = Claim("a" * 64, {}, bytes([0, 6, 4] * 50), frozenset({"met_elder", "at_home"}))
 
@@ -18,10 +24,10 @@ def packed(data: bytes) -> str:
 
 
 def test_a_claim_comes_back_as_it_was_sent() -> None:
-    assert from_bytes(to_bytes(CLAIM)) == CLAIM
+    assert decode_claim(encode_claim(CLAIM)) == CLAIM
     start = {"bit_generator": "PCG64", "state": {"state": 1 << 100, "inc": 3}}
     from_the_start = Claim("", start, b"\0", frozenset())
-    assert from_bytes(to_bytes(from_the_start)) == from_the_start
+    assert decode_claim(encode_claim(from_the_start)) == from_the_start
 
 
 @pytest.mark.parametrize(
@@ -31,7 +37,7 @@ def test_a_claim_comes_back_as_it_was_sent() -> None:
         {"parent": "../../etc/passwd"},
         {"parent": 7},
         {"inputs": packed(bytes([7]))},
-        {"inputs": packed(bytes(MOST_INPUTS + 1))},
+        {"inputs": packed(bytes(MAX_INPUTS + 1))},
         {"inputs": packed(bytes(1 << 26))},
         {"inputs": packed(b"\0" * 9)[:12]},
         {"inputs": "no base64!"},
@@ -43,23 +49,23 @@ def test_a_claim_comes_back_as_it_was_sent() -> None:
     ],
 )
 def test_a_hostile_claim_is_refused(change: dict[str, Any]) -> None:
-    facts = {**json.loads(to_bytes(CLAIM)), **change}
+    facts = {**json.loads(encode_claim(CLAIM)), **change}
     with pytest.raises(FileError, match="cannot be read"):
-        from_bytes(json.dumps(facts).encode())
+        decode_claim(json.dumps(facts).encode())
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b" " * (2 << 20)])
 def test_what_is_no_claim_is_refused(data: bytes) -> None:
     with pytest.raises(FileError, match="cannot be read"):
-        from_bytes(data)
+        decode_claim(data)
 
 
 def test_a_log_grows_with_every_button_until_it_is_too_long_to_be_played_again() -> None:
-    log: Log | None = Log("a" * 64)
+    log: InputLog | None = InputLog("a" * 64)
     for action in (0, 6, 4):
         assert log is not None
-        log = log.pressed(action)
+        log = log.append_key(action)
     assert log is not None
-    assert log.claim({"met_elder"}) == Claim("a" * 64, {}, b"\0\6\4", frozenset({"met_elder"}))
-    log.inputs.extend(bytes(MOST_INPUTS))
-    assert log.pressed(0) is None
+    assert log.make_claim({"met_elder"}) == Claim("a" * 64, {}, b"\0\6\4", frozenset({"met_elder"}))
+    log.inputs.extend(bytes(MAX_INPUTS))
+    assert log.append_key(0) is None

@@ -15,21 +15,27 @@ from Daddy.pokemon.archive import archive_store
 from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_env import ArchivedEnv
 from Daddy.pokemon.archive.archive_store import Archive
-from Daddy.pokemon.archive.claim_format import Claim, from_bytes, ident, to_bytes
-from Daddy.pokemon.archive.claim_format import line as line_of
-from Daddy.pokemon.archive.claim_replay import Game, _answer, claims_reaching, judge, record
+from Daddy.pokemon.archive.claim_format import Claim, claim_hash, decode_claim, encode_claim
+from Daddy.pokemon.archive.claim_format import claim_lineage as line_of
+from Daddy.pokemon.archive.claim_replay import (
+    ReplayGame,
+    _answer,
+    claims_reaching,
+    record_milestone,
+    replay_claim,
+)
 from Daddy.pokemon.archive.claim_store import ClaimStore
-from Daddy.pokemon.archive.file_names import Entry
-from Daddy.pokemon.archive.state_selection import Rules
+from Daddy.pokemon.archive.file_names import StateEntry
+from Daddy.pokemon.archive.state_selection import ArchiveRules
 from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.inputs import recording_format
 from Daddy.pokemon.recordings.verifying_player import ReadAhead
 from tests.pokemon.archive.players import advance, archived
 
-RULES = Rules(follow=False)
-GAME = Game(cartridge_path(), seconds=60.0)
-HURRIED = Game(cartridge_path(), seconds=2.0)
+RULES = ArchiveRules(follow=False)
+GAME = ReplayGame(cartridge_path(), seconds=60.0)
+HURRIED = ReplayGame(cartridge_path(), seconds=2.0)
 _NEXT_LINE = 9142
 """Where pyboy 2.7.0's states hold the highest byte of when the screen begins its next line."""
 
@@ -42,7 +48,7 @@ def player(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Archived
     env.reset(seed=11)
     yield env
     env.close()
-    archive_store.shared.cache_clear()
+    archive_store.open_archive.cache_clear()
 
 
 @pytest.fixture
@@ -54,7 +60,7 @@ def archive(tmp_path: Path, player: ArchivedEnv) -> Archive:
 def claim_of(env: ArchivedEnv) -> Claim:
     found = env.claim()
     assert found is not None
-    return from_bytes(to_bytes(found))
+    return decode_claim(encode_claim(found))
 
 
 def from_the_start(env: ArchivedEnv, milestones: int) -> Claim:
@@ -68,15 +74,15 @@ def test_a_milestone_from_the_start_of_the_game_is_reached_again(
     player: ArchivedEnv, archive: Archive
 ) -> None:
     claim = from_the_start(player, 2)
-    judgement = judge(claim, archive, GAME, "anna")
+    judgement = replay_claim(claim, archive, GAME, "anna")
     assert judgement.reason == "reached"
     assert judgement.entry is not None
-    provenance, state = archive.get(judgement.entry)
+    provenance, state = archive.read_state(judgement.entry)
     assert set(provenance.held) == claim.held
     assert provenance.origin.endswith(" of anna")
     assert (provenance.parent, provenance.slot) == ("", None)
     fresh = archived(archive.folder, RULES)
-    fresh.adopt(state)
+    fresh.adopt_game(state)
     assert fresh.progress == player.progress
     assert provenance.hp == player.progress.hp
     fresh.close()
@@ -87,18 +93,18 @@ def test_a_later_episode_of_the_same_dice_is_played_again_too(
 ) -> None:
     player.reset()
     player.reset()
-    assert judge(from_the_start(player, 1), archive, GAME, "anna").reason == "reached"
+    assert replay_claim(from_the_start(player, 1), archive, GAME, "anna").reason == "reached"
 
 
-def shared_state(player: ArchivedEnv, archive: Archive, milestones: int) -> Entry:
+def shared_state(player: ArchivedEnv, archive: Archive, milestones: int) -> StateEntry:
     """A state of the run that the laptop goes on from."""
     advance(player, milestones)
-    entry = max(player._archive.look().entries)
-    provenance, state = player._archive.get(entry)
-    assert archive.put(provenance, state) == entry
-    way = player._book.find(provenance.claim)
+    entry = max(player._archive.list_states().entries)
+    provenance, state = player._archive.read_state(entry)
+    assert archive.keep_state(provenance, state) == entry
+    way = player._book.find_claim(provenance.claim)
     assert way is not None
-    ClaimStore(archive.folder).write(way, entry.sha256)
+    ClaimStore(archive.folder).keep_claim(way, entry.sha256)
     return entry
 
 
@@ -109,11 +115,11 @@ def test_a_milestone_from_a_state_of_the_run_carries_its_parent(
     player._rules = replace(player._rules, per_key=0)
     advance(player, 3)
     claim = claim_of(player)
-    assert claim.parent == archive.get(parent)[0].claim
-    judgement = judge(claim, archive, GAME, "anna")
+    assert claim.parent == archive.read_state(parent)[0].claim
+    judgement = replay_claim(claim, archive, GAME, "anna")
     assert judgement.entry is not None
     assert judgement.entry.rank == 3
-    provenance = archive.get(judgement.entry)[0]
+    provenance = archive.read_state(judgement.entry)[0]
     assert (provenance.parent, provenance.seed) == (parent.sha256, 11)
 
 
@@ -125,9 +131,9 @@ def test_what_is_played_again_says_the_helps_of_the_one_who_plays(tmp_path: Path
     found = []
     for kin, options in ((helped._kin, {"assists": ["money"]}), (honest, {})):
         run = Archive(tmp_path / f"run-{len(kin.assists)}", kin, RULES)
-        judgement = judge(claim, run, replace(GAME, options=options), "anna")
+        judgement = replay_claim(claim, run, replace(GAME, options=options), "anna")
         assert judgement.entry is not None
-        found.append(run.get(judgement.entry)[0].assists)
+        found.append(run.read_state(judgement.entry)[0].assists)
     helped.close()
     assert found == [("money",), ()]
 
@@ -145,25 +151,25 @@ def test_what_does_not_lead_where_it_says_earns_nothing(
     player: ArchivedEnv, archive: Archive, change: dict[str, object], reason: str
 ) -> None:
     claim = replace(from_the_start(player, 1), **change)  # type: ignore[arg-type]
-    judgement = judge(claim, archive, GAME, "anna")
+    judgement = replay_claim(claim, archive, GAME, "anna")
     assert judgement.entry is None
     assert reason in judgement.reason
-    assert archive.look().entries == ()
+    assert archive.list_states().entries == ()
 
 
 def test_a_log_that_reaches_nothing_new_earns_nothing(
     player: ArchivedEnv, archive: Archive
 ) -> None:
     parent = shared_state(player, archive, 2)
-    idle = Claim(archive.get(parent)[0].claim, {}, b"\3" * 5, frozenset())
-    assert judge(idle, archive, GAME, "anna").reason == (
+    idle = Claim(archive.read_state(parent)[0].claim, {}, b"\3" * 5, frozenset())
+    assert replay_claim(idle, archive, GAME, "anna").reason == (
         "it reaches nothing that its parent does not hold"
     )
 
 
 def test_an_endless_log_ends_with_its_time(player: ArchivedEnv, archive: Archive) -> None:
     endless = Claim("", {"seed": 1}, b"\3" * 200_000, frozenset())
-    judgement = judge(endless, archive, HURRIED, "anna")
+    judgement = replay_claim(endless, archive, HURRIED, "anna")
     assert judgement.entry is None
     assert "did not end within 2 s" in judgement.reason
 
@@ -171,20 +177,22 @@ def test_an_endless_log_ends_with_its_time(player: ArchivedEnv, archive: Archive
 def test_a_state_that_hangs_the_emulator_is_survived(player: ArchivedEnv, archive: Archive) -> None:
     """One byte of a state with a right hash: the child hangs, is killed, and nothing is kept."""
     advance(player, 1)
-    entry = max(player._archive.look().entries)
-    provenance, state = player._archive.get(entry)
-    way = player._book.find(provenance.claim)
+    entry = max(player._archive.list_states().entries)
+    provenance, state = player._archive.read_state(entry)
+    way = player._book.find_claim(provenance.claim)
     assert way is not None
-    whole = saving.from_bytes(state, player.rom.sha1, PYBOY_VERSION)
+    whole = saving.decode_env_state(state, player.rom.sha1, PYBOY_VERSION)
     bad = bytearray(whole.emulator)
     bad[_NEXT_LINE] = 0x7F
-    forged = archive.put(provenance, saving.to_bytes(replace(whole, emulator=bytes(bad))))
-    ClaimStore(archive.folder).write(way, forged.sha256)
+    forged = archive.keep_state(
+        provenance, saving.encode_env_state(replace(whole, emulator=bytes(bad)))
+    )
+    ClaimStore(archive.folder).keep_claim(way, forged.sha256)
     claim = Claim(provenance.claim, {}, b"\3" * 10, frozenset())
-    judgement = judge(claim, archive, HURRIED, "mallory")
+    judgement = replay_claim(claim, archive, HURRIED, "mallory")
     assert judgement.entry is None
     assert "did not end within" in judgement.reason
-    assert archive.look().entries == (forged,)
+    assert archive.list_states().entries == (forged,)
 
 
 def test_a_child_that_crashes_is_a_refusal_with_its_signal(tmp_path: Path) -> None:
@@ -206,9 +214,9 @@ def test_the_key_of_a_result_is_what_was_reached_not_what_was_claimed(
 ) -> None:
     claim = from_the_start(player, 2)
     modest = replace(claim, held=frozenset({"greeted_dad"}))
-    judgement = judge(modest, archive, GAME, "anna")
+    judgement = replay_claim(modest, archive, GAME, "anna")
     assert judgement.entry is not None
-    assert judgement.entry.key == keys.ident(claim.held)
+    assert judgement.entry.key == keys.key_hash(claim.held)
 
 
 def test_whose_parent_is_gone_is_played_from_the_last_ancestor_that_is_here(
@@ -216,20 +224,20 @@ def test_whose_parent_is_gone_is_played_from_the_last_ancestor_that_is_here(
 ) -> None:
     first = shared_state(player, archive, 1)
     advance(player, 2)
-    newest = player._archive.get(max(player._archive.look().entries))[0].claim
-    line = line_of(newest, player._book.find)
+    newest = player._archive.read_state(max(player._archive.list_states().entries))[0].claim
+    line = line_of(newest, player._book.find_claim)
     for name in line:
-        step = player._book.find(name)
+        step = player._book.find_claim(name)
         assert step is not None
-        ClaimStore(archive.folder).write(step, "0" * 64)
-    last = player._book.find(line[-1])
+        ClaimStore(archive.folder).keep_claim(step, "0" * 64)
+    last = player._book.find_claim(line[-1])
     assert last is not None
-    again = judge(last, archive, GAME, "anna")
+    again = replay_claim(last, archive, GAME, "anna")
     assert again.reason == "reached"
     assert again.entry is not None
-    provenance = archive.get(again.entry)[0]
+    provenance = archive.read_state(again.entry)[0]
     assert (provenance.parent, provenance.claim) == (first.sha256, line[-1])
-    assert judge(last, archive, GAME, "anna").reason == "it is here already"
+    assert replay_claim(last, archive, GAME, "anna").reason == "it is here already"
 
 
 def test_a_log_survives_the_environments_restart(player: ArchivedEnv, archive: Archive) -> None:
@@ -243,30 +251,30 @@ def test_a_log_survives_the_environments_restart(player: ArchivedEnv, archive: A
     heir.close()
 
 
-CHILD = Game(cartridge_path(), seconds=60.0)
+CHILD = ReplayGame(cartridge_path(), seconds=60.0)
 
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[ArchivedEnv]:
-    env = archived(tmp_path / "run", Rules(follow=False))
+    env = archived(tmp_path / "run", ArchiveRules(follow=False))
     env.reset(seed=3)
     yield env
     env.close()
-    archive_store.shared.cache_clear()
+    archive_store.open_archive.cache_clear()
 
 
 def test_the_way_is_recorded_over_all_claims_from_power_on_to_the_milestone(
     alone: ArchivedEnv,
 ) -> None:
     advance(alone, 3)
-    assert len(alone._book.pairs()) > 2
-    data = record(alone._archive, CHILD, "got_starter", real=False)
-    found = recording_format.from_bytes(data, "mine")
+    assert len(alone._book.claim_state_pairs()) > 2
+    data = record_milestone(alone._archive, CHILD, "got_starter", real=False)
+    found = recording_format.decode_recording(data, "mine")
     assert found.from_power_on
     assert found.title == "the way to got_starter"
     scout = ReadAhead(alone.rom, found)
-    while not scout.over:
-        scout.advance()
+    while not scout.finished:
+        scout.verify_next_part()
     scout.close()
     assert list(scout.report.reached) == ["greeted_dad", "met_elder", "got_starter"]
     assert scout.report.reached["got_starter"] == scout.report.frames
@@ -278,11 +286,11 @@ def test_of_several_ways_the_shortest_is_taken_with_all_that_leads_to_it(
 ) -> None:
     start, book = {"seed": 1}, alone._book
     first = Claim("", start, b"\1" * 5, frozenset({"greeted_dad"}))
-    second = Claim(ident(first), {}, b"\2" * 3, frozenset({"greeted_dad", "met_elder"}))
+    second = Claim(claim_hash(first), {}, b"\2" * 3, frozenset({"greeted_dad", "met_elder"}))
     long = Claim("", start, b"\3" * 20, second.held)
     orphan = Claim("b" * 64, {}, b"\1", second.held)
     for number, claim in enumerate((long, second, first, orphan), 1):
-        book.write(claim, f"{number}" * 64)
+        book.keep_claim(claim, f"{number}" * 64)
     whole = replace(first, inputs=first.inputs + second.inputs, held=second.held)
     assert claims_reaching(book, "met_elder") == [whole, long]
 
@@ -290,14 +298,14 @@ def test_of_several_ways_the_shortest_is_taken_with_all_that_leads_to_it(
 def test_what_nobody_reached_is_told_with_what_was(alone: ArchivedEnv) -> None:
     advance(alone, 1)
     with pytest.raises(FileError, match="has reached beat_leader1") as failed:
-        record(alone._archive, CHILD, "beat_leader1", real=False)
+        record_milestone(alone._archive, CHILD, "beat_leader1", real=False)
     assert failed.value.fix == "reached were: greeted_dad"
     with pytest.raises(UsageError, match="no milestone 'beat_mew'"):
-        record(alone._archive, CHILD, "beat_mew", real=False)
+        record_milestone(alone._archive, CHILD, "beat_mew", real=False)
 
 
 def test_a_claim_that_does_not_lead_there_gives_no_recording(alone: ArchivedEnv) -> None:
     false = Claim("", {"seed": 1}, b"\1" * 5, frozenset({"beat_leader1"}))
-    alone._book.write(false, "a" * 64)
+    alone._book.keep_claim(false, "a" * 64)
     with pytest.raises(FileError, match="its keys do not lead there"):
-        record(alone._archive, CHILD, "beat_leader1", real=False)
+        record_milestone(alone._archive, CHILD, "beat_leader1", real=False)

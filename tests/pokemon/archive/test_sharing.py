@@ -15,7 +15,7 @@ from Daddy.core.load_config import load_config
 from Daddy.core.run_paths import RunPaths
 from Daddy.learning.make_vector import make_vector, puffer_installed
 from Daddy.learning.vector_rows import VectorEnv
-from Daddy.pokemon.archive.file_names import catalogue
+from Daddy.pokemon.archive.file_names import make_catalogue
 from Daddy.workloads import WORKLOADS
 
 SCRIPTED = """
@@ -79,7 +79,7 @@ def test_what_one_process_reaches_the_others_go_on_from_also_after_a_restart(
     finally:
         vector.close()
     (folder,) = RunPaths(tmp_path).archive.iterdir()
-    before = catalogue(path.name for path in folder.iterdir()).entries
+    before = make_catalogue(path.name for path in folder.iterdir()).entries
     assert max(entry.rank for entry in before) == 4
     again = environments(tmp_path, 1, monkeypatch)
     try:
@@ -89,4 +89,4 @@ def test_what_one_process_reaches_the_others_go_on_from_also_after_a_restart(
         assert milestones(again) == [4, 4]
     finally:
         again.close()
-    assert catalogue(path.name for path in folder.iterdir()).entries == before
+    assert make_catalogue(path.name for path in folder.iterdir()).entries == before

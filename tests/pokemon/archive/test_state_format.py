@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive.state_format import Kin, Provenance, from_bytes, to_bytes
+from Daddy.pokemon.archive.state_format import Compatibility, Provenance, decode_state, encode_state
 
-KIN = Kin("f" * 40, "2.7.0", ("no_wild",))
+KIN = Compatibility("f" * 40, "2.7.0", ("no_wild",))
 PROVENANCE = Provenance(
     held=("at_home", "greeted_dad"),
     parent="a" * 64,
@@ -24,8 +24,8 @@ PROVENANCE = Provenance(
 
 
 def test_a_record_comes_back_with_all_it_says() -> None:
-    data = to_bytes(PROVENANCE, b"the state")
-    assert from_bytes(data, KIN, "one") == (PROVENANCE, b"the state")
+    data = encode_state(PROVENANCE, b"the state")
+    assert decode_state(data, KIN, "one") == (PROVENANCE, b"the state")
     assert PROVENANCE.entry("a" * 64).rank == 1
 
 
@@ -45,7 +45,7 @@ def test_a_record_comes_back_with_all_it_says() -> None:
 )
 def test_a_damaged_record_is_refused_by_name(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(FileError, match="one is damaged"):
-        from_bytes(damage(to_bytes(PROVENANCE, b"the state")), KIN, "one")
+        decode_state(damage(encode_state(PROVENANCE, b"the state")), KIN, "one")
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_damaged_record_is_refused_by_name(damage: Callable[[bytes], bytes]) -
 )
 def test_a_state_of_another_kind_of_run_is_refused(theirs: Provenance, said: str) -> None:
     with pytest.raises(FileError, match=said):
-        from_bytes(to_bytes(theirs, b"s"), KIN, "one")
+        decode_state(encode_state(theirs, b"s"), KIN, "one")
 
 
 def test_a_run_with_assists_may_load_a_state_without() -> None:
     honest = replace(PROVENANCE, assists=())
-    assert from_bytes(to_bytes(honest, b"s"), KIN, "one")[0] == honest
+    assert decode_state(encode_state(honest, b"s"), KIN, "one")[0] == honest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.assists.assist_state import Act, Moment, moment_before
+from Daddy.pokemon.assists.assist_state import Intervention, StepState, state_before_key
 from Daddy.pokemon.game_progress import Progress, read_progress
 from tests.pokemon.images import creature, put
 
@@ -62,10 +62,10 @@ class Paper:
     def progress(self) -> Progress:
         return read_progress(self.image)
 
-    def moment(self, button: str = "a") -> Moment:
-        return moment_before(self.progress, self.image, button)
+    def moment(self, button: str = "a") -> StepState:
+        return state_before_key(self.progress, self.image, button)
 
-    def apply(self, act: Act | None) -> dict[int, int]:
+    def apply(self, act: Intervention | None) -> dict[int, int]:
         """Do what an act says; the bytes that changed, by address."""
         assert act is not None
         before = bytes(self.image)

@@ -6,8 +6,8 @@ import pytest
 
 from Daddy.core.assist_rules import ASSIST_NAMES
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.assists.assist_registry import TABLE
-from Daddy.pokemon.assists.assist_state import Act
+from Daddy.pokemon.assists.assist_registry import ASSISTS
+from Daddy.pokemon.assists.assist_state import Intervention
 from tests.pokemon.assists.memory import (
     BULBASAUR,
     CUT,
@@ -28,12 +28,12 @@ from tests.pokemon.assists.memory import (
 JUNK, BALL, PARCEL, TM01, HM01 = 0x14, 0x04, 0x46, 0xC9, 0xC4
 
 
-def decide(name: str, paper: Paper, button: str = "a") -> Act | None:
-    return TABLE[name].decide(paper.moment(button))
+def decide(name: str, paper: Paper, button: str = "a") -> Intervention | None:
+    return ASSISTS[name].decide(paper.moment(button))
 
 
 def test_the_table_has_every_name_in_its_order() -> None:
-    assert tuple(TABLE) == ASSIST_NAMES
+    assert tuple(ASSISTS) == ASSIST_NAMES
 
 
 def ready(name: str) -> tuple[Paper, str]:
@@ -109,7 +109,7 @@ def test_a_full_bag_keeps_balls_key_items_and_hms() -> None:
     paper.apply(act)
     assert paper.progress.bag == ((BALL, 1), (PARCEL, 1), (HM01, 1))
     assert paper.image[ram.BAG + 6 - ram.RAM_START] == 0xFF
-    assert paper.moment().at(ram.BAG_CURSOR) == 0
+    assert paper.moment().read_byte(ram.BAG_CURSOR) == 0
 
 
 @pytest.mark.parametrize("items", [[JUNK] * 19, [PARCEL] * 20])
@@ -247,7 +247,7 @@ def test_boulders_are_on_their_switches_one_after_the_other(
     paper = Paper(badges=RAINBOW, map_id=floor).member(0, SNORLAX, STRENGTH)
     for address, bit in switches:
         paper.set(map_script_flags=0)
-        held = paper.moment().at(address)
+        held = paper.moment().read_byte(address)
         changed = paper.apply(decide("boulders", paper))
         assert changed == {address: held | 1 << bit, ram.MAP_SCRIPT_FLAGS: 1 << 5}
     assert decide("boulders", paper) is None
@@ -263,7 +263,7 @@ def test_who_could_not_push_a_boulder_gets_none_pushed() -> None:
 
 def test_the_lobby_is_not_left_over_its_mat() -> None:
     paper, button = ready("block_indigo_exit")
-    assert decide("block_indigo_exit", paper, button) == Act(
+    assert decide("block_indigo_exit", paper, button) == Intervention(
         "the way out of the lobby is closed", button="b"
     )
     for other in ("up", "left", "a", "start"):

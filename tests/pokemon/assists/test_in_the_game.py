@@ -17,12 +17,12 @@ from Daddy.pokemon import env_state_format as saving
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
 from Daddy.pokemon.archive import state_format
-from Daddy.pokemon.archive.state_format import Kin
+from Daddy.pokemon.archive.state_format import Compatibility
 from Daddy.pokemon.archive.state_keys import rank
-from Daddy.pokemon.archive.state_selection import Rules
-from Daddy.pokemon.assists.apply_assists import Helper
-from Daddy.pokemon.assists.assist_registry import TABLE, Assist
-from Daddy.pokemon.assists.assist_state import Act, Moment, moment_before
+from Daddy.pokemon.archive.state_selection import ArchiveRules
+from Daddy.pokemon.assists.apply_assists import AssistRunner
+from Daddy.pokemon.assists.assist_registry import ASSISTS, Assist
+from Daddy.pokemon.assists.assist_state import Intervention, StepState, state_before_key
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.game_progress import read_progress
@@ -82,7 +82,7 @@ def test_a_bag_that_was_emptied_leaves_the_game_as_it_was(make: Make) -> None:
     envs = make("toss_junk"), make()
     paper, _ = ready("toss_junk")
     for address in (ram.BAG_COUNT, *range(ram.BAG, ram.BAG + 41)):
-        envs[0]._emulator.write(address, paper.moment().at(address))
+        envs[0]._emulator.write(address, paper.moment().read_byte(address))
     envs[0].load_state(envs[0].save_state())
     assert envs[0].progress.items == 20
     _, said, _ = play(envs[0], 200)
@@ -109,7 +109,7 @@ class Deaf:
 
 def test_where_it_has_no_effect_three_wild_fights_end_it_also_in_later_episodes(make: Make) -> None:
     env = make("no_wild")
-    env._helper = Helper(Deaf(env._emulator, ram.NO_BATTLE_STEPS), ("no_wild",))
+    env._helper = AssistRunner(Deaf(env._emulator, ram.NO_BATTLE_STEPS), ("no_wild",))
     fights, said, _ = play(env, 1_200)
     failures = [words for words in said if "failed" in words]
     assert fights >= 3
@@ -134,13 +134,15 @@ def test_an_event_that_an_assist_sets_is_not_paid_and_one_that_happens_is(
 ) -> None:
     event = story_order.STORY[10].flag
 
-    def happen(now: Moment) -> Act | None:
-        return None if now.has_event(event) else Act("it happens", (now.with_event(event),))
+    def happen(now: StepState) -> Intervention | None:
+        return (
+            None if now.has_event(event) else Intervention("it happens", (now.event_write(event),))
+        )
 
-    monkeypatch.setitem(TABLE, "flute", Assist(happen, ()))
+    monkeypatch.setitem(ASSISTS, "flute", Assist(happen, ()))
     helped, alone, plain = make("flute"), make(), make()
     alone._emulator.write(
-        *moment_before(alone.progress, alone.progress.image, "a").with_event(event)
+        *state_before_key(alone.progress, alone.progress.image, "a").event_write(event)
     )
     paid = [env.step(0)[1] for env in (helped, alone, plain)]
     assert paid[0] == paid[2] < paid[1]
@@ -158,7 +160,7 @@ def test_assisted_episodes_are_equal_and_go_on_exactly_from_a_state(make: Make) 
     assert [one[:4] for one in ends[0][2]] == [one[:4] for one in ends[1][2]]
 
 
-@pytest.mark.parametrize("take", ["load_state", "adopt"])
+@pytest.mark.parametrize("take", ["load_state", "adopt_game"])
 def test_a_game_without_assists_takes_no_assisted_state(make: Make, take: str) -> None:
     assisted = make("money", "flash").save_state()
     env, twin = make(), make()
@@ -178,7 +180,7 @@ def test_states_of_before_there_were_assists_are_read(make: Make) -> None:
     del facts["assists"]
     header = json.dumps(facts).encode()
     older = head.pack(magic, len(header), *blobs) + header + data[head.size + length :]
-    assert saving.from_bytes(older, env.rom.sha1, facts["pyboy"]).assists == {}
+    assert saving.decode_env_state(older, env.rom.sha1, facts["pyboy"]).assists == {}
     make("money").load_state(older)
 
 
@@ -187,17 +189,17 @@ def test_every_act_reaches_the_memory_of_a_running_console(name: str, console: E
     paper, button = ready(name)
     at = [address for first, end in _SEEN for address in range(first, end)]
     for address in at:
-        console.write(address, paper.moment().at(address))
+        console.write(address, paper.moment().read_byte(address))
     progress = read_progress(console.ram(ram.WHOLE))
     assert progress == paper.progress
-    act = TABLE[name].decide(paper.moment(button))
+    act = ASSISTS[name].decide(paper.moment(button))
     assert act is not None
-    done = Helper(console, (name,)).help(progress, button)
+    done = AssistRunner(console, (name,)).act_before_key(progress, button)
     paper.apply(act)
     console.wait(2)
     after = console.ram(ram.WHOLE)
     assert [after[address - ram.RAM_START] for address in at] == [
-        paper.moment().at(address) for address in at
+        paper.moment().read_byte(address) for address in at
     ]
     assert done.button == (act.button or button)
 
@@ -227,23 +229,23 @@ def _no_rom(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_no_rom")
 def test_assisted_states_say_so_and_only_runs_with_these_assists_load_them(tmp_path: Path) -> None:
-    assisted = archived(tmp_path, Rules(), assists=("money",))
+    assisted = archived(tmp_path, ArchiveRules(), assists=("money",))
     assisted.reset(seed=1)
     advance(assisted, 2)
     assisted.close()
     (folder,) = tmp_path.iterdir()
     paths = sorted(folder.glob("r*.state"))
-    kin = Kin(assisted.rom.sha1, "2.7.0", ASSIST_NAMES)
+    kin = Compatibility(assisted.rom.sha1, "2.7.0", ASSIST_NAMES)
     assert paths
-    assert {state_format.from_bytes(path.read_bytes(), kin, "")[0].assists for path in paths} == {
+    assert {state_format.decode_state(path.read_bytes(), kin, "")[0].assists for path in paths} == {
         ("money",)
     }
-    honest = archived(tmp_path, Rules(starts=True, fresh=0.0))
+    honest = archived(tmp_path, ArchiveRules(starts=True, fresh=0.0))
     _, info = honest.reset(seed=1)
     assert "it was reached with the assists money" in info["archive"]
     assert honest.telemetry()[honest.telemetry_names.index("loads")] == 0
     honest.close()
-    other = archived(tmp_path, Rules(starts=True, fresh=0.0), assists=("money", "flash"))
+    other = archived(tmp_path, ArchiveRules(starts=True, fresh=0.0), assists=("money", "flash"))
     other.reset(seed=1)
     assert other.telemetry()[other.telemetry_names.index("loads")] == 1
     assert told(other, "assists_used") == ("money",)
@@ -252,18 +254,18 @@ def test_assisted_states_say_so_and_only_runs_with_these_assists_load_them(tmp_p
 
 @pytest.mark.usefixtures("_no_rom")
 def test_children_of_an_honest_state_say_what_helped_them(tmp_path: Path) -> None:
-    honest = archived(tmp_path, Rules())
+    honest = archived(tmp_path, ArchiveRules())
     honest.reset(seed=1)
     advance(honest, 1)
     honest.close()
-    child = archived(tmp_path, Rules(starts=True, fresh=0.0), assists=("no_wild",))
+    child = archived(tmp_path, ArchiveRules(starts=True, fresh=0.0), assists=("no_wild",))
     child.reset(seed=1)
     advance(child, 3)
     child.close()
     (folder,) = tmp_path.iterdir()
-    kin = Kin(child.rom.sha1, "2.7.0", ASSIST_NAMES)
+    kin = Compatibility(child.rom.sha1, "2.7.0", ASSIST_NAMES)
     kept = [
-        state_format.from_bytes(one.read_bytes(), kin, "")[0] for one in folder.glob("r*.state")
+        state_format.decode_state(one.read_bytes(), kin, "")[0] for one in folder.glob("r*.state")
     ]
     assert {one.assists for one in kept if rank(one.held) > 1} == {("no_wild",)}
     assert {one.assists for one in kept if rank(one.held) <= 1} >= {()}

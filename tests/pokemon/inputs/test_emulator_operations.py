@@ -8,30 +8,30 @@ from hypothesis import strategies as st
 
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
 from Daddy.pokemon.inputs import emulator_operations as ops
-from Daddy.pokemon.inputs.emulator_operations import Kind
+from Daddy.pokemon.inputs.emulator_operations import OperationKind
 from Daddy.pokemon.ram_map import RANDOM
 
-FRAMES = st.integers(1, ops.MOST_FRAMES)
+FRAMES = st.integers(1, ops.MAX_FRAMES)
 ADDRESSES = st.one_of(st.integers(0xC000, 0xDFFF), st.sampled_from(RANDOM))
 DONE = st.one_of(
-    st.integers(0, 6).map(ops.press),
+    st.integers(0, 6).map(ops.encode_press),
     st.just(ops.IDLE),
-    FRAMES.map(ops.wait),
-    st.builds(ops.hold, st.integers(0, 127), FRAMES),
-    st.builds(ops.write, ADDRESSES, st.integers(0, 255)),
+    FRAMES.map(ops.encode_wait),
+    st.builds(ops.encode_hold, st.integers(0, 127), FRAMES),
+    st.builds(ops.encode_write, ADDRESSES, st.integers(0, 255)),
     st.just(ops.KEEP),
 )
 
 
 def test_a_step_is_what_the_emulator_plays() -> None:
     assert ops.STEP_FRAMES == FRAMES_PER_STEP
-    assert len(BUTTONS) == Kind.IDLE
+    assert len(BUTTONS) == OperationKind.IDLE
 
 
 @given(st.lists(DONE.filter(lambda one: one != ops.KEEP), max_size=40))
 def test_what_is_written_is_read(done: list[bytes]) -> None:
     data, at = b"".join(done), 0
-    for written, found in zip(done, ops.each(data), strict=True):
+    for written, found in zip(done, ops.decode_operations(data), strict=True):
         assert data[at : found.end] == written
         at = found.end
 
@@ -39,28 +39,28 @@ def test_what_is_written_is_read(done: list[bytes]) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_operations_within_bounds_or_a_value_error(data: bytes) -> None:
     try:
-        found = list(ops.each(data))
+        found = list(ops.decode_operations(data))
     except ValueError:
         return
-    assert all(0 <= one.frames <= ops.MOST_FRAMES for one in found)
+    assert all(0 <= one.frames <= ops.MAX_FRAMES for one in found)
     assert [one.end for one in found[-1:]] == ([len(data)] if data else [])
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (ops.wait(0), "0 frames"),
-        (ops.wait(6_145), "6145 frames"),
-        (ops.hold(128, 1), "buttons 0x80"),
-        (ops.write(0xFF50, 1), "0xff50"),
-        (ops.write(0x2000, 1), "0x2000"),
-        (ops.load(0), "never kept"),
-        (ops.KEEP + ops.load(1), "never kept"),
+        (ops.encode_wait(0), "0 frames"),
+        (ops.encode_wait(6_145), "6145 frames"),
+        (ops.encode_hold(128, 1), "buttons 0x80"),
+        (ops.encode_write(0xFF50, 1), "0xff50"),
+        (ops.encode_write(0x2000, 1), "0x2000"),
+        (ops.encode_load(0), "never kept"),
+        (ops.KEEP + ops.encode_load(1), "never kept"),
         (ops.KEEP * 65, "more than 64 moments"),
         (b"\x0d", "no operation 13"),
-        (ops.wait(3)[:2], "torn"),
+        (ops.encode_wait(3)[:2], "torn"),
     ],
 )
 def test_what_asks_for_more_than_there_is_is_refused(data: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        list(ops.each(data))
+        list(ops.decode_operations(data))

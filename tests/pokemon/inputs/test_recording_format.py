@@ -16,17 +16,22 @@ from hypothesis import strategies as st
 from Daddy.core.errors import FileError
 from Daddy.pokemon.inputs import emulator_operations as ops
 from Daddy.pokemon.inputs import recording_format
-from Daddy.pokemon.inputs.recording_format import DIGEST_BYTES, Tape, from_bytes, to_bytes
+from Daddy.pokemon.inputs.recording_format import (
+    DIGEST_BYTES,
+    Recording,
+    decode_recording,
+    encode_recording,
+)
 from tests.pokemon.inputs.test_emulator_operations import DONE
 
 SHA1 = "a" * 40
 HEAD = struct.Struct("<8sHHII")
 
 
-def made(done: bytes, **changes: object) -> Tape:
-    count = len(list(recording_format.marks(ops.each(done))))
-    start = recording_format.power_on(SHA1, "2.7.0")
-    blank = Tape(SHA1, "Pokémon Red", "2.7.0", start, operations=done)
+def made(done: bytes, **changes: object) -> Recording:
+    count = len(list(recording_format.digest_frames(ops.decode_operations(done))))
+    start = recording_format.power_on_id(SHA1, "2.7.0")
+    blank = Recording(SHA1, "Pokémon Red", "2.7.0", start, operations=done)
     return replace(blank, digests=b"d" * DIGEST_BYTES * count, **changes)  # type: ignore[arg-type]
 
 
@@ -43,38 +48,38 @@ def packed(header: bytes, inflated: bytes, digests: bytes = b"", version: int = 
 @given(st.lists(DONE, max_size=60), st.sampled_from(["", "pokedex", "my own"]))
 def test_a_recording_is_read_as_it_was_written(done: list[bytes], name: str) -> None:
     one = made(b"".join(done), start_name=name, title="a way", assists=("money",))
-    assert from_bytes(to_bytes(one), "x") == one
+    assert decode_recording(encode_recording(one), "x") == one
 
 
 def test_moments_are_named_by_game_pyboy_and_all_that_was_done() -> None:
-    one = made(ops.press(1) * 3)
+    one = made(ops.encode_press(1) * 3)
     others = [
-        replace(one, operations=ops.press(1) * 4),
+        replace(one, operations=ops.encode_press(1) * 4),
         replace(one, rom_sha1="b" * 40),
         replace(one, pyboy="2.8.0"),
         replace(one, start="c" * 64),
     ]
     assert one.from_power_on
-    assert len({one.end, *(other.end for other in others)}) == 5
-    assert replace(one, digests=b"", title="x").end == one.end
+    assert len({one.end_id, *(other.end_id for other in others)}) == 5
+    assert replace(one, digests=b"", title="x").end_id == one.end_id
 
 
 @given(st.data())
 def test_a_changed_or_torn_file_is_a_sentence(data: st.DataObject) -> None:
-    whole = to_bytes(made(ops.press(4) * 600))
+    whole = encode_recording(made(ops.encode_press(4) * 600))
     at = data.draw(st.integers(0, len(whole) - 1))
     other = bytearray(whole)
     other[at] ^= data.draw(st.integers(1, 255))
     for bad in (bytes(other), whole[:at]):
         with pytest.raises(FileError, match="mine is no recording"):
-            from_bytes(bad, "mine")
+            decode_recording(bad, "mine")
 
 
 @given(st.binary(max_size=400), st.binary(max_size=400))
 def test_sealed_nonsense_is_a_sentence_too(header: bytes, done: bytes) -> None:
     for bad in (sealed(header), packed(header, done)):
         with pytest.raises(FileError):
-            from_bytes(bad, "mine")
+            decode_recording(bad, "mine")
 
 
 FACTS = {
@@ -95,43 +100,43 @@ FACTS = {
 )
 def test_facts_that_are_none_are_refused(change: dict[str, object], said: str) -> None:
     with pytest.raises(FileError, match=said):
-        from_bytes(packed(json.dumps({**FACTS, **change}).encode(), b""), "mine")
+        decode_recording(packed(json.dumps({**FACTS, **change}).encode(), b""), "mine")
 
 
 def test_a_newer_format_says_so() -> None:
     with pytest.raises(FileError, match="its format is 2, here it is 1"):
-        from_bytes(packed(json.dumps(FACTS).encode(), b"", version=2), "mine")
+        decode_recording(packed(json.dumps(FACTS).encode(), b"", version=2), "mine")
 
 
 def test_digests_must_be_as_many_as_the_operations_ask_for() -> None:
     header = json.dumps(FACTS).encode()
-    assert from_bytes(packed(header, ops.IDLE * 257, b"d" * 16), "mine").digests
+    assert decode_recording(packed(header, ops.IDLE * 257, b"d" * 16), "mine").digests
     for count in (0, 8, 15, 24):
         with pytest.raises(FileError, match="bytes of digests for 2"):
-            from_bytes(packed(header, ops.IDLE * 257, b"d" * count), "mine")
+            decode_recording(packed(header, ops.IDLE * 257, b"d" * count), "mine")
 
 
 @pytest.mark.parametrize(
     ("tail", "more"),
-    [(ops.write(0xC000, 7), 8), (ops.KEEP + ops.load(0), 8), (ops.KEEP, 0), (b"", 0)],
+    [(ops.encode_write(0xC000, 7), 8), (ops.KEEP + ops.encode_load(0), 8), (ops.KEEP, 0), (b"", 0)],
     ids=["a byte is written", "back to a moment", "a moment is kept", "nothing"],
 )
 def test_what_is_done_in_no_time_after_the_last_frame_is_not_believed(
     tail: bytes, more: int
 ) -> None:
     header, done = json.dumps(FACTS).encode(), ops.IDLE * 256 + tail
-    assert from_bytes(packed(header, done, b"d" * (8 + more)), "mine").digests
+    assert decode_recording(packed(header, done, b"d" * (8 + more)), "mine").digests
     with pytest.raises(FileError, match="bytes of digests"):
-        from_bytes(packed(header, done, b"d" * (16 - more)), "mine")
+        decode_recording(packed(header, done, b"d" * (16 - more)), "mine")
 
 
 @pytest.mark.parametrize(
     "inflated",
     [
         bytes(recording_format.OPERATIONS_LIMIT + 1),
-        ops.wait(6_144) * 30_000,
+        ops.encode_wait(6_144) * 30_000,
         b"\x05" * (64 << 20),
-        ops.KEEP + ops.load(0) * (recording_format.MOST_LOADS + 1),
+        ops.KEEP + ops.encode_load(0) * (recording_format.MAX_LOADS + 1),
     ],
     ids=["a byte too many", "too many frames", "a bomb", "too many returns"],
 )
@@ -141,7 +146,7 @@ def test_a_file_that_swells_is_refused_before_it_has(inflated: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(FileError):
-            from_bytes(bomb, "mine")
+            decode_recording(bomb, "mine")
         assert tracemalloc.get_traced_memory()[1] < 4 * recording_format.OPERATIONS_LIMIT
     finally:
         tracemalloc.stop()
@@ -150,4 +155,6 @@ def test_a_file_that_swells_is_refused_before_it_has(inflated: bytes) -> None:
 def test_lengths_that_lie_are_not_believed() -> None:
     for lengths in ((65_535, 1 << 31, 8), (10, 0xFFFFFFFF, 0xFFFFFFFF)):
         with pytest.raises(FileError, match="not what its lengths say"):
-            from_bytes(sealed(HEAD.pack(recording_format.MAGIC, 1, *lengths) + bytes(100)), "mine")
+            decode_recording(
+                sealed(HEAD.pack(recording_format.MAGIC, 1, *lengths) + bytes(100)), "mine"
+            )

@@ -11,19 +11,23 @@ import pytest
 
 from Daddy.core.errors import RomError
 from Daddy.core.rom_identity import load_rom
-from Daddy.pokemon.archive.state_selection import Rules
+from Daddy.pokemon.archive.state_selection import ArchiveRules
 from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.inputs import emulator_operations as ops
 from Daddy.pokemon.inputs import recording_format
-from Daddy.pokemon.inputs.input_recorder import Recorder
-from Daddy.pokemon.inputs.recording_format import Tape, from_bytes, to_bytes
+from Daddy.pokemon.inputs.input_recorder import InputRecorder
+from Daddy.pokemon.inputs.recording_format import Recording, decode_recording, encode_recording
 from Daddy.pokemon.ram_map import BADGES, RANDOM
-from Daddy.pokemon.recordings.start_prefix import recorder_at, recorder_of
-from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer, check_start
-from Daddy.pokemon.starts.start_state import BY_HAND, beginning
-from Daddy.pokemon.starts.start_state_folder import shelf_of
+from Daddy.pokemon.recordings.start_prefix import recorder_at_power_on, recorder_at_start
+from Daddy.pokemon.recordings.verifying_player import (
+    ReadAhead,
+    VerifyingPlayer,
+    check_recorded_start,
+)
+from Daddy.pokemon.starts.start_state import BY_HAND, beginning_state
+from Daddy.pokemon.starts.start_state_folder import open_state_folder
 from tests.pokemon.archive.players import advance, archived
 from tests.pokemon.sample import length, record_sample, weigh
 
@@ -32,35 +36,37 @@ sample = lru_cache(record_sample)
 
 
 @pytest.fixture
-def recorder() -> Recorder:
-    return recorder_of(ROM)
+def recorder() -> InputRecorder:
+    return recorder_at_power_on(ROM)
 
 
 @pytest.fixture
-def recorded(recorder: Recorder) -> Iterator[Emulator]:
+def recorded(recorder: InputRecorder) -> Iterator[Emulator]:
     """An emulator at power-on that is recorded."""
     emulator = Emulator(ROM.data, recorder)
     yield emulator
     emulator.close()
 
 
-def scouted(found: Tape, start: bytes = b"") -> ReadAhead:
+def scouted(found: Recording, start: bytes = b"") -> ReadAhead:
     """All of it verified."""
     scout = ReadAhead(ROM, found, start)
     try:
-        while not scout.over:
-            scout.advance()
+        while not scout.finished:
+            scout.verify_next_part()
     finally:
         scout.close()
     return scout
 
 
-def played(found: Tape, start: bytes = b"", watched: Callable[[], None] | None = None) -> bytes:
+def played(
+    found: Recording, start: bytes = b"", watched: Callable[[], None] | None = None
+) -> bytes:
     """The memory at a recording's end."""
     deck = VerifyingPlayer(ROM, found, start)
-    deck.watch(watched, 1)
+    deck.set_watcher(watched, 1)
     try:
-        while not deck.over:
+        while not deck.finished:
             deck.step()
         return bytes(deck.memory())
     finally:
@@ -68,20 +74,20 @@ def played(found: Tape, start: bytes = b"", watched: Callable[[], None] | None =
 
 
 def test_all_that_can_be_done_at_the_door_is_done_again(
-    recorded: Emulator, recorder: Recorder
+    recorded: Emulator, recorder: InputRecorder
 ) -> None:
     """A boy's fingers, waits, writes, and back to what was kept, over several digests."""
     for number in range(40):
         recorded.hold({"start", "a"} if number % 2 else (), 3)
         recorded.wait(50)
-    kept = recorded.save_state()
+    kept = recorded.dump_state()
     for button in ("down", "left", "a", "b") * 75:
         recorded.press(button)
     recorded.write(RANDOM[0], 77)
     recorded.idle()
-    recorded.load_state(kept)
+    recorded.restore_state(kept)
     recorded.hold({"up"}, 100)
-    found = from_bytes(to_bytes(recorder.tape("everything")), "mine")
+    found = decode_recording(encode_recording(recorder.make_recording("everything")), "mine")
     assert len(found.digests) == 2 * recording_format.DIGEST_BYTES
     frames: list[None] = []
     assert played(found) == recorded.ram()
@@ -90,11 +96,11 @@ def test_all_that_can_be_done_at_the_door_is_done_again(
 
 
 def test_what_is_written_after_the_last_frame_has_a_digest_of_its_own(
-    recorded: Emulator, recorder: Recorder
+    recorded: Emulator, recorder: InputRecorder
 ) -> None:
     recorded.wait(recording_format.DIGEST_FRAMES)
     recorded.write(RANDOM[0], 77)
-    found = from_bytes(to_bytes(recorder.tape()), "mine")
+    found = decode_recording(encode_recording(recorder.make_recording()), "mine")
     assert len(found.digests) == 2 * recording_format.DIGEST_BYTES
     assert played(found) == recorded.ram()
     with pytest.raises(RomError, match="went another way"):
@@ -103,7 +109,7 @@ def test_what_is_written_after_the_last_frame_has_a_digest_of_its_own(
 
 def test_being_recorded_changes_nothing() -> None:
     states = []
-    for recorder in (None, recorder_at(ROM)):
+    for recorder in (None, recorder_at_start(ROM)):
         game = PokemonRedEnv(cartridge_path(), recorder=recorder)
         game.reset(seed=4)
         for action in (0, 1, 4, 3, 2, 5, 6) * 8:
@@ -127,10 +133,10 @@ def test_an_episode_is_played_again_from_power_on_and_shows_what_was_reached() -
 def test_a_recording_is_about_a_byte_a_second() -> None:
     """Digests included, and beyond the framing, which is all that a few steps weigh."""
     found, short = sample(400), sample(20)
-    framing, seconds = len(to_bytes(short)), length(found) / FRAMES_PER_SECOND
+    framing, seconds = len(encode_recording(short)), length(found) / FRAMES_PER_SECOND
     assert weigh(20) == (framing, length(short) / FRAMES_PER_SECOND)
     assert framing < 400
-    assert len(to_bytes(found)) - framing < seconds
+    assert len(encode_recording(found)) - framing < seconds
     assert len(found.operations) < 480, "a step is a byte before it is packed"
 
 
@@ -139,12 +145,12 @@ def test_the_first_digest_that_differs_ends_it_and_says_where() -> None:
     second = bytearray(found.digests)
     second[8] ^= 1
     scout = ReadAhead(ROM, replace(found, digests=bytes(second)))
-    scout.advance()
+    scout.verify_next_part()
     verified = scout.report
     assert verified.frames < length(found)
     for _ in range(2):
         with pytest.raises(RomError, match=r"another way .* between step 25\d .* and step 4\d\d"):
-            scout.advance()
+            scout.verify_next_part()
     assert scout.report == verified, "what is not verified is not told"
     scout.close()
 
@@ -152,34 +158,36 @@ def test_the_first_digest_that_differs_ends_it_and_says_where() -> None:
 def test_another_button_is_noticed_at_the_next_digest() -> None:
     found = sample(400)
     done = bytearray(found.operations)
-    at = next(i for i in range(60, len(done)) if done[i] == ops.press(0)[0])
-    done[at : at + 1] = ops.press(3)
+    at = next(i for i in range(60, len(done)) if done[i] == ops.encode_press(0)[0])
+    done[at : at + 1] = ops.encode_press(3)
     with pytest.raises(RomError, match="the game went another way"):
         played(replace(found, operations=bytes(done)))
 
 
-def test_a_milestone_that_was_written_is_told_apart(recorded: Emulator, recorder: Recorder) -> None:
-    recorded.load_state(beginning(ROM))
+def test_a_milestone_that_was_written_is_told_apart(
+    recorded: Emulator, recorder: InputRecorder
+) -> None:
+    recorded.restore_state(beginning_state(ROM))
     recorded.press("down")
     recorded.write(BADGES, 255)
     recorded.press("down")
-    report = scouted(recorder.tape("cheated"), beginning(ROM)).report
+    report = scouted(recorder.make_recording("cheated"), beginning_state(ROM)).report
     assert (report.writes, report.dice) == (1, 0)
 
 
 def test_back_to_its_own_start_is_a_cut_and_a_state_from_elsewhere_ends_it() -> None:
-    recorder = recorder_at(ROM)
+    recorder = recorder_at_start(ROM)
     game = PokemonRedEnv(cartridge_path(), recorder=recorder)
     for seed in (1, 2):
         game.reset(seed=seed)
         for _ in range(5):
             game.step(0)
-    found = recorder.tape()
+    found = recorder.make_recording()
     other = Emulator(ROM.data)
-    game._emulator.load_state(other.save_state())
+    game._emulator.restore_state(other.dump_state())
     assert recorder.ended
     game.step(0)
-    assert recorder.tape() == found
+    assert recorder.make_recording() == found
     assert len(scouted(found).report.cuts) == 1
     other.close()
     game.close()
@@ -192,7 +200,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_start_that_is_driven_to_is_played_from_power_on() -> None:
-    found = recorder_at(ROM, "pokedex").tape()
+    found = recorder_at_start(ROM, "pokedex").make_recording()
     assert found.from_power_on
     assert "got_almanac" in scouted(found).report.held
 
@@ -201,21 +209,21 @@ def test_a_start_that_is_driven_to_is_played_from_power_on() -> None:
 def test_a_start_made_by_hand_is_asked_for_by_its_name() -> None:
     """Nobody knows the way there: the recording begins at the state, which it does not hold."""
     emulator = Emulator(ROM.data)
-    emulator.load_state(beginning(ROM))
+    emulator.restore_state(beginning_state(ROM))
     emulator.hold({"down"}, 40)
     emulator.hold((), 1)
-    spot = emulator.save_state()
+    spot = emulator.dump_state()
     emulator.close()
-    shelf_of(ROM.sha1).put("spot", BY_HAND, spot)
-    recorder = recorder_at(ROM, "spot")
+    open_state_folder(ROM.sha1).write_state("spot", BY_HAND, spot)
+    recorder = recorder_at_start(ROM, "spot")
     game = PokemonRedEnv(cartridge_path(), init_state="spot", recorder=recorder)
     game.reset(seed=1)
     game.step(1)
-    found = recorder.tape(start_name="spot")
+    found = recorder.make_recording(start_name="spot")
     assert not found.from_power_on
     assert played(found, spot) == game._emulator.ram()
     with pytest.raises(RomError, match="begins at another state than 'spot'"):
-        check_start(found, beginning(ROM))
+        check_recorded_start(found, beginning_state(ROM))
     game.close()
 
 
@@ -230,32 +238,32 @@ def test_another_game_and_another_pyboy_are_refused_by_name() -> None:
 def test_any_place_that_is_verified_can_be_gone_back_to() -> None:
     found = sample(400)
     scout = ReadAhead(ROM, found)
-    while not scout.over:
-        scout.advance()
+    while not scout.finished:
+        scout.verify_next_part()
     deck = VerifyingPlayer(ROM, found)
     seen = {}
-    while not deck.over:
+    while not deck.finished:
         deck.step()
-        seen[deck.frames] = (bytes(deck.memory()), deck.picture())
+        seen[deck.frames] = (bytes(deck.memory()), deck.packed_screen())
     for goal in sorted(seen, reverse=True)[:: len(seen) // 4]:
-        scout.send(deck, goal)
+        scout.seek_player(deck, goal)
         assert 0 <= goal - deck.frames < 2 * recording_format.DIGEST_FRAMES
         while deck.frames < goal:
             deck.step()
-        assert (bytes(deck.memory()), deck.picture()) == seen[goal]
+        assert (bytes(deck.memory()), deck.packed_screen()) == seen[goal]
     scout.close()
     deck.close()
 
 
 def test_a_recording_with_an_archive_ends_where_a_state_of_it_is_loaded(tmp_path: Path) -> None:
     """Until there it is whole: nobody else has that state."""
-    first = archived(tmp_path, Rules(follow=False))
+    first = archived(tmp_path, ArchiveRules(follow=False))
     first.reset(seed=1)
     advance(first, 2)
-    recorder = recorder_at(ROM)
-    second = archived(tmp_path, Rules(starts=True, fresh=0.0), recorder=recorder)
+    recorder = recorder_at_start(ROM)
+    second = archived(tmp_path, ArchiveRules(starts=True, fresh=0.0), recorder=recorder)
     second.reset(seed=2)
     assert recorder.ended == "a state of another game is loaded"
-    scouted(recorder.tape())
+    scouted(recorder.make_recording())
     first.close()
     second.close()

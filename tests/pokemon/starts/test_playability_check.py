@@ -13,10 +13,14 @@ from Daddy.core.rom_identity import load_rom
 from Daddy.core.settings import TrainingSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
-from Daddy.pokemon.find_rom import check_start, find_rom
+from Daddy.pokemon.find_rom import check_start_state, find_rom
 from Daddy.pokemon.starts import playability_check as judging
-from Daddy.pokemon.starts.playability_check import adopt, preflight, refusal
-from Daddy.pokemon.starts.start_state import beginning
+from Daddy.pokemon.starts.playability_check import (
+    check_playable,
+    convert_foreign_state,
+    format_fault,
+)
+from Daddy.pokemon.starts.start_state import beginning_state
 
 ROM = load_rom(find_rom(None, environ={}))
 
@@ -24,19 +28,19 @@ ROM = load_rom(find_rom(None, environ={}))
 def written(emulator: Emulator, *pokes: tuple[int, int]) -> bytes:
     for address, value in pokes:
         emulator.write(address, value)
-    return emulator.save_state()
+    return emulator.dump_state()
 
 
 def test_a_begun_game_passes_and_is_left_as_it_was(emulator: Emulator) -> None:
-    state = beginning(ROM)
-    preflight(emulator, state, "it")
-    assert emulator.save_state() == state
+    state = beginning_state(ROM)
+    check_playable(emulator, state, "it")
+    assert emulator.dump_state() == state
 
 
 def test_the_title_screen_is_no_game() -> None:
     emulator = Emulator(ROM.data)
     with pytest.raises(RomError, match="clock does not run") as refused:
-        preflight(emulator, emulator.save_state(), "the title")
+        check_playable(emulator, emulator.dump_state(), "the title")
     assert refused.value.exit_code == 7
     assert "the title is no state to train from" in refused.value.message
     assert "--record-start" in refused.value.fix
@@ -46,7 +50,7 @@ def test_the_title_screen_is_no_game() -> None:
 def test_keys_that_move_nobody_are_noticed(emulator: Emulator) -> None:
     """A map of one cell (the cartridge's own size of it): an edge on every side."""
     with pytest.raises(RomError, match="no direction key moves the player"):
-        preflight(emulator, written(emulator, (0xC012, 1), (0xC013, 1)), "it")
+        check_playable(emulator, written(emulator, (0xC012, 1), (0xC013, 1)), "it")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ def test_memory_that_cannot_be_the_games_is_told_by_its_oddest_number(
     emulator: Emulator, poke: tuple[int, int], why: str
 ) -> None:
     with pytest.raises(RomError, match=why):
-        preflight(emulator, written(emulator, poke), "it")
+        check_playable(emulator, written(emulator, poke), "it")
 
 
 def test_a_text_on_the_screen_is_closed_first(emulator: Emulator) -> None:
@@ -69,33 +73,34 @@ def test_a_text_on_the_screen_is_closed_first(emulator: Emulator) -> None:
         emulator.press("start")
         if emulator.ram()[ram.FONT_LOADED - ram.RAM_START] & 1:
             break
-    preflight(emulator, emulator.save_state(), "it")
+    check_playable(emulator, emulator.dump_state(), "it")
 
 
 def test_the_cartridges_own_beginning_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "Daddy.pokemon.starts.playability_check.preflight", lambda *_: pytest.fail("asked")
+        "Daddy.pokemon.starts.playability_check.check_playable", lambda *_: pytest.fail("asked")
     )
-    check_start(TrainingSettings())
+    check_start_state(TrainingSettings())
 
 
 def test_a_given_start_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(
-        "Daddy.pokemon.starts.playability_check.preflight", lambda _, __, what: asked.append(what)
+        "Daddy.pokemon.starts.playability_check.check_playable",
+        lambda _, __, what: asked.append(what),
     )
-    check_start(TrainingSettings(start="bedroom"))
+    check_start_state(TrainingSettings(start="bedroom"))
     assert asked == ["the start state 'bedroom' of Daddy cartridge"]
 
 
-STATE = beginning(ROM)
+STATE = beginning_state(ROM)
 
 
 def test_a_good_state_comes_back_as_the_same_moment() -> None:
     emulator = Emulator(ROM.data)
-    emulator.load_state(adopt(ROM, STATE, "mine"))
+    emulator.restore_state(convert_foreign_state(ROM, STATE, "mine"))
     ours = bytes(emulator.ram())
-    emulator.load_state(STATE)
+    emulator.restore_state(STATE)
     assert bytes(emulator.ram()) == ours
     emulator.close()
 
@@ -113,12 +118,12 @@ def test_what_cannot_be_a_state_of_ours_is_refused_without_a_child(
 ) -> None:
     monkeypatch.setattr(judging, "run_command", lambda *_, **__: pytest.fail("a child was started"))
     with pytest.raises(RomError, match=why):
-        adopt(ROM, data, "theirs")
+        convert_foreign_state(ROM, data, "theirs")
 
 
 @pytest.mark.parametrize("version", [7, 9, 12, STATE_FORMAT])
 def test_the_formats_of_the_peers_are_let_through_to_the_child(version: int) -> None:
-    assert refusal(bytes((version,)) + STATE[1:]) is None
+    assert format_fault(bytes((version,)) + STATE[1:]) is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +135,7 @@ def test_the_formats_of_the_peers_are_let_through_to_the_child(version: int) -> 
 )
 def test_a_state_that_does_not_fit_is_refused_by_name(data: bytes, why: str) -> None:
     with pytest.raises(RomError, match=rf"the save state theirs cannot be used.*{why}"):
-        adopt(ROM, data, "theirs")
+        convert_foreign_state(ROM, data, "theirs")
 
 
 def test_a_state_that_hangs_the_emulator_is_ended_in_time() -> None:
@@ -138,7 +143,7 @@ def test_a_state_that_hangs_the_emulator_is_ended_in_time() -> None:
     hanging = bytearray(STATE)
     hanging[69], hanging[14] = 247, 189
     with pytest.raises(RomError, match=r"hung the emulator for 1 s"):
-        adopt(ROM, bytes(hanging), "theirs", limit_s=1.0)
+        convert_foreign_state(ROM, bytes(hanging), "theirs", limit_s=1.0)
 
 
 def test_a_crash_of_the_child_is_told_and_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,14 +156,14 @@ def test_a_crash_of_the_child_is_told_and_is_not_ours(monkeypatch: pytest.Monkey
         lambda _, limit, **how: really([sys.executable, "-c", crash], limit, **how),
     )
     with pytest.raises(RomError, match=r"crashed the emulator \(SIGSEGV\)"):
-        adopt(ROM, STATE, "theirs")
+        convert_foreign_state(ROM, STATE, "theirs")
 
 
 def test_the_child_refuses_a_title_screen(tmp_path: Path) -> None:
     emulator = Emulator(ROM.data)
     files = [tmp_path / name for name in ("game", "given", "made")]
     files[0].write_bytes(ROM.data)
-    files[1].write_bytes(emulator.save_state())
+    files[1].write_bytes(emulator.dump_state())
     emulator.close()
     argv = [sys.executable, "-m", "Daddy.pokemon.starts.playability_check", *map(str, files)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)

@@ -12,33 +12,37 @@ from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.find_rom import cartridge_path, find_rom
 from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.starts import start_state as starting
-from Daddy.pokemon.starts.start_routes import BEGINNING, CARTRIDGE, Go, Route
-from Daddy.pokemon.starts.start_state import BY_HAND, default_start, start_state
-from Daddy.pokemon.starts.start_state_folder import Shelf, default_root, shelf_of
+from Daddy.pokemon.starts.start_routes import BEGINNING, CARTRIDGE, StartRoute, WalkTo
+from Daddy.pokemon.starts.start_state import BY_HAND, default_start_name, start_state
+from Daddy.pokemon.starts.start_state_folder import (
+    StartStateFolder,
+    default_state_root,
+    open_state_folder,
+)
 
 ROM = load_rom(find_rom(None, environ={}))
-HOME = Route("bedroom", "", CARTRIDGE[0].steps, there=37)
+HOME = StartRoute("bedroom", "", CARTRIDGE[0].steps, end_map=37)
 
 
 @pytest.fixture(autouse=True)
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartStateFolder:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return shelf_of(ROM.sha1)
+    return open_state_folder(ROM.sha1)
 
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
     starting.play_routes.cache_clear()
-    starting.adopt.cache_clear()
+    starting.convert_foreign_state.cache_clear()
 
 
-def begin(name: str, shelf: Shelf, **more: object) -> bytes:
+def begin(name: str, shelf: StartStateFolder, **more: object) -> bytes:
     assert shelf.sha1 == ROM.sha1
     return start_state(ROM, name, **more)
 
 
 def test_a_route_is_played_once_and_found_again(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    shelf: StartStateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = begin("pokedex", shelf)
     monkeypatch.setattr(starting, "play_routes", lambda *_: pytest.fail("played twice"))
@@ -46,34 +50,36 @@ def test_a_route_is_played_once_and_found_again(
     assert len(list(shelf.root.rglob("*"))) == 2, "one folder of the game, one state, no rests"
 
 
-def test_a_new_driver_makes_it_anew(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_driver_makes_it_anew(
+    shelf: StartStateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begin("bedroom", shelf)
     monkeypatch.setattr(starting, "_PLAYED", "driver999")
     monkeypatch.setattr(starting, "play_routes", lambda *_: b"driven anew")
     assert begin("bedroom", shelf) == b"driven anew"
 
 
-def test_nothing_is_handed_to_another_game(shelf: Shelf) -> None:
+def test_nothing_is_handed_to_another_game(shelf: StartStateFolder) -> None:
     begin("bedroom", shelf)
-    mine = shelf.path("bedroom", starting._PLAYED)
-    other = Shelf(shelf.root, "0" * 40)
-    theirs = other.path("bedroom", starting._PLAYED)
+    mine = shelf.state_path("bedroom", starting._PLAYED)
+    other = StartStateFolder(shelf.root, "0" * 40)
+    theirs = other.state_path("bedroom", starting._PLAYED)
     theirs.parent.mkdir()
     theirs.write_bytes(mine.read_bytes())
-    assert other.get("bedroom", starting._PLAYED) is None
+    assert other.read_verified("bedroom", starting._PLAYED) is None
 
 
 @pytest.mark.parametrize("spoil", [lambda d: d[:-9], lambda d: d[:300] + b"?" + d[301:], bytes])
-def test_a_damaged_state_is_made_anew(shelf: Shelf, spoil, capsys) -> None:
+def test_a_damaged_state_is_made_anew(shelf: StartStateFolder, spoil, capsys) -> None:
     made = begin("bedroom", shelf)
-    path = shelf.path("bedroom", starting._PLAYED)
+    path = shelf.state_path("bedroom", starting._PLAYED)
     path.write_bytes(spoil(path.read_bytes()) if spoil is not bytes else b"")
     assert begin("bedroom", shelf) == made
     assert "is ignored" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_costs_time_and_nothing_else(
-    shelf: Shelf,
+    shelf: StartStateFolder,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -86,14 +92,14 @@ def test_a_folder_that_cannot_be_written_costs_time_and_nothing_else(
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_what_a_person_recorded_wins_over_the_driver(shelf: Shelf) -> None:
+def test_what_a_person_recorded_wins_over_the_driver(shelf: StartStateFolder) -> None:
     state = begin(BEGINNING, shelf)
-    shelf.put("pokedex", BY_HAND, state)
+    shelf.write_state("pokedex", BY_HAND, state)
     assert begin("pokedex", shelf) == state
 
 
 def test_a_peers_name_means_our_like_and_its_file_is_adopted_by_its_path(
-    shelf: Shelf, tmp_path: Path
+    shelf: StartStateFolder, tmp_path: Path
 ) -> None:
     file = tmp_path / "Bulbasaur.state"
     file.write_bytes(begin("bedroom", shelf))
@@ -105,47 +111,48 @@ def place(state: bytes) -> tuple[int, int, int]:
     from Daddy.pokemon.game_progress import read_progress
 
     emulator = Emulator(ROM.data)
-    emulator.load_state(state)
+    emulator.restore_state(state)
     now = read_progress(emulator.ram())
     emulator.close()
     return now.map_id, now.y, now.x
 
 
 def test_a_file_is_judged_once(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: StartStateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "mine.state"
     path.write_bytes(begin("bedroom", shelf))
     first = begin(str(path), shelf)
     monkeypatch.setattr(
-        "Daddy.pokemon.starts.start_state.adopt", lambda *_: pytest.fail("judged twice")
+        "Daddy.pokemon.starts.start_state.convert_foreign_state",
+        lambda *_: pytest.fail("judged twice"),
     )
     assert begin(str(path), shelf) == first
 
 
-def test_a_file_far_too_large_is_no_state(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_file_far_too_large_is_no_state(shelf: StartStateFolder, tmp_path: Path) -> None:
     (tmp_path / "film.state").write_bytes(bytes(3 << 20))
     with pytest.raises(RomError, match=r"cannot read the save state .*larger than"):
         begin(str(tmp_path / "film.state"), shelf)
 
 
 def test_a_name_is_no_file_of_the_folder_one_happens_to_stand_in(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: StartStateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bedroom").write_bytes(b"a drawing")
     monkeypatch.chdir(tmp_path)
     assert begin("bedroom", shelf) == begin("bedroom", shelf)
 
 
-def test_an_unknown_name_is_told_with_the_known_ones(shelf: Shelf) -> None:
-    shelf.put("brock", BY_HAND, begin(BEGINNING, shelf))
+def test_an_unknown_name_is_told_with_the_known_ones(shelf: StartStateFolder) -> None:
+    shelf.write_state("brock", BY_HAND, begin(BEGINNING, shelf))
     with pytest.raises(RomError, match="no start state 'mew'") as refused:
         begin("mew", shelf)
     assert "beginning, bedroom, pokedex, brock" in refused.value.fix
     assert "--record-start mew" in refused.value.fix
 
 
-def test_a_game_that_nobody_knows_has_no_routes_but_a_beginning(shelf: Shelf) -> None:
+def test_a_game_that_nobody_knows_has_no_routes_but_a_beginning(shelf: StartStateFolder) -> None:
     unknown = replace(ROM, name="unknown 12345678")
     with pytest.raises(RomError, match="no start state 'pokedex' of unknown"):
         start_state(unknown, "pokedex")
@@ -153,20 +160,22 @@ def test_a_game_that_nobody_knows_has_no_routes_but_a_beginning(shelf: Shelf) ->
 
 
 def test_where_the_driver_gives_up_the_message_has_step_place_and_the_way_out(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    shelf: StartStateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far = Route("pokedex", "bedroom", (Go(0, 0),), there=37)
+    far = StartRoute("pokedex", "bedroom", (WalkTo(0, 0),), end_map=37)
     known = {"bedroom": HOME, "pokedex": far}
-    monkeypatch.setattr(starting, "routes", lambda _: known)
+    monkeypatch.setattr(starting, "routes_by_name", lambda _: known)
     monkeypatch.setattr(starting, "ATTEMPTS", 1)
-    with pytest.raises(RomError, match=r"step 1 of 1, Go\(x=0, y=0.*at Home \(\d, \d\)") as stuck:
+    with pytest.raises(
+        RomError, match=r"step 1 of 1, WalkTo\(x=0, y=0.*at Home \(\d, \d\)"
+    ) as stuck:
         begin("pokedex", shelf)
     assert stuck.value.exit_code == 7
     assert "python -m Daddy.play --record-start pokedex" in stuck.value.fix
 
 
 def test_the_header_of_the_real_cartridge_around_another_game_is_refused_by_the_driver(
-    monkeypatch: pytest.MonkeyPatch, shelf: Shelf
+    monkeypatch: pytest.MonkeyPatch, shelf: StartStateFolder
 ) -> None:
     """A megabyte of the right kind (MBC3, RAM, battery) that never shows a menu."""
     data = bytearray(1 << 20)
@@ -177,22 +186,22 @@ def test_the_header_of_the_real_cartridge_around_another_game_is_refused_by_the_
     for byte in data[0x134:0x14D]:
         total = (total - byte - 1) & 0xFF
     data[0x14D] = total
-    monkeypatch.setattr("Daddy.pokemon.starts.route_player.PRESSES", 40)
+    monkeypatch.setattr("Daddy.pokemon.starts.route_player.MAX_PRESSES", 40)
     monkeypatch.setattr(starting, "ATTEMPTS", 1)
     red = Rom("Pokémon Red", "f" * 40, bytes(data), real=True)
-    with pytest.raises(RomError, match=r"'pokedex' of Pokémon Red.*step 1 of 7, Title\(\)"):
+    with pytest.raises(RomError, match=r"'pokedex' of Pokémon Red.*step 1 of 7, OpenTitleMenu\(\)"):
         start_state(red)
 
 
 def test_the_default_folder_is_the_persons_cache() -> None:
-    assert default_root({}, Path("/home/you")) == Path("/home/you/.cache/daddy/starts")
-    moved = default_root({"XDG_CACHE_HOME": "/scratch"}, Path("/home/you"))
+    assert default_state_root({}, Path("/home/you")) == Path("/home/you/.cache/daddy/starts")
+    moved = default_state_root({"XDG_CACHE_HOME": "/scratch"}, Path("/home/you"))
     assert moved == Path("/scratch/daddy/starts")
 
 
 def test_the_cartridge_begins_where_it_always_did() -> None:
     assert cartridge_path().exists()
-    assert default_start(ROM) == BEGINNING
+    assert default_start_name(ROM) == BEGINNING
 
 
 CARTRIDGE = load_rom(find_rom(None, environ={}))
@@ -202,7 +211,7 @@ EMPTY = bytes(0x100) + b"\x18\xfe" + bytes(0x4B) + b"\xe7" + bytes(32 * 1024 - 0
 
 def test_the_game_has_begun_and_waits_for_the_player() -> None:
     emulator = Emulator(CARTRIDGE.data)
-    emulator.load_state(starting.beginning(CARTRIDGE))
+    emulator.restore_state(starting.beginning_state(CARTRIDGE))
     image = emulator.ram()
     progress = read_progress(image)
     assert progress.placed
@@ -213,9 +222,9 @@ def test_the_game_has_begun_and_waits_for_the_player() -> None:
 
 
 def test_the_start_state_is_the_same_every_time() -> None:
-    first = starting.beginning(CARTRIDGE)
-    starting.beginning.cache_clear()
-    assert starting.beginning(CARTRIDGE) == first
+    first = starting.beginning_state(CARTRIDGE)
+    starting.beginning_state.cache_clear()
+    assert starting.beginning_state(CARTRIDGE) == first
 
 
 def test_a_game_that_never_begins_is_an_error_and_no_endless_wait(
@@ -223,13 +232,13 @@ def test_a_game_that_never_begins_is_an_error_and_no_endless_wait(
 ) -> None:
     monkeypatch.setattr(starting, "_CLICK_LIMIT", 5)
     with pytest.raises(RomError, match="did not begin after 5 clicks"):
-        starting.beginning(Rom("empty", "", EMPTY, real=False))
+        starting.beginning_state(Rom("empty", "", EMPTY, real=False))
 
 
 def test_the_real_game_begins_when_its_clock_runs_and_not_when_it_has_a_place() -> None:
     """Red knows the player's room while the professor still speaks."""
     emulator = Emulator(CARTRIDGE.data)
-    emulator.load_state(starting.beginning(CARTRIDGE))
+    emulator.restore_state(starting.beginning_state(CARTRIDGE))
     emulator.write(ram.STATUS_FLAGS_6, 0)
     assert not starting._begun(emulator, real=True)
     emulator.write(ram.STATUS_FLAGS_6, 1)
