@@ -19,13 +19,13 @@ def old(number: int, slot: int, **facts):
 
 def test_the_first_release_of_a_run_goes_everywhere() -> None:
     chosen = choose_releases(NEW, Ledger())
-    assert [chosen.at(slot) for slot in range(4)] == ["new"] * 4
+    assert [chosen.release_for(slot) for slot in range(4)] == ["new"] * 4
 
 
 def test_a_changed_release_is_tried_where_a_slot_is_empty_first() -> None:
     known = fleet(old(1, 0), old(2, 1), old(3, 3))
     chosen = choose_releases(NEW, known)
-    assert [chosen.at(slot) for slot in range(4)] == ["good", "good", "new", "good"]
+    assert [chosen.release_for(slot) for slot in range(4)] == ["good", "good", "new", "good"]
     assert "tried in slot 2" in chosen.reason
 
 
@@ -42,14 +42,14 @@ def test_the_trial_stays_where_it_began() -> None:
 
 def test_once_it_made_progress_everybody_takes_it() -> None:
     known = fleet(old(1, 0), proven=("good", "new"))
-    assert [choose_releases(NEW, known).at(slot) for slot in range(4)] == ["new"] * 4
+    assert [choose_releases(NEW, known).release_for(slot) for slot in range(4)] == ["new"] * 4
 
 
 def test_a_release_that_dies_twice_is_given_up_for_the_last_good_one() -> None:
     dead = [ended(n, JobOutcome.CRASHED, release="new", reason="exit code 1") for n in (1, 2)]
     assert choose_releases(NEW, fleet(dead[0])).trial == "new"
     chosen = choose_releases(NEW, fleet(*dead))
-    assert (chosen.at(0), chosen.trial, chosen.given_up) == ("good", None, {"new"})
+    assert (chosen.release_for(0), chosen.trial, chosen.given_up) == ("good", None, {"new"})
     assert "given up for good: exit code 1" in chosen.reason
 
 

@@ -46,7 +46,7 @@ class Hold:
 
     slot: int | None
     until: float
-    find_failures: int
+    failures: int
     reason: str
     open: bool = False
     """The breaker: from ``until`` on, one try at a time."""
