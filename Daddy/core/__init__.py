@@ -1,1 +1,1 @@
-"""Modules that at least two packages use; none of them imports a package."""
+"""Modules that at least two packages import. None of them imports another package of ours."""

@@ -1,8 +1,8 @@
-"""Pure: the names of the scripted helps, and who may use what was made with them.
+"""Pure. The names of the assists, and the rule by which learners refuse each other's work.
 
-An assist plays a part of the game by rules in place of the agent. What it was allowed to do is
-written on everything that came of it: states, weights, milestones. Who uses fewer assists does not
-take it: `missing_assists`.
+An assist is a script that plays a part of the game in place of the agent. Every save state, version
+and milestone records the assists that were allowed while it was made. A learner that allows fewer
+assists refuses it (`missing_assists`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ ASSIST_NAMES: Final = (
     *("toss_junk", "money", "flash", "flute", "teach_surf", "use_surf", "teach_strength"),
     *("use_strength", "boulders", "block_indigo_exit", "no_wild"),
 )
-"""Every assist; what each does is in `Daddy.pokemon.assists`."""
+"""Every assist, in the order of the bits of `to_bits`; `Daddy.pokemon.assists` implements them."""
 PEER_ASSISTS: Final = tuple(name for name in ASSIST_NAMES if name != "no_wild")
-"""What ``peers`` stands for. Without wild creatures nobody can catch one that learns Surf."""
+"""Meaning of ``peers``: without wild creatures an agent cannot catch one that learns Surf."""
 
 
-def parse_assists(said: object) -> list[str]:
-    """What ``none``, ``peers``, names with commas between or a list of names mean, in our order.
+def parse_assists(text: object) -> list[str]:
+    """Parse ``none``, ``peers``, comma-separated names or a list into names in standard order.
 
-    ValueError for a name that is none, with the nearest one.
+    ValueError for an unknown name, with the nearest valid one.
     """
-    words = said.replace(",", " ").split() if isinstance(said, str) else said
+    words = text.replace(",", " ").split() if isinstance(text, str) else text
     if not isinstance(words, Iterable):
-        raise ValueError(f"{said!r} is neither none, nor peers, nor a list of names")  # noqa: TRY004
+        raise ValueError(f"{text!r} is neither none, nor peers, nor a list of names")  # noqa: TRY004
     given = {str(word) for word in words} - {"none"}
     if "peers" in given:
         given = given - {"peers"} | set(PEER_ASSISTS)
@@ -40,25 +40,25 @@ def parse_assists(said: object) -> list[str]:
 
 
 def missing_assists(theirs: Iterable[str], ours: Iterable[str]) -> str:
-    """Assists that something was made with and that are not in use here; "" when there are none."""
+    """List the assists in ``theirs`` that ``ours`` lacks, with commas between; "" for none."""
     return ", ".join(sorted(set(theirs) - set(ours)))
 
 
 def refuse_missing_assists(name: str, theirs: Iterable[str], ours: Iterable[str]) -> None:
-    """WeightsError when ``name`` was learnt with scripted helps that are not in use here."""
-    if foreign := missing_assists(theirs, ours):
+    """Raise WeightsError when ``name`` was learnt with assists that are not in use here."""
+    if missing := missing_assists(theirs, ours):
         names = ",".join(theirs)
         raise WeightsError(
-            f"{name} was learnt with the assists {foreign}, which are not in use here",
+            f"{name} was learnt with the assists {missing}, which are not in use here",
             f"say --assists {names}, set training.assists to {names}, or use another run",
         )
 
 
 def to_bits(names: Iterable[str]) -> int:
-    """Bit n is set for the n-th of `ASSIST_NAMES`: eleven bits, which float32 holds exactly."""
+    """Encode names as bits: bit n for the n-th of `ASSIST_NAMES`. Eleven bits fit in a float32."""
     return sum(1 << ASSIST_NAMES.index(name) for name in names)
 
 
 def from_bits(bits: int) -> tuple[str, ...]:
-    """The names whose bits are set."""
-    return tuple(name for place, name in enumerate(ASSIST_NAMES) if bits >> place & 1)
+    """Return the names whose bits are set, the inverse of `to_bits`."""
+    return tuple(name for index, name in enumerate(ASSIST_NAMES) if bits >> index & 1)

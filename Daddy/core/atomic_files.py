@@ -1,9 +1,9 @@
-"""Door to durable files: whole or not at all, on a local disk and on NFS.
+"""Adapter for durable files: writes a file whole or not at all, on a local disk and on NFS.
 
-Order is always data, then name, then folder, so that a reader sees the old file or the new one and
-a power cut loses at most the newest; only what is written as not durable may be gone after one.
-Names that mean "first come" are created by ``link``, which is atomic on NFS; after an error the
-link count tells whether it succeeded all the same.
+The order is: sync the data, rename or link, sync the folder. So a reader sees the old file or the
+new one, and a power cut loses at most the newest write (any with ``durable=False``). A name that
+only one of several writers may create is made by ``link``, which is atomic on NFS; if the reply is
+lost, the link count of the temporary file shows that the link was made.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 
 from Daddy.core.errors import FileError
 
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 
 JSON_LIMIT = 64 * 1024
-"""Bytes a JSON record of ours may have: every one is far smaller, so larger means hostile."""
+"""Largest JSON record in bytes that is read: our own are far smaller."""
 
 
 def sync_folder(folder: Path) -> None:
-    """As well as it can be done: the name is there already, so nothing may look like a failure."""
+    """Sync a folder to disk. Errors are ignored, because the name exists already."""
     with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -39,7 +39,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """A full disk says neither file nor folder: name it, so that the person can be told."""
+    """Add ``path`` to an OSError without a file name, as a full disk raises it."""
     try:
         yield
     except OSError as error:
@@ -67,7 +67,7 @@ def _write_temp(folder: Path, data: bytes, mode: int, *, durable: bool = True) -
 def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> None:
     """Replace ``path`` by ``data``: a reader sees the old bytes or the new, never a mixture.
 
-    Without ``durable`` the disk is not waited for: for what means nothing after a power cut.
+    ``durable=False`` does not wait for the disk: for files that nobody needs after a power cut.
     """
     temp = _write_temp(path.parent, data, mode, durable=durable)
     try:
@@ -80,9 +80,9 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = 
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write into a folder that nobody knows yet: renaming that makes all of it exist at once.
+    """Write a new file below a temporary folder that the caller renames when it is complete.
 
-    Not synced: for copies that can be made again. OSError, FileExistsError.
+    Not synced: for copies that can be made again. Raises OSError, FileExistsError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -91,28 +91,28 @@ def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 
 def create_exclusive(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> bool:
-    """Create ``path`` with ``data`` unless the name exists; False when someone was first.
+    """Create ``path`` with ``data`` unless the name exists; return False if it does.
 
-    Two callers on two hosts: exactly one gets True. Without ``durable`` the disk is not waited for.
+    Of two callers on two hosts exactly one gets True. ``durable=False`` does not wait for the disk.
     """
     temp = _write_temp(path.parent, data, mode, durable=durable)
     try:
         os.link(temp, path)
-        won = True
+        created = True
     except FileExistsError:
-        won = temp.stat().st_nlink == 2  # noqa: PLR2004 - our link worked, its reply was lost
+        created = temp.stat().st_nlink == 2  # noqa: PLR2004 - our link worked, its reply was lost
     finally:
-        with contextlib.suppress(OSError):  # it would hide who won
+        with contextlib.suppress(OSError):  # it would hide the result
             temp.unlink(missing_ok=True)
     if durable:
         sync_folder(path.parent)
-    return won
+    return created
 
 
 def append_line(path: Path, text: str, *, durable: bool = False) -> None:
     """Append one line with a single write; ``durable`` waits for the disk. One writer per file.
 
-    OSError when the disk took only a part of it; the next line then begins on a line of its own.
+    OSError when the disk took a part of the line; the next call then begins with a line break.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -129,19 +129,18 @@ def append_line(path: Path, text: str, *, durable: bool = False) -> None:
         os.close(descriptor)
 
 
-def _pieces(descriptor: int, most: int) -> Iterator[bytes]:
-    """The bytes of a file up to so many, in pieces: a limit is no size to allocate."""
-    while most and (piece := os.read(descriptor, min(most, _PIECE))):
-        most -= len(piece)
-        yield piece
+def _chunks(descriptor: int, limit: int) -> Iterator[bytes]:
+    """Yield at most ``limit`` bytes in chunks: no buffer of ``limit`` bytes is allocated."""
+    while limit and (chunk := os.read(descriptor, min(limit, _CHUNK))):
+        limit -= len(chunk)
+        yield chunk
 
 
 def read_bounded(path: Path, limit: int, owner: int | None = None) -> bytes:
-    """All bytes of a regular file; FileError when it is no regular file or larger than ``limit``.
+    """Return all bytes of a regular file of at most ``limit`` bytes.
 
-    A symbolic link is refused: shared folders are written by others; so is a file of another
-    account than ``owner`` (a uid), where one is given. Where the disk would not give the bytes, the
-    error's cause is the OSError.
+    FileNotFoundError; FileError for a link (other accounts write into shared folders), an owner
+    other than the uid ``owner``, a larger file, or a failed read (its cause is the OSError).
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -150,30 +149,32 @@ def read_bounded(path: Path, limit: int, owner: int | None = None) -> bytes:
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise FileError(f"{path} is not a regular file", "remove it")
-        if owner is not None and facts.st_uid != owner:
-            raise FileError(f"{path} belongs to uid {facts.st_uid}, not {owner}", "remove it")
-        data = b"".join(_pieces(descriptor, limit + 1))
+        if owner is not None and status.st_uid != owner:
+            raise FileError(f"{path} belongs to uid {status.st_uid}, not {owner}", "remove it")
+        data = b"".join(_chunks(descriptor, limit + 1))
     except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}", "look at the disk") from error
+        raise FileError(f"cannot read {path}: {error.strerror}", "check the disk") from error
     finally:
         os.close(descriptor)
     if len(data) > limit:
-        raise FileError(f"{path} is larger than {limit} bytes", "it is not one of ours: remove it")
+        raise FileError(
+            f"{path} is larger than {limit} bytes", "no program of ours wrote it: remove it"
+        )
     return data
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key occurs twice")
     return value
 
 
 def parse_json(data: bytes, name: str) -> dict[str, Any]:
-    """A JSON object from bytes; FileError naming ``name`` when it is anything else."""
+    """Parse a JSON object; FileError with ``name`` when the bytes are anything else."""
     try:
         value = json.loads(data, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError) as error:
@@ -184,12 +185,12 @@ def parse_json(data: bytes, name: str) -> dict[str, Any]:
 
 
 def read_json(path: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
-    """The JSON object in ``path``; FileNotFoundError or FileError."""
+    """Return the JSON object in ``path``. Raises FileNotFoundError, FileError."""
     return parse_json(read_bounded(path, limit), str(path))
 
 
 def read_json_or_empty(path: Path) -> dict[str, Any]:
-    """The JSON object in ``path``; empty where there is none that can be read."""
+    """Return the JSON object in ``path``, empty if there is none that can be read."""
     try:
         return read_json(path)
     except (FileNotFoundError, NotADirectoryError, FileError):
@@ -197,7 +198,7 @@ def read_json_or_empty(path: Path) -> dict[str, Any]:
 
 
 def canonical_json(value: Mapping[str, Any]) -> bytes:
-    """Canonical JSON (sorted keys): the same value has the same bytes and the same hash."""
+    """Encode as JSON with sorted keys, so that equal values have equal bytes and hashes."""
     return (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
 
 
@@ -207,5 +208,5 @@ def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) ->
 
 
 def sha256_hex(data: bytes) -> str:
-    """SHA-256 of ``data`` as 64 hexadecimal digits."""
+    """Return the SHA-256 of ``data`` as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()

@@ -20,13 +20,13 @@ from pathlib import Path
 from Daddy.core.errors import DaddyError
 from Daddy.core.machine_info import ProcessId, identify_process, parent_death_hook
 
-_LAST_WORDS_S = 2.0
-"""Seconds that a killed child has to close its pipes."""
+_PIPE_CLOSE_S = 2.0
+"""Seconds to wait for a killed child's pipes to close."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a finished child left: exit status and both outputs as text."""
+    """The result of a finished child: exit status and both outputs as text."""
 
     returncode: int
     stdout: str
@@ -51,10 +51,10 @@ def run_command(
     show_progress: bool = False,
     die_with_us: bool = False,
 ) -> Completed:
-    """Run ``argv`` to its end and return its output; ``show_progress`` leaves stderr to the person.
+    """Run ``argv`` to its end and return its output; ``show_progress`` leaves stderr as it is.
 
-    The child leads a process group of its own, which is ended whole after ``timeout_s`` seconds.
-    ``die_with_us``: the kernel kills it when we are killed (Linux), so that it does nothing later.
+    The child leads a process group of its own; the whole group is killed after ``timeout_s``
+    seconds. With ``die_with_us`` the kernel kills the child when this process dies (Linux).
     Raises ProgramMissingError and ProcessTimeoutError.
     """
     with _installed(argv):
@@ -84,9 +84,9 @@ def run_command(
 
 
 def run_interactive(argv: Sequence[str]) -> int:
-    """Run ``argv`` with the person's terminal, which it may ask things on; its exit status.
+    """Run ``argv`` on the terminal, without a time limit, and return its exit status.
 
-    For what a person waits for: there is no time limit. ProgramMissingError.
+    The child may ask the person for input. Raises ProgramMissingError.
     """
     with _installed(argv):
         return subprocess.run(argv, check=False).returncode
@@ -101,11 +101,11 @@ def _installed(argv: Sequence[str]) -> Iterator[None]:
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:
-    """A process that left the group, or hangs in the kernel, may hold the pipes: no last words."""
+    """Kill the group and close our pipes, since a process outside the group may keep them open."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        child.communicate(timeout=_LAST_WORDS_S)
+        child.communicate(timeout=_PIPE_CLOSE_S)
     for pipe in filter(None, (child.stdin, child.stdout, child.stderr)):
         with contextlib.suppress(OSError):
             pipe.close()
@@ -142,31 +142,31 @@ def start_background(
 
 
 class Child:
-    """A running program at the head of a session of its own, looked after by who spawned it."""
+    """A running program that leads a session of its own; its caller waits for it and signals it."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self._popen = popen
         self.pid = popen.pid
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether it has ended, waiting at most ``seconds`` (None: as long as it takes)."""
+        """Wait at most ``seconds`` (None: without limit); return True if the program has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(None if seconds is None else max(0.0, seconds))
         return self._popen.returncode is not None
 
     @property
     def exit_code(self) -> int | None:
-        """As shells give it: 128 + n after signal n; None while it runs."""
+        """Exit code as a shell reports it: 128 + n after signal n; None while it runs."""
         code = self._popen.returncode
         return code if code is None or code >= 0 else 128 - code
 
     def signal(self, number: int) -> None:
-        """To the program alone."""
+        """Send a signal to the program alone."""
         if self._popen.returncode is None:
             self._popen.send_signal(number)
 
     def signal_group(self, number: int) -> None:
-        """To every process of its session's group, also after the program itself has ended."""
+        """Send a signal to every process of its group, also after the program itself has ended."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -180,9 +180,9 @@ def spawn_child(
     cwd: Path,
     keep_open: Sequence[int] = (),
 ) -> Child:
-    """Start ``argv``; outputs are appended, ``keep_open`` are descriptors that stay open in it.
+    """Start ``argv``, append its outputs to the files, and pass it the descriptors ``keep_open``.
 
-    OSError when it cannot be started.
+    Raises OSError when it cannot be started.
     """
     with stdout.open("ab") as out, stderr.open("ab") as err:
         popen = subprocess.Popen(
@@ -208,40 +208,40 @@ def spawn_in_session(argv: Sequence[str], keep_open: Sequence[int]) -> Child:
 
 
 class ConnectedChild(Child):
-    """A program that reads and writes one connection of ours; what it complains of is kept."""
+    """A program that reads and writes one connection of ours; keeps the end of its stderr."""
 
     _LINES, _LINE_BYTES = 40, 2000
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         super().__init__(popen)
-        self._said: deque[str] = deque(maxlen=self._LINES)
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        self._errors: deque[str] = deque(maxlen=self._LINES)
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
 
     def error_lines(self) -> tuple[str, ...]:
-        """The last lines of its standard error."""
-        return tuple(self._said)
+        """Return the last lines of its standard error."""
+        return tuple(self._errors)
 
     def terminate(self, grace_s: float) -> None:
-        """End it if it runs, and hear it out: SIGTERM, ``grace_s`` seconds later SIGKILL."""
+        """Send SIGTERM, ``grace_s`` seconds later SIGKILL, and read the rest of its stderr."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             self.signal(number)
             if self.wait(grace_s):
                 break
-        self._listener.join(grace_s)  # a program that it left behind may keep the pipe
+        self._reader.join(grace_s)  # a program that it left behind may keep the pipe
 
-    def _listen(self) -> None:
+    def _read_errors(self) -> None:
         stream = self._popen.stderr
         assert stream is not None
         with stream:
             while line := stream.readline(self._LINE_BYTES):
-                self._said.append(line.decode(errors="replace").rstrip())
+                self._errors.append(line.decode(errors="replace").rstrip())
 
 
 def spawn_connected(argv: Sequence[str], connection: int) -> ConnectedChild:
     """Start ``argv`` with the descriptor ``connection`` as its standard input and output.
 
-    It stays in our session: it may ask the person at our terminal. ProgramMissingError.
+    It stays in our session, so that it may ask the person at our terminal. ProgramMissingError.
     """
     with _installed(argv):
         return ConnectedChild(
@@ -250,18 +250,18 @@ def spawn_connected(argv: Sequence[str], connection: int) -> ConnectedChild:
 
 
 _CHILDREN: list[subprocess.Popen[bytes]] = []
-_COUNTING = threading.Lock()
+_CHILDREN_LOCK = threading.Lock()
 
 
 def _reap_later(child: subprocess.Popen[bytes]) -> None:
-    """Keep a handle, so that an ended child is reaped and does not stay a zombie for long."""
+    """Keep a handle, so that :func:`running_pids` can reap the child after it has ended."""
     running_pids()
-    with _COUNTING:
+    with _CHILDREN_LOCK:
         _CHILDREN.append(child)
 
 
 def running_pids() -> set[int]:
     """Reap the children of :func:`start_background` that ended; return the pids of the others."""
-    with _COUNTING:
-        _CHILDREN[:] = [one for one in _CHILDREN if one.poll() is None]
-        return {one.pid for one in _CHILDREN}
+    with _CHILDREN_LOCK:
+        _CHILDREN[:] = [child for child in _CHILDREN if child.poll() is None]
+        return {child.pid for child in _CHILDREN}

@@ -1,7 +1,7 @@
-"""Door to time: the only module that asks what time it is or waits.
+"""Adapter for time: the only module that reads a clock or waits.
 
-Two notions. ``now`` is wall time for stamps that people read; ``monotonic`` is for measuring and
-for judging silence, because wall clocks of different machines must never be compared.
+``now`` is wall time, for time stamps. ``monotonic`` measures durations and decides that another
+process has stopped sending heartbeats, because wall clocks of two machines are never compared.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the rest of the project may know about time."""
+    """The interface to time for the rest of the project; tests pass a clock of their own."""
 
     def now(self) -> float:
-        """Wall time, seconds since 1970 (UTC)."""
+        """Return wall time in seconds since 1970 (UTC)."""
 
     def monotonic(self) -> float:
-        """Seconds that only grow; comparable within this process alone."""
+        """Return seconds that only grow, comparable within this process alone."""
 
     def wait(self, stop: threading.Event, seconds: float) -> bool:
-        """Wait until ``stop`` is set or ``seconds`` have passed; True when it was set."""
+        """Wait until ``stop`` is set or ``seconds`` have passed; return True if it was set."""
 
 
 class SystemClock:
-    """The real clock."""
+    """The clock of this machine."""
 
     def now(self) -> float:
         return time.time()
@@ -38,5 +38,5 @@ class SystemClock:
 
 
 def sleep(seconds: float) -> None:
-    """Wait a bounded moment where no stop event exists (a retry at a door)."""
+    """Sleep, where no stop event exists, such as between two tries of an adapter."""
     time.sleep(max(0.0, seconds))

@@ -1,7 +1,7 @@
-"""Pure: 95 % confidence intervals for few observations: of a mean and of a share.
+"""Pure. 95 % confidence intervals of a mean and of a share, for few observations.
 
-A mean of few seeds without its interval says nothing. Student's t for means; Wilson's score for
-shares, which stays sensible at 0 and at all of them (Brown, Cai and DasGupta, 2001).
+Student's t for means; Wilson's score for shares, because it holds at shares of 0 and 1 too (Brown,
+Cai and DasGupta, 2001).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _T = (
 
 
 class Interval(NamedTuple):
-    """An estimate and where the truth lies in 95 of 100 cases."""
+    """An estimate and the two ends of its 95 % confidence interval."""
 
     middle: float
     low: float
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """The mean of at least one value; with a single one nothing is known of its error."""
+    """Return the mean of at least one value; the interval of a single value is infinite."""
     middle = fmean(values)
     if len(values) == 1:
         return Interval(middle, -inf, inf)
@@ -38,7 +38,7 @@ def mean_interval(values: Sequence[float]) -> Interval:
 
 
 def share_interval(hits: int, trials: int) -> Interval:
-    """The share of `hits` among at least one trial, 0 to 1."""
+    """Return the share (0 to 1) of `hits` among at least one trial."""
     share, z2 = hits / trials, _Z * _Z
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     spread = share * (1 - share) / trials + z2 / (4 * trials * trials)
@@ -47,7 +47,7 @@ def share_interval(hits: int, trials: int) -> Interval:
 
 
 def t_quantile(freedom: int) -> float:
-    """Student's t at 97.5 %; beyond 30 degrees of freedom by its expansion around the normal."""
+    """Return Student's t at 97.5 %; beyond 30 degrees of freedom an expansion of the normal's."""
     if freedom <= len(_T):
         return _T[freedom - 1]
     return _Z + (_Z**3 + _Z) / (4 * freedom)

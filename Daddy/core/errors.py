@@ -1,6 +1,6 @@
-"""Pure: the error tree. Every error says what happened and what to do next, and has one exit code.
+"""Pure. The exceptions of the project: each has a message, a remedy and an exit code.
 
-Entries call :func:`run_entry`; nothing else in the project prints an error or chooses a code.
+Entry points call :func:`run_entry`, which alone prints errors and chooses exit codes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Every code a command of ours may leave with (documented in ``docs/exit-codes.md``)."""
+    """Every exit code of our commands (meanings: ``docs/exit-codes.md``)."""
 
     DONE = 0
     BUG = 1
@@ -36,10 +36,7 @@ class ExitCode(IntEnum):
 
 
 class DaddyError(Exception):
-    """Something a person can act on.
-
-    ``message`` says what happened and with which value, ``fix`` what to do next.
-    """
+    """An error that a person can mend: ``message`` says what happened, ``fix`` what to do next."""
 
     exit_code = ExitCode.BUG
 
@@ -65,7 +62,7 @@ class ConfigError(DaddyError):
 
 
 class SchedulerError(DaddyError):
-    """The scheduler refused, or cannot be asked."""
+    """The scheduler refused a request or gives no answer."""
 
     exit_code = ExitCode.SCHEDULER
 
@@ -103,9 +100,10 @@ class FileError(DaddyError):
 def run_entry(
     main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None
 ) -> int:
-    """Call ``main`` and turn what it raises into one message and the documented exit code.
+    """Call ``main`` and turn its exception into a message on stderr and an exit code.
 
-    Only bugs show a traceback: every :class:`DaddyError` is told in two lines on stderr.
+    A :class:`DaddyError` or a disk error is printed in two lines; any other exception is a bug and
+    shows its traceback.
     """
     try:
         return int(main(argv))
@@ -119,16 +117,18 @@ def run_entry(
         sys.stderr.close()
         return int(ExitCode.DONE)
     except OSError as error:
-        return _tell_os_error(error)
+        return _report_os_error(error)
 
 
-_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE})
-"""What a disk says of itself, often without naming a file."""
+_DISK_ERRORS = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE}
+)
+"""Errors of a disk, which the system often raises without the name of a file."""
 
 
-def _tell_os_error(error: OSError) -> int:
-    """A full disk or a read-only folder is the world's doing, not a bug: name the path."""
-    if error.filename is None and error.errno not in _DISK:
+def _report_os_error(error: OSError) -> int:
+    """Print a disk error, such as a full disk, with its path; raise any other error again."""
+    if error.filename is None and error.errno not in _DISK_ERRORS:
         raise error
     where = "" if error.filename is None else f": {error.filename}"
     print(f"error: {error.strerror}{where}", file=sys.stderr)

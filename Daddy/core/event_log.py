@@ -1,8 +1,8 @@
-"""What happened: one JSON-lines file per writer, one envelope for all.
+"""The event log of a run: one JSON-lines file per writer, one envelope for all events.
 
-Status, dashboard, plots and the demo's summary read only these files. A writer never names another
-source, lines are bounded, and a torn last line (a writer killed in mid-write) is passed over.
-Envelope: ``v, ts, run, workload, source{kind,id,index}, event, step, data``.
+Status, dashboard, plots and the demo's summary read only these files. Each writer has one source
+and a file of its own; lines are bounded; readers skip an incomplete last line, as a killed writer
+leaves it. Envelope: ``v, ts, run, workload, source{kind,id,index}, event, step, data``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from Daddy.core.name_validation import new_incarnation
 VERSION = 1
 EVENTS = frozenset({"state", "progress", "metric", "result", "error", "log"})
 LINE_LIMIT = 64 * 1024
-"""Bytes of one line: a writer shortens nothing, it refuses; a reader passes longer lines over."""
+"""Largest line in bytes: a writer refuses a longer event, a reader skips a longer line."""
 
 NEWEST_FILES, NEWEST_BYTES = 32, 4 << 20
-"""Writers, and bytes of each, that count as newest: some 30 hours of four slots."""
+"""Files, and bytes at the end of each, that are read as newest: some 30 hours of four slots."""
 
 
 def _log(event: str, data: Mapping[str, object]) -> None:
@@ -81,17 +81,17 @@ class EventWriter:
 def read_events(
     folder: Path, pattern: str = "*.jsonl", containing: bytes = b""
 ) -> Iterator[dict[str, Any]]:
-    """Every readable event of every writer, file by file, in the order written.
+    """Yield every readable event of every writer, file by file, in the order written.
 
-    ``pattern`` narrows the files, such as ``learner-*.jsonl``; ``containing`` the lines that are
-    parsed at all, for whoever looks for a few among a month's.
+    ``pattern`` selects files, such as ``learner-*.jsonl``; only lines with the bytes ``containing``
+    are parsed, which is fast when few events among a month's are wanted.
     """
     for path in sorted(folder.glob(pattern)):
         yield from _read_file(path, containing)
 
 
 def read_newest_events(folder: Path, pattern: str, containing: bytes) -> Iterator[dict[str, Any]]:
-    """The newest events alone, for looks that must not read a month: the ends of the last files."""
+    """Yield the events at the ends of the newest files, without reading a month of events."""
     paths = sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
     for path in paths[-NEWEST_FILES:]:
         skipped = max(0, path.stat().st_size - NEWEST_BYTES)
@@ -100,7 +100,7 @@ def read_newest_events(folder: Path, pattern: str, containing: bytes) -> Iterato
 
 def _read_file(path: Path, containing: bytes, skipped: int = 0) -> Iterator[dict[str, Any]]:
     with path.open("rb") as stream:
-        stream.seek(skipped)  # a line that is cut there does not parse
+        stream.seek(skipped)  # the rest of a line that begins before does not parse
         for line in stream:
             if len(line) > LINE_LIMIT or containing not in line:
                 continue
@@ -117,7 +117,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 
 class EventTail:
-    """Reads events that were added since the last look, for live displays."""
+    """Reads the events that were added since the last call, for live displays."""
 
     def __init__(self, folder: Path, pattern: str = "*.jsonl") -> None:
         self._folder = folder
@@ -125,7 +125,7 @@ class EventTail:
         self._offsets: dict[Path, int] = {}
 
     def read_new(self) -> list[dict[str, Any]]:
-        """Complete lines written since the last call, oldest first by stamp."""
+        """Return the events in complete lines written since the last call, oldest first."""
         paths = sorted(self._folder.glob(self._pattern))
         records = [record for path in paths for record in self._advance(path)]
         return sorted(records, key=lambda record: float(record["ts"]))
@@ -134,7 +134,7 @@ class EventTail:
         with path.open("rb") as stream:
             stream.seek(self._offsets.get(path, 0))
             data = stream.read()
-        whole, newline, _ = data.rpartition(b"\n")
-        self._offsets[path] = self._offsets.get(path, 0) + len(whole) + len(newline)
-        parsed = (_parse(line) for line in whole.split(b"\n") if line)
+        complete, newline, _ = data.rpartition(b"\n")
+        self._offsets[path] = self._offsets.get(path, 0) + len(complete) + len(newline)
+        parsed = (_parse(line) for line in complete.split(b"\n") if line)
         return [record for record in parsed if record is not None]

@@ -1,11 +1,10 @@
-"""Adapter for other accounts' folders: the list of a run's friends, and all that their jobs offer.
+"""Adapter for other accounts' folders: reads the list of a run's friends, and their jobs' folders.
 
-The run's owner writes ``peers.json``, everybody reads it. A friend's folder is known by its path
-and by the account that must own all that is read there; the kernel vouches for that, so no
-signature is needed. Nothing there is trusted: not its name, kind, owner, size or number. Links are
-not followed; jobs are asked for by name, and of a job's processes so many are looked at and no
-more. What is wrong with a folder is one sentence that ends in what to do: a home with umask 077 is
-closed to a friend without a word, so it is said which folder, with the exact line.
+A friend is another account whose jobs take part in the run. The run's owner writes the list,
+``peers.json``; every job reads it. A friend's folder is identified by its path and by the uid that
+must own every file read there; the kernel guarantees the owner, so no signature is needed. Every
+other property is checked: name, kind, size and number of files. Links are not followed. A problem
+with a folder is reported in one sentence that ends with the command to type.
 """
 
 from __future__ import annotations
@@ -31,28 +30,28 @@ from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths, joined_pat
 _READ = ("RUN.json", "HEAD.json", "peers.json", "merged", "blobs", "peers")
 """Names in a shared folder that other accounts read."""
 _MOST_ENTRIES = 64
-"""Entries of a folder that are looked at."""
+"""Largest number of entries of a folder whose permissions are checked."""
 
 
 def permission_commands(folder: Path) -> list[str]:
-    """What its owner types so that other accounts can read below ``folder``; [] where they can.
+    """Return the chmod commands that let other accounts read below ``folder``; [] if they can.
 
-    A folder with an access control list is not judged: only the server knows what it says.
+    A folder with an access control list counts as readable: only the server can evaluate the list.
     """
     lines = [
         f"chmod o+x {shlex.quote(str(parent))}"
         for parent in reversed(folder.parents)
-        if not _lets(parent, stat.S_IXOTH)
+        if not _permits(parent, stat.S_IXOTH)
     ]
-    known = [folder / name for name in _READ]
-    below = (path for parent in known for path in islice(parent.glob("*"), _MOST_ENTRIES))
-    if not all(map(_readable, (folder, *known, *below))):
+    parents = [folder / name for name in _READ]
+    below = (path for parent in parents for path in islice(parent.glob("*"), _MOST_ENTRIES))
+    if not all(map(_readable, (folder, *parents, *below))):
         lines.append(f"chmod -R o+rX {shlex.quote(str(folder))}")
     return lines
 
 
 def acl_commands(lines: list[str], account: str) -> list[str]:
-    """Pure: the same for one account alone, where the site has access control lists."""
+    """Pure. Turn chmod commands into setfacl commands that admit ``account`` alone."""
     return [
         line.replace("chmod -R o+rX", f"setfacl -R -m u:{account}:rX")
         .replace("chmod o+x", f"setfacl -m u:{account}:x")
@@ -61,7 +60,7 @@ def acl_commands(lines: list[str], account: str) -> list[str]:
 
 
 def check_run_readable(paths: JoinedPaths) -> None:
-    """WeightsError when the folder of the run that is joined cannot be read, with what to do."""
+    """Raise WeightsError, with its remedy, when the folder of the joined run cannot be read."""
     theirs = paths.theirs.root
     closed = first_closed_folder(theirs)
     if closed is not None:
@@ -84,14 +83,14 @@ def check_run_readable(paths: JoinedPaths) -> None:
 
 
 def make_readable_folder(folder: Path) -> None:
-    """Make ``folder``, readable for all whatever the umask; one that is there is left as it is."""
+    """Create ``folder`` readable for all, whatever the umask; leave an existing folder as it is."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
 
 
 def first_closed_folder(path: Path) -> Path | None:
-    """The first folder on the way to ``path`` that this account may not look into; None: none."""
+    """Return the first folder down to ``path`` that this account may not search, or None."""
     for folder in [*reversed(path.parents), path]:
         if folder.is_dir() and not os.access(folder, os.X_OK):
             return folder
@@ -99,11 +98,11 @@ def first_closed_folder(path: Path) -> Path | None:
 
 
 def _readable(path: Path) -> bool:
-    return _lets(path, stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0))
+    return _permits(path, stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0))
 
 
-def _lets(path: Path, bits: int) -> bool:
-    """Whether all accounts have these rights, or a list decides that we cannot read."""
+def _permits(path: Path, bits: int) -> bool:
+    """Return True if all accounts have these mode bits, or an access control list decides."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -114,23 +113,24 @@ def _lets(path: Path, bits: int) -> bool:
 def _has_list(path: Path) -> bool:
     try:
         return bool(os.getxattr(path, "system.posix_acl_access"))
-    except (OSError, AttributeError):  # none, or no such thing here
+    except (OSError, AttributeError):  # no list, or no support on this system
         return False
 
 
 FORMAT = 1
 TRUSTS = ("job", "laptop")
 MAX_FRIENDS = 8
-"""Friends of one run: what each may leave in a commit record is bounded, and so is the record."""
+"""Most friends of one run, which bounds the size of a commit record."""
 
 MAX_JOBS = 64
-"""Jobs of one friend: as many as a run can have."""
+"""Most jobs of one friend: as many as a run can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Friend:
-    """One friend: name, absolute path of the ``shared_weights`` folder, its owner's uid, whether
-    the jobs count as jobs or, capped, as laptops, and how many there may be.
+    """One friend: name, absolute path of the ``shared_weights`` folder and its owner's uid.
+
+    ``trust``: the jobs count as jobs or, capped, as laptops. ``jobs``: most jobs.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -158,14 +158,14 @@ class _FriendList:
 
     def __post_init__(self) -> None:
         if len({friend.name for friend in self.friends}) < len(self.friends):
-            raise ValueError("a name stands twice")
+            raise ValueError("a name occurs twice")
 
 
 _LIST = TypeAdapter(_FriendList)
 
 
 def read_friends(shared: SharedPaths) -> tuple[Friend, ...]:
-    """Everybody on the list, in order; FileError when it is damaged."""
+    """Read the list of friends, in order; FileError when it is damaged."""
     try:
         return _LIST.validate_python(read_json(shared.friends)).friends
     except (FileNotFoundError, NotADirectoryError):
@@ -179,7 +179,7 @@ def read_friends(shared: SharedPaths) -> tuple[Friend, ...]:
 
 
 def find_own_entry(paths: JoinedPaths, uid: int) -> Friend:
-    """How the owner's list calls the account ``uid`` with its folder; WeightsError: not at all."""
+    """Return the entry of the owner's list for account ``uid`` and its folder, or WeightsError."""
     for friend in read_friends(paths):
         if (friend.folder, friend.uid) == (str(paths.root), uid):
             return friend
@@ -191,38 +191,38 @@ def find_own_entry(paths: JoinedPaths, uid: int) -> Friend:
 
 
 def record_joined_run(paths: JoinedPaths) -> None:
-    """Write down whose run the folder takes part in, for who looks at the folder alone."""
+    """Write the joined run's folder into our own folder, for commands that are given only ours."""
     if resolve_joined(SharedPaths(paths.root)) != paths:
         write_json(paths.joined, {"format": FORMAT, "theirs": str(paths.theirs.root)})
 
 
 def resolve_joined(shared: SharedPaths) -> SharedPaths:
-    """The folder as its own jobs see it: with the owner's beside where a run is joined."""
+    """Return the paths as the folder's own jobs use them, with the owner's if a run is joined."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, FileError, KeyError):
         return joined_paths(shared.root, Path(str(read_json(shared.joined)["theirs"])))
     return shared
 
 
 def write_friends(shared: SharedPaths, friends: Sequence[Friend]) -> None:
-    """Replace the list; readable for all."""
-    rows = [asdict(one) for one in sorted(friends, key=lambda one: one.name)]
+    """Replace the list by a file that all accounts can read."""
+    rows = [asdict(friend) for friend in sorted(friends, key=lambda friend: friend.name)]
     write_json(shared.friends, {"format": FORMAT, "friends": rows})
     shared.friends.chmod(0o644)
 
 
 def set_trust(shared: SharedPaths, name: str, trust: str) -> None:
-    """Write down the owner's word on a friend; UsageError for a name that is not on the list."""
+    """Store the trust that the owner chose for a friend; UsageError for an unknown name."""
     friends = read_friends(shared)
     remove_friend(friends, name)
-    chosen = [replace(one, trust=trust) if one.name == name else one for one in friends]
-    write_friends(shared, chosen)
+    changed = [replace(old, trust=trust) if old.name == name else old for old in friends]
+    write_friends(shared, changed)
     write_json(shared.trusted, {"format": FORMAT, "names": sorted({*_chosen(shared), name})})
 
 
 def trust_note(shared: SharedPaths, name: str) -> str:
-    """Note on a friend whose jobs count as jobs because that was the default; empty for others."""
+    """Return a note on a friend whose jobs count as jobs only by default; empty for others."""
     with contextlib.suppress(FileError):
-        as_jobs = any((one.name, one.trust) == (name, "job") for one in read_friends(shared))
+        as_jobs = (name, "job") in ((friend.name, friend.trust) for friend in read_friends(shared))
         if as_jobs and name not in _chosen(shared):
             line = f"python -m Daddy.weights.friends trust {name}"
             return f"{name}'s jobs count as yours do: {line} laptop caps them, {line} job keeps it"
@@ -230,7 +230,7 @@ def trust_note(shared: SharedPaths, name: str) -> str:
 
 
 def _chosen(shared: SharedPaths) -> list[str]:
-    """Friends on whose trust the owner has said a word."""
+    """Return the names of the friends whose trust the owner has chosen."""
     try:
         return [str(name) for name in read_json(shared.trusted)["names"]]
     except (FileNotFoundError, NotADirectoryError, FileError, KeyError, TypeError):
@@ -238,13 +238,13 @@ def _chosen(shared: SharedPaths) -> list[str]:
 
 
 def add_friend(friends: Sequence[Friend], new: Friend) -> tuple[Friend, ...]:
-    """Pure: the list with ``new``; UsageError for a name or folder that is on it, or too many."""
+    """Pure. Return the list with ``new``; UsageError for a known name or folder, or a full list."""
     check_peer(new.name)
-    for one in friends:
-        if one.name == new.name or one.folder == new.folder:
+    for old in friends:
+        if old.name == new.name or old.folder == new.folder:
             raise UsageError(
-                f"{one.name} is on the list already, with {one.folder}",
-                f"remove {one.name} first, or choose another name",
+                f"{old.name} is on the list already, with {old.folder}",
+                f"remove {old.name} first, or choose another name",
             )
     if len(friends) >= MAX_FRIENDS:
         raise UsageError(
@@ -254,7 +254,7 @@ def add_friend(friends: Sequence[Friend], new: Friend) -> tuple[Friend, ...]:
 
 
 def remove_friend(friends: Sequence[Friend], name: str) -> tuple[Friend, ...]:
-    """Pure: the list without ``name``; UsageError when it is not on it."""
+    """Pure. Return the list without ``name``; UsageError when it is not on it."""
     names = [friend.name for friend in friends]
     if name not in names:
         raise UsageError(f"{name!r} is not on the list", f"on it: {', '.join(names) or 'nobody'}")
@@ -262,10 +262,10 @@ def remove_friend(friends: Sequence[Friend], name: str) -> tuple[Friend, ...]:
 
 
 MAX_NAMES = 256
-"""Names that are looked at in one job's folder."""
+"""Most names that are read in one job's folder."""
 
 MAX_PROCESSES = 64
-"""Process starts of one account that are looked at, those first that wrote last."""
+"""Most process folders of one account that are read, the newest first."""
 
 
 _INCARNATION = re.compile(r"[0-9a-f]{8}")
@@ -273,9 +273,10 @@ _INCARNATION = re.compile(r"[0-9a-f]{8}")
 
 @dataclass(frozen=True, slots=True)
 class AccountFolder:
-    """One other account's jobs: ``friend`` as the owner calls it ("" for the owner's own jobs),
-    the folder, the uid that everything in it must have, whether its jobs count as laptops, and how
-    many there are: the others' shares shrink with the number of those who live.
+    """The folder of another account's jobs: ``friend`` is its name ("" for the run's owner).
+
+    Every file in it must belong to ``uid``. ``laptop``: its jobs count as laptops. ``jobs``: most
+    jobs; the weight of each contribution shrinks with the number of running jobs.
     """
 
     friend: str
@@ -290,7 +291,7 @@ class AccountFolder:
         return self.friend or "the run's owner"
 
     def process_folders(self) -> list[Path]:
-        """The folders of its processes; empty where nothing can be seen (:meth:`problem`)."""
+        """Return the folders of its process starts; empty if unreadable (see :meth:`problem`)."""
         if len(self._folders([self.paths.root, self.paths.peers])) < 2:  # noqa: PLR2004
             return []
         found = [(since, path) for job in self._jobs() for path, since in self._below(job)
@@ -298,11 +299,11 @@ class AccountFolder:
         return sorted(path for _, path in sorted(found, reverse=True)[:MAX_PROCESSES])
 
     def read_file(self, path: Path, limit: int) -> bytes:
-        """The bytes of a file of that account; FileNotFoundError, FileError."""
+        """Return the bytes of a file of that account. Raises FileNotFoundError, FileError."""
         return read_bounded(path, limit, owner=self.uid)
 
     def problem(self) -> str:
-        """Why nothing, or not all, can be seen there, and what to do; empty where all is well."""
+        """Return the reason for which files cannot be read, and the remedy; empty if all can."""
         root, peers = self.paths.root, self.paths.peers
         try:
             if why := self._refusal(root) or self._refusal(peers):
@@ -311,7 +312,7 @@ class AccountFolder:
                 if len(_names(job)) > MAX_NAMES:
                     return f"{job} holds more than {MAX_NAMES} names: ask for a clean-up"
         except FileNotFoundError as error:
-            if error.filename != str(peers):  # else no job of theirs has begun yet
+            if error.filename != str(peers):  # else its first job has not started yet
                 return f"{root} is gone: ask for the new place, or remove the friend"
         except PermissionError as error:
             closed = first_closed_folder(peers)
@@ -322,53 +323,53 @@ class AccountFolder:
         return ""
 
     def _jobs(self) -> list[Path]:
-        """Where its jobs would write, by name: nobody else's word counts there."""
-        before = f"{self.friend}." if self.friend else ""
-        return [self.paths.peers / f"{before}slot-{number}" for number in range(self.jobs)]
+        """Return the folders of its jobs by name; other folders are not read."""
+        prefix = f"{self.friend}." if self.friend else ""
+        return [self.paths.peers / f"{prefix}slot-{number}" for number in range(self.jobs)]
 
     def _refusal(self, folder: Path) -> str:
-        facts = os.lstat(folder)
-        if not stat.S_ISDIR(facts.st_mode):
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode):
             return f"{folder} is no folder (a link is not followed): add the friend's real folder"
-        if facts.st_uid != self.uid:
-            return f"{folder} belongs to uid {facts.st_uid}, not {self.uid}: add the friend anew"
+        if status.st_uid != self.uid:
+            return f"{folder} belongs to uid {status.st_uid}, not {self.uid}: add the friend anew"
         return ""
 
     def _below(self, parent: Path) -> list[tuple[Path, float]]:
-        """The folders in ``parent``, itself one of that account; empty where none can be seen."""
+        """Return the account's folders in ``parent``, also its own; empty if unreadable."""
         with contextlib.suppress(OSError):
             if self._folders([parent]):
                 return self._folders([parent / name for name in _names(parent)[:MAX_NAMES]])
         return []
 
     def _folders(self, paths: Sequence[Path]) -> list[tuple[Path, float]]:
-        """Those that are folders of that account, each with when something was last put there."""
-        found = []
+        """Select folders that the account owns, each with its modification time."""
+        owned = []
         for path in paths:
             with contextlib.suppress(OSError):
                 if not self._refusal(path):
-                    found.append((path, os.lstat(path).st_mtime))
-        return found
+                    owned.append((path, os.lstat(path).st_mtime))
+        return owned
 
 
 def account_folders(shared: SharedPaths) -> list[AccountFolder]:
-    """Every other account that takes part in the run: the owner's first where it is joined.
+    """Return the folders of the other accounts in the run, the owner's first if we joined it.
 
-    FileError when the list is damaged.
+    Raises FileError when the list is damaged.
     """
-    boxes = [
-        AccountFolder(one.name, one.shared, one.uid, one.trust == "laptop", one.jobs)
-        for one in read_friends(shared)
-        if one.shared.root != shared.root
+    folders = [
+        AccountFolder(other.name, other.shared, other.uid, other.trust == "laptop", other.jobs)
+        for other in read_friends(shared)
+        if other.shared.root != shared.root
     ]
     if isinstance(shared, JoinedPaths):
-        with contextlib.suppress(OSError):  # what is closed to us we are told when we join
+        with contextlib.suppress(OSError):  # an unreadable folder is reported when we join
             uid = shared.theirs.root.stat().st_uid
-            boxes.insert(0, AccountFolder("", shared.theirs, uid, jobs=MAX_JOBS))
-    return boxes
+            folders.insert(0, AccountFolder("", shared.theirs, uid, jobs=MAX_JOBS))
+    return folders
 
 
 def _names(folder: Path) -> list[str]:
-    """At most one more than are looked at."""
+    """Return names in ``folder``: at most one more than `MAX_NAMES`."""
     with os.scandir(folder) as entries:
         return [entry.name for entry in islice(entries, MAX_NAMES + 1)]

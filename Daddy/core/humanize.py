@@ -1,4 +1,4 @@
-"""Pure: times and counts as people read them, and lengths of time as Slurm writes them."""
+"""Pure. Formats times and counts for people, and durations as Slurm writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def format_span(seconds: float) -> str:
-    """A length of time with its two largest units: ``3 d 4 h``, ``2 h 05 min``, ``41 s``."""
+    """Format a duration with its two largest units: ``3 d 4 h``, ``2 h 05 min``, ``41 s``."""
     whole = max(0, round(seconds))
     if whole < 2 * _MINUTE:
         return f"{whole} s"
@@ -21,7 +21,7 @@ def format_span(seconds: float) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """The same with one unit: how fresh something is."""
+    """Format an age with one unit: ``3 d``, ``5 h``, ``12 min``, ``41 s``."""
     whole = max(0, round(seconds))
     if whole < 2 * _MINUTE:
         return f"{whole} s"
@@ -31,16 +31,16 @@ def format_age(seconds: float) -> str:
 
 
 def format_time(stamp: float, now: float) -> str:
-    """Local time of day; with the day of the week from half a day away, with the date from six."""
-    there = datetime.fromtimestamp(stamp, tz=timezone.utc).astimezone()
+    """Format as local time; with the weekday if ``now`` is half a day off, the date if six days."""
+    local = datetime.fromtimestamp(stamp, tz=timezone.utc).astimezone()
     away = abs(stamp - now)
     if away < _DAY / 2:
-        return there.strftime("%H:%M:%S" if away < _MINUTE else "%H:%M")
-    return there.strftime("%a %H:%M" if away < 6 * _DAY else "%Y-%m-%d %H:%M")
+        return local.strftime("%H:%M:%S" if away < _MINUTE else "%H:%M")
+    return local.strftime("%a %H:%M" if away < 6 * _DAY else "%Y-%m-%d %H:%M")
 
 
 def format_count(number: float) -> str:
-    """A count with at most four digits to read: ``812``, ``12,345``, ``3.14 M``."""
+    """Format a count: ``8.1``, ``812``, ``12,345``, ``3.14 M``, ``2.50 G``."""
     size = abs(number)
     if size < 100:  # noqa: PLR2004 - small rates keep a digit
         return f"{number:.1f}".removesuffix(".0")
@@ -49,20 +49,20 @@ def format_count(number: float) -> str:
     return f"{number / 1e6:,.2f} M" if size < 1e9 else f"{number / 1e9:,.2f} G"  # noqa: PLR2004
 
 
-def printable_line(text: str, longest: int = 240) -> str:
-    """Words that others wrote, fit for a terminal: no control characters, no new lines, no end."""
+def printable_line(text: str, limit: int = 240) -> str:
+    """Make another account's text safe for a terminal: printable characters, at most ``limit``."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
 
 _FORM = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d{1,2}))?(?::(\d{1,2}))?")
 
 
 def parse_duration(text: str) -> int:
-    """Seconds of ``D-HH:MM:SS``, ``H:MM:SS``, ``MM:SS`` or ``MM``; ValueError otherwise."""
+    """Parse ``D-HH:MM:SS``, ``H:MM:SS``, ``MM:SS`` or ``MM`` into seconds; else ValueError."""
     match = _FORM.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no length of time such as 4:00:00")
+        raise ValueError(f"{text!r} is no duration such as 4:00:00")
     days, *parts = match.groups()
     numbers = [int(part) for part in parts if part is not None]
     if days is not None:
@@ -77,6 +77,6 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(seconds: float) -> str:
-    """``H:MM:SS`` of a number of seconds."""
+    """Format seconds as ``H:MM:SS``."""
     whole = max(0, int(seconds))
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

@@ -1,9 +1,9 @@
-"""A scheduler's job: its environment variables, and the time that its start takes, phase by phase.
+"""The environment variables of a job, and a timer of the phases of its start.
 
-The controller sets the variables for every job, on Slurm and on the local queue alike; a learner
-started by hand has none. The watch is started by the launcher, handed on through the environment
-when the launcher becomes the learner, and written with the first update. A phase is what the
-learner waits for; what is loaded beside it is in no phase.
+The controller sets the variables for every job, on Slurm and on the local queue; a learner started
+by hand has none. The launcher starts the timer and passes it on in a variable when it executes the
+learner, which logs the phases with its first update. A phase is time that the learner waits;
+loading that runs beside another phase is not counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from Daddy.core.clock import Clock
 JOB_ID = "DADDY_JOB_ID"
 """Variable: the scheduler's id of the job, decimal."""
 JOB_END_TIME = "DADDY_JOB_END_TIME"
-"""Variable: when the scheduler will end the job, wall seconds; empty where it cannot be asked."""
+"""Variable: wall time in seconds at which the scheduler ends the job; empty if unknown."""
 RELEASE = "DADDY_RELEASE"
 """Variable: name of the release the job runs from."""
 
@@ -27,7 +27,7 @@ SLOT = "DADDY_SLOT"
 TERM = "DADDY_TERM"
 """Variable: the term of that claim."""
 STARTUP = "DADDY_BOOT"
-"""Variable: how long the launcher took, for :class:`Daddy.core.job_environment.StartupTimer`."""
+"""Variable: the launcher's :class:`StartupTimer` as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Job:
     end_time: float | None
     release: str
     restarts: int = 0
-    """How often the scheduler itself put the job back into the queue."""
+    """Number of times that the scheduler requeued the job."""
     slot: int | None = None
     """Slot and term that the launcher claimed in this process; None without a launcher."""
     term: int | None = None
 
 
 def read_job(environ: Mapping[str, str]) -> Job:
-    """The job that ``environ`` speaks of; a garbled end time counts as unknown."""
+    """Read the job from its variables; an end time that is no number counts as unknown."""
     return Job(
         job_id=environ.get(JOB_ID) or environ.get("SLURM_JOB_ID", ""),
         end_time=_number(environ.get(JOB_END_TIME, "")),
@@ -69,50 +69,50 @@ def _number(text: str) -> float | None:
 
 
 class StartupTimer:
-    """A stop watch with names. ``started`` and stamps are wall seconds of this host."""
+    """A timer of named phases. ``started`` is wall time of this host, in seconds."""
 
     def __init__(self, clock: Clock, started: float | None = None) -> None:
         self._clock = clock
         self.started = clock.now() if started is None else started
         self._last = self.started
         self._phases: dict[str, float] = {}
-        self._moved = threading.Condition()
+        self._marked = threading.Condition()
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], clock: Clock) -> StartupTimer:
-        """The launcher's watch, going on; one that begins now where there is none."""
+        """Continue the launcher's timer; without one, start a new timer."""
         try:
-            told = json.loads(environ[STARTUP])
-            boot = cls(clock, float(told["started"]))
-            boot._last = float(told["last"])
-            boot._phases = {str(name): float(spent) for name, spent in told["phases"].items()}
+            state = json.loads(environ[STARTUP])
+            timer = cls(clock, float(state["started"]))
+            timer._last = float(state["last"])
+            timer._phases = {str(name): float(spent) for name, spent in state["phases"].items()}
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls(clock)
-        return boot
+        return timer
 
     def mark(self, phase: str) -> None:
-        """The time since the last mark went into ``phase``."""
+        """Add the time since the last mark to ``phase``."""
         now = self._clock.now()
-        with self._moved:
+        with self._marked:
             self._phases[phase] = self._phases.get(phase, 0.0) + max(0.0, now - self._last)
             self._last = now
-            self._moved.notify_all()
+            self._marked.notify_all()
 
     def has_passed(self, phase: str) -> bool:
-        """Whether that phase has been marked."""
+        """Return True if the phase has been marked."""
         return phase in self._phases
 
     def wait(self, phase: str, seconds: float) -> bool:
-        """Wait until that phase is marked, at most so long; whether it was."""
-        with self._moved:
-            return self._moved.wait_for(lambda: phase in self._phases, seconds)
+        """Wait at most ``seconds`` until the phase is marked; return True if it is."""
+        with self._marked:
+            return self._marked.wait_for(lambda: phase in self._phases, seconds)
 
     def facts(self) -> dict[str, object]:
-        """``boot_s`` since the start and ``phases``, in seconds."""
+        """Return ``boot_s`` (start to last mark) and ``phases``, in seconds, for the event log."""
         phases = {name: round(spent, 3) for name, spent in self._phases.items()}
         return {"boot_s": round(max(0.0, self._last - self.started), 3), "phases": phases}
 
     def to_environment(self) -> dict[str, str]:
-        """The variable that hands the watch to the next program of this process."""
-        told = {"started": self.started, "last": self._last, "phases": self._phases}
-        return {STARTUP: json.dumps(told)}
+        """Return the variable by which the next program of this process continues the timer."""
+        state = {"started": self.started, "last": self._last, "phases": self._phases}
+        return {STARTUP: json.dumps(state)}

@@ -1,9 +1,9 @@
-"""Who holds a thing: numbered terms in a folder, first come by exclusive creation.
+"""Leases on a shared disk: numbered terms in a folder, each created by exactly one process.
 
-A term begins when ``term-000012.json`` is created and ends when ``term-000012.end.json`` is: by its
-holder, or by whoever has proof that the holder is gone. Terms only grow, so an older holder that
-wakes up sees that it is fenced (:meth:`Lease.held`). No clock of two machines is ever compared:
-silence is how long the *counter* in ``beat.json`` has stood still on the judge's own clock.
+A term begins when ``term-000012.json`` is created and ends when ``term-000012.end.json`` is, by its
+holder or by a process with proof that the holder is gone. Terms only grow, so a holder that was
+suspended sees that a newer term fences it (:meth:`Lease.held`). Clocks of two machines are never
+compared: silence is the time for which the *counter* in ``beat.json`` stands still on our clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TERM = re.compile(r"term-(\d{6,})\.json")
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """What anyone can read of a lease: the newest term, its holder, its end, its last beat."""
+    """The newest term of a lease: holder, reason of its end (or None), last heartbeat."""
 
     term: int
     holder: Mapping[str, Any]
@@ -41,14 +41,14 @@ def _end_path(folder: Path, term: int) -> Path:
 
 
 def newest_term(folder: Path) -> int:
-    """The highest term that ever began; 0 when none did."""
+    """Return the highest term that ever began, 0 for none."""
     return newest_term_state(folder)[0]
 
 
 def newest_term_state(folder: Path) -> tuple[int, bool]:
-    """(newest term, whether it has ended) by names alone: one look, for who looks all the time."""
+    """Return the newest term and True if it has ended, from one listing of the folder."""
     try:
-        names = set(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
+        names = set(os.listdir(folder))  # noqa: PTH208 - only names are needed
     except (FileNotFoundError, NotADirectoryError):
         return 0, False
     terms = (int(match[1]) for name in names if (match := _TERM.fullmatch(name)))
@@ -57,7 +57,7 @@ def newest_term_state(folder: Path) -> tuple[int, bool]:
 
 
 def is_holder_alive(holder: Mapping[str, Any]) -> bool | None:
-    """Whether a lease's holder lives, by pid and creation time; None when it is on another host."""
+    """Return True if the holder's process runs, None if it is on another host."""
     if holder.get("host") != host_name():
         return None
     try:
@@ -67,7 +67,7 @@ def is_holder_alive(holder: Mapping[str, Any]) -> bool | None:
 
 
 def read_lease(folder: Path) -> LeaseView | None:
-    """The newest term as it stands; None when nobody ever held it."""
+    """Read the newest term; None when the lease was never held."""
     term = newest_term(folder)
     if term == 0:
         return None
@@ -88,21 +88,21 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def end_term(folder: Path, term: int, reason: str, *, durable: bool = True) -> bool:
-    """End a term, whoever holds it; False when it had ended already. The first reason stays."""
+    """End a term of any holder; return False, and keep the first reason, if it had ended."""
     end = canonical_json({"term": term, "reason": reason})
     return create_exclusive(_end_path(folder, term), end, durable=durable)
 
 
 def remove_term(folder: Path, term: int) -> None:
-    """Remove the files of a term that is long over."""
+    """Remove the files of a term that ended long ago."""
     for path in (_term_path(folder, term), _end_path(folder, term)):
         path.unlink(missing_ok=True)
 
 
 class Lease:
-    """A term that this process holds until it releases it or is fenced.
+    """A term that this process holds until it releases it or is fenced by a newer one.
 
-    ``durable``: the disk is waited for, so that a power cut takes no term back.
+    ``durable``: wait for the disk, so that no power cut undoes a term.
     """
 
     def __init__(self, folder: Path, term: int, *, durable: bool = True) -> None:
@@ -115,7 +115,7 @@ class Lease:
     def acquire(
         cls, folder: Path, holder: Mapping[str, Any], *, durable: bool = True
     ) -> Lease | None:
-        """Begin the next term, or None when the newest one goes on or somebody was faster."""
+        """Begin the next term; None if the newest has not ended or another process was faster."""
         newest, ended = newest_term_state(folder)
         if newest and not ended:
             return None
@@ -126,9 +126,9 @@ class Lease:
 
     @classmethod
     def resume(cls, folder: Path, term: int) -> Lease | None:
-        """Go on with a term that this very process claimed before it became another program.
+        """Continue a term that this process acquired before it executed its present program.
 
-        The beat's counter goes on too. None when the term has ended or a newer one began.
+        The heartbeat's counter continues too. None when the term ended or a newer one began.
         """
         view = read_lease(folder)
         if view is None or view.term != term or view.ended is not None:
@@ -139,16 +139,16 @@ class Lease:
         return lease
 
     def held(self) -> bool:
-        """Whether this term still is the newest and has not been ended by anyone."""
-        over = _end_path(self._folder, self.term)
-        return newest_term(self._folder) == self.term and not over.exists()
+        """Return True while this term is the newest and has not been ended."""
+        end = _end_path(self._folder, self.term)
+        return newest_term(self._folder) == self.term and not end.exists()
 
     def beat(self, data: Mapping[str, Any] | None = None) -> None:
-        """Prove life: the counter in ``beat.json`` moves, ``data`` rides along."""
+        """Write a heartbeat: the next counter value, and ``data``, to ``beat.json``."""
         self._counter += 1
         beat = {**(data or {}), "term": self.term, "counter": self._counter}
         write_json(self._folder / "beat.json", beat, durable=False)
 
     def release(self, reason: str) -> None:
-        """End the term in good order."""
+        """End the term, by its own holder."""
         end_term(self._folder, self.term, reason, durable=self._durable)

@@ -1,8 +1,8 @@
-"""From files, site profile, environment and flags to one checked :class:`Config`.
+"""Loads the configuration: merges files, site profile, environment and flags into a `Config`.
 
-Later wins: shipped defaults, config file, site profile, environment (``DADDY_ROM``,
-``DADDY_TRAINING__NUM_ENVS`` and so on), flags. A training profile's values stand where its name
-does. All errors are told at once, an unknown key with the nearest valid one.
+Later layers win: defaults, config file, site profile, environment (``DADDY_ROM``,
+``DADDY_TRAINING__NUM_ENVS`` and so on), flags. The values of a training profile belong to the layer
+that names it. All errors are reported at once, an unknown key with the nearest valid one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"
 SITES = CHECKOUT / "cluster" / "sites"
 RENAMED_SITES = {"sandbox": "testbed"}
-"""Names of the release before, for one release."""
+"""Site profiles: name in the release before → name now; read for one release."""
 _PREFIX = "DADDY_"
-_PLACES = ("DADDY_RUN_DIR", "DADDY_RUN_NAME")
+_TOP_LEVEL_VARIABLES = ("DADDY_RUN_DIR", "DADDY_RUN_NAME")
 
 Settings = dict[str, Any]
 
@@ -48,12 +48,11 @@ def load_config(
     *,
     begins: bool = False,
 ) -> Config:
-    """The effective configuration.
+    """Return the effective configuration. ConfigError with everything that is wrong.
 
     ``overrides`` are flags by dotted key (``training.device``); None values count as not given.
-    ``site`` names a profile in ``cluster/sites``. ``begins``: a run is to begin by it, so a value
-    that is gone is refused; for a run that is there it is passed over with a warning. Raises
-    ConfigError with all that is wrong.
+    ``site`` names a profile in ``cluster/sites``. ``begins``: a new run is about to start, so a
+    value that no longer exists is refused; for an existing run it is ignored with a warning.
     """
     environ = environ or {}
     file = path or DEFAULT_CONFIG
@@ -63,40 +62,40 @@ def load_config(
         name = RENAMED_SITES.get(name, name)
         layers.append((f"site {name}", _read(SITES / f"{name}.json", "site profile")))
     layers.append(("environment", _from_environment(environ)))
-    given = {key: value for key, value in (overrides or {}).items() if value is not None}
-    layers.append(("flags", given))
+    flags = {key: value for key, value in (overrides or {}).items() if value is not None}
+    layers.append(("flags", flags))
     merged: Settings = {}
     for _, layer in layers:
-        said = _translate(_flatten(layer), begins=begins)
-        meant = profile_values(said.get("training.profile"))
-        merged.update({**{f"training.{name}": value for name, value in meant.items()}, **said})
+        given = _translate(_flatten(layer), begins=begins)
+        profile = profile_values(given.get("training.profile"))
+        merged.update({**{f"training.{name}": value for name, value in profile.items()}, **given})
     source = " + ".join(source for source, layer in layers if layer)
     return _absolute(_check(_unflatten(merged), source), file.resolve().parent)
 
 
 def load_release_config(path: Path) -> Config:
-    """The configuration that a release holds: already merged, checked once more.
+    """Return the configuration of a release, which was merged when the release was made.
 
-    Keys and values that only the release before knew are passed over.
+    Keys and values that only the release before had are ignored.
     """
     flat = _flatten(_read(path, "config file"))
-    known = {
+    valid = {
         key: value
         for key, value in flat.items()
         if not _is_below(key, REMOVED) and not _remedy(key, value)
     }
-    return _check(_unflatten(known), str(path))
+    return _check(_unflatten(valid), str(path))
 
 
 def run_paths(config: Config) -> RunPaths:
-    """The run's folder, absolute."""
+    """Return the absolute paths of the run."""
     return RunPaths(Path(config.run_dir).expanduser().resolve())
 
 
 def shared_paths(config: Config) -> SharedPaths:
-    """The shared weights' folder, absolute; in the run directory unless configured.
+    """Return the absolute paths of the shared weights, by default in the run directory.
 
-    Where somebody else's run is joined, ours beside the owner's.
+    With ``collaboration.join``, they are our own folder's and those of the joined run's owner.
     """
     shared, join = config.collaboration.shared_dir, config.collaboration.join
     root = Path(shared).expanduser().resolve() if shared else run_paths(config).shared_weights
@@ -104,12 +103,12 @@ def shared_paths(config: Config) -> SharedPaths:
 
 
 def config_to_json(config: Config) -> bytes:
-    """Canonical bytes of a configuration; the same settings have the same bytes."""
+    """Encode a configuration as JSON; equal settings have equal bytes."""
     return canonical_json(config.model_dump(mode="json"))
 
 
 def valid_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
-    """Every valid key, dotted."""
+    """Yield every valid key, dotted."""
     for name, field in model.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
@@ -118,23 +117,23 @@ def valid_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[st
             yield f"{prefix}{name}"
 
 
-def _read(path: Path, what: str) -> Settings:
+def _read(path: Path, kind: str) -> Settings:
     try:
         return read_json(path)
     except FileNotFoundError:
-        raise ConfigError(f"there is no {what} at {path}", f"name an existing {what}") from None
+        raise ConfigError(f"there is no {kind} at {path}", f"name an existing {kind}") from None
     except FileError as error:
         raise ConfigError(error.message, "correct the file") from error
 
 
 def _from_environment(environ: Mapping[str, str]) -> Settings:
-    """``DADDY_ROM``, ``DADDY_RUN_DIR``, ``DADDY_SECTION__KEY``; other names are not ours."""
-    rom = environ.get(ENVIRONMENT_VARIABLE)  # typed at a prompt: relative to where it was typed
-    found: Settings = {"training.rom": str(Path(rom).expanduser().absolute())} if rom else {}
+    """Read ``DADDY_ROM``, ``DADDY_RUN_DIR``, ``DADDY_SECTION__KEY``; ignore other variables."""
+    rom = environ.get(ENVIRONMENT_VARIABLE)  # relative to the working folder
+    flat: Settings = {"training.rom": str(Path(rom).expanduser().absolute())} if rom else {}
     for name, value in environ.items():
-        if name.startswith(_PREFIX) and ("__" in name or name in _PLACES):
-            found[name.removeprefix(_PREFIX).lower().replace("__", ".")] = value
-    return found
+        if name.startswith(_PREFIX) and ("__" in name or name in _TOP_LEVEL_VARIABLES):
+            flat[name.removeprefix(_PREFIX).lower().replace("__", ".")] = value
+    return flat
 
 
 def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Settings:
@@ -151,29 +150,29 @@ def _unflatten(flat: Mapping[str, Any]) -> Settings:
     nested: Settings = {}
     for key, value in flat.items():
         *sections, last = key.split(".")
-        place = nested
+        inner = nested
         for section in sections:
-            place = place.setdefault(section, {})
-        place[last] = value
+            inner = inner.setdefault(section, {})
+        inner[last] = value
     return nested
 
 
 def _translate(flat: Settings, *, begins: bool) -> Settings:
-    """Rename the keys of public configurations; drop those without meaning, with one warning.
+    """Rename the keys of public configurations, and drop keys without effect with one warning.
 
-    ConfigError for a value that is gone, where a run is to begin.
+    With ``begins``, a value that no longer exists is a ConfigError instead.
     """
     gone = {key: value for key, value in flat.items() if _remedy(key, value)}
     for key, value in gone.items() if begins else ():
-        raise ConfigError(f"{key} {value!r} is gone", _remedy(key, value))
+        raise ConfigError(f"{key} {value!r} no longer exists", _remedy(key, value))
     useless = [key for key in flat if _is_below(key, (*WITHOUT_MEANING, *REMOVED))]
     dropped = [*gone, *useless]
     if dropped:
-        told = [*(f"{key} {value!r}" for key, value in gone.items()), *useless]
-        print(f"warning: these settings do nothing here: {', '.join(told)}", file=sys.stderr)
-    kept = {key: value for key, value in flat.items() if key not in dropped}
-    renamed = {RENAMED[key]: value for key, value in kept.items() if key in RENAMED}
-    return {**renamed, **{key: value for key, value in kept.items() if key not in RENAMED}}
+        names = [*(f"{key} {value!r}" for key, value in gone.items()), *useless]
+        print(f"warning: these settings do nothing here: {', '.join(names)}", file=sys.stderr)
+    rest = {key: value for key, value in flat.items() if key not in dropped}
+    renamed = {RENAMED[key]: value for key, value in rest.items() if key in RENAMED}
+    return {**renamed, **{key: value for key, value in rest.items() if key not in RENAMED}}
 
 
 def _is_below(key: str, sections: Sequence[str]) -> bool:
@@ -195,30 +194,30 @@ def _check(settings: Settings, source: str) -> Config:
         ) from None
 
 
-def _explain(place: Sequence[int | str], message: str) -> str:
-    key = ".".join(str(part) for part in place) or "config"
+def _explain(location: Sequence[int | str], message: str) -> str:
+    key = ".".join(str(part) for part in location) or "config"
     if message != "Extra inputs are not permitted":
         return f"{key}: {message.removeprefix('Value error, ')}"
     return f"{key}: unknown key; the nearest valid one is {_nearest(key)}"
 
 
 def _nearest(key: str) -> str:
-    """A key of that name in another section, else a section or key that looks alike."""
+    """Return a key of that name in another section, else the section or key spelt most alike."""
     keys = list(valid_keys())
-    at_home = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]
+    moved = [other for other in keys if other.rpartition(".")[2] == key.rpartition(".")[2]]
     alike = difflib.get_close_matches(key, Config.model_fields, n=1, cutoff=0.8)
-    return (at_home or alike or difflib.get_close_matches(key, keys, n=1, cutoff=0.0))[0]
+    return (moved or alike or difflib.get_close_matches(key, keys, n=1, cutoff=0.0))[0]
 
 
 def _absolute(config: Config, folder: Path) -> Config:
-    """Jobs run elsewhere: what is relative to the config file becomes absolute."""
+    """Make paths relative to the config file absolute, because jobs run in other folders."""
     rom, start = config.training.rom, config.training.start
-    found = {}
+    paths = {}
     if rom:
-        found["rom"] = _resolved(rom, folder)
+        paths["rom"] = _resolved(rom, folder)
     if start.endswith(".state") or "/" in start:
-        found["start"] = _resolved(start, folder)
-    return config.model_copy(update={"training": config.training.model_copy(update=found)})
+        paths["start"] = _resolved(start, folder)
+    return config.model_copy(update={"training": config.training.model_copy(update=paths)})
 
 
 def _resolved(path: str, folder: Path) -> str:

@@ -1,6 +1,6 @@
-"""Door to psutil: cores, memory, and processes told apart by pid and creation time.
+"""Adapter for psutil: reads cores and memory, and identifies processes by pid and creation time.
 
-A pid alone is no identity: it is reused, and a signal to a stranger is never ours to send.
+The system reuses pids, so a pid alone could send a signal to another program.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from typing import Any
 import psutil
 
 _SAME_CREATION_S = 1.5
-"""Seconds two readings of one process's creation time may differ (boot time is rounded)."""
+"""Seconds by which two readings of a process's creation time may differ: boot time is rounded."""
 
 _PR_SET_PDEATHSIG = 1
 _STARTTIME = 19
-"""Of the fields of /proc/<pid>/stat behind the program's name (proc(5))."""
+"""Index of the start time among the fields of /proc/<pid>/stat after the name (proc(5))."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """One process of this host: its pid and when it was created (seconds since 1970)."""
+    """One process of this host: its pid and its creation time in seconds since 1970."""
 
     pid: int
     created: float
 
 
 def host_name() -> str:
-    """This host's short name."""
+    """Return this host's name without its domain."""
     return socket.gethostname().split(".")[0]
 
 
 def full_host_name() -> str:
-    """This host's name as others may reach it: with its domain where that is known."""
+    """Return this host's name with its domain, where that is known."""
     own, full = socket.gethostname(), socket.getfqdn()
     return full if full.startswith(f"{host_name()}.") else own
 
 
 def user_name() -> str:
-    """Who runs this, by the system's own word: variables may name somebody else."""
-    import pwd  # not on every system that plays or trains
+    """Return the account's name from the user database, since variables may be wrong."""
+    import pwd  # missing on some systems
 
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -59,31 +59,31 @@ def user_name() -> str:
 
 
 def usable_cores() -> int:
-    """Cores this process may run on (a Slurm job or a container may own fewer than there are)."""
+    """Count the cores that this process may use: in a job or a container, fewer than exist."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return psutil.cpu_count() or 1
 
 
 def memory_bytes() -> tuple[int, int]:
-    """Memory of the machine: (total, available) in bytes."""
+    """Return the machine's total and available memory in bytes."""
     memory = psutil.virtual_memory()
     return int(memory.total), int(memory.available)
 
 
 def boot_time() -> float:
-    """When this host booted, wall seconds."""
+    """Return the wall time in seconds at which this host booted."""
     return float(psutil.boot_time())
 
 
 def mounts() -> list[tuple[str, str, str, str]]:
-    """Mounted file systems in their order: device, mount point, kind, options."""
+    """List mounted file systems in order of mounting: device, mount point, type, options."""
     mounted = psutil.disk_partitions(all=True)
-    return [(one.device, one.mountpoint, one.fstype, one.opts) for one in mounted]
+    return [(disk.device, disk.mountpoint, disk.fstype, disk.opts) for disk in mounted]
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process and its descendants in bytes; 0 when it is gone."""
+    """Sum the resident memory of a process and its descendants in bytes; 0 when it is gone."""
     total = 0
     for process in _family(pid):
         with contextlib.suppress(psutil.Error):
@@ -92,25 +92,25 @@ def resident_bytes(pid: int) -> int:
 
 
 def command_lines() -> dict[int, str]:
-    """Of every process that we may look at, by pid; empty for those of the kernel."""
-    every = psutil.process_iter(["cmdline"])
-    return {one.pid: " ".join(one.info["cmdline"] or ()) for one in every}
+    """Return pid → command line of each process that we may read; empty for kernel threads."""
+    processes = psutil.process_iter(["cmdline"])
+    return {process.pid: " ".join(process.info["cmdline"] or ()) for process in processes}
 
 
 def process_age_s() -> float:
-    """How long ago this process was created: before its interpreter ran, to a hundredth on Linux.
+    """Return seconds since this process was created, on Linux to a hundredth.
 
-    :func:`identify_process` is coarser, because the kernel tells when it booted in whole seconds.
+    :func:`identify_process` is coarser: it adds the boot time, which has whole seconds.
     """
     if sys.platform == "linux":
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        born = int(fields[_STARTTIME]) / os.sysconf("SC_CLK_TCK")
-        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - born)
+        created = int(fields[_STARTTIME]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - created)
     return max(0.0, time.time() - current_process().created)  # noqa: TID251 - psutil's own clock
 
 
 def identify_process(pid: int) -> ProcessId | None:
-    """Who has this pid now; None when nobody does."""
+    """Return the process that has this pid now, or None."""
     try:
         return ProcessId(pid, float(psutil.Process(pid).create_time()))
     except psutil.Error:
@@ -118,36 +118,36 @@ def identify_process(pid: int) -> ProcessId | None:
 
 
 def current_process() -> ProcessId:
-    """This process."""
+    """Return the identity of this process."""
     return identify_process(os.getpid()) or ProcessId(os.getpid(), 0.0)
 
 
-def is_alive(who: ProcessId) -> bool:
-    """Whether that very process still runs (an unreaped, ended child does not)."""
-    return _process(who) is not None
+def is_alive(process_id: ProcessId) -> bool:
+    """Return True if exactly that process runs; an ended child that is not yet reaped does not."""
+    return _process(process_id) is not None
 
 
-def is_stopped(who: ProcessId) -> bool:
-    """Whether that very process was suspended (SIGSTOP): it exists, but nothing it holds moves."""
-    process = _process(who)
+def is_stopped(process_id: ProcessId) -> bool:
+    """Return True if exactly that process is suspended (SIGSTOP), so that it makes no progress."""
+    process = _process(process_id)
     try:
         return process is not None and process.status() == psutil.STATUS_STOPPED
     except psutil.Error:
         return False
 
 
-def _process(who: ProcessId) -> psutil.Process | None:
+def _process(process_id: ProcessId) -> psutil.Process | None:
     try:
-        process = psutil.Process(who.pid)
-        same = abs(process.create_time() - who.created) < _SAME_CREATION_S
+        process = psutil.Process(process_id.pid)
+        same = abs(process.create_time() - process_id.created) < _SAME_CREATION_S
         return process if same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.Error:
         return None
 
 
-def signal_process(who: ProcessId, number: int) -> bool:
-    """Send a signal to that very process; False when it is gone."""
-    process = _process(who)
+def signal_process(process_id: ProcessId, number: int) -> bool:
+    """Send a signal to exactly that process; return False when it is gone."""
+    process = _process(process_id)
     if process is None:
         return False
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -164,11 +164,11 @@ def _family(pid: int) -> list[psutil.Process]:
         return []
 
 
-def terminate_tree(who: ProcessId, grace_s: float) -> None:
+def terminate_tree(process_id: ProcessId, grace_s: float) -> None:
     """End a process and its descendants: SIGTERM, ``grace_s`` seconds later SIGKILL."""
-    if _process(who) is None:
+    if _process(process_id) is None:
         return
-    family = _family(who.pid)
+    family = _family(process_id.pid)
     for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
         for process in family:
             with contextlib.suppress(psutil.Error):
@@ -179,10 +179,10 @@ def terminate_tree(who: ProcessId, grace_s: float) -> None:
 
 
 def die_with_parent(parent: int = 0) -> None:
-    """Make sure this process ends soon after its parent does, even if that was killed.
+    """End this process soon after its parent ends, even if the parent is killed.
 
-    ``parent`` is its pid as it told us itself: it may have died before we came to ask.
-    Linux: the kernel sends SIGKILL. Elsewhere a thread looks at the parent's pid once a second.
+    ``parent``: the parent's pid, passed by the parent because it may be dead before we ask.
+    On Linux the kernel sends SIGKILL; elsewhere a thread polls the parent's pid once a second.
     """
     parent = parent or os.getppid()
     if sys.platform == "linux":
@@ -194,20 +194,20 @@ def die_with_parent(parent: int = 0) -> None:
 
 
 def parent_death_hook(parent: int) -> Callable[[], None] | None:
-    """What a child is to run before it becomes another program, to be killed when we die.
+    """Return a ``preexec_fn`` with which the kernel kills a child when we die; None if it cannot.
 
-    None where the kernel cannot do that. The kernel means the *thread* that started the child.
+    The kernel kills the child also when the *thread* that started it ends.
     """
     if sys.platform != "linux":
         return None
-    prctl = ctypes.CDLL(None, use_errno=True).prctl  # found now: a forked child should find nothing
+    prctl = ctypes.CDLL(None, use_errno=True).prctl  # loaded here, not in the forked child
 
-    def tie() -> None:
+    def request_signal() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
 
-    return tie
+    return request_signal
 
 
 def _watch_parent(parent: int) -> None:
@@ -216,43 +216,43 @@ def _watch_parent(parent: int) -> None:
     os._exit(0)
 
 
-def _owner_of(fits: Callable[[Any], bool]) -> tuple[str, int] | None:
-    """Program and pid of the TCP connection of this host that `fits`; None if nobody can say."""
+def _owner_of(matches: Callable[[Any], bool]) -> tuple[str, int] | None:
+    """Return program and pid of the TCP connection that `matches`; None if unknown."""
     with contextlib.suppress(psutil.Error, OSError):
-        for one in psutil.net_connections("tcp"):
-            if one.pid and fits(one):
-                return _program(psutil.Process(one.pid)), one.pid
+        for connection in psutil.net_connections("tcp"):
+            if connection.pid and matches(connection):
+                return _program(psutil.Process(connection.pid)), connection.pid
     return None
 
 
 def socket_owner(local_port: int, remote_port: int) -> str | None:
-    """Name of the program whose end of a loopback TCP connection this is; None if nobody can say.
+    """Return the program at one end of a loopback TCP connection; None if unknown.
 
-    Tells a tunnel (``ssh``) from a program that connected directly.
+    ``ssh`` means a tunnel, another name a program that connected directly.
     """
     ports = (local_port, remote_port)
-    found = _owner_of(lambda at: at.laddr and at.raddr and (at.laddr.port, at.raddr.port) == ports)
-    return found and found[0]
+    owner = _owner_of(lambda end: end.laddr and end.raddr and (end.laddr[1], end.raddr[1]) == ports)
+    return owner and owner[0]
 
 
 def listening_program(port: int) -> str | None:
-    """The program that listens on a TCP port of this machine, such as ``python (process 4711)``.
+    """Return the program that listens on a TCP port here, such as ``python (process 4711)``.
 
-    None when nobody does or nobody may know.
+    None when there is none or the system does not tell.
     """
-    found = _owner_of(lambda at: at.status == psutil.CONN_LISTEN and at.laddr.port == port)
-    return found and f"{found[0]} (process {found[1]})"
+    owner = _owner_of(lambda end: end.status == psutil.CONN_LISTEN and end.laddr.port == port)
+    return owner and f"{owner[0]} (process {owner[1]})"
 
 
 def _program(process: psutil.Process) -> str:
-    """Name of what a process runs, also where the loader was told to run it (unpacked programs)."""
+    """Return a process's program, also if the dynamic loader runs it (unpacked programs)."""
     name = str(process.name())
     loaded = process.cmdline()[1:] if name.startswith("ld-") else []
     return next((Path(word).name for word in loaded if Path(word).is_file()), name)
 
 
 def lower_priority(niceness: int) -> None:
-    """Let whatever the person does go first; children started later inherit it."""
+    """Raise the niceness of this process; children started later inherit it."""
     with contextlib.suppress(OSError, psutil.Error):
         process = psutil.Process()
         if int(process.nice() or 0) < niceness:

@@ -1,4 +1,4 @@
-"""Names that travel between machines: checked before they become part of a path or a command."""
+"""Checks names from other machines before they become part of a path or a command."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SLOT = re.compile(r"slot-\d+")
 """A job of the run's own account."""
 
 FRIENDS_JOB = re.compile(rf"{PEER.pattern}\.slot-\d{{1,2}}")
-"""A job of a friend with an account of his own: no laptop and no job of ours has a dot."""
+"""A job of a friend's account; names of laptops and of our own jobs have no dot."""
 
 WRITER = re.compile(f"{PEER.pattern}|{FRIENDS_JOB.pattern}")
-"""Whoever may stand in a record: a job, a laptop, a friend's job."""
+"""A contributor in a record: a job, a laptop or a friend's job."""
 
 
 def check_peer(name: str, form: re.Pattern[str] = PEER) -> str:
-    """``name`` itself when it can name a peer; UsageError otherwise."""
+    """Return ``name`` if it can name a peer; UsageError otherwise."""
     if form.fullmatch(name) is None:
         raise UsageError(
             f"{name!r} cannot name a peer",
@@ -30,19 +30,19 @@ def check_peer(name: str, form: re.Pattern[str] = PEER) -> str:
 
 
 def to_peer(text: str) -> str:
-    """The nearest valid peer name: a host name such as ``Anna's-Mac.local`` becomes ``anna-s-mac``.
+    """Turn a host name into a peer name: ``Anna's-Mac.local`` becomes ``anna-s-mac``.
 
-    UsageError when nothing valid is left.
+    Raises UsageError when no valid character is left.
     """
     first = text.strip().lower().split(".")[0]
     return check_peer(re.sub(r"[^a-z0-9]+", "-", first).strip("-")[:31])
 
 
 def new_incarnation() -> str:
-    """Eight random hexadecimal digits: one process start of a peer."""
+    """Return eight random hexadecimal digits that name one process start of a peer."""
     return secrets.token_hex(4)
 
 
 def new_token() -> str:
-    """Twelve random hexadecimal digits that name one attempt for ever."""
+    """Return twelve random hexadecimal digits that name one attempt."""
     return secrets.token_hex(6)

@@ -1,9 +1,8 @@
-"""Which game file is played: identified by SHA-1, or refused with the reason.
+"""Identifies a game file by its SHA-1, or refuses it with the reason.
 
-Owns the list of known games, here below all packages because the controller on the login node asks
-for it too: a wrong file must cost a typing error and not a wait in the queue. Promises that nothing
-else is emulated by accident: addresses mean nothing in another game. No file of the real game is,
-or may be, part of this project.
+The controller uses the list of known games too, so that `start` refuses a wrong file before a job
+waits in the queue for it. Unknown games are refused because memory addresses differ between games.
+No file of the real game is, or may be, part of this project.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from Daddy.core.errors import RomError
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
 CARTRIDGE_SHA1 = "80aca331e0f09159255fc4181ad55370bac913c0"
 LEAN_CARTRIDGE_SHA1 = "3369fb27cfe153bda2d84d063c86df485b76a07c"
-"""Our own game, and the same without its busy work (``scripts.cartridge.build --lean``).
+"""Our own game, and a build of it without its busy loops (``scripts.cartridge.build --lean``).
 
-Tests hold both against the images that the source assembles to.
+Tests compare both with the images that the source assembles to.
 """
 RED_SHA1 = "ea9bcae617fdf159b045185467ae58b2e4a48b9a"
 BLUE_SHA1 = "d7037c83e1ae5b39bde3c30787637ba1d4c48ce2"
@@ -36,7 +35,7 @@ _KNOWN = {RED_SHA1: "Pokémon Red", BLUE_SHA1: "Pokémon Blue"}
 
 @dataclass(frozen=True, slots=True)
 class Rom:
-    """One identified game: its bytes, and `real` if it is Red or Blue rather than a test game."""
+    """One identified game and its bytes; `real` is True for Red and Blue."""
 
     name: str
     sha1: str
@@ -47,8 +46,8 @@ class Rom:
 def load_rom(path: Path, allow_unknown: bool = False) -> Rom:
     """Read and identify a game file.
 
-    Raises RomError (exit code 7) when it is missing, no Game Boy game, Yellow, or unknown; an
-    unknown one runs with `allow_unknown`, and a warning says so.
+    Raises RomError when it is missing, no Game Boy game, Yellow, or unknown. With `allow_unknown`
+    an unknown game is accepted with a warning.
     """
     data = _read(path)
     sha1 = hashlib.sha1(data, usedforsecurity=False).hexdigest()
@@ -58,7 +57,7 @@ def load_rom(path: Path, allow_unknown: bool = False) -> Rom:
         return Rom(_OURS[sha1], sha1, data, real=False)
     if sha1 == YELLOW_SHA1 or b"YELLOW" in data[_HEADER_TITLE]:
         raise RomError(
-            f"{path} is Pokémon Yellow, which keeps its facts at other addresses than Red",
+            f"{path} is Pokémon Yellow, whose memory addresses differ from those of Red",
             "use PokemonRed.gb or PokemonBlue.gb",
         )
     return _unknown(path, data, sha1, allow_unknown)
@@ -68,11 +67,11 @@ def _unknown(path: Path, data: bytes, sha1: str, allow: bool) -> Rom:
     if not allow:
         raise RomError(
             f"{path} is not a game we know (SHA-1 {sha1}; Pokémon Red is {RED_SHA1})",
-            "take an unmodified PokemonRed.gb, or allow it: --allow-unknown-rom, and for start the "
+            "use an unmodified PokemonRed.gb, or allow it: --allow-unknown-rom, and for start the "
             "setting training.allow_unknown_rom",
         )
     warnings.warn(
-        f"playing an unknown game: {path} (SHA-1 {sha1}); its numbers may mean nothing",
+        f"playing an unknown game: {path} (SHA-1 {sha1}); its rewards and progress may be wrong",
         stacklevel=3,
     )
     return Rom(f"unknown {sha1[:8]}", sha1, data, real=False)

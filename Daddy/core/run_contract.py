@@ -1,8 +1,8 @@
-"""Pure: what all learners of one average have to agree on, and what a laptop takes from its run.
+"""Pure. The settings on which all learners of a run must agree, and those that a laptop adopts.
 
-A term is a setting's name and its value as JSON. Two learners paid by different rewards have value
-heads that mean different things, and an average of them means nothing. Terms are data: a laptop
-checks what it takes as its own configuration, and takes only the names in `adopted_settings`.
+A contract maps a setting's name to its value as JSON. Learners with different rewards have value
+functions of different meaning, which cannot be averaged. A laptop validates a contract as it does
+its own configuration, and adopts only the names in `adopted_settings`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Contract = Mapping[str, str]
 GAME: Final = "game"
 """SHA-1 of the game's file."""
 OBSERVATION: Final = "observation"
-"""What an observation's numbers mean (`pokemon.observation.MEANING`)."""
+"""Version of the meaning of an observation's numbers (`pokemon.observation.MEANING`)."""
 _AGREED = ("training.gamma", "training.normalise_rewards", "collaboration.rule")
 _OF_THE_GAME = ("training.start", "training.episode_steps")
-_NOT_TAKEN = (GAME, OBSERVATION, "collaboration.rule")
-_PLACES = ("/", ".state")
-"""In a start's name: a file of one machine."""
+_NOT_ADOPTED = (GAME, OBSERVATION, "collaboration.rule")
+_FILE_MARKS = ("/", ".state")
+"""Texts that show that a start state is a file of one machine."""
 
 
 def agreed_settings(config: Config, facts: Contract | None = None) -> dict[str, str]:
-    """What learners must agree on; `facts` are those that no setting says (`GAME`, …)."""
+    """Return the settings on which learners must agree, and `facts` beside them (`GAME`, …)."""
     names = list(_AGREED)
     if config.training.workload == "pokemon_red":
         names += [f"reward.{name}" for name in type(config.reward).model_fields]
@@ -35,32 +35,32 @@ def agreed_settings(config: Config, facts: Contract | None = None) -> dict[str, 
 
 
 def offered_settings(config: Config, facts: Contract | None = None) -> dict[str, str]:
-    """All that a run tells its laptops: what is agreed on, and how it plays."""
+    """Return the settings that a run publishes for laptops: the agreed ones, starts and archive."""
     names = ["training.episode_steps"]
     if config.training.workload == "pokemon_red":
         names += [f"archive.{name}" for name in type(config.archive).model_fields]
-        if not any(place in config.training.start for place in _PLACES):
+        if not any(mark in config.training.start for mark in _FILE_MARKS):
             names.append("training.start")
     return {**agreed_settings(config, facts), **{name: _value(config, name) for name in names}}
 
 
-def adopted_settings(config: Config, terms: Contract) -> dict[str, Any]:
-    """The settings that a laptop takes from its run, by dotted key; `config` is any valid one.
+def adopted_settings(config: Config, contract: Contract) -> dict[str, Any]:
+    """Return the settings that a laptop adopts from its run, by dotted key.
 
-    Names that this program does not know are left out (`unknown_settings` tells them).
+    `config` is any valid configuration. Unknown names are left out; see `unknown_settings`.
     """
-    known = {*offered_settings(config), *_OF_THE_GAME}.difference(_NOT_TAKEN)
-    return {name: json.loads(terms[name]) for name in sorted(known & terms.keys())}
+    known = {*offered_settings(config), *_OF_THE_GAME}.difference(_NOT_ADOPTED)
+    return {name: json.loads(contract[name]) for name in sorted(known & contract.keys())}
 
 
-def unknown_settings(config: Config, terms: Contract) -> list[str]:
-    """Terms of the run that this program has never heard of."""
-    known = {*offered_settings(config), *_OF_THE_GAME, *_NOT_TAKEN, *REMOVED}
-    return sorted(terms.keys() - known)
+def unknown_settings(config: Config, contract: Contract) -> list[str]:
+    """Return the names in the run's contract that this release does not know."""
+    known = {*offered_settings(config), *_OF_THE_GAME, *_NOT_ADOPTED, *REMOVED}
+    return sorted(contract.keys() - known)
 
 
 def describe_differences(theirs: Contract, ours: Contract) -> list[str]:
-    """Where two sets of terms disagree: "name: theirs there, ours here". Older ones lack some."""
+    """List the settings that differ: "name theirs there, ours here"; skip missing names."""
     both = sorted(theirs.keys() & ours.keys())
     return [
         f"{name} {theirs[name]} there, {ours[name]} here"
@@ -70,21 +70,21 @@ def describe_differences(theirs: Contract, ours: Contract) -> list[str]:
 
 
 def contract_from_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Terms as a record holds them; UsageError for a value that is no plain JSON."""
-    terms = dict(pairs)
-    for name, value in terms.items():
+    """Return a record's pairs as a contract; UsageError unless values are JSON scalars."""
+    contract = dict(pairs)
+    for name, value in contract.items():
         try:
-            plain = isinstance(json.loads(value), str | int | float | bool)
+            scalar = isinstance(json.loads(value), str | int | float | bool)
         except (ValueError, RecursionError):
-            plain = False
-        if not plain:
+            scalar = False
+        if not scalar:
             raise UsageError(f"the run's {name} is {value[:80]!r}", "ask the run's owner")
-    return terms
+    return contract
 
 
-def contract_to_pairs(terms: Contract) -> tuple[tuple[str, str], ...]:
-    """As a record holds them."""
-    return tuple(sorted(terms.items()))
+def contract_to_pairs(contract: Contract) -> tuple[tuple[str, str], ...]:
+    """Return a contract as sorted pairs, for a record."""
+    return tuple(sorted(contract.items()))
 
 
 def _value(config: Config, name: str) -> str:

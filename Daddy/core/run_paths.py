@@ -1,6 +1,6 @@
-"""Name every file of a run and of its mirror; `shared_weights_paths` names the shared weights'.
+"""The names of all files of a run and of its mirror, as functions of a root folder.
 
-Functions of a root that is passed in; nothing here touches the disk.
+`shared_weights_paths` has those of the shared weights. Nothing here reads the disk.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from Daddy.core.shared_weights_paths import PathBelow, SharedPaths
 STREAM_TOKEN = Path(".config/daddy/stream.token")
 """The stream's token in a person's home, on the login node and on the laptop."""
 ATTACH = "attach"
-"""Of a run's stream folder: the script by which a viewer's own ssh starts a relay."""
+"""Name in a run's stream folder: the script by which a viewer's ssh starts a relay."""
 HOME_ATTACH = f".config/daddy/{ATTACH}"
-"""In the home folder: the same for the run whose relay began last."""
+"""Path in the home folder of that script, for the run whose relay started last."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotPaths:
-    """The folder of one of the run's permanent places for a job."""
+    """The folder of one slot: a run has `max_running` slots, each trained by one job at a time."""
 
     root: Path
 
     lease = PathBelow("lease")
-    """Terms of whoever fills the slot, and the holder's beat."""
+    """The lease of the slot, with the holder's heartbeat."""
     checkpoints = PathBelow("checkpoints")
-    """Private, complete states of the slot's learner."""
+    """Complete states of the slot's learner, from which the slot's next job resumes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePaths:
-    """One release: ``Daddy/`` (the code) and what stands beside it."""
+    """One release: ``Daddy/`` (the code) and the files beside it."""
 
     root: Path
 
@@ -42,7 +42,7 @@ class ReleasePaths:
     parcel = PathBelow("package.tar")
     """Code, bytecode and configuration in one file, for jobs to unpack on their node."""
     stamp = PathBelow("stamp.json")
-    """What the release was made of."""
+    """Hashes of the code, settings and environment of the release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +61,33 @@ class RunPaths:
     report = PathBelow("report.png")
     summary = PathBelow("summary.json")
     backend = PathBelow("backend.json")
-    """What was measured of the ways to run environments side by side."""
+    """Measured steps per second of each backend that runs environments."""
     queue = PathBelow("queue")
     """The local scheduler's queue on disk."""
     archive = PathBelow("archive")
     """Save states by milestone, shared by the run's learners."""
     shared_weights = PathBelow("shared_weights")
-    """Place of the shared weights unless the config names another folder."""
+    """The shared weights, unless the configuration names another folder."""
     controller = PathBelow("controller")
     controller_lease = PathBelow("controller/lease")
     intent = PathBelow("controller/intent.json")
-    """What the person wants: running or stopped."""
+    """The state that the person asked for: running or stopped."""
     ledger = PathBelow("controller/ledger.jsonl")
-    """Intents and outcomes, appended and fsynced."""
+    """The controller's actions and their outcomes, appended and fsynced."""
     status = PathBelow("controller/status.json")
-    """The controller's last look, for ``status`` when the scheduler is silent."""
+    """The controller's last view of the queue, for ``status`` while the scheduler is down."""
     orders = PathBelow("controller/orders.json")
-    """Which slots a starting job may claim, and what to run there."""
+    """Slots that a starting job may claim, and the release to run in each."""
     failover = PathBelow("controller/failover.json")
-    """Whether jobs here may make the controller's passes, and what says so."""
+    """Permission for jobs to make the controller's passes, and its reason."""
     mirrored = PathBelow("controller/mirror.json")
-    """How the copy in the home directory stands, and what the shared weights lack."""
+    """State of the copy in the home directory, and problems of the shared weights."""
     calls = PathBelow("controller/calls")
-    """How often the scheduler was asked, by host and day."""
+    """Number of scheduler commands, by host and day."""
     stream = PathBelow("stream")
-    """Spool, wish list and token of the stream."""
+    """Frames of the stream, the viewer's requests, and the stream's token."""
     relay = PathBelow("stream/relay.json")
-    """Where the stream's relay runs, as it says itself when it begins."""
+    """Host and process of the stream's relay, written by the relay at its start."""
 
     def release(self, ident: str) -> ReleasePaths:
         return ReleasePaths(self.releases / ident)
@@ -98,12 +98,12 @@ class RunPaths:
 
 @dataclass(frozen=True, slots=True)
 class MirrorPaths:
-    """One run's copy in the home directory: laid out like a run, so that all that reads one can."""
+    """The copy of a run in the home directory, laid out like a run: the same code reads both."""
 
     root: Path
 
     card = PathBelow("MIRROR.json")
-    """Which run this is a copy of, and which version it holds; written last."""
+    """The copied run and the version that the copy holds; written last."""
 
     @property
     def copied_run(self) -> RunPaths:
@@ -115,7 +115,7 @@ class MirrorPaths:
 
 
 def mirrors_folder(configured: str, environ: Mapping[str, str], home: Path) -> Path:
-    """The folder of all copies: the configured one, else one among the home's data."""
+    """Return the folder of all copies: the configured one, else one in the data folder."""
     if configured:
         return Path(configured).expanduser().absolute()
     data = environ.get("XDG_DATA_HOME", "")

@@ -1,10 +1,9 @@
-"""The cluster that ``sync_weights.sh setup`` keeps for a laptop's programs, and ssh's sockets.
+"""The cluster login that ``sync_weights.sh setup`` saves for a laptop's programs; ssh sockets.
 
-One file of plain texts, ``~/.config/daddy/sync.json``: the login, and which of the laptop's own
-keys (beside it, in ``keys/``) were tried there and found to do what they are for. Shared
-connections of ssh have their sockets in a private folder with a short path, because socket paths
-end at about 100 characters. A socket's name holds login and key: ssh's own ``%C`` leaves the key
-out, and one key's work would go over another.
+The file ``~/.config/daddy/sync.json`` has the login, and those of the laptop's keys (in ``keys/``
+beside it) that passed a test there. The sockets of shared ssh connections lie in a private folder
+with a short path, because a socket's path may have about 100 characters. A socket's name is a hash
+of login and key: ssh's own ``%C`` leaves the key out, so that two keys would share a connection.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ SETUP = "./Daddy/cluster/sync_weights.sh setup"
 
 
 def settings_path(environ: Mapping[str, str], home: Path) -> Path:
-    """Where ``setup`` remembers what it was told."""
+    """Return the path of the file in which ``setup`` saves the login."""
     chosen = environ.get("XDG_CONFIG_HOME")
     return (Path(chosen) if chosen else home / ".config") / "daddy" / "sync.json"
 
 
 def key_folder(environ: Mapping[str, str], home: Path) -> Path:
-    """Where the laptop's own three keys lie."""
+    """Return the folder of the laptop's own three ssh keys."""
     return settings_path(environ, home).parent / "keys"
 
 
 def read_saved_cluster(path: Path) -> dict[str, str]:
-    """What ``setup`` kept; empty when there is nothing. ConfigError when it is damaged."""
+    """Read the saved cluster; empty when there is none. ConfigError when it is damaged."""
     try:
         return {key: str(value) for key, value in read_json(path).items()}
     except FileNotFoundError:
@@ -44,28 +43,28 @@ def read_saved_cluster(path: Path) -> dict[str, str]:
         raise ConfigError(error.message, f"remove {path} and run: {SETUP}") from error
 
 
-def saved_login(kept: Mapping[str, str]) -> str:
-    """``user@host`` or the host alone, as ``setup`` kept it; empty when it did not."""
-    user, host = kept.get("user", ""), kept.get("host", "")
+def saved_login(saved: Mapping[str, str]) -> str:
+    """Return the saved ``user@host`` or host; empty when there is none."""
+    user, host = saved.get("user", ""), saved.get("host", "")
     return f"{user}@{host}" if user and host else host
 
 
-def tunnel_options(kept: Mapping[str, str], home: Path) -> str:
-    """How ssh opens the tunnel with the key that can do nothing else; empty without such a key.
+def tunnel_options(saved: Mapping[str, str], home: Path) -> str:
+    """Return the ssh options for the key that may only open the tunnel; empty without that key.
 
-    Ends in a space, for a line that a person copies into a shell.
+    Ends in a space, to be inserted into a command line for a person to copy.
     """
-    key = kept.get("tunnel_key", "")
+    key = saved.get("tunnel_key", "")
     if not key:
         return ""
     words = ["-N", "-i", key, "-o", "IdentitiesOnly=yes"]
-    words += ["-F", kept["ssh_config"]] if kept.get("ssh_config") else []
-    words += ["-p", kept["port"]] if kept.get("port") else []
+    words += ["-F", saved["ssh_config"]] if saved.get("ssh_config") else []
+    words += ["-p", saved["port"]] if saved.get("port") else []
     return " ".join(short_path(word, home) for word in words) + " "
 
 
 def short_path(text: str, home: Path) -> str:
-    """A word for a shell; below ``home`` it begins with ``~``, where that needs no quotes."""
+    """Quote a path for a shell, with ``~`` for ``home`` where that needs no quotes."""
     inside = text.removeprefix(f"{home}/")
     if inside != text and shlex.quote(inside) == inside:
         return f"~/{inside}"
@@ -73,13 +72,13 @@ def short_path(text: str, home: Path) -> str:
 
 
 def master_socket(login: str, port: str, key: str, ssh_config: str) -> Path:
-    """The path without an ending; FileError when the folder is not ours alone."""
+    """Return the socket's path without suffix; FileError when others can use its folder."""
     text = f"{login} {port} {key} {ssh_config}"
     return _private_folder() / hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def login_socket(master: Path) -> Path:
-    """Where the connection listens that a person opened with ``sync_weights.sh login``."""
+    """Return the socket of the connection that ``sync_weights.sh login`` opened."""
     return master.with_suffix(".login")
 
 
@@ -87,7 +86,7 @@ def _private_folder() -> Path:
     folder = Path("/tmp") / f".daddy-{os.getuid()}"  # noqa: S108 - checked below
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    facts = os.lstat(folder)
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise FileError(f"{folder} is not a private folder of yours", f"remove {folder}")
     return folder

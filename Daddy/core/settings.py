@@ -1,7 +1,7 @@
-"""Every setting of a run: its name, type, default and meaning.
+"""All settings of a run: names, types, defaults and descriptions.
 
-No other module holds a default. The names of the guide are public interface;
-``docs/configuration.md`` lists all of them.
+No other module has defaults. The names are public interface; ``docs/configuration.md`` is generated
+from this module.
 """
 
 from __future__ import annotations
@@ -15,97 +15,99 @@ from Daddy.core.humanize import parse_duration
 
 
 class SettingsSection(BaseModel):
-    """Base of all sections: unknown keys are errors, values are frozen and checked."""
+    """The base of all sections: refuses unknown keys, validates values and freezes them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class HyperparameterSettings(SettingsSection):
-    """The hyperparameters of the learner."""
+    """The hyperparameters of PPO."""
 
     num_envs: int = Field(8, ge=1, le=4096, description="environments per job")
     profile: Literal["auto", "cpu", "gpu"] = Field(
         "auto",
-        description="gpu: the recipe below, over whatever earlier layers say; auto and cpu fill "
-        "horizon and learning rate where open, auto by the device",
+        description="gpu: the values below, which replace those of earlier layers; auto and cpu "
+        "choose only horizon and learning rate where they are not set, auto by the device",
     )
-    batch_size: int = Field(64, ge=1, description="steps in one PPO minibatch")
-    horizon: int | None = Field(None, ge=1, description="steps per environment and rollout")
+    batch_size: int = Field(64, ge=1, description="environment steps in a PPO minibatch")
+    horizon: int | None = Field(None, ge=1, description="steps per environment in a rollout")
     rollout: int | None = Field(
-        None, ge=1, description="about so many steps per rollout, where the horizon is open"
+        None, ge=1, description="steps in a rollout (about), if horizon is unset"
     )
-    bptt: int = Field(16, ge=1, description="steps that gradients flow through the memory")
-    update_epochs: int = Field(4, ge=1, description="passes over a rollout")
-    learning_rate: float | None = Field(None, gt=0, description="Adam step size")
+    bptt: int = Field(16, ge=1, description="steps that gradients flow back through the memory")
+    update_epochs: int = Field(4, ge=1, description="PPO epochs over a rollout")
+    learning_rate: float | None = Field(None, gt=0, description="Adam learning rate")
     learning_rate_schedule: Literal["constant", "linear"] = Field(
-        "constant", description="linear: down to a tenth at total_steps"
+        "constant", description="linear: falls to a tenth at total_steps"
     )
-    clip: float = Field(0.2, gt=0, description="PPO ratio clip")
-    value_clip: float = Field(0.0, ge=0, description="clip of a value's change; 0: none")
-    entropy: float = Field(0.01, ge=0, description="entropy bonus")
-    value_coefficient: float = Field(0.5, ge=0, description="weight of the value loss")
-    gamma: float = Field(0.99, gt=0, le=1, description="discount")
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="advantage trace decay")
-    max_grad_norm: float = Field(0.5, gt=0, description="gradient norm clip")
+    clip: float = Field(0.2, gt=0, description="PPO clip range of the probability ratio")
+    value_clip: float = Field(0.0, ge=0, description="clip range of a value's change; 0: none")
+    entropy: float = Field(0.01, ge=0, description="coefficient of the entropy bonus")
+    value_coefficient: float = Field(0.5, ge=0, description="coefficient of the value loss")
+    gamma: float = Field(0.99, gt=0, le=1, description="discount factor")
+    gae_lambda: float = Field(0.95, ge=0, le=1, description="lambda of advantage estimation")
+    max_grad_norm: float = Field(0.5, gt=0, description="largest gradient norm")
     normalise_rewards: bool = Field(
-        True, description="divide rewards by the running deviation of returns"
+        True, description="divide rewards by the running standard deviation of returns"
     )
 
 
 class GameSettings(SettingsSection):
     """The environment: its game, start and length."""
 
-    episode_steps: int = Field(2048, ge=1, description="actions after which an episode is cut")
-    rom: str | None = Field(None, description="path of the ROM, absolute or relative to this file")
-    allow_unknown_rom: bool = Field(False, description="run a ROM whose SHA-1 is not known")
-    cartridge: bool = Field(False, description="a cluster run without a ROM plays the cartridge")
+    episode_steps: int = Field(2048, ge=1, description="steps after which an episode is truncated")
+    rom: str | None = Field(None, description="path of the ROM, relative to the config file")
+    allow_unknown_rom: bool = Field(False, description="accept a ROM whose SHA-1 is unknown")
+    cartridge: bool = Field(False, description="play the cartridge if a cluster run has no ROM")
     start: str = Field(
         "",
-        description="start state: `bedroom`, `pokedex`, one recorded, or a PyBoy state's path; "
-        "empty: `pokedex` of the real game, the beginning of any other",
+        description="start state: `bedroom`, `pokedex`, a recorded state's name, or the path of a "
+        "PyBoy state; empty: `pokedex` in the real game, else the beginning",
     )
     assists: list[str] = Field(
         default_factory=list,
-        description="scripted helps: `none`, `peers` or a list of names (docs/assists.md)",
+        description="assists that may act: `none`, `peers` or a list of names (docs/assists.md)",
     )
 
     @field_validator("assists", mode="before")
     @classmethod
-    def _named(cls, said: Any) -> list[str]:
-        """Names in one order, so that the same assists give the same configuration."""
-        return parse_assists(said)
+    def _sort_assists(cls, given: Any) -> list[str]:
+        """Sort the names, so that the same assists give the same configuration."""
+        return parse_assists(given)
 
 
 class StreamingSettings(SettingsSection):
     """The live stream of a job's agents."""
 
-    stream: bool = Field(True, description="offer frames of the featured agents")
+    stream: bool = Field(True, description="stream pictures of the featured agents")
     stream_direct: bool = Field(
-        True, description="jobs listen for relays while watched: authenticated, not encrypted"
+        True, description="jobs open a port to relays while watched: authenticated, not encrypted"
     )
-    stream_port: int = Field(9999, ge=1, le=65535, description="port of the SSH tunnel")
-    stream_top_k: int = Field(2, ge=1, le=16, description="agents featured at once")
+    stream_port: int = Field(9999, ge=1, le=65535, description="port of the ssh tunnel")
+    stream_top_k: int = Field(2, ge=1, le=16, description="agents featured at the same time")
 
 
 class TrainingSettings(StreamingSettings, GameSettings, HyperparameterSettings):
-    """The work of a learner. Each reader takes the part that it reads."""
+    """All settings of a learner; a function that needs one part takes that part's class."""
 
-    workload: Literal["pokemon_red", "cartpole"] = Field("pokemon_red", description="what to train")
-    total_steps: int = Field(5_000_000, ge=0, description="fleet steps that end the run; 0: never")
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field("cuda", description="where networks run")
+    workload: Literal["pokemon_red", "cartpole"] = Field("pokemon_red", description="environment")
+    total_steps: int = Field(5_000_000, ge=0, description="fleet steps that end the run; 0: none")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        "cuda", description="device of the network"
+    )
     vector_backend: Literal["auto", "pufferlib", "threads", "serial"] = Field(
-        "auto", description="how environments run side by side"
+        "auto", description="backend that runs environments in parallel"
     )
     seed: int = Field(
-        7, ge=0, description="seed of the run; every job and environment derives its own"
+        7, ge=0, description="seed of the run; each job and environment derives its own"
     )
-    checkpoint_interval: int = Field(10_000, ge=1, description="own steps between checkpoints")
-    max_runtime_seconds: int = Field(13_500, ge=1, description="a job leaves by itself after this")
+    checkpoint_interval: int = Field(10_000, ge=1, description="own steps between two checkpoints")
+    max_runtime_seconds: int = Field(13_500, ge=1, description="seconds after which a job stops")
 
     @model_validator(mode="before")
     @classmethod
-    def _recipe(cls, given: Any) -> Any:
-        """A profile's values stand for what is not said beside its name."""
+    def _apply_profile(cls, given: Any) -> Any:
+        """Fill in the profile's values for keys that are not given beside its name."""
         return (
             {**profile_values(given.get("profile")), **given} if isinstance(given, dict) else given
         )
@@ -136,15 +138,15 @@ PROFILES: dict[str, dict[str, Any]] = {
         "normalise_rewards": False,
     }
 }
-"""Values of ``training`` that a profile's name stands for.
+"""Profile → its values of ``training``.
 
-``gpu``: what the public Pokémon learner that finished the game was tuned to, fitted to a job of one
-GPU and 8 CPUs. Four such learners collect its 65,536 steps together.
+``gpu``: tuned values of the public learner that finished the game (pokemonred_puffer), adapted to a
+job of one GPU and 8 CPUs. Four such learners together collect its 65,536 steps per update.
 """
 
 
 def profile_values(profile: object) -> dict[str, Any]:
-    """What a profile's name stands for; nothing for any other name."""
+    """Return the values of a profile; empty for any other name."""
     return PROFILES.get(profile, {}) if isinstance(profile, str) else {}
 
 
@@ -152,119 +154,120 @@ _SHORT_JOB_S = 600
 
 
 class SlurmSettings(SettingsSection):
-    """What the site allows and what a job asks for."""
+    """The resources of a job, and the limits of the site."""
 
-    partition: str = Field("gpu-linuxlab", description="partition jobs are submitted to")
-    account: str | None = Field(None, description="account that is charged")
-    qos: str | None = Field(None, description="quality of service")
-    time_limit: str = Field("4:00:00", description="wall time of a job, H:MM:SS")
-    cpus_per_job: int = Field(8, ge=1, description="CPUs of a job")
-    gpus_per_job: int = Field(1, ge=0, description="GPUs of a job")
-    memory: str | None = Field(None, description="memory of a job as Slurm writes it, such as 16G")
-    mem_per_gpu: str | None = Field(None, description="memory per GPU as Slurm writes it")
-    exclude: list[str] = Field(default_factory=list, description="nodes never to use")
-    max_running: int = Field(4, ge=1, le=64, description="slots: jobs that run at once")
+    partition: str = Field("gpu-linuxlab", description="partition to which jobs are submitted")
+    account: str | None = Field(None, description="account to charge")
+    qos: str | None = Field(None, description="quality of service (QOS)")
+    time_limit: str = Field("4:00:00", description="time limit of a job, H:MM:SS")
+    cpus_per_job: int = Field(8, ge=1, description="CPUs per job")
+    gpus_per_job: int = Field(1, ge=0, description="GPUs per job")
+    memory: str | None = Field(None, description="memory per job in Slurm's notation, such as 16G")
+    mem_per_gpu: str | None = Field(None, description="memory per GPU in Slurm's notation")
+    exclude: list[str] = Field(default_factory=list, description="nodes that jobs must not use")
+    max_running: int = Field(4, ge=1, le=64, description="slots: jobs that train at the same time")
     setup: list[str] = Field(
-        default_factory=list, description="shell lines at the start of the job script"
+        default_factory=list, description="shell commands at the start of the job script"
     )
     export: list[str] = Field(
-        default_factory=list, description="names of further variables that jobs take over"
+        default_factory=list, description="names of further environment variables of jobs"
     )
 
     def limit_interval(self, seconds: float) -> float:
-        """``seconds``; at most a twentieth of the wall time of jobs below ten minutes, as a demo's.
+        """Return ``seconds``, but at most a twentieth of the time limit for jobs below ten minutes.
 
-        Times between checkpoints and between contributions: such jobs keep and share work too.
-        On a slow disk, trying to share as often would take longer jobs a third of their time.
+        For the time between checkpoints and between contributions, so that the short jobs of
+        a demo save and share work too. On a slow disk sharing that often would take longer jobs a
+        third of their time.
         """
         limit = parse_duration(self.time_limit)
         return min(seconds, limit / 20) if 0 < limit < _SHORT_JOB_S else seconds
 
 
 class CollaborationSettings(SettingsSection):
-    """How weights are shared."""
+    """The sharing of weights between learners."""
 
-    enabled: bool = Field(True, description="jobs share weights")
+    enabled: bool = Field(True, description="jobs average their weights")
     shared_dir: str = Field("", description="shared folder; empty: shared_weights in the run")
-    join: str = Field("", description="another account's shared_weights: take part in that run")
+    join: str = Field("", description="shared_weights folder of another account's run to join")
     rule: Literal["delta", "polyak"] = Field(
-        "delta", description="how contributions move the weights"
+        "delta", description="merges add contributions (delta) or average weights (polyak)"
     )
-    sync_interval_steps: int = Field(5000, ge=1, description="own steps between contributions")
+    sync_interval_steps: int = Field(5000, ge=1, description="own steps between two contributions")
     allowed_user_ids: list[str] = Field(
-        default_factory=list, description="laptops that may contribute; empty: all in the inbox"
+        default_factory=list, description="user ids of laptops that may contribute; empty: all"
     )
 
 
 KEPT_VERSIONS = 8
-"""Versions whose weights stay beside the newest: a learner's base may lag four."""
+"""Versions whose weights are kept beside the newest: a learner may start from one four older."""
 HISTORY_VERSIONS = 54
-"""Versions beyond those to go back to: one an hour for a day and one a day for 30 days."""
+"""Older versions kept for a rollback: one an hour for a day and one a day for 30 days."""
 HISTORY_MB = 256
-"""Megabytes of their states: three times what the default policy needs. A larger policy has fewer
-days to go back to instead of filling the disk."""
+"""Megabytes for those versions: three times the need of the default policy. Of a larger policy
+fewer days are kept."""
 KEPT_CHECKPOINTS = 6
-"""Newest checkpoints kept per slot: a damaged one, or a step back by hand, finds older ones."""
+"""Newest checkpoints kept per slot, in case the newest is damaged or unwanted."""
 KEPT_HOURS = 6
-"""Hours for which one checkpoint an hour stays beyond the newest: longer than a job runs."""
+"""Hours for which one checkpoint per hour is kept too: longer than a job runs."""
 
 
 class ArchiveSettings(SettingsSection):
-    """Which moments of the game are kept as save states, and who goes back to them."""
+    """The archive of save states, and the environments that start from them."""
 
     mode: Literal["off", "swarm", "starts", "both"] = Field(
         "off",
-        description="swarm: when the run first holds more milestones, every environment goes on "
-        "from there, and most episodes begin near there; starts: episodes begin from states",
+        description="swarm: when an agent first reaches a new milestone, all environments continue "
+        "from its state, and most episodes begin near it; starts: episodes begin from archived "
+        "states; both; off: no archive",
     )
 
 
 class RewardSettings(SettingsSection):
-    """The reward of one unit of each part.
-
-    Where the best public learner publishes a tuned value, it is the default here.
-    """
+    """The reward per unit of each part; defaults are the tuned values of pokemonred_puffer."""
 
     cell: float = Field(
-        0.029, description="a cell that was not stepped on since the last forgetting"
+        0.029, description="a cell not visited since visits were last forgotten (memory_steps)"
     )
     open_goal: float = Field(
-        9.5, ge=0, description="factor of a cell on a map where a required milestone is still open"
+        9.5, ge=0, description="factor of `cell` on a map with a required milestone to reach"
     )
-    way: float = Field(0.3, description="a way from one map to another, taken for the first time")
+    way: float = Field(0.3, description="a connection between two maps, used for the first time")
     sign: float = Field(0.2, description="a sign read for the first time")
     event: float = Field(0.73, description="an event flag, set for the first time")
     required: float = Field(7.1, description="a required milestone, beside its event flag")
     item: float = Field(3.4, description="an item that the story needs, held for the first time")
-    hm: float = Field(8.1, description="a machine of a field move, held for the first time")
+    hm: float = Field(8.1, description="an HM (machine of a field move), held for the first time")
     badge: float = Field(1.9, description="a badge")
-    level: float = Field(1.1, description="a level of the party's sum; beyond 15 a quarter of it")
-    move: float = Field(4.1, description="a move that nobody in the party knew before")
+    level: float = Field(1.1, description="a level in the party's sum; beyond 15 a quarter of it")
+    move: float = Field(4.1, description="a move that no party member knew before")
     seen: float = Field(2.2, description="a species seen")
     caught: float = Field(3.1, description="a species caught")
-    field: float = Field(4.8, description="a field move that did its work, once per map and move")
+    field: float = Field(4.8, description="a field move that had an effect, once per map and move")
     heal: float = Field(
-        0.75, description="the party's HP restored wholly; of each map the best counts, once"
+        0.75, description="share of the party's HP that was healed; of each map the largest"
     )
-    blackout: float = Field(-0.1, description="the party's last HP lost")
+    blackout: float = Field(-0.1, description="all party members fainted")
     memory_steps: int = Field(
         20_000,
         ge=0,
-        description="steps after which cells, ways, signs and healings are forgotten and count "
-        "again, at other times in each environment; 0: never",
+        description="steps after which cells, connections, signs and healings are forgotten and "
+        "count again, at different times in each environment; 0: never",
     )
 
 
 class ControllerSettings(SettingsSection):
-    """How the controller looks and queues."""
+    """The controller: its scheduler, polling, budget and helpers."""
 
-    executor: Literal["auto", "slurm", "local"] = Field("auto", description="where jobs run")
-    poll_seconds: float = Field(30.0, gt=0, description="time between looks at the queue")
+    executor: Literal["auto", "slurm", "local"] = Field(
+        "auto", description="scheduler that runs the jobs"
+    )
+    poll_seconds: float = Field(30.0, gt=0, description="seconds between two polls of the queue")
     budget_gpu_hours: float = Field(
         0.0, ge=0, description="GPU-hours of jobs after which the run pauses; 0: no limit"
     )
     failover: bool = Field(
-        True, description="running jobs make the controller's passes while it is gone"
+        True, description="running jobs do the controller's work while it is dead"
     )
     relay: bool = Field(True, description="run the stream's relay beside the controller")
     notify: str = Field(
@@ -273,16 +276,16 @@ class ControllerSettings(SettingsSection):
 
 
 class MirrorSettings(SettingsSection):
-    """The copy in the home directory that a purged run is restored from."""
+    """The copy in the home directory from which a deleted run can be restored."""
 
-    minutes: float = Field(10.0, ge=0, description="time between two looks; 0: no copy")
+    minutes: float = Field(10.0, ge=0, description="minutes between two exports; 0: no copy")
     folder: str = Field(
-        "", description="folder of the copies of all runs; empty: ~/.local/share/daddy/mirrors"
+        "", description="folder for the copies of all runs; empty: ~/.local/share/daddy/mirrors"
     )
 
 
 class Config(SettingsSection):
-    """One run, wholly described. What jobs receive is this, frozen in their release."""
+    """The complete configuration of a run; each release has a frozen copy for its jobs."""
 
     run_name: str = Field(
         "slim_run", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,40}$", description="name of the run"
@@ -310,7 +313,7 @@ RENAMED: dict[str, str] = {
     "slurm.time": "slurm.time_limit",
     "env.init_state": "training.start",
 }
-"""Keys of public configurations → ours. Where both stand, ours wins."""
+"""Keys of public configurations → our keys. If both are given, ours wins."""
 
 WITHOUT_MEANING = (
     "training.buffer_size", "training.learning_starts", "training.train_every",
@@ -334,14 +337,14 @@ REMOVED = (
     "archive.square", "archive.tries", "controller.drain_seconds", "controller.extra",
     "controller.overlap", "controller.prequeue", "controller.spares", "mirror.megabytes",
 )  # fmt: skip
-"""Keys and sections of the release before that are gone. A person's file gets one warning; in a
-release's own frozen configuration they are passed over in silence."""
+"""Keys and sections that the release before had. In a person's file they cause one warning; in a
+release's frozen configuration they are ignored."""
 
 REMOVED_VALUES: dict[tuple[str, str], str] = {
     ("collaboration.rule", "elastic"): "end the old run (`run_controller stop` still works with "
     "this file as it is), then write delta and give the run a run_dir of its own; weights of the "
     "old run begin it: python -m Daddy.weights.model export, then import",
 }
-"""Values of the release before that are gone, each with its remedy. `start` refuses a person's
-file; elsewhere the default stands in their place, with a warning unless a release's frozen
-configuration is read."""
+"""Values that the release before had, each with its remedy. `start` refuses them in a person's
+file; elsewhere the default replaces them, with a warning except in a release's frozen
+configuration."""

@@ -1,4 +1,4 @@
-"""Pure: the few nouns that two siblings exchange, so that neither imports the other."""
+"""Pure. Types that two packages exchange, so that neither imports the other."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ SCREEN_BYTES = SCREEN_WIDTH * SCREEN_HEIGHT // 4
 bits, 0 is the lightest shade and 3 the darkest."""
 
 TUNNEL_PORT = 9999
-"""The login node's end of the tunnel: where the relay looks for a viewer."""
+"""TCP port on the login node at which the ssh tunnel to the viewer begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """How far one environment of a learner is; what featuring is decided on.
+    """The progress of one environment, by which the stream selects the agents that it features.
 
     ``agent`` is the environment's index in its process, ``step`` the process's environment steps,
-    ``x`` and ``y`` where on its map it stands, in cells, -1 where that is not known.
+    ``x`` and ``y`` its position on the map in cells, -1 where that is not known.
     """
 
     agent: int
@@ -39,10 +39,10 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """A version of the shared weights taken over: its number, the tensors to go on with, and why.
+    """A version of the shared weights that a learner adopts: number, tensors, and the reason.
 
-    ``refused``: own progress is dropped; nothing that was learnt with it comes back, and no critic
-    is fitted to what was played with it.
+    ``refused``: the run refused the learner's own progress, so the learner drops it and does not
+    fit its critic to steps that were played with it.
     """
 
     version: int
@@ -52,6 +52,6 @@ class Adoption:
 
 
 class EventSink(Protocol):
-    """A log of facts."""
+    """Interface of an event log, such as `core.event_log.EventWriter`."""
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None: ...

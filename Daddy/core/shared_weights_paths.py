@@ -1,6 +1,6 @@
-"""Every file name of a ``shared_weights`` folder, said once.
+"""The names of all files of a ``shared_weights`` folder, as functions of its root.
 
-Functions of a root that is passed in; nothing here touches the disk.
+Nothing here reads the disk.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class PathBelow:
-    """A path below ``root``, an attribute of the class that declares it."""
+    """A class attribute that gives an instance's path ``root / name``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -21,7 +21,7 @@ class PathBelow:
 
 
 class OwnerPath(PathBelow):
-    """The same path in the folder of the run's owner."""
+    """A class attribute that gives the same path in the folder of the run's owner."""
 
     def __get__(self, paths: Any, owner: object) -> Path:
         return super().__get__(paths.theirs, owner)
@@ -36,54 +36,54 @@ class SharedPaths:
     run = PathBelow("RUN.json")
     """Schema hash and rule, written once."""
     origin = PathBelow("ORIGIN.json")
-    """The card of the weights that version 0 was imported from, where it was."""
+    """The model card of the weights from which version 0 was imported, if it was."""
     blobs = PathBelow("blobs")
     """Immutable files named by their hash."""
     peers = PathBelow("peers")
     stamp = PathBelow("peers.stamp")
-    """Replaced by each process that begins, so that readers list ``peers`` anew."""
+    """Replaced by each process at its start, so that readers list ``peers`` again."""
     inbox = PathBelow("inbox")
     """Write-only drop boxes of laptops."""
     receipts = PathBelow("receipts")
-    """What became of each contribution, for its author."""
+    """The result of each contribution (merged, refused), for its author."""
     merged = PathBelow("merged")
     head = PathBelow("HEAD.json")
     """A hint at the newest version; the commit records are the truth."""
     kept = PathBelow("kept.json")
-    """The versions that a run can go back to."""
+    """Older versions kept for a rollback."""
     evaluations = PathBelow("evaluations")
-    """Comparisons of two versions, by hand."""
+    """Results of `play evaluate --versions`."""
     wan = PathBelow("wan")
-    """What laptops pull."""
+    """The files that laptops pull."""
     lease = PathBelow("lease")
     post = PathBelow("post")
-    """Who of the jobs judges what laptops hand in beside weights."""
+    """The lease of the job that checks the milestones of laptops."""
     quarantine = PathBelow("quarantine")
     tmp = PathBelow("tmp")
     friends = PathBelow("peers.json")
-    """Accounts of others that take part: written by the run's owner alone."""
+    """Other accounts that take part in the run; only the run's owner writes it."""
     trusted = PathBelow("trusted.json")
     """Names of friends whose trust the owner has chosen."""
     joined = PathBelow("JOINED.json")
-    """In a friend's folder: whose run it takes part in."""
+    """In a friend's folder: the folder of the run that it joined."""
 
     def blob(self, sha256: str) -> Path:
         return self.blobs / sha256[:2] / f"{sha256}.st"
 
     def peer(self, name: str, incarnation: str) -> Path:
-        """Written by that process start of that peer alone."""
+        """Return the folder of one process start of a peer; only that process writes into it."""
         return self.peers / name / incarnation
 
     def version(self, number: int) -> Path:
-        """Commit record of one version."""
+        """Return the path of a version's commit record."""
         return self.merged / f"v{number:08d}.json"
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedPaths(SharedPaths):
-    """A friend's own folder, where what the run's owner commits lies in the owner's (``theirs``).
+    """A friend's own folder (``root``) beside that of the run's owner (``theirs``).
 
-    Everything that is written lies below ``root``, everything that is only read below ``theirs``.
+    A friend's process writes only below ``root``; the owner's commits lie below ``theirs``.
     """
 
     theirs: SharedPaths
@@ -95,5 +95,5 @@ class JoinedPaths(SharedPaths):
 
 
 def joined_paths(root: Path, theirs: Path) -> JoinedPaths:
-    """A folder of ours at ``root`` in the run whose shared folder is ``theirs``."""
+    """Return the paths of our folder ``root`` in the run whose shared folder is ``theirs``."""
     return JoinedPaths(root, SharedPaths(theirs))

@@ -1,9 +1,9 @@
-"""Filling a slot: claiming its lease, keeping it, and noticing when it was given away.
+"""Slots: a job claims a slot's lease, keeps it by heartbeats, and notices its loss.
 
-The controller ends the terms of the dead. Whoever wants a slot may end a term with proof of its
-own: the holder's process is gone from this host, the scheduler started the holder's job anew, or
-the holder's beat stood still for `_SILENCE_S` on our own clock. A token fills one slot at most,
-whatever a scheduler may run twice.
+The controller ends the terms of dead jobs. A job that wants a slot may end a term too, with proof:
+the holder's process is gone from this host, the scheduler restarted the holder's job, or the
+holder's heartbeat has not changed for `_SILENCE_S` on our own clock. An attempt's token holds at
+most one slot, even if the scheduler runs the same job twice.
 """
 
 from __future__ import annotations
@@ -19,75 +19,75 @@ from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
 
 SLOT_WAIT_S = 130.0
-"""How long a job waits for a slot whose holder leaves or is silent: longer than `_SILENCE_S`, since
-a place in the queue is worth more than two minutes."""
+"""Seconds that a job waits for a slot whose holder leaves or is silent. Longer than `_SILENCE_S`,
+since a new job would wait longer in the queue."""
 LEAVING = "leaving"
-"""The stage of a holder that is on its way out."""
+"""The ``stage`` in the heartbeat of a holder that is about to leave."""
 _SILENCE_S = 120.0
-"""A learner beats every few seconds, also while it loads."""
-_LOOK_S = 0.25
+"""Seconds; a learner sends a heartbeat every few seconds, also while it loads."""
+_POLL_S = 0.25
 _BEAT_S = 1.0
-"""Shortest time between two beats: each one is a file written on NFS."""
+"""Shortest time between two heartbeats, because each writes a file on NFS."""
 
 
 class HeldSlot:
-    """A slot that this process fills."""
+    """A slot whose lease this process holds."""
 
     def __init__(self, number: int, lease: Lease, clock: Clock) -> None:
         self.number = number
         self.leaves_at: float | None = None
-        """When we mean to leave, wall seconds; those who wait for the slot are told."""
+        """Wall time at which this process leaves; its heartbeats announce it to waiting jobs."""
         self._lease = lease
         self._clock = clock
         self._guard = threading.Lock()
         self._last_beat = float("-inf")
         self._held = True
-        self._told: dict[str, object] = {}
+        self._data: dict[str, object] = {}
 
     @property
     def term(self) -> int:
         return self._lease.term
 
     def held(self) -> bool:
-        """Whether the slot is still ours: looked up once a second, and final once it is not.
+        """Return True while the lease is ours, checked at most once a second; a loss is final.
 
-        So a process that was stopped for minutes knows before it writes anything.
+        So a process that was suspended for minutes learns of the loss before it writes a file.
         """
         if self._clock.monotonic() - self._last_beat >= _BEAT_S:
             self.beat({})
         return self._held
 
     def beat(self, data: Mapping[str, object]) -> None:
-        """Prove life, at most once a second unless the ``stage`` changes; learn whose it is.
+        """Send a heartbeat and check the lease, at most once a second unless ``stage`` changes.
 
-        What was told before is told again.
+        Data of earlier heartbeats is sent again with the new ``data``.
         """
         with self._guard:
             now = self._clock.monotonic()
-            same = data.get("stage", self._told.get("stage")) == self._told.get("stage")
+            same = data.get("stage", self._data.get("stage")) == self._data.get("stage")
             if same and now - self._last_beat < _BEAT_S:
                 return
             self._last_beat = now
-            self._told |= data
-            with suppress(OSError):  # a full disk: silence is judged by others, after minutes
+            self._data |= data
+            with suppress(OSError):  # on a full disk others see no heartbeat and act after minutes
                 self._held = self._held and self._lease.held()
                 if self._held:
-                    rest = (self.leaves_at or 0.0) - self._clock.now()
-                    leaves = {} if self.leaves_at is None else {"leaves_in_s": round(rest, 1)}
-                    self._lease.beat({**self._told, **leaves})
+                    left_s = (self.leaves_at or 0.0) - self._clock.now()
+                    leaves = {} if self.leaves_at is None else {"leaves_in_s": round(left_s, 1)}
+                    self._lease.beat({**self._data, **leaves})
 
     def release(self, reason: str) -> None:
-        """End the term in good order, unless it was taken away."""
+        """End the term, unless the lease was lost."""
         if self._held:
             self._lease.release(reason)
 
 
 def resume_slot(run: RunPaths, slot: int, term: int, clock: Clock) -> HeldSlot | None:
-    """The seat that this process claimed before it became another program; None if it was lost."""
+    """Return the slot that this process claimed before it executed this program; None if lost."""
     folder, me = run.slot(slot).lease, (host_name(), current_process().pid)
     view = read_lease(folder)
-    mine = view and (view.holder.get("host"), view.holder.get("pid")) == me
-    lease = Lease.resume(folder, term) if mine else None
+    ours = view and (view.holder.get("host"), view.holder.get("pid")) == me
+    lease = Lease.resume(folder, term) if ours else None
     return None if lease is None else HeldSlot(slot, lease, clock)
 
 
@@ -96,43 +96,45 @@ def claim_slot(
     slots: Sequence[int],
     holder: Mapping[str, object],
     clock: Clock,
-    patience_s: float,
+    wait_s: float,
     asked_to_leave: Callable[[], object] = lambda: None,
     about: Mapping[int, Mapping[str, object]] | None = None,
 ) -> HeldSlot | None:
-    """The first slot of `slots` that is or becomes free within `patience_s`; None otherwise.
+    """Claim the first of `slots` that is or becomes free within `wait_s` seconds; else return None.
 
-    None at once when the holder's token fills a slot already or we are asked to leave, and as soon
-    as every slot is seen to be filled by a learner that means to stay. `about` are facts to write
-    into the lease of one slot or another.
+    Returns None at once when the holder's token holds a slot already or we are asked to leave, and
+    as soon as every slot's holder has sent a heartbeat and will stay. `about` has, by slot, data to
+    write into its lease.
     """
     about = about or {}
     watches = {slot: _Watch(run.slot(slot).lease, clock) for slot in slots}
-    deadline = clock.monotonic() + patience_s
-    while _twin(run, holder) is None:
+    deadline = clock.monotonic() + wait_s
+    while _slot_of_token(run, holder) is None:
         for slot, watch in watches.items():
             lease = watch.try_claim({**holder, **about.get(slot, {})})
             if lease is not None:
-                return _take(run, HeldSlot(slot, lease, clock), holder)
-        rest = deadline - clock.monotonic()
-        filled = all(watch.stays(rest) for watch in watches.values())
-        if rest <= 0 or filled or asked_to_leave():
+                return _confirm(run, HeldSlot(slot, lease, clock), holder)
+        left_s = deadline - clock.monotonic()
+        filled = all(watch.will_stay(left_s) for watch in watches.values())
+        if left_s <= 0 or filled or asked_to_leave():
             return None
-        clock.wait(threading.Event(), _LOOK_S)
+        clock.wait(threading.Event(), _POLL_S)
     return None
 
 
-def _take(run: RunPaths, seat: HeldSlot, holder: Mapping[str, object]) -> HeldSlot | None:
-    """Of two jobs with one token that claim at once, at least one sees the other and leaves."""
-    if _twin(run, holder, but=seat.number) is not None:
-        seat.release("another job with this token fills a slot")
+def _confirm(run: RunPaths, slot: HeldSlot, holder: Mapping[str, object]) -> HeldSlot | None:
+    """Release the slot if another job with our token claimed one at the same time."""
+    if _slot_of_token(run, holder, but=slot.number) is not None:
+        slot.release("another job with this token fills a slot")
         return None
-    seat.beat({"stage": "claimed"})
-    return seat
+    slot.beat({"stage": "claimed"})
+    return slot
 
 
-def _twin(run: RunPaths, holder: Mapping[str, object], but: int | None = None) -> int | None:
-    """The slot that another living process with our token fills; None as it should be."""
+def _slot_of_token(
+    run: RunPaths, holder: Mapping[str, object], but: int | None = None
+) -> int | None:
+    """Return the slot that another running process with our token holds, or None."""
     for slot in _slots(run):
         view = read_lease(run.slot(slot).lease) if slot != but else None
         if view is None or view.ended is not None or not holder.get("token"):
@@ -148,47 +150,48 @@ def _slots(run: RunPaths) -> Iterator[int]:
 
 
 def _gone(view: LeaseView, holder: Mapping[str, object]) -> str | None:
-    """Proof that a term's holder no longer exists, other than its silence."""
+    """Return proof, other than a stopped heartbeat, that the holder's process is gone."""
     if is_holder_alive(view.holder) is False:
         return f"process {view.holder['pid']} is gone from this host"
     ours, theirs = holder.get("restarts"), view.holder.get("restarts")
     same = all(view.holder.get(key) == holder.get(key) is not None for key in ("token", "job_id"))
     if same and isinstance(ours, int) and isinstance(theirs, int) and theirs < ours:
-        return f"the scheduler started job {holder['job_id']} anew, restart {ours}"
+        return f"the scheduler restarted job {holder['job_id']}, restart {ours}"
     return None
 
 
 class _Watch:
-    """One slot's lease as seen over time by someone who wants it."""
+    """Observations of one slot's lease by a job that wants the slot."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder
         self._clock = clock
-        self._seen: tuple[int, object] | None = None
-        self._since = clock.monotonic()
+        self._last_seen: tuple[int, object] | None = None
+        self._changed_at = clock.monotonic()
         self._beat: Mapping[str, object] = {}
-        self._moved = False
+        self._has_changed = False
 
     def try_claim(self, holder: Mapping[str, object]) -> Lease | None:
         view = read_lease(self._folder)
         if view is not None and view.ended is None:
-            proof = _gone(view, holder) or self._silence(view)
+            proof = _gone(view, holder) or self._stopped_heartbeat(view)
             if proof is None:
                 return None
             end_term(self._folder, view.term, proof)
         return Lease.acquire(self._folder, holder)
 
-    def stays(self, seconds: float) -> bool:
-        """Whether its holder was seen to beat and does not mean to leave within `seconds`."""
-        rest = self._beat.get("leaves_in_s")
+    def will_stay(self, seconds: float) -> bool:
+        """Return True if the holder has sent a heartbeat and will not leave within `seconds`."""
+        left_s = self._beat.get("leaves_in_s")
         leaves = self._beat.get("stage") == LEAVING
-        return self._moved and not leaves and not (isinstance(rest, int | float) and rest < seconds)
+        soon = isinstance(left_s, int | float) and left_s < seconds
+        return self._has_changed and not leaves and not soon
 
-    def _silence(self, view: LeaseView) -> str | None:
-        seen = (view.term, view.beat.get("counter"))
-        if seen != self._seen:
-            self._moved = self._seen is not None and self._seen[0] == view.term
-            self._seen, self._since = seen, self._clock.monotonic()
+    def _stopped_heartbeat(self, view: LeaseView) -> str | None:
+        heartbeat = (view.term, view.beat.get("counter"))
+        if heartbeat != self._last_seen:
+            self._has_changed = self._last_seen is not None and self._last_seen[0] == view.term
+            self._last_seen, self._changed_at = heartbeat, self._clock.monotonic()
             self._beat = view.beat
-        silent = self._clock.monotonic() - self._since
-        return f"no beat for {silent:.0f} s" if silent >= _SILENCE_S else None
+        silent_s = self._clock.monotonic() - self._changed_at
+        return f"no beat for {silent_s:.0f} s" if silent_s >= _SILENCE_S else None

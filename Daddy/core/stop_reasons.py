@@ -1,4 +1,4 @@
-"""The reasons for which a process leaves: its wall time, or a signal.
+"""The reasons for which a process stops: its wall time, or a signal.
 
 :class:`WallTimeLimit` and :class:`StopSignal` only report a reason; the loop ends in good order.
 A :class:`SignalEvent` is set by a signal without a deadlock: a handler that sets an event itself
@@ -19,23 +19,23 @@ from types import FrameType
 from Daddy.core.clock import Clock
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
-"""What asks a process to leave."""
+"""Signals that ask a process to stop."""
 _DRAIN_MARGIN_S = 180.0
-"""Time kept before the real end for the last checkpoint and the last contribution."""
+"""Seconds before the time limit that are kept for the last checkpoint and contribution."""
 _DRAIN_SHARE = 0.2
-"""… but never more than this share of a short limit."""
+"""Largest share of a short time limit that is kept."""
 
 
 def drain_margin(time_limit_s: float) -> float:
-    """Seconds before the scheduler's limit at which a job leaves by itself."""
+    """Return the seconds before the scheduler's time limit at which a job stops by itself."""
     return min(_DRAIN_MARGIN_S, _DRAIN_SHARE * time_limit_s)
 
 
 @dataclass(frozen=True, slots=True)
 class WallTimeLimit:
-    """The job's own deadline: min(start + ``max_runtime_s``, real end − margin); wall seconds.
+    """The job's own deadline: min(start + ``max_runtime_s``, end time − margin); wall seconds.
 
-    ``end_time`` is what the scheduler says; None when nobody can say.
+    ``end_time`` is the scheduler's; None if unknown.
     """
 
     started: float
@@ -52,28 +52,28 @@ class WallTimeLimit:
         return min(own, self.end_time - drain_margin(self.time_limit_s))
 
     def stop_reason(self) -> str | None:
-        """``wall time`` once the deadline has passed."""
+        """Return ``wall time`` once the deadline has passed, else None."""
         return "wall time" if self.clock.now() >= self.deadline else None
 
 
 def block_signals() -> None:
-    """Keep what asks this process to leave until a :class:`StopSignal` listens.
+    """Block the stop signals until a :class:`StopSignal` is installed.
 
-    It survives becoming another program, which would otherwise die of a signal while it loads.
+    The block survives exec: a signal that arrives while the next program loads does not kill it.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
 class StopSignal:
-    """Remembers the first signal that asked this process to leave."""
+    """Records the first signal that asked this process to stop."""
 
     def __init__(self) -> None:
         self._reason: str | None = None
 
     def install(self) -> StopSignal:
-        """Listen for SIGTERM, SIGUSR1 (Slurm's warning) and SIGINT; main thread only.
+        """Handle SIGTERM, SIGUSR1 (Slurm's warning) and SIGINT; main thread only.
 
-        One that came while :func:`block_signals` held them back is heard now.
+        A signal that arrived after :func:`block_signals` is handled now.
         """
         for number in SIGNALS:
             signal.signal(number, self._remember)
@@ -84,36 +84,38 @@ class StopSignal:
         self._reason = self._reason or f"signal {signal.Signals(number).name}"
 
     def stop_reason(self) -> str | None:
-        """``signal SIGTERM`` and the like once one has come."""
+        """Return ``signal SIGTERM`` or the like after a signal, else None."""
         return self._reason
 
 
 class SignalEvent(threading.Event):
-    """An event that a handler may :meth:`trigger`; it is set a moment later.
+    """An event that a signal handler may :meth:`trigger`; a thread sets it shortly afterwards.
 
-    Keeps a thread until then, and two descriptors for good: meant for one or two in a process.
+    Holds a thread until then and two descriptors for ever: use one or two in a process.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._ear, self._bell = os.pipe()
-        os.set_blocking(self._bell, False)
-        threading.Thread(target=self._listen, name="alarm", daemon=True).start()
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
+        threading.Thread(target=self._listen, name="signal-event", daemon=True).start()
 
     def trigger(self) -> None:
-        """Have it set. Takes no lock; once is enough."""
-        with contextlib.suppress(BlockingIOError):  # rung so often that it is surely heard
-            os.write(self._bell, b"!")
+        """Request that the event be set, without taking a lock."""
+        with contextlib.suppress(BlockingIOError):  # the pipe is full of earlier requests
+            os.write(self._write_end, b"!")
 
     def _listen(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the main thread's
-        os.read(self._ear, 1)
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, signal.valid_signals()
+        )  # the main thread handles them
+        os.read(self._read_end, 1)
         self.set()
 
 
 def event_on_signals(*numbers: int) -> SignalEvent:
-    """An event that each of these signals sets from now on; main thread only."""
-    alarm = SignalEvent()
+    """Return an event that each of these signals sets from now on; main thread only."""
+    event = SignalEvent()
     for number in numbers:
-        signal.signal(number, lambda *_: alarm.trigger())
-    return alarm
+        signal.signal(number, lambda *_: event.trigger())
+    return event

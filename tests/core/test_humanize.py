@@ -74,7 +74,7 @@ def test_slurms_ways_to_write_a_length_of_time(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "soon", "-1", "1:2:3:4", "4h"])
 def test_anything_else_is_no_length_of_time(text):
-    with pytest.raises(ValueError, match="no length of time"):
+    with pytest.raises(ValueError, match="no duration"):
         parse_duration(text)
 
 

@@ -150,7 +150,9 @@ def test_a_rule_that_is_gone_is_passed_over_with_a_warning_for_a_run_that_is_the
 
 def test_a_run_does_not_begin_by_a_rule_that_is_gone(tmp_path):
     file = write(tmp_path / "c.json", {"collaboration": {"rule": "elastic"}})
-    with pytest.raises(ConfigError, match=r"collaboration\.rule 'elastic' is gone") as caught:
+    with pytest.raises(
+        ConfigError, match=r"collaboration\.rule 'elastic' no longer exists"
+    ) as caught:
         load_config.load_config(file, begins=True)
     assert "model export" in caught.value.fix
     assert "run_controller stop" in caught.value.fix

@@ -142,7 +142,7 @@ def test_a_job_that_the_scheduler_started_anew_goes_on_in_its_slot(run):
     assert claim_slot(run, [2], first, FastClock(), 0.0) is None
     seat = claim_slot(run, [2], again, FastClock(), 0.0)
     assert (seat.number, seat.term) == (2, 2)
-    assert "anew" in read_lease_end(run.slot(2).lease, 1)
+    assert "restarted" in read_lease_end(run.slot(2).lease, 1)
 
 
 def read_lease_end(folder, term):
