@@ -1,7 +1,7 @@
-"""Everything about running on somebody's cluster.
+"""Runs learners as Slurm jobs, or as processes of one machine.
 
-``cluster_config.json`` is the shipped configuration, ``sites/`` what differs from place to place,
-``sync_weights.sh`` the laptop's way to the shared weights, ``orchestrator`` the controller that
-keeps the slots filled, ``launch`` what a job does first (``release_bundle``: its release on the
-node). Nothing here imports a sibling package; learners are met on disk.
+``cluster_config.json`` is the default configuration; ``cluster/sites/`` has one for each cluster.
+``orchestrator`` is the controller, which keeps the slots filled. ``launch`` is the entry of each
+job, ``release_bundle`` copies the job's code to its node, ``sync_weights.sh`` starts a laptop's
+weight synchronisation. The package imports no sibling but ``core`` and reads learners' files only.
 """

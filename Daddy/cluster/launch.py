@@ -1,10 +1,10 @@
-"""Entry: the first thing a job does: claim a slot, choose the release for it, become the learner.
+"""Entry: the program of each job: claims a slot, chooses its release, becomes the learner.
 
-``python -m Daddy.cluster.launch --run DIR --config FILE --attempt TOKEN`` is what the job script
-runs. Light, so that a job that is not needed leaves (exit 11) before it costs anything, and so that
-what waits in the queue need never be changed: which slots may be had and what runs there is read
-here, from the controller's orders. The learner takes over this very process, so the slot's lease
-stays ours and signals reach it; those that come meanwhile are held for it.
+The job script runs ``python -m Daddy.cluster.launch --run DIR --config FILE --attempt TOKEN``. The
+launcher reads the slots that may be claimed, and the release for each, from the controller's
+``orders.json``, so a job that waits in the queue never has to be changed. It imports no torch: a
+job that finds no free slot exits with 11 within seconds. It replaces itself by the learner with
+exec, so the slot's lease keeps its process id; signals that arrive before are left for the learner.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SIDECAR = "Daddy.cluster.orchestrator.sidecar"
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """One job before it has a slot. ``config`` is its own release's; ``facts`` what that says."""
+    """One job before it has a slot; ``config``: file of its own release, ``facts``: its content."""
 
     run: RunPaths
     config: Path
@@ -50,13 +50,13 @@ class LaunchContext:
     facts: Mapping[str, Any]
 
     def log_event(self, event: str, **data: object) -> None:
-        """An event in the name of the attempt; a full disk costs the line, not the job."""
-        named = {"token": self.token, "job_id": self.job.job_id, **data}
+        """Write an event of this attempt; ignore errors of the file system."""
+        fields = {"token": self.token, "job_id": self.job.job_id, **data}
         with contextlib.suppress(OSError):
-            self.events.write(event, 0, named)
+            self.events.write(event, 0, fields)
 
     def make_lease_record(self) -> dict[str, object]:
-        """Facts about us for the lease of any slot."""
+        """Return the holder record of this job for the lease of a slot."""
         return {
             "token": self.token,
             "job_id": self.job.job_id,
@@ -68,7 +68,7 @@ class LaunchContext:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Claim and become the learner; returns only where there is no slot, with exit code 11."""
+    """Claim a slot and become the learner; return exit code 11 where no slot is free."""
     parser = argparse.ArgumentParser(prog="launch", description="Claim a slot and train in it.")
     parser.add_argument("--run", type=Path, required=True, help="the run directory")
     parser.add_argument("--config", type=Path, required=True, help="config.json of a release")
@@ -81,21 +81,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     signals = StopSignal().install()
     releases, stop_reason = _releases(launch), signals.stop_reason
     about = {slot: {"release": release.root.name} for slot, release in releases.items()}
-    places = (launch.run, list(releases), launch.make_lease_record(), launch.clock, SLOT_WAIT_S)
-    seat = claim_slot(*places, stop_reason, about)
+    request = (launch.run, list(releases), launch.make_lease_record(), launch.clock, SLOT_WAIT_S)
+    lease = claim_slot(*request, stop_reason, about)
     launch.boot.mark("slot")
-    if seat is None:
+    if lease is None:
         return _not_needed(launch, stop_reason() or f"no free slot among {list(releases)}")
     try:
-        argv, env = _learner(launch, seat, releases[seat.number])
+        argv, env = _learner(launch, lease, releases[lease.number])
         block_signals()
-        if (asked := stop_reason()) is None:
-            os.execve(argv[0], argv, env)  # noqa: S606 - that is the point
+        if (stopped := stop_reason()) is None:
+            os.execve(argv[0], argv, env)  # noqa: S606 - the learner keeps this process id
     except BaseException as error:
-        seat.release(f"the learner could not be started: {error!r}")
+        lease.release(f"the learner could not be started: {error!r}")
         raise
-    seat.release(asked)
-    return _not_needed(launch, asked)
+    lease.release(stopped)
+    return _not_needed(launch, stopped)
 
 
 def _launch(root: Path, config: Path, token: str) -> LaunchContext:
@@ -107,14 +107,14 @@ def _launch(root: Path, config: Path, token: str) -> LaunchContext:
 
 
 def _releases(launch: LaunchContext) -> dict[int, ReleasePaths]:
-    """Slots that may be claimed, lowest first, with what is to run there."""
+    """Return the slots that may be claimed, lowest first, each with the release to run there."""
     own = ReleasePaths(launch.config.parent)
     try:
         if (orders := read_orders(launch.run)) is not None:
             wanted = sorted(orders.slots.items())
             return {slot: _release(launch, ident, own) for slot, ident in wanted}
     except FileError as error:
-        launch.log_event("error", text=f"the orders cannot be read, all slots count: {error!r}")
+        launch.log_event("error", text=f"any slot may be claimed: orders.json: {error!r}")
     return dict.fromkeys(range(int(launch.facts["slurm"]["max_running"])), own)
 
 
@@ -135,21 +135,21 @@ def _not_needed(launch: LaunchContext, reason: str) -> int:
 
 
 def _learner(
-    launch: LaunchContext, seat: HeldSlot, release: ReleasePaths
+    launch: LaunchContext, lease: HeldSlot, release: ReleasePaths
 ) -> tuple[list[str], dict[str, str]]:
-    """The command that this process becomes, and its environment; the sidecar runs by then."""
-    folder, why = find_node_copy(release, os.environ, os.getuid())
-    if why:
-        launch.log_event("log", text=f"runs from the shared folder: {why}")
+    """Start the sidecar; return the learner's command and environment."""
+    folder, reason = find_node_copy(release, os.environ, os.getuid())
+    if reason:
+        launch.log_event("log", text=f"runs from the shared folder: {reason}")
     env = {
-        "PYDANTIC_DISABLE_PLUGINS": "__all__",  # else every installed package is looked into
+        "PYDANTIC_DISABLE_PLUGINS": "__all__",  # else pydantic scans every package
         **os.environ,
         RELEASE: release.root.name,
-        SLOT: str(seat.number),
-        TERM: str(seat.term),
+        SLOT: str(lease.number),
+        TERM: str(lease.term),
         "PYTHONPATH": _python_path(folder, launch.config.parent),
     }
-    _start_sidecar(launch, seat, release, env)
+    _start_sidecar(launch, lease, release, env)
     launch.boot.mark("release")
     argv = [sys.executable, "-m", _LEARNER, "--config", str(ReleasePaths(folder).config)]
     argv += ["--attempt", launch.token]
@@ -157,19 +157,20 @@ def _learner(
 
 
 def _python_path(folder: Path, shared: Path) -> str:
-    """The release first; what the site's own lines put there stays behind it."""
-    kept = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join([str(folder), *(one for one in kept if one and one != str(shared))])
+    """Put the release in front of the entries that the site's setup lines gave PYTHONPATH."""
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    others = (path for path in entries if path not in ("", str(shared)))
+    return os.pathsep.join([str(folder), *others])
 
 
 def _start_sidecar(
-    launch: LaunchContext, seat: HeldSlot, release: ReleasePaths, env: Mapping[str, str]
+    launch: LaunchContext, lease: HeldSlot, release: ReleasePaths, env: Mapping[str, str]
 ) -> None:
-    """Start the maker of a dead controller's passes; without it a job runs all the same."""
+    """Start the sidecar; after an error the job runs without it."""
     if not launch.facts.get("controller", {}).get("failover", False):
         return
     argv = ["nice", "-n", "15", sys.executable, "-m", _SIDECAR, "--run", str(launch.run.root)]
-    argv += ["--release", str(release.root), "--slot", str(seat.number), "--term", str(seat.term)]
+    argv += ["--release", str(release.root), "--slot", str(lease.number), "--term", str(lease.term)]
     argv += ["--parent", str(os.getpid())]
     try:
         start_background(argv, log_path=launch.run.logs / "failover.log", env=env, detach=False)

@@ -1,9 +1,9 @@
-"""An immutable copy of code and configuration that attempts run from.
+"""Builds releases: immutable copies of code and configuration that jobs run from.
 
-Editing the checkout never touches a running fleet: a release is named by the hash of its code, its
-configuration and its environment (interpreter, packages that matter, the site's ``setup`` lines),
-and written once. Its code stands there twice: readable, and as one bundle that jobs unpack on
-their node.
+A release is named by the hash of its code, its configuration and its environment (interpreter,
+versions of key packages, the site's ``setup`` lines) and written once, so edits of the checkout
+never change a running fleet. It holds the code twice: as files, and as one bundle that jobs unpack
+on their node.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _IDENT = 12
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One frozen pair of code and configuration."""
+    """A release on disk, by its hash and its folder."""
 
     ident: str
     path: Path
@@ -47,12 +47,12 @@ class Release:
         return ReleasePaths(self.path).config
 
     def settings(self, fallback: Config) -> Config:
-        """Its own configuration, where it still exists."""
+        """Return the release's configuration, or ``fallback`` where its file is gone."""
         return load_release_config(self.config) if self.config.exists() else fallback
 
 
 def freeze_release(run_paths: RunPaths, config: Config, checkout: Path = CHECKOUT) -> Release:
-    """The release of what ``checkout`` and ``config`` hold now; made unless it exists."""
+    """Return the release of the checkout's code and of ``config``; build it unless it exists."""
     sources, content = _sources(checkout / "Daddy"), config_to_json(config)
     surroundings = release_environment(config)
     ident = _ident(sources, content, surroundings)
@@ -63,7 +63,7 @@ def freeze_release(run_paths: RunPaths, config: Config, checkout: Path = CHECKOU
 
 
 def release_environment(config: Config) -> dict[str, Any]:
-    """What a release depends on beside code and settings; another one makes another release."""
+    """Return the interpreter, package versions and setup lines that are part of the hash."""
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -73,7 +73,7 @@ def release_environment(config: Config) -> dict[str, Any]:
 
 
 def _sources(package: Path) -> dict[str, bytes]:
-    """Every file of the package but what Python makes of it, by its name below the checkout."""
+    """Return every file of the package but bytecode, by its path below the checkout."""
     return {
         file.relative_to(package.parent).as_posix(): file.read_bytes()
         for file in sorted(package.rglob("*"))
@@ -83,8 +83,8 @@ def _sources(package: Path) -> dict[str, bytes]:
 
 def _ident(files: Mapping[str, bytes], content: bytes, surroundings: Mapping[str, Any]) -> str:
     listing = {name: sha256_hex(data) for name, data in files.items()}
-    whole = {"files": listing, "config": sha256_hex(content), "environment": dict(surroundings)}
-    return sha256_hex(canonical_json(whole))[:_IDENT]
+    record = {"files": listing, "config": sha256_hex(content), "environment": dict(surroundings)}
+    return sha256_hex(canonical_json(record))[:_IDENT]
 
 
 def _build(
@@ -94,47 +94,47 @@ def _build(
     content: bytes,
     surroundings: Mapping[str, Any],
 ) -> None:
-    """Write beside the final name, then rename: a release exists whole or not at all."""
+    """Write a temporary folder and rename it, so that a release is never incomplete."""
     temp = path.with_name(f".tmp-{uuid.uuid4().hex}")
     for name, data in sources.items():
         runs = os.access(checkout / name, os.X_OK)
         write_new(temp / name, data, 0o555 if runs else 0o444)
-    parcel = pack_bundle({**sources, **_compiled(temp, sources), "config.json": content})
+    bundle = pack_bundle({**sources, **_compiled(temp, sources), "config.json": content})
     within = ReleasePaths(temp)
-    write_atomic(within.parcel, parcel, 0o444)
+    write_atomic(within.parcel, bundle, 0o444)
     write_atomic(within.config, content, 0o444)
     record = {
         "v": VERSION,
         "release": path.name,
         **_commit(checkout),
         "environment": dict(surroundings),
-        "parcel_sha256": sha256_hex(parcel),
+        "parcel_sha256": sha256_hex(bundle),
     }
     write_atomic(within.stamp, canonical_json(record), 0o444)
     try:
         temp.rename(path)
-    except OSError:  # another host was faster: its bytes are the same
+    except OSError:  # another host built the same bytes first
         shutil.rmtree(temp, ignore_errors=True)
         if not path.is_dir():
             raise
 
 
 def _compiled(folder: Path, sources: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Bytecode of every module, so that no job compiles it again; stamped with no time."""
-    found: dict[str, bytes] = {}
-    how = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    """Compile every module, without timestamps, so that no job has to; return path → bytecode."""
+    bytecode: dict[str, bytes] = {}
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     with tempfile.TemporaryDirectory(prefix="daddy-release-") as scratch:
         for name in (name for name in sources if name.endswith(".py")):
-            made = py_compile.compile(
-                str(folder / name), f"{scratch}/one.pyc", name, invalidation_mode=how
+            path = py_compile.compile(
+                str(folder / name), f"{scratch}/module.pyc", name, invalidation_mode=mode
             )
-            if made is not None:
-                found[importlib.util.cache_from_source(name)] = Path(made).read_bytes()
-    return found
+            if path is not None:
+                bytecode[importlib.util.cache_from_source(name)] = Path(path).read_bytes()
+    return bytecode
 
 
 def _commit(checkout: Path) -> dict[str, object]:
-    """The commit, and whether the package differs from it."""
+    """Return the checkout's commit, and as ``changed`` if the package differs from it."""
     git = ["git", "-C", os.fspath(checkout)]
     with contextlib.suppress(DaddyError):
         head = run_command([*git, "rev-parse", "HEAD"], 10.0)

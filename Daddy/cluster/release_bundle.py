@@ -1,10 +1,9 @@
-"""A release as one file: packed once, unpacked on a node's own disk, whole or not at all.
+"""Packs a release into one file, and unpacks it on the local disk of a job's node.
 
-A network file system answers for every file that is opened; a bundle is one, and its hash is
-checked before it is unpacked. ``listing.json`` in it names each file with its size, so that a copy
-can be checked after a cleaner of temporary files was there. An unpacked release is private and used
-again by the next job on that node; where anything is not as it should be, the job runs from the
-shared copy and says why.
+On a network file system every opened file is a round trip, and a bundle is one file. Its hash is
+checked before it is unpacked. Its ``listing.json`` names each file with its size, so a job notices
+when a cleaner of temporary files has deleted some. The unpacked folder is private to the user and
+reused by later jobs on that node. After any error the job runs from the shared release instead.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _LISTING_LIMIT = 4 * 1024 * 1024
 
 
 def pack_bundle(files: Mapping[str, bytes]) -> bytes:
-    """A parcel of ``files`` (relative name → content); equal files give equal bytes."""
+    """Return a tar archive of ``files`` (relative path → content); equal files give equal bytes."""
     listing = {"v": 1, "files": {name: len(data) for name, data in files.items()}}
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
@@ -47,22 +46,22 @@ def pack_bundle(files: Mapping[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-def unpack_bundle(parcel: Path, sha256: str, folder: Path) -> None:
-    """Make ``folder`` of a parcel with that hash, by one rename; a whole one there is kept.
+def unpack_bundle(bundle: Path, sha256: str, folder: Path) -> None:
+    """Unpack a bundle with that hash, and rename the result to ``folder``.
 
-    FileError where the parcel is damaged, OSError where the place is full or not ours.
+    Raises FileError where the bundle is damaged, OSError where the disk is full or not writable.
     """
-    data = read_bounded(parcel, _LIMIT)
+    data = read_bounded(bundle, _LIMIT)
     if sha256_hex(data) != sha256:
-        raise FileError(f"{parcel} does not have the hash its record names", "start anew")
+        raise FileError(f"{bundle} does not have the hash its record names", "run start again")
     temp = folder.with_name(f".tmp-{uuid.uuid4().hex}")
     try:
         _write(data, temp)
         with contextlib.suppress(FileNotFoundError):
-            folder.replace(temp.with_suffix(".old"))  # what a cleaner left of it
+            folder.replace(temp.with_suffix(".old"))  # incomplete: files were deleted
         temp.replace(folder)
     except OSError:
-        if find_damage(folder):  # else a neighbour was faster: its bytes are the same
+        if find_damage(folder):  # else another job unpacked the same first
             raise
     finally:
         for left in (temp, temp.with_suffix(".old")):
@@ -76,14 +75,14 @@ def _write(data: bytes, folder: Path) -> None:
             outside = path.is_absolute() or ".." in path.parts
             stream = tar.extractfile(member) if member.isreg() and not outside else None
             if stream is None:
-                raise FileError(f"a parcel names {member.name!r}", "it is not one of ours")
+                raise FileError(f"a bundle names {member.name!r}", "run start again")
             write_new(folder / path, stream.read())
 
 
 def find_damage(folder: Path) -> str:
-    """What is wrong with an unpacked parcel; empty when every file is there in its size.
+    """Return the first damage of an unpacked bundle; empty when all files have their sizes.
 
-    Opens one file: it is asked at every start of a job.
+    Opens only the listing, because every job calls it at its start.
     """
     try:
         listing = parse_json(read_bounded(folder / LISTING, _LISTING_LIMIT), LISTING)
@@ -98,51 +97,51 @@ def find_damage(folder: Path) -> str:
 
 
 _OLD_S = 30 * 86_400.0
-"""Longest time a release that no job starts from any more is kept on a node."""
+"""Seconds after its last use at which an unpacked release is deleted from its node."""
 
 
 def find_node_copy(release: ReleasePaths, environ: Mapping[str, str], uid: int) -> tuple[Path, str]:
-    """(folder to run from, why it is the shared one or empty)."""
+    """Unpack the release on this node; return (folder to run from, reason if the shared one)."""
     try:
         sha256 = str(read_json(release.stamp)["parcel_sha256"])
     except (OSError, FileError, KeyError) as error:
-        return release.root, f"the release has no parcel ({error!r})"
-    why = "no folder on this node can be used"
-    for place in _places(environ):
+        return release.root, f"the release has no bundle ({error!r})"
+    reason = "no folder on this node can be used"
+    for parent in _node_folders(environ):
         try:
-            private = _private(place, uid)
+            private = _private_folder(parent, uid)
             folder = private / f"{release.root.name}-{sha256[:12]}"
             if find_damage(folder):
                 unpack_bundle(release.parcel, sha256, folder)
             os.utime(folder)
-            _sweep(private, folder.stat().st_mtime)
+            _delete_old(private, folder.stat().st_mtime)
             return folder, ""
         except (OSError, FileError) as error:
-            why = f"{place}: {error}"
-    return release.root, why
+            reason = f"{parent}: {error}"
+    return release.root, reason
 
 
-def _places(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Folders that are this node's own, best first."""
-    named = (environ.get(name) for name in ("SLURM_TMPDIR", "TMPDIR"))
-    yield from (Path(name) for name in named if name and os.path.isabs(name))  # noqa: PTH117 - text
-    yield Path("/tmp")  # noqa: S108 - what lies below is private, and checked
+def _node_folders(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Return temporary folders on this node's own disk, best first."""
+    paths = (environ.get(name) for name in ("SLURM_TMPDIR", "TMPDIR"))
+    yield from (Path(path) for path in paths if path and os.path.isabs(path))  # noqa: PTH117 - text
+    yield Path("/tmp")  # noqa: S108 - the folder below it is private, and checked
 
 
-def _private(place: Path, uid: int) -> Path:
-    """A folder of ours that nobody else can look into; FileError where it is somebody else's."""
-    folder = place / f"daddy-{uid}"
+def _private_folder(parent: Path, uid: int) -> Path:
+    """Create or check a folder that only ``uid`` may read; FileError where it is another user's."""
+    folder = parent / f"daddy-{uid}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(0o700)
-    facts = folder.lstat()
-    ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == uid
-    if not ours or stat.S_IMODE(facts.st_mode) & 0o077:
+    status = folder.lstat()
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == uid
+    if not own or stat.S_IMODE(status.st_mode) & 0o077:
         raise FileError(f"{folder} is not a private folder of this user", "remove it")
     return folder
 
 
-def _sweep(private: Path, now: float) -> None:
-    """Take away what no job has used for long, and what a killed one left half done."""
+def _delete_old(private: Path, now: float) -> None:
+    """Delete releases and unfinished temporary folders that no job has used for a month."""
     for path in private.iterdir():
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < now - _OLD_S:

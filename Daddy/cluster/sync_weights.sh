@@ -3,9 +3,9 @@
 #   sync_weights.sh pull|push|bidirectional|status|setup|login [user or user@host] [folder here] [seconds]
 #   sync_weights.sh pull                           once, into ~/shared_weights
 #   sync_weights.sh pull "" ~/shared_weights 5     every five seconds
-# Who and where: sync_weights.sh setup, or SYNC_CLUSTER_USER, SYNC_CLUSTER_HOST, SYNC_REMOTE_DIR.
-# This door only finds the interpreter; the work is Daddy.weights.sync. Works from launchd, too,
-# whose PATH lacks what Homebrew installs.
+# Account and folder: from sync_weights.sh setup, or SYNC_CLUSTER_USER, SYNC_CLUSTER_HOST,
+# SYNC_REMOTE_DIR. This script only finds the interpreter and runs Daddy.weights.sync. It adds
+# Homebrew's folders to PATH, because launchd's PATH lacks them.
 set -eu
 
 here=$0

@@ -35,10 +35,12 @@ def make_controller(hands: Hands, clock: Clock = CLOCK) -> Controller:
     hands.applier.clock = clock
     return Controller(
         hands.applier,
-        rules=lambda _release: ControllerPolicy(pass_s=0.05, hot_pass_s=0.05, quiet_pass_s=0.05),
+        policy_of=lambda _release: ControllerPolicy(
+            pass_s=0.05, hot_pass_s=0.05, quiet_pass_s=0.05
+        ),
         children=ChildPrograms({}, hands.run.logs, {}, clock),
         steps=lambda: (0, 0),
-        look_s=0.02,
+        poll_s=0.02,
     )
 
 

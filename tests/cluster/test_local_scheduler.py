@@ -296,7 +296,7 @@ def test_a_place_that_cannot_be_locked_fails_the_job(tmp_path: Path, monkeypatch
     files = new_job(tmp_path)
     spec = {"cap": 1, "submitted_ts": 0.0}
     LocalJob(files, spec, SystemClock(), threading.Event()).run()
-    end = files.read("end")
+    end = files.read_record("end")
     assert end is not None
     assert (end["word"], end["exit_code"]) == ("FAILED", 127)
 

@@ -76,7 +76,7 @@ def looks(watch, leases, seconds, *others):
         watch.clock.at += 5.0
         for lease in (*leases, *others):
             lease.beat({"stage": "training"})
-        reason = watch.check()
+        reason = watch.check_leases()
     return reason
 
 
@@ -117,7 +117,7 @@ def test_a_job_that_still_loads_leaves_the_processor_to_its_learner(run):
     lease.beat({"stage": "loading"})
     for _ in range(50):
         watch.clock.at += 2.0
-        watch.check()
+        watch.check_leases()
     assert watch.passes == []
     looks(watch, [lease], 5)
     assert len(watch.passes) == 1

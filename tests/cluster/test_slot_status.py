@@ -55,10 +55,10 @@ def test_a_slot_tells_its_holder_its_end_and_whether_the_holder_lives(tmp_path: 
 def test_a_time_in_which_nobody_could_look_is_no_silence_of_the_learners() -> None:
     clock = Told()
     silence = HeartbeatSilence(clock)
-    assert silence.measure(0, 1, 7) == 0.0
+    assert silence.measure_silence(0, 1, 7) == 0.0
     clock.at += 600.0  # the shared disk hung: no look, and no beat either
-    assert silence.measure(0, 1, 7) < SILENCE_S
+    assert silence.measure_silence(0, 1, 7) < SILENCE_S
     for _ in range(3):
         clock.at += 100.0
-        still = silence.measure(0, 1, 7)
+        still = silence.measure_silence(0, 1, 7)
     assert still >= SILENCE_S

@@ -263,8 +263,8 @@ def test_the_jobs_own_question_counts_too(
         ("17;cluster\n", Submitted(17)),
         ("Welcome to the cluster\n17\n", Submitted(17)),
         ("17\nYour quota is 90 % used\n", Submitted(17)),
-        ("", Unanswered("exit code 0 without a word")),
-        ("Submitted batch job 17\n", Unanswered("exit code 0 without a word")),
+        ("", Unanswered("exit code 0 without a message")),
+        ("Submitted batch job 17\n", Unanswered("exit code 0 without a message")),
     ],
 )
 def test_the_id_in_what_sbatch_prints(printed: str, answer: object) -> None:
@@ -282,7 +282,7 @@ def test_a_time_out_is_no_answer_and_a_refusal_is() -> None:
     nowhere = "sbatch: error: invalid partition specified: nope"
     limit = "sbatch: error: QOSMaxSubmitJobPerUserLimit"
     assert refusal(timeout) == Unanswered(timeout)
-    assert refusal("") == Unanswered("exit code 1 without a word")
+    assert refusal("") == Unanswered("exit code 1 without a message")
     assert refusal(policy) == Refused(policy)
     assert refusal(limit) == Refused(limit, limit=True)
     assert refusal(nowhere) == Refused(nowhere, for_good=True)

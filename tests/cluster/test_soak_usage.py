@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.soaks.cpu_spans import Cost, Span, cost, passes_in
+from scripts.soaks.cpu_spans import Cost, Span, compute_cost, passes_in
 from scripts.soaks.usage import Usage
 
 STEP_S, LOOK_S, QUIET_S = 0.25, 3.0, 150.0
@@ -44,7 +44,7 @@ def life(seconds: float, ends: Sequence[float], lasting_s: float = 0.1, each: fl
 
 
 def costs(spans: Sequence[Span], handovers: int = 0) -> Cost:
-    return cost(spans, LOOK_S, QUIET_S, handovers)
+    return compute_cost(spans, LOOK_S, QUIET_S, handovers)
 
 
 @pytest.mark.parametrize("every_s", [10.0, 10.4, 11.9, 13.9, 31.0])

@@ -1,8 +1,8 @@
-"""Carries out what ``plan`` decided, one action at a time, each under the lease and in the ledger.
+"""Carries out the planner's actions, one at a time, and writes each into the ledger.
 
-An intent is on disk before the scheduler is asked, so that a crash in between leaves a question
-(listings answer it) and never a forgotten job. After a refusal or silence no further job is tried
-in the same pass.
+Each action first checks that this controller still holds its lease. A submission is in the ledger
+before sbatch runs: after a crash in between, the next listings show whether the job exists. After a
+refused or unanswered submission no further job is submitted in the same pass.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from Daddy.core.run_paths import RunPaths
 
 @dataclass
 class PlanApplier:
-    """The only hands of the controller."""
+    """Applies actions to the scheduler, the slots' leases, the ledger and the event log."""
 
     run: RunPaths
     lease: Lease
     ledger: LedgerFile
     scheduler: Scheduler
     make_spec: Callable[[str, int, Submit], JobSpec]
-    """(token, number, wish) → the job."""
+    """(token, number, action) → the job's specification."""
     events: EventWriter
     clock: Clock
     notify_person: Callable[[str, str], None] = lambda _kind, _text: None
@@ -60,20 +60,20 @@ class PlanApplier:
 
     @property
     def view(self) -> Ledger:
-        """The ledger as it stands."""
+        """The current state of the ledger."""
         return self.ledger.view
 
     def apply(self, actions: Sequence[Action], others: int = 0) -> Mode | None:
-        """Do them in order; the final mode when one of them concludes the run.
+        """Apply the actions in order; return the run's final mode where one of them ends the run.
 
-        ``others``: how many jobs of the person's own wait or run beside ours.
+        ``others``: number of the person's other jobs that wait or run.
         """
         final: Mode | None = None
-        discouraged = False
+        refused = False
         for action in actions:
             self.check_term()
             if isinstance(action, Submit):
-                discouraged = discouraged or not self._submit(action, others)
+                refused = refused or not self._submit(action, others)
             elif isinstance(action, Conclude):
                 final = action.mode
             elif isinstance(action, EndTerm):
@@ -86,29 +86,29 @@ class PlanApplier:
             elif isinstance(action, Notify):
                 self._notify(action.kind, action.reason)
             else:
-                self._touch(action)
+                self._change_job(action)
         return final
 
     def check_term(self) -> None:
-        """ControllerAliveError once another controller has taken over: we are powerless then."""
+        """Raise ControllerAliveError once another controller holds the lease."""
         if not self.lease.held():
             raise ControllerAliveError(
                 f"this controller's term {self.lease.term} has ended: another one took over",
-                "nothing is to be done; `status` names the one that works",
+                "nothing is to be done; `status` names the new one",
             )
 
     def publish_orders(self, orders: Orders | None) -> None:
-        """Leave word for the jobs that start from now on."""
+        """Write ``orders.json`` for the jobs that start from now on; None changes nothing."""
         if orders is not None:
             self.check_term()
             write_orders(self.run, orders)
 
-    def _touch(self, action: Signal | Cancel | Amend) -> None:
-        """Do something to a job: the scheduler's error is told and tried again at the next pass.
+    def _change_job(self, action: Signal | Cancel | Amend) -> None:
+        """Signal, cancel or amend a job; log the scheduler's error (the next pass tries again).
 
-        A cancel and a hold are on disk first, for a command without an answer may have been carried
-        out: nobody else cancelled that job, and a job that may be held is let go again. A ledger
-        that cannot be written ends the pass.
+        A cancel and a hold are in the ledger before the command runs, because a command that timed
+        out may have taken effect: the job then does not count as cancelled by somebody else, and
+        the hold is released later. A ledger that cannot be written ends the pass.
         """
         job = JobRef(action.job_id, action.token)
         facts: dict[str, object] = {"job_id": action.job_id, "reason": action.reason}
@@ -126,19 +126,19 @@ class PlanApplier:
             self.log_event("error", text=f"job {action.job_id}: {error.message}")
 
     def _amend(self, job: JobRef, action: Amend, facts: Mapping[str, object]) -> None:
-        wishes = {"hold": action.hold, "exclude": action.exclude, "limit_s": action.limit_s}
-        changes = {name: value for name, value in wishes.items() if value is not None}
+        fields = {"hold": action.hold, "exclude": action.exclude, "limit_s": action.limit_s}
+        changes = {name: value for name, value in fields.items() if value is not None}
         if action.hold:
             self.record_entry("amended", action.token, hold=True, **facts)
         self.scheduler.amend(job, action)
-        if changes != {"hold": True}:  # that is on disk already
+        if changes != {"hold": True}:  # a hold alone is in the ledger already
             self.record_entry("amended", action.token, **facts, **changes)
 
     def _pause(self, reason: str) -> None:
-        """Durable before anything else: every controller from now on obeys it."""
+        """Write the mode ``paused`` into the intent, which every later controller reads."""
         intent = read_intent(self.run)
         if intent is not None and intent.mode is not Mode.RUN:
-            return  # the person was faster
+            return  # the person changed the mode meanwhile
         if intent is not None:
             paused = replace(intent, mode=Mode.PAUSED, reason=reason)
             write_intent(self.run, paused, self.clock.now())
@@ -146,19 +146,19 @@ class PlanApplier:
         self._notify("paused", f"the run is paused: {reason}")
 
     def _notify(self, kind: str, reason: str) -> None:
-        """Told once, even if the telling fails: a broken hook must not be run every minute."""
+        """Record the notice, then send it: a hook that fails is not run again every minute."""
         self.record_entry("noticed", "", notice=kind, reason=reason)
         self.notify_person(kind, reason)
 
     def _submit(self, action: Submit, others: int) -> bool:
-        """True where the scheduler took the job."""
+        """Submit a job; return True where the scheduler accepted it."""
         token, number = new_token(), self.view.next_number
         spec = self.make_spec(token, number, action)
         release = spec.environment.get("DADDY_RELEASE", "")
-        asked = {"after": action.after, "exclude": action.exclude}
-        asked = {name: value for name, value in asked.items() if value}
+        options = {"after": action.after, "exclude": action.exclude}
+        options = {name: value for name, value in options.items() if value}
         facts = {"number": number, "reason": action.reason, "release": release}
-        self.record_entry("intent", token, **facts, **asked)
+        self.record_entry("intent", token, **facts, **options)
         self.check_term()
         answer = self.scheduler.submit(spec)
         if isinstance(answer, Submitted):
@@ -172,22 +172,22 @@ class PlanApplier:
                 "learnt", "", site=limits_after_refusal(self.view, others), why=answer.why
             )
         final = is_permanent_refusal(self.view.attempts, token, action, answer)
-        said = REFUSED_FOR_GOOD if final else REFUSED
-        self.record_entry("rejected", token, reason=f"{said}: {answer.why}")
+        prefix = REFUSED_FOR_GOOD if final else REFUSED
+        self.record_entry("rejected", token, reason=f"{prefix}: {answer.why}")
         return False
 
     def record_entries(self, entries: Iterable[LedgerEntry]) -> None:
-        """Write down what was seen."""
+        """Append observations to the ledger."""
         for entry in entries:
             self.check_term()
             self._write(entry)
 
     def record_entry(self, kind: str, token: str, **data: object) -> None:
-        """Write down what was done."""
+        """Append an entry about an action of this controller."""
         self._write(LedgerEntry(kind, self.clock.now(), token, data))
 
     def _write(self, entry: LedgerEntry) -> None:
-        """One fact, in the ledger and as an event, for status, dashboard and plots."""
+        """Append an entry to the ledger, and write the event that dashboard and plots read."""
         self.ledger.append(entry)
         facts: dict[str, object] = {"state": entry.kind, **entry.data}
         if entry.token:
@@ -199,27 +199,28 @@ class PlanApplier:
         self.events.write("state", 0, facts)
 
     def log_event(self, event: str, **data: object) -> None:
-        """An event that is no fact of the ledger."""
+        """Write an event without a ledger entry."""
         self.events.write(event, 0, data)
 
 
 def is_permanent_refusal(
-    attempts: Sequence[Attempt], token: str, wish: Submit, answer: Refused
+    attempts: Sequence[Attempt], token: str, action: Submit, answer: Refused
 ) -> bool:
-    """True where asking again cannot help.
+    """Return True where submitting the same job again cannot succeed.
 
-    It can where nodes are left out (it may be for these), and where the scheduler took a job of the
-    same release before: then something is wrong with it and not with the job, such as an
-    accounting that is away and makes every account look invalid.
+    False where nodes are excluded (the exclusion may be the cause), and where the scheduler
+    accepted a job of the same release before: then the fault is the scheduler's, such as an
+    accounting database that is down, without which every account looks invalid.
     """
-    here = next((one.release for one in attempts if one.token == token), "")
-    taken = any(one.job_id is not None and one.release == here for one in attempts)
-    return answer.for_good and not wish.exclude and not taken
+    release = next((attempt.release for attempt in attempts if attempt.token == token), "")
+    same = (attempt for attempt in attempts if attempt.release == release)
+    accepted = any(attempt.job_id is not None for attempt in same)
+    return answer.for_good and not action.exclude and not accepted
 
 
 def _sentence(kind: str, facts: Mapping[str, object]) -> str:
-    who = f"attempt {facts['number']}" if "number" in facts else "run"
+    subject = f"attempt {facts['number']}" if "number" in facts else "run"
     job = f" (job {facts['job_id']})" if facts.get("job_id") is not None else ""
     why = f": {facts['reason']}" if facts.get("reason") else ""
     slot = f" slot {facts['slot']}" if facts.get("slot") is not None else ""
-    return f"{who}{job} {kind}{slot}{why}"
+    return f"{subject}{job} {kind}{slot}{why}"

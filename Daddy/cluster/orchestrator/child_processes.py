@@ -1,7 +1,7 @@
-"""Programs that run beside the controller for as long as it lives, such as the stream's relay.
+"""Runs programs beside the controller while it runs, such as the stream's relay.
 
-They are given as argument lists, started again when they end (later and later while they fail at
-once), and end with the controller: they watch their parent themselves and are ended when it leaves.
+A program that ends is started again, after a delay that doubles while it fails at once. All end
+with the controller: it ends them when it leaves, and each exits when its parent process is gone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from Daddy.core.machine_info import ProcessId, is_alive, terminate_tree
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 300.0
 _STEADY_S = 60.0
-"""Seconds a companion must live for its failures to be forgotten."""
+"""Seconds of running after which the restart delay is the shortest again."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class _State:
 
 @dataclass
 class ChildPrograms:
-    """Keeps named programs alive."""
+    """Starts and restarts programs, given as name → argument list."""
 
     programs: Mapping[str, Sequence[str]]
     logs: Path
@@ -41,14 +41,14 @@ class ChildPrograms:
         self._states = {name: _State() for name in self.programs}
 
     def restart_ended(self) -> None:
-        """Start what should run and does not."""
+        """Start the programs that do not run and whose delay is over."""
         children = running_pids()
         now = self.clock.monotonic()
         for name, state in self._states.items():
             if state.process is not None and state.process.pid not in children:
                 steady = now - state.started >= _STEADY_S
-                longer = min(_LONGEST_DELAY_S, state.delay_s * 2)
-                state.delay_s = _FIRST_DELAY_S if steady else longer
+                doubled = min(_LONGEST_DELAY_S, state.delay_s * 2)
+                state.delay_s = _FIRST_DELAY_S if steady else doubled
                 state.process, state.due = None, now + state.delay_s
             if state.process is None and now >= state.due:
                 log = self.logs / f"{name}.log"
@@ -56,14 +56,14 @@ class ChildPrograms:
                 state.started = now
 
     def pids(self) -> dict[str, int | None]:
-        """Pid of each companion; None while it is down."""
+        """Return the process id of each program, None where it does not run."""
         return {
             name: state.process.pid if state.process and is_alive(state.process) else None
             for name, state in self._states.items()
         }
 
     def end_all(self, grace_s: float = 5.0) -> None:
-        """End all of them."""
+        """End all programs: SIGTERM, and SIGKILL after ``grace_s`` seconds."""
         for state in self._states.values():
             if state.process is not None:
                 terminate_tree(state.process, grace_s)

@@ -1,9 +1,10 @@
-"""Adapter for the small files by which person, controller and jobs tell each other what is wanted.
+"""Adapter for the small files through which person, controller and jobs exchange requests.
 
-``intent.json``: what the person wants, durable before anything else, read at every pass; it works
-across login hosts, where a signal would not, and without a controller alive. ``orders.json``: what
-jobs are to know when they claim a slot, so that a waiting job never has to be changed.
-``failover.json``: whether jobs may make the controller's passes. Formats: ``docs/formats.md``.
+``intent.json``: the mode and size that the person asked for. Commands write it first and the
+controller reads it at every pass, so a request reaches a controller on another login host, or one
+that starts later. ``orders.json``: the controller's list of slots and releases, read by each job
+when it claims a slot. ``failover.json``: the result of a test if jobs may submit, and so make the
+controller's passes. Formats: ``docs/formats.md``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from Daddy.core.errors import FileError
 from Daddy.core.run_paths import RunPaths
 
 VERSION = 1
-"""Of each of the three formats."""
+"""The version number of each of the three formats."""
 
 
 def read_intent(run: RunPaths) -> Intent | None:
-    """The last thing asked for; None when ``start`` was never said here. FileError if damaged."""
+    """Return the person's last request; None before the first ``start``. FileError if damaged."""
     try:
         record = read_json(run.intent)
         return Intent(
@@ -42,21 +43,21 @@ def read_intent(run: RunPaths) -> Intent | None:
         raise _damaged(run, f"{run.intent}: {error!r}") from error
 
 
-def _damaged(run: RunPaths, what: str) -> FileError:
+def _damaged(run: RunPaths, cause: str) -> FileError:
     return FileError(
-        f"what was last asked for cannot be read: {what}",
-        f"say start or stop again: either writes {run.intent} anew, and the jobs go on meanwhile",
+        f"the run's intent cannot be read: {cause}",
+        f"run start or stop again: either writes {run.intent} anew; the jobs go on meanwhile",
     )
 
 
 def write_intent(run: RunPaths, intent: Intent, now: float) -> None:
-    """Replace the intent; on disk when this returns."""
+    """Replace the intent durably; ``now``: wall seconds."""
     record = {**asdict(intent), "started_ts": round(intent.started_ts, 3)}
     write_json(run.intent, {"v": VERSION, "ts": round(now, 3), **record})
 
 
 def read_orders(run: RunPaths) -> Orders | None:
-    """The newest orders; None where none were ever given. FileError if damaged."""
+    """Return the controller's newest orders; None before the first. FileError if damaged."""
     try:
         record = read_json(run.orders)
         slots = {int(slot): str(release) for slot, release in dict(record["slots"]).items()}
@@ -64,12 +65,12 @@ def read_orders(run: RunPaths) -> Orders | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (KeyError, TypeError, ValueError) as error:
-        what = f"{run.orders} cannot be read: {error!r}"
-        raise FileError(what, "the controller writes it anew at its next pass") from error
+        text = f"{run.orders} cannot be read: {error!r}"
+        raise FileError(text, "the controller writes it anew at its next pass") from error
 
 
 def write_orders(run: RunPaths, orders: Orders) -> None:
-    """Replace the orders, unless they stand there already; damaged ones are written anew."""
+    """Replace the orders unless the file holds the same; a damaged file is written anew."""
     with contextlib.suppress(FileError):
         if read_orders(run) == orders:
             return
@@ -79,9 +80,9 @@ def write_orders(run: RunPaths, orders: Orders) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The answer to a trial of submitting from a job; ``by`` tried it at ``ts`` (wall seconds).
+    """The result of a test submission from a job's node; ``by`` tested at ``ts`` (wall seconds).
 
-    An answer from before the last ``start`` does not count.
+    A result from before the last ``start`` does not count.
     """
 
     may_submit: bool
@@ -91,7 +92,7 @@ class Probe:
 
 
 def read_probe(run: RunPaths) -> Probe | None:
-    """The known answer; None when nobody has tried or the file cannot be read."""
+    """Return the newest test result; None where there is none or the file cannot be read."""
     try:
         record = read_json(run.failover)
         return Probe(
@@ -102,6 +103,6 @@ def read_probe(run: RunPaths) -> Probe | None:
 
 
 def write_probe(run: RunPaths, probe: Probe) -> None:
-    """Replace what is known."""
+    """Replace the test result."""
     record = {**asdict(probe), "ts": round(probe.ts, 3)}
     write_json(run.failover, {"v": VERSION, **record})

@@ -1,4 +1,4 @@
-"""Pure. The control parameters of one run, and how they follow from its configuration."""
+"""Pure. Derives the controller's intervals, delays and limits from a run's configuration."""
 
 from __future__ import annotations
 
@@ -12,62 +12,64 @@ if TYPE_CHECKING:
     from Daddy.core.settings import Config
 
 HOT_FOR_S = 120.0
-"""Seconds after a submission, and around a job's end, in which passes are closer together."""
+"""Seconds after a submission, and around a job's end, with passes every ``hot_pass_s``."""
 SILENCE_S = 300.0
-"""Seconds without a beat after which a learner counts as hung."""
+"""Seconds without a heartbeat after which a learner counts as hung."""
 SLOW_CLAIM_S = 60.0
-"""Seconds that a slot waits for the queue beyond which the queue counts as slow."""
+"""Seconds that a slot stays empty above which the queue counts as slow."""
 _LOCAL_DELAYS_S = (0.0, 1.0, 5.0, 30.0, 120.0, 600.0)
 _LOCAL_PASS_S = 2.0
 _SLURM_HOT_PASS_S = 10.0
 _SLURM_QUIET_PASS_S = 150.0
 _HOURLY = 20
-"""Submissions in an hour that no site minds; short jobs need more to stay alive at all."""
+"""Submissions in any hour; more where the time limit of a job is short."""
 _LOCAL_HOURLY = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerPolicy:
-    """Seconds and counts that the decisions go by."""
+    """Intervals, delays (seconds) and limits of one controller."""
 
     pass_s: float = 60.0
-    """Between passes when something is awaited."""
+    """Time between passes while a job is awaited."""
     quiet_pass_s: float = 150.0
-    """Between passes when all slots train and nothing ends soon."""
+    """Time between passes while all slots train and no job ends soon."""
     hot_pass_s: float = 10.0
-    """Between passes while something is about to change."""
+    """Time between passes after a submission and around a job's end."""
     absence_gap_s: float = 30.0
-    """Two listings count as two looks only this far apart."""
+    """Shortest time between two listings that both count as evidence of an absent job."""
     answer_s: float = 40.0
-    """The longest that a submission can take to be answered."""
+    """The longest time that a submission can take to be answered."""
     drain_s: float = 120.0
-    """Seconds for a signalled job to leave: a checkpoint on a slow disk takes half a minute."""
+    """Time for a signalled job to leave: a checkpoint on a slow disk takes 30 s."""
     recancel_s: float = 60.0
+    """Time after which a job that still runs is cancelled again."""
     delays_s: tuple[float, ...] = (0.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
-    """Wait after the first, second, … failure in a row without checkpoint progress."""
+    """Delay after the first, second, … failure in a row without checkpoint progress."""
     breaker_failures: int = 5
-    """Failures in a row of the whole fleet that open the breaker."""
+    """Failures in a row of the whole fleet that open the circuit breaker."""
     canary_s: float = 3600.0
-    """Between two tries while the breaker is open."""
+    """Time between two trial jobs while the circuit breaker is open."""
     forget_s: float = 6 * 3600.0
-    """Quiet time after which failures no longer count."""
+    """Time without a failure after which earlier ones no longer count."""
     enforced: bool = False
-    """The scheduler is known to hold back what would be one too many (our own local queue)."""
+    """True where the queue is known to keep to ``max_running`` itself (the local queue)."""
     max_running: int = 4
+    """Slots of the run."""
     spares: int = 4
-    """Successors that may wait beyond the slots, one for each job that trains."""
+    """Successors that may wait in the queue, one for each job that trains."""
     extra: int = 8
-    """More of them where the queue is slow."""
+    """Further successors where the queue is slow."""
     budget_s: float = inf
-    """Job-seconds that the run may take in all."""
+    """Job-seconds that the run may use in total."""
     limit_s: float = 14_400.0
     """Time limit of a job."""
     hourly: int = 20
-    """Submissions in any hour; and in any day ten times as many."""
+    """Most submissions in any hour; ten times as many in any day."""
 
 
 def derive_policy(config: Config, executor: str) -> ControllerPolicy:
-    """The parameters for one executor."""
+    """Return the parameters of ``config`` for the executor ``slurm`` or ``local``."""
     settings, slots = config.controller, config.slurm.max_running
     limit = float(parse_duration(config.slurm.time_limit))
     policy = ControllerPolicy(
@@ -79,11 +81,11 @@ def derive_policy(config: Config, executor: str) -> ControllerPolicy:
         hourly=max(_HOURLY, int(3 * slots * 3600.0 / limit)),
         budget_s=settings.budget_gpu_hours * 3600.0 / max(1, config.slurm.gpus_per_job) or inf,
     )
-    return _for_this_machine(policy) if executor == "local" else policy
+    return _for_local_queue(policy) if executor == "local" else policy
 
 
-def _for_this_machine(policy: ControllerPolicy) -> ControllerPolicy:
-    """Locally a look costs nothing, cannot be wrong, and the queue keeps the cap itself."""
+def _for_local_queue(policy: ControllerPolicy) -> ControllerPolicy:
+    """Shorten the intervals: the local queue's listing is cheap and never incomplete."""
     pass_s = min(policy.pass_s, _LOCAL_PASS_S)
     return replace(
         policy,
@@ -102,5 +104,5 @@ def _for_this_machine(policy: ControllerPolicy) -> ControllerPolicy:
 
 
 def file_poll_seconds(config: Config, executor: str) -> float:
-    """Time between two looks at the small files; network file systems are asked less often."""
+    """Return the seconds between two reads of intent and leases; longer on shared file systems."""
     return 0.2 if executor == "local" else min(3.0, config.controller.poll_seconds / 2)

@@ -1,7 +1,8 @@
-"""The loop: look, write down, decide, act. All it knows is on disk, so it may die anywhere.
+"""Runs the controller's loop; each pass reads the queue, updates the ledger, decides and acts.
 
-Between passes it looks at a few small files only (the intent and the slots' leases): a goodbye
-leads to the next pass at once, without asking the scheduler meanwhile.
+All state is on disk, so the process may be killed at any point. Between passes the loop reads only
+the intent and the slots' leases: when a job releases its slot the next pass starts at once, and
+Slurm is not asked in between.
 """
 
 from __future__ import annotations
@@ -45,44 +46,44 @@ from Daddy.core.run_paths import RunPaths
 
 _log = logging.getLogger(__name__)
 _BEAT_S = 10.0
-"""Seconds between two proofs of life of the controller's lease."""
+"""Seconds between two heartbeats of the controller's lease."""
 _LATE_S = 600.0
-"""Seconds by which accounting may lag behind before it is asked no more."""
+"""Seconds after a job's end in which accounting is asked for the user that cancelled it."""
 
 _Stamp = tuple[int, int, int] | None
-"""(inode, time of the last change in ns, bytes); None where there is nothing."""
+"""(inode, time of the last change in ns, size in bytes); None where the path is missing."""
 
 
 @dataclass
 class Controller:
-    """Keeps one run as it is wanted, until it is stopped or done."""
+    """Keeps one run as its intent says, until the run is stopped or done."""
 
     applier: PlanApplier
-    rules: Callable[[str], ControllerPolicy]
-    """Release → the control parameters that its configuration sets."""
+    policy_of: Callable[[str], ControllerPolicy]
+    """Release → the control parameters of its configuration."""
     children: ChildPrograms
     steps: Callable[[], tuple[int, int]]
-    """(fleet steps so far, steps that end the run or 0)."""
-    look_s: float
-    """Seconds between two looks at the small files."""
-    watched: HeartbeatSilence | None = None
-    """Durations of silent beats, where somebody watched them before us."""
-    _known: Snapshot | None = field(default=None, init=False)
-    _beaten: float = field(default=float("-inf"), init=False)
+    """Returns (fleet steps so far, steps that end the run or 0)."""
+    poll_s: float
+    """Seconds between two reads of intent and leases."""
+    measured: HeartbeatSilence | None = None
+    """The silence of heartbeats that a sidecar measured before this single pass."""
+    _last_snapshot: Snapshot | None = field(default=None, init=False)
+    _last_beat: float = field(default=float("-inf"), init=False)
     _steps: tuple[int, int] = field(default=(0, 0), init=False)
 
     def __post_init__(self) -> None:
-        self._policy = self.rules("")
-        self._silence = self.watched or HeartbeatSilence(self.applier.clock)
+        self._policy = self.policy_of("")
+        self._silence = self.measured or HeartbeatSilence(self.applier.clock)
         self._files = FileChangeWatch(self.applier.run)
         self._ended = EndedJobLookup(self.applier.scheduler)
-        self._surveyed = self.watched is not None  # others make passes too: asked once is enough
+        self._limits_read = self.measured is not None  # a sidecar's pass does not read them
 
-    def run(self, stop: threading.Event) -> Mode | None:
-        """Passes until the run is over (its final mode) or ``stop`` is set (None: jobs go on).
+    def run_passes(self, stop: threading.Event) -> Mode | None:
+        """Make passes until the run ends (return its final mode) or ``stop`` is set (return None).
 
-        A bug or a full disk costs a pass, or the waiting for the next one, and is told; the fleet
-        is left alone. ControllerAliveError once another controller has taken over.
+        A failed pass is logged and tried again later; the jobs go on meanwhile. Raises
+        ControllerAliveError once another controller holds the lease.
         """
         final, wake_at = None, 0.0
         try:
@@ -92,35 +93,32 @@ class Controller:
                     wake_at = clock.now() + self._policy.pass_s
                     final, wake_at = self.make_pass()
                 if final is None:
-                    with self._surviving("a look", stop):
+                    with self._surviving("waiting for the next pass", stop):
                         self._idle(stop, wake_at)
             return final
         finally:
             self.children.end_all()
 
     @contextlib.contextmanager
-    def _surviving(self, what: str, stop: threading.Event | None = None) -> Iterator[None]:
-        """Tell of any failure inside, in the log and as an event, where the disk takes them.
-
-        With ``stop`` wait a little then.
-        """
+    def _surviving(self, task: str, stop: threading.Event | None = None) -> Iterator[None]:
+        """Log any exception of the body instead of raising it; with ``stop`` then wait a while."""
         try:
             yield
         except ControllerAliveError:
             raise
         except Exception as error:  # noqa: BLE001 - a place where the loop must survive
-            _log.exception("%s failed", what)
+            _log.exception("%s failed", task)
             with contextlib.suppress(OSError):
-                self.applier.log_event("error", text=f"{what} failed: {error!r}")
+                self.applier.log_event("error", text=f"{task} failed: {error!r}")
             if stop is not None:
                 self.applier.clock.wait(stop, self._policy.hot_pass_s)
 
     def make_pass(self) -> tuple[Mode | None, float]:
-        """Look, write down, decide, act. Returns the final mode, if any, and when to come again."""
+        """Make one pass; return (final mode or None, wall seconds at which the next is due)."""
         self._beat()
         desired = self._desired()
-        self._policy = policy = self.rules(desired.release)
-        self._survey()
+        self._policy = policy = self.policy_of(desired.release)
+        self._read_limits()
         snapshot = self.applier.scheduler.snapshot()
         self._excuse_suspended(snapshot)
         slots = read_slots(self.applier.run, max(desired.slots, policy.max_running), self._silence)
@@ -139,43 +137,45 @@ class Controller:
         return final, decided.wake_at
 
     def _excuse_suspended(self, snapshot: QueueReading) -> None:
-        """A suspended learner cannot beat: silence counts from when the scheduler lets it go on."""
+        """Restart the silence of suspended jobs at 0: a suspended learner cannot beat."""
         if isinstance(snapshot, Snapshot):
             tokens = {job.token for job in snapshot.jobs if job.word.startswith("SUSPENDED")}
-            held = (one for one in self.applier.view.live if one.token in tokens)
-            self._silence.forget(one.slot for one in held if one.slot is not None)
+            live = (attempt for attempt in self.applier.view.live if attempt.token in tokens)
+            self._silence.forget(attempt.slot for attempt in live if attempt.slot is not None)
 
-    def _survey(self) -> None:
-        """Once in a term: what the site allows, as far as it can be read."""
-        if self._surveyed:
+    def _read_limits(self) -> None:
+        """Read the site's job limits once per term, and record those that are new."""
+        if self._limits_read:
             return
-        self._surveyed = True
+        self._limits_read = True
         site, source = self.applier.scheduler.read_limits()
-        nothing = asdict(SiteLimits())
-        read = {name: value for name, value in asdict(site).items() if value != nothing[name]}
-        if not read.items() <= asdict(self.applier.view.site).items():
-            self.applier.record_entry("learnt", "", site=read, why=source)
+        defaults = asdict(SiteLimits())
+        limits = {name: value for name, value in asdict(site).items() if value != defaults[name]}
+        if not limits.items() <= asdict(self.applier.view.site).items():
+            self.applier.record_entry("learnt", "", site=limits, why=source)
 
     def _desired(self) -> Intent:
-        """The intent; a run that has reached its steps is done, and that is written down first."""
+        """Read the intent; change its mode to ``done`` where the run has reached its steps."""
         intent = read_intent(self.applier.run)
-        if intent is None:  # it was written before we began: not seeing it is no wish to stop
+        if intent is None:  # start wrote it before this process began; missing is not "stop"
             raise FileError(
-                f"{self.applier.run.intent} is gone", "say start or stop: the jobs go on"
+                f"{self.applier.run.intent} is gone", "run start or stop; the jobs go on"
             )
         done, total = self._steps = self.steps()
-        if intent.started_ts != self.applier.view.asked_ts:  # no order: another clock
+        if intent.started_ts != self.applier.view.asked_ts:  # != only: clocks of two hosts differ
             facts = {"release": intent.release, "asked": intent.started_ts}
             self.applier.record_entries([LedgerEntry("start", self.applier.clock.now(), "", facts)])
         if intent.mode is Mode.RUN and 0 < total <= done:
-            reason = f"{done:,} of {total:,} steps: raise training.total_steps and start to go on"
+            reason = (
+                f"{done:,} of {total:,} steps: raise training.total_steps and run start to go on"
+            )
             intent = replace(intent, mode=Mode.DONE, reason=reason)
             write_intent(self.applier.run, intent, self.applier.clock.now())
             self.applier.log_event("state", state="total_steps", text=f"the run is done: {reason}")
         return intent
 
     def _conclude(self, final: Mode, desired: Intent) -> bool:
-        """Write the end down; False where the person has asked for something else meanwhile."""
+        """Write the final mode into the intent; return False where the person changed it."""
         intent = read_intent(self.applier.run)
         if intent is not None and intent != desired:
             return False
@@ -188,9 +188,9 @@ class Controller:
         self, snapshot: QueueReading, slots: tuple[SlotView, ...], decided: Plan, now: float
     ) -> None:
         if isinstance(snapshot, Snapshot):
-            self._known = snapshot
+            self._last_snapshot = snapshot
         intent, (done, total) = read_intent(self.applier.run), self._steps
-        last = snapshot if self._known is None else self._known
+        last = self._last_snapshot or snapshot
         summary = summarise(intent, self.applier.view, last, slots, decided, self._policy, now)
         if isinstance(snapshot, UnknownQueue):
             summary["queue"] = {**summary["queue"], "known": False, "why": snapshot.why}
@@ -206,19 +206,19 @@ class Controller:
 
     def _beat(self) -> None:
         now = self.applier.clock.monotonic()
-        if now - self._beaten >= _BEAT_S:
+        if now - self._last_beat >= _BEAT_S:
             self.applier.check_term()
             self.applier.lease.beat()
-            self._beaten = now
+            self._last_beat = now
 
     def _idle(self, stop: threading.Event, wake_at: float) -> None:
-        """Wait until ``wake_at``, or until a small file says that something happened."""
+        """Wait until ``wake_at``, or until the intent or a slot's lease changes."""
         before = self._files(self._policy.max_running)
         most = max(self._policy.pass_s, self._policy.quiet_pass_s)
-        longest = min(most, wake_at - self.applier.clock.now())  # wall clocks are set back
+        longest = min(most, wake_at - self.applier.clock.now())  # the wall clock may be set back
         until = self.applier.clock.monotonic() + longest
         while (rest := until - self.applier.clock.monotonic()) > 0:
-            if self.applier.clock.wait(stop, min(self.look_s, rest)):
+            if self.applier.clock.wait(stop, min(self.poll_s, rest)):
                 return
             self._beat()
             self.children.restart_ended()
@@ -227,10 +227,10 @@ class Controller:
 
 
 class EndedJobLookup:
-    """Asks accounting how jobs ended and who cancelled them; nothing twice that was answered.
+    """Asks Slurm's accounting for the ends of jobs, and for the user that cancelled one.
 
-    A listing forgets jobs and never names a canceller. Accounting knows both, but may hear of an
-    end minutes later: it is asked again for a while, and the wait keeps nothing else up.
+    A squeue listing drops ended jobs and never names the canceller. Accounting knows both, but
+    sometimes only minutes later: it is asked at each pass until it answers or ``_LATE_S`` is over.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -238,77 +238,74 @@ class EndedJobLookup:
         self._answered: set[str] = set()
 
     def with_ended_jobs(self, ledger: Ledger, snapshot: Snapshot) -> Snapshot:
-        """The listing, with those that have left it and those that somebody cancelled."""
+        """Add the ends of jobs that left the listing, and of those that somebody cancelled."""
         words = {job.token: job.word for job in snapshot.jobs}
-        dead = self._ask(one for one in ledger.live if _unexplained(one, words.get(one.token)))
-        return replace(snapshot, jobs=(*snapshot.jobs, *dead)) if dead else snapshot
+        unexplained = (job for job in ledger.live if _is_unexplained(job, words.get(job.token)))
+        ended = self._read_ends(unexplained)
+        return replace(snapshot, jobs=(*snapshot.jobs, *ended)) if ended else snapshot
 
     def find_cancellers(self, ledger: Ledger, now: float) -> tuple[LedgerEntry, ...]:
-        """The users who cancelled jobs a while ago, as far as accounting knows by now."""
-        told = self._ask(
-            one
-            for one in ledger.attempts
-            if one.outcome is JobOutcome.CANCELLED
-            and _unasked(one)
-            and one.token not in self._answered
-            and now - (one.ended_ts or 0.0) < _LATE_S
+        """Return entries with the user ids that cancelled jobs, as far as accounting has them."""
+        ended = self._read_ends(
+            attempt
+            for attempt in ledger.attempts
+            if attempt.outcome is JobOutcome.CANCELLED
+            and not attempt.requests.dismissed
+            and attempt.token not in self._answered
+            and now - (attempt.ended_ts or 0.0) < _LATE_S
         )
         return tuple(
             LedgerEntry("canceller", now, job.token, {"canceller": job.canceller})
-            for job in told
+            for job in ended
             if job.canceller is not None
         )
 
-    def _ask(self, attempts: Iterable[Attempt]) -> tuple[QueueJob, ...]:
-        jobs = [JobRef(one.job_id, one.token) for one in attempts if one.job_id is not None]
-        told = self._scheduler.read_ends(jobs) if jobs else ()
-        self._answered |= {job.token for job in told}
-        return told
+    def _read_ends(self, attempts: Iterable[Attempt]) -> tuple[QueueJob, ...]:
+        jobs = [JobRef(job.job_id, job.token) for job in attempts if job.job_id is not None]
+        ended = self._scheduler.read_ends(jobs) if jobs else ()
+        self._answered |= {job.token for job in ended}
+        return ended
 
 
-def _unexplained(attempt: Attempt, word: str | None) -> bool:
-    """True for one that has left the listing, or is listed as cancelled by somebody."""
+def _is_unexplained(attempt: Attempt, word: str | None) -> bool:
+    """Return True for a job that left the listing, or that somebody else cancelled."""
     if word is None:
         return attempt.observed.absences > 0
-    return word.startswith("CANCELLED") and _unasked(attempt)
-
-
-def _unasked(attempt: Attempt) -> bool:
-    """True where its end, if it was cancelled, was not our wish."""
-    return not attempt.requests.dismissed
+    return word.startswith("CANCELLED") and not attempt.requests.dismissed
 
 
 class FileChangeWatch:
-    """A run's intent and the state of its slots' leases, as one value to be compared.
+    """Reads a run's intent and the state of its slots' leases, for comparison with later reads.
 
-    A file or folder is read again only when its stamp differs. It is opened for the stamp: on NFS
-    an opened name is asked for at the server, while one that is only looked up may be minutes old.
+    A path is read again only when its stamp differs. The stamp is taken from an opened file: on NFS
+    open() asks the server, while a bare stat() may return attributes that are minutes old.
     """
 
     def __init__(self, run: RunPaths) -> None:
         self._intent = partial(read_intent, run)
         self._path = os.fspath(run.intent)
         self._lease = cache(lambda slot: run.slot(slot).lease)
-        self._seen: dict[str, tuple[_Stamp, bool, object]] = {}
+        self._cached: dict[str, tuple[_Stamp, bool, object]] = {}
 
     def __call__(self, slots: int) -> tuple[object, ...]:
-        """The intent, then (newest term, ended) of each slot. FileError for a damaged intent."""
+        """Return the intent, then (newest term, ended) of each slot. FileError if damaged."""
         leases = (self._lease(slot) for slot in range(slots))
         states = (
-            self._look(os.fspath(lease), partial(newest_term_state, lease)) for lease in leases
+            self._read(os.fspath(lease), partial(newest_term_state, lease)) for lease in leases
         )
-        return (self._look(self._path, self._intent), *states)
+        return (self._read(self._path, self._intent), *states)
 
-    def _look(self, path: str, read: Callable[[], object]) -> object:
-        """The content of one path, read again at the two looks after a change.
+    def _read(self, path: str, read: Callable[[], object]) -> object:
+        """Return the content of a path; read it at the first two calls after its stamp changed.
 
-        The second for what came within the same tick of the file system's clock as the first saw.
+        1. We read the file. 2. A writer changes it within the same tick of the file system's clock:
+        the stamp stays the same. 3. The second call reads it again and gets the newer content.
         """
         stamp = _stamp(path)
-        known, settled, value = self._seen.get(path, (None, False, None))
-        if stamp != known or not settled:
+        previous, settled, value = self._cached.get(path, (None, False, None))
+        if stamp != previous or not settled:
             value = read()
-            self._seen[path] = (stamp, stamp == known, value)
+            self._cached[path] = (stamp, stamp == previous, value)
         return value
 
 
@@ -318,7 +315,7 @@ def _stamp(path: str) -> _Stamp:
     except OSError:
         return None
     try:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

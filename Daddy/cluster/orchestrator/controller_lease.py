@@ -1,7 +1,7 @@
-"""Becoming the one controller of a run, and seeing whether somebody is.
+"""Claims the lease that makes a process the only controller of a run, and reads its holder.
 
-On this host the holder's process tells. Another host's is judged by its heartbeat alone, on our own
-clock: silence for long enough means that it is gone.
+A holder on this host is checked by its process id. A holder on another host is checked by its
+heartbeat alone, on our own clock: after ``SILENCE_S`` without a beat it counts as gone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from Daddy.core.machine_info import ProcessId, current_process, host_name, is_st
 from Daddy.core.run_paths import RunPaths
 
 SILENCE_S = 90.0
-"""Nine missed beats: then a holder on another host counts as gone."""
+"""Seconds (nine beats) without a heartbeat after which a holder on another host is gone."""
 PASS_S = 60.0
-"""A controller of a single pass is waited for: it does not stay."""
+"""Longest time to wait for a holder that makes a single pass and then releases the lease."""
 
 
 def make_holder_record(clock: Clock, *, passing: bool = False) -> dict[str, Any]:
-    """A controller's facts about itself for its lease; ``passing``: it makes one pass."""
+    """Return this process's holder record; ``passing``: it makes a single pass."""
     return {
         "host": host_name(),
         **asdict(current_process()),
@@ -38,13 +38,13 @@ def make_holder_record(clock: Clock, *, passing: bool = False) -> dict[str, Any]
 
 
 def is_controller_alive(run: RunPaths) -> bool | None:
-    """True where a controller holds the run and is alive; None for one on another host."""
+    """Return True where the holder's process runs; None for a holder on another host."""
     view = current_holder(run)
     return False if view is None else is_holder_alive(view.holder)
 
 
 def current_holder(run: RunPaths) -> LeaseView | None:
-    """The term of a controller that did not end it; it may have been killed since."""
+    """Return the newest lease unless it was released; its holder may have been killed."""
     view = read_lease(run.controller_lease)
     return view if view is not None and view.ended is None else None
 
@@ -52,25 +52,25 @@ def current_holder(run: RunPaths) -> LeaseView | None:
 def find_live_controller(
     run: RunPaths, clock: Clock, silence_s: float = SILENCE_S, *, watched: bool = False
 ) -> LeaseView | None:
-    """The controller that certainly lives; None once it is certain that none does.
+    """Return the lease of a controller that runs; else end the lease's term and return None.
 
-    For one on another host, or suspended, that may take ``silence_s`` seconds; the term of a dead
-    one is ended. ``watched``: its beat was seen to stand still, so that its process proves nothing.
+    Takes up to ``silence_s`` seconds for a holder that is suspended or on another host.
+    ``watched``: the caller saw no beat for long, so a process alone does not count as running.
     """
-    view = _when_passed(run, clock)
+    view = _wait_for_single_pass(run, clock)
     if view is None:
         return None
     alive = _responds(view.holder)
     alive = None if alive and watched else alive
     if alive or (alive is None and _beats(run, view, clock, silence_s)):
         return view
-    why = "its process is gone" if alive is False else f"no beat for {silence_s:g} s"
-    end_term(run.controller_lease, view.term, why)
+    reason = "its process is gone" if alive is False else f"no beat for {silence_s:g} s"
+    end_term(run.controller_lease, view.term, reason)
     return None
 
 
-def _when_passed(run: RunPaths, clock: Clock) -> LeaseView | None:
-    """The holder, once whoever makes a single pass (a job, cron) has made it."""
+def _wait_for_single_pass(run: RunPaths, clock: Clock) -> LeaseView | None:
+    """Return the holder, after a single pass (by a job or cron) that holds the lease has ended."""
     until, never = clock.monotonic() + PASS_S, threading.Event()
     while True:
         view = current_holder(run)
@@ -89,9 +89,10 @@ def become_controller(
     passing: bool = False,
     watched: bool = False,
 ) -> Lease:
-    """Become the controller; ControllerAliveError naming the one that is.
+    """Claim the controller's lease; ControllerAliveError names another holder.
 
-    A pass may begin between our look and our claim: who wants to stay waits for it once more.
+    1. No controller runs. 2. A single pass claims the lease. 3. Our claim fails: unless we want a
+    single pass, too, we wait for its end and try again.
     """
     while True:
         view = find_live_controller(run, clock, silence_s, watched=watched)
@@ -106,7 +107,7 @@ def become_controller(
 
 
 def _beats(run: RunPaths, view: LeaseView, clock: Clock, silence_s: float) -> bool:
-    """True if the holder's beat moves within ``silence_s`` seconds of our own clock."""
+    """Return True if the holder's beat moves within ``silence_s`` seconds of our own clock."""
     print(
         f"a controller on {view.holder.get('host', 'another host')} may hold this run: "
         f"watching its heartbeat for up to {silence_s:g} s",
@@ -123,23 +124,23 @@ def _beats(run: RunPaths, view: LeaseView, clock: Clock, silence_s: float) -> bo
     return False
 
 
-def _alive(who: Mapping[str, Any]) -> ControllerAliveError:
+def _alive(record: Mapping[str, Any]) -> ControllerAliveError:
     return ControllerAliveError(
-        f"this run already has a controller: {describe(who)}",
-        "look at it with `status`, or end it with `stop` before starting anew",
+        f"this run already has a controller: {describe(record)}",
+        "`status` shows it; `stop` ends it, then start again",
     )
 
 
-def describe(who: Mapping[str, Any]) -> str:
-    """A holder in words."""
+def describe(record: Mapping[str, Any]) -> str:
+    """Return a holder's process id, host and user as text."""
     return (
-        f"pid {who.get('pid', '?')} on {who.get('host', 'another host')}, "
-        f"started by {who.get('user', '?')}"
+        f"pid {record.get('pid', '?')} on {record.get('host', 'another host')}, "
+        f"started by {record.get('user', '?')}"
     )
 
 
 def _responds(holder: Mapping[str, Any]) -> bool | None:
-    """As ``is_holder_alive``, but None too for a process that was suspended: its beat decides."""
+    """Do as ``is_holder_alive``, but return None for a suspended process: its beat decides."""
     alive = is_holder_alive(holder)
     if alive and is_stopped(ProcessId(int(holder["pid"]), float(holder["created"]))):
         return None

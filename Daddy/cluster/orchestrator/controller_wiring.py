@@ -1,4 +1,4 @@
-"""Wiring: a configuration and a lease become the controller of one term."""
+"""Builds the controller of one term from a configuration and the controller's lease."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from Daddy.core.load_config import run_paths, shared_paths
 from Daddy.core.machine_info import host_name
 from Daddy.core.settings import Config
 
-_NOTIFY_TIMEOUT_S = 20.0
+_TIMEOUT_S = 20.0
 _LIMIT = 4000
-"""Characters of a message."""
+"""Longest message, in characters."""
 
 
 def build_controller(
@@ -44,18 +44,18 @@ def build_controller(
     clock: Clock,
     *,
     children: bool,
-    watched: HeartbeatSilence | None = None,
+    measured: HeartbeatSilence | None = None,
 ) -> Controller:
-    """The controller of ``config``'s run under ``lease``, with the relay beside it if wanted."""
+    """Build the controller of ``config``'s run; ``children``: it also runs relay and mirror."""
     run, executor, name = run_paths(config), config.controller.executor, config.run_name
 
     @cache
-    def rules(ident: str) -> ControllerPolicy:
+    def policy_of(ident: str) -> ControllerPolicy:
         return derive_policy(Release(ident, run.releases / ident).settings(config), executor)
 
     def notify_person(kind: str, text: str) -> None:
-        if wrong := run_notify_command(config.controller.notify, kind, f"{name}: {text}"):
-            logging.getLogger(__name__).warning("%s", wrong)
+        if failure := run_notify_command(config.controller.notify, kind, f"{name}: {text}"):
+            logging.getLogger(__name__).warning("%s", failure)
 
     ledger = LedgerFile(run.ledger, lease.term)
     scheduler = make_scheduler(executor, config, run, clock)
@@ -66,20 +66,18 @@ def build_controller(
     programs = _programs(config, release) if children else {}
     return Controller(
         PlanApplier(run, lease, ledger, scheduler, make_spec, events, clock, notify_person),
-        rules,
+        policy_of,
         ChildPrograms(programs, run.logs, environment, clock),
         _steps(config),
         file_poll_seconds(config, executor),
-        watched,
+        measured,
     )
 
 
-def run_notify_command(
-    command: str, kind: str, text: str, timeout_s: float = _NOTIFY_TIMEOUT_S
-) -> str:
-    """Run ``command`` (as typed in a shell, but without one); in words what went wrong, or ''.
+def run_notify_command(command: str, kind: str, text: str, timeout_s: float = _TIMEOUT_S) -> str:
+    """Run the person's notify command, without a shell; return its failure as text, or ''.
 
-    The text goes to its standard input, the kind of trouble into the variable ``DADDY_KIND``.
+    The command reads ``text`` from standard input and ``kind`` from the variable ``DADDY_KIND``.
     """
     if not command.strip():
         return ""
@@ -87,24 +85,24 @@ def run_notify_command(
         argv = shlex.split(command)
         argv[0] = str(Path(argv[0]).expanduser())
         env = {**os.environ, "DADDY_KIND": kind}
-        done = run_program(argv, timeout_s, env=env, stdin=f"{text[:_LIMIT]}\n")
+        result = run_program(argv, timeout_s, env=env, stdin=f"{text[:_LIMIT]}\n")
     except (DaddyError, OSError, ValueError) as error:
         return f"controller.notify failed: {error}"
-    if done.returncode == 0:
+    if result.returncode == 0:
         return ""
-    said = (done.stderr.strip().splitlines() or ["without a word"])[-1]
-    return f"controller.notify failed: exit code {done.returncode}: {said[:300]}"
+    last = (result.stderr.strip().splitlines() or ["no output"])[-1]
+    return f"controller.notify failed: exit code {result.returncode}: {last[:300]}"
 
 
 def _programs(config: Config, release: Release) -> dict[str, list[str]]:
-    """The relay, which holds the login node's end of the tunnel, and the mirror of the weights."""
+    """Return the command lines of the relay and of the weights' mirror, where configured."""
     training, programs = config.training, {}
     if config.controller.relay and training.stream:
         relay = ["Daddy.streaming.relay", "--run-dir", config.run_dir]
         relay += ["--port", str(training.stream_port), "--top-k", str(training.stream_top_k)]
         programs["relay"] = relay
-    ours = config.collaboration.enabled and not config.collaboration.join
-    if ours and (seconds := 60.0 * config.mirror.minutes):
+    own = config.collaboration.enabled and not config.collaboration.join
+    if own and (seconds := 60.0 * config.mirror.minutes):
         programs["mirror"] = ["Daddy.weights.mirror", "--config", str(release.config)]
         programs["mirror"] += ["--every", str(seconds)]
     ends = ["--die-with-parent", str(os.getpid())]
@@ -112,11 +110,11 @@ def _programs(config: Config, release: Release) -> dict[str, list[str]]:
 
 
 def _steps(config: Config) -> Callable[[], tuple[int, int]]:
-    """(steps of all contributors in the newest version, steps that end the run)."""
+    """Return a function for (steps of all contributors in the newest version, steps to reach)."""
     head, total = shared_paths(config).head, config.training.total_steps
 
-    def read() -> tuple[int, int]:
-        done = read_json_or_empty(head).get("fleet_steps", 0)
-        return (done if isinstance(done, int) else 0), total
+    def read_steps() -> tuple[int, int]:
+        steps = read_json_or_empty(head).get("fleet_steps", 0)
+        return (steps if isinstance(steps, int) else 0), total
 
-    return read
+    return read_steps

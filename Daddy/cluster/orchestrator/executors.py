@@ -1,6 +1,6 @@
-"""Chooses the executor of a run, ``slurm`` or ``local``; makes its scheduler and its jobs.
+"""Chooses the executor of a run, ``slurm`` or ``local``, and makes its scheduler and job requests.
 
-Only the scheduler that is used is imported: a person waits for ``status``.
+Imports only the scheduler that is used, which keeps commands such as ``status`` fast.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from Daddy.core.stop_reasons import drain_margin
 
 
 def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
-    """``slurm`` where sbatch is found, else ``local``, unless the configuration says which."""
+    """Return the configured executor; for ``auto`` choose ``slurm`` where sbatch exists."""
     wanted = config.controller.executor
-    found = shutil.which("sbatch", path=environ.get("PATH", os.defpath)) is not None
-    if wanted == "slurm" and not found:
+    has_sbatch = shutil.which("sbatch", path=environ.get("PATH", os.defpath)) is not None
+    if wanted == "slurm" and not has_sbatch:
         raise SchedulerError(
             "there is no sbatch on this machine",
             "run this on the cluster's login node, or use --executor local",
         )
     if wanted == "auto":
-        return "slurm" if found else "local"
+        return "slurm" if has_sbatch else "local"
     return wanted
 
 
 def run_id(config: Config, run: RunPaths) -> str:
-    """The run's name and place in one word: two runs never adopt each other's jobs."""
+    """Return the run's name and a hash of its folder, which mark the jobs of this run."""
     return f"{config.run_name}-{sha256_hex(str(run.root).encode())[:6]}"
 
 
 def make_scheduler(
     executor: str, config: Config, run: RunPaths, clock: Clock, patience_s: float | None = None
 ) -> Scheduler:
-    """The scheduler of that name; ``patience_s`` replaces the usual time limit of its listing."""
+    """Make the scheduler of that executor; ``patience_s``: time limit of one squeue listing."""
     if executor == "slurm":
         from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 
@@ -63,9 +63,9 @@ def make_scheduler(
 
 
 def slurm_request(config: Config, exclude: Sequence[str] = ()) -> dict[str, str | int]:
-    """Options of a job by long name; settings left open are left to the site."""
+    """Return the sbatch options of a job by long name; unset ones keep the site's default."""
     slurm = config.slurm
-    wishes: dict[str, str | int | None] = {
+    options: dict[str, str | int | None] = {
         "partition": slurm.partition,
         "account": slurm.account,
         "qos": slurm.qos,
@@ -75,25 +75,25 @@ def slurm_request(config: Config, exclude: Sequence[str] = ()) -> dict[str, str 
         "mem-per-gpu": slurm.mem_per_gpu,
         "exclude": ",".join(dict.fromkeys((*slurm.exclude, *exclude))) or None,
     }
-    return {name: value for name, value in wishes.items() if value is not None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 class SpecMaker:
-    """Makes the jobs of a run: (token, number, wish) → JobSpec.
+    """Makes the job specifications of a run: (token, number, action) → JobSpec.
 
-    A job's request and its launcher are those of the releases that the wish names; ``release`` and
-    ``config`` stand in for a wish without one. While a release is tried, all ask for its resources:
-    it could not be tried in those of its predecessor, whose partition may be gone.
+    The action names the release of the job's launcher and the release whose resources it requests;
+    ``release`` and ``config`` are the defaults. While a new release is tried, every job requests
+    the new release's resources, because the old partition may no longer exist.
     """
 
     def __init__(self, config: Config, run: RunPaths, release: Release) -> None:
         self._run = run
-        self._known = {"": (release, config), release.ident: (release, config)}
+        self._loaded = {"": (release, config), release.ident: (release, config)}
 
-    def __call__(self, token: str, number: int, wish: Submit) -> JobSpec:
-        release, config = self._of(wish.release)
-        asked = self._of(wish.request)[1] if wish.request else config
-        limit_s = parse_duration(asked.slurm.time_limit)
+    def __call__(self, token: str, number: int, action: Submit) -> JobSpec:
+        release, config = self._load(action.release)
+        requested = self._load(action.request)[1] if action.request else config
+        limit_s = parse_duration(requested.slurm.time_limit)
         program = [sys.executable, "-m", "Daddy.cluster.launch", "--run", str(self._run.root)]
         return JobSpec(
             token=token,
@@ -110,17 +110,17 @@ class SpecMaker:
             script=self._run.scripts / f"attempt-{number}.sbatch",
             time_limit_s=limit_s,
             warn_s=max(1, int(drain_margin(limit_s))),
-            after=wish.after,
+            after=action.after,
             setup=tuple(config.slurm.setup),
             export=tuple(config.slurm.export),
-            request=slurm_request(asked, wish.exclude),
+            request=slurm_request(requested, action.exclude),
         )
 
-    def _of(self, ident: str) -> tuple[Release, Config]:
-        """A release that is not on disk (yet) leaves its jobs to the controller's own."""
-        if ident not in self._known:
+    def _load(self, ident: str) -> tuple[Release, Config]:
+        """Load a release's configuration; the controller's own where the release is not on disk."""
+        if ident not in self._loaded:
             release = Release(ident, self._run.releases / ident)
             if not release.config.exists():
-                return self._known[""]
-            self._known[ident] = (release, load_release_config(release.config))
-        return self._known[ident]
+                return self._loaded[""]
+            self._loaded[ident] = (release, load_release_config(release.config))
+        return self._loaded[ident]

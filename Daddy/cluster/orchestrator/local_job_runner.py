@@ -1,9 +1,9 @@
-"""The process beside each local job: it waits for a place, runs it, keeps its limit, tells its end.
+"""Entry: supervises one local job: waits for a free place, runs it, ends it at its time limit.
 
-Started by ``local_scheduler`` in a session of its own, so that it survives the controller; from
-then on the queue moves by itself, as under Slurm: when a job ends, the next waiting one takes its
-place. Signals mean the same as there: SIGUSR1 goes to the job's program alone, the end is SIGTERM
-to all of the job's processes and, some seconds later, SIGKILL.
+``local_scheduler`` starts one such process per job, in its own session, so that it survives the
+controller. The queue needs no other process: when a job ends, the runner of the next waiting job
+takes its place. Signals are Slurm's: SIGUSR1 to the job's program alone before the limit; at the
+end SIGTERM to all of the job's processes and, some seconds later, SIGKILL.
 """
 
 from __future__ import annotations
@@ -33,43 +33,42 @@ from Daddy.core.job_environment import JOB_END_TIME, JOB_ID
 from Daddy.core.machine_info import ProcessId, current_process, identify_process
 from Daddy.core.stop_reasons import event_on_signals
 
-_LOOK_S = 0.05
-"""Seconds between two looks, at the job and for a free place: a hand-over waits for two of them."""
+_POLL_S = 0.05
+"""Seconds between two checks of the job, and of the places: a successor starts after two."""
 
 
-class DismissedError(Exception):
+class JobCancelledError(Exception):
     """The job was cancelled."""
 
 
 class LocalJob:
-    """One job from its place in the queue to its end."""
+    """Supervises one job from its submission to its end."""
 
     def __init__(
         self,
         files: LocalJobFiles,
         spec: Mapping[str, Any],
         clock: Clock,
-        dismissed: threading.Event,
+        cancelled: threading.Event,
     ) -> None:
         self._files = files
         self._spec = spec
         self._clock = clock
-        self._dismissed = dismissed
+        self._cancelled = cancelled
         self._child: Child | None = None
 
     def run(self) -> None:
-        """Wait, run, and write the end down in any case."""
+        """Wait for a place and run the job; write ``end.json`` in any case."""
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self._warn)
-        who = current_process()
-        self._files.write("process", asdict(who))
+        self._files.write("process", asdict(current_process()))
         word: str = "CANCELLED"
         code: int | None = None
         try:
             with self._place() as descriptor:
-                self._leave_if_cancelled()
+                self._raise_if_cancelled()
                 word, code = self._run_child(descriptor)
-        except DismissedError:
+        except JobCancelledError:
             code = self._end_child()
         except OSError as error:
             print(f"error: the job cannot be started: {error}", file=sys.stderr)
@@ -80,60 +79,60 @@ class LocalJob:
 
     @contextlib.contextmanager
     def _place(self) -> Iterator[int]:
-        """A place among those that may run, first come, first served.
+        """Wait for a place, first come, first served; yield the descriptor of its lock.
 
-        Only the first in line looks for one; the others look whether they are first.
+        Only the first waiting job (it holds ``turn.lock``) tries the places' locks.
         """
         queue, place = self._files.folder.parent, None
         while place is None:
-            self._leave_if_cancelled()
-            with _locked(turn_lock(queue)) as mine:
-                if mine and not is_job_ahead(queue, self._files.job_id, self._clock.now()):
+            self._raise_if_cancelled()
+            with _locked(turn_lock(queue)) as locked:
+                if locked and not is_job_ahead(queue, self._files.job_id, self._clock.now()):
                     place = self._take_place(queue)
             if place is None:
-                self._rest()
+                self._wait()
         try:
             yield place
         finally:
             os.close(place)
 
-    def _leave_if_cancelled(self) -> None:
-        if self._dismissed.is_set() or self._files.read("cancel") is not None:
-            raise DismissedError
+    def _raise_if_cancelled(self) -> None:
+        if self._cancelled.is_set() or self._files.read_record("cancel") is not None:
+            raise JobCancelledError
 
-    def _rest(self, seconds: float = _LOOK_S) -> None:
-        """Wait; DismissedError as soon as the job is."""
-        if self._clock.wait(self._dismissed, seconds):
-            raise DismissedError
+    def _wait(self, seconds: float = _POLL_S) -> None:
+        """Wait; raise JobCancelledError as soon as the job is cancelled."""
+        if self._clock.wait(self._cancelled, seconds):
+            raise JobCancelledError
 
     def _take_place(self, queue: Path) -> int | None:
-        """A place as soon as one is free; None once the job is held."""
+        """Lock the first place that becomes free; return None once the job is held."""
         while not is_held(self._files):
             for number in range(int(self._spec["cap"])):
                 descriptor = _try_lock(place_lock(queue, number))
                 if descriptor is not None:
                     return descriptor
-            self._rest()
+            self._wait()
         return None
 
     def _run_child(self, place: int) -> tuple[str, int | None]:
         limit_s, warn_s = (float(self._spec[name]) for name in ("time_limit_s", "warn_s"))
-        began = self._clock.monotonic()
+        started = self._clock.monotonic()
         child = self._start_child(place, self._clock.now() + limit_s)
-        if not self._sees_the_end(child, began + limit_s - warn_s):
+        if not self._ends_before(child, started + limit_s - warn_s):
             child.signal(signal.SIGUSR1)
-        if self._sees_the_end(child, began + limit_s):
-            child.signal_group(signal.SIGKILL)  # what it left behind
+        if self._ends_before(child, started + limit_s):
+            child.signal_group(signal.SIGKILL)  # processes it left behind
             return ("COMPLETED" if child.exit_code == 0 else "FAILED"), child.exit_code
         return "TIMEOUT", self._end_child()
 
-    def _sees_the_end(self, child: Child, until: float) -> bool:
-        """Whether the child ends before ``until``, on our clock; DismissedError."""
+    def _ends_before(self, child: Child, until: float) -> bool:
+        """Wait for the child; return False once ``until`` (monotonic seconds) is reached."""
         while not child.wait(0):
-            rest = until - self._clock.monotonic()
-            if rest <= 0:
+            remaining = until - self._clock.monotonic()
+            if remaining <= 0:
                 return False
-            self._rest(min(_LOOK_S, rest))
+            self._wait(min(_POLL_S, remaining))
         return True
 
     def _start_child(self, place: int, ends: float) -> Child:
@@ -147,13 +146,13 @@ class LocalJob:
             cwd=Path(self._spec["work_dir"]),
             keep_open=(place,),
         )
-        who = identify_process(child.pid) or ProcessId(child.pid, 0.0)
+        process = identify_process(child.pid) or ProcessId(child.pid, 0.0)
         times = {"started_ts": self._clock.now(), "ends_ts": ends}
-        self._files.write("start", {**asdict(who), **times})
+        self._files.write("start", {**asdict(process), **times})
         return child
 
     def _end_child(self) -> int | None:
-        """SIGTERM to all of the job, and SIGKILL after its grace; the program's exit code."""
+        """Send SIGTERM to all of the job, SIGKILL after its grace; return the exit code."""
         if self._child is None:
             return None
         self._child.signal_group(signal.SIGTERM)
@@ -168,17 +167,17 @@ class LocalJob:
 
 
 def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
-    """The submitter's environment; submitit, which the release before starts us by, hides GPUs."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("SUBMITIT_")}
-    kept.pop("CUDA_VISIBLE_DEVICES", None)
+    """Return the submitter's environment; undo submitit's changes (last release used it)."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("SUBMITIT_")}
+    env.pop("CUDA_VISIBLE_DEVICES", None)
     if spec["visible_gpus"] is not None:
-        kept["CUDA_VISIBLE_DEVICES"] = spec["visible_gpus"]
-    return {**kept, **spec["environment"]}
+        env["CUDA_VISIBLE_DEVICES"] = spec["visible_gpus"]
+    return {**env, **spec["environment"]}
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Whether the lock was free: a job that waited for it would not see that it is dismissed."""
+    """Try a lock and yield True where it was free; never block, so that a cancel is noticed."""
     descriptor = _try_lock(path)
     try:
         yield descriptor is not None
@@ -188,7 +187,7 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def _try_lock(path: Path) -> int | None:
-    """None while another has it; OSError where the file system has no such locks."""
+    """Lock a file; return None while another process holds it. OSError without lock support."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -201,11 +200,11 @@ def _try_lock(path: Path) -> int | None:
 
 
 def main(argv: list[str]) -> int:
-    """``local_job FOLDER``: run the job described there."""
+    """Run the job of the folder ``argv[0]``."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     files = LocalJobFiles(Path(argv[0]))
-    spec = files.read("job")
+    spec = files.read_record("job")
     if spec is None:
         print(f"error: there is no job in {files.folder}", file=sys.stderr)
         return 1

@@ -1,11 +1,10 @@
-"""The local queue's files: one folder per job, each file written once by one process.
+"""Adapter for the local queue's files: one folder per job; each file has one writer.
 
-The scheduler writes ``job.json`` (the job), ``cancel.json`` (it must not run: a signal alone is
-lost on a job that is only being born) and ``amend.json`` (held or not while it waits).
-``local_job_runner`` writes ``process.json`` (itself), ``start.json`` (the job's program and its
-times) and ``end.json``. A folder without ``job.json`` is a submission that never finished.
-``place-<n>.lock`` are the places: a job runs while it holds one, and the kernel frees it with the
-last process of the job, however that ends.
+The scheduler writes ``job.json`` (the job), ``cancel.json`` (a runner that is still starting would
+miss a signal) and ``amend.json`` (the hold of a waiting job). ``local_job_runner`` writes
+``process.json`` (its own process id), ``start.json`` (the job's process id and times) and
+``end.json``. A folder without ``job.json`` is an unfinished submission. A job runs while it holds a
+lock on one of the places ``place-<n>.lock``; the kernel frees it with the job's last process.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from Daddy.core.errors import FileError
 from Daddy.core.machine_info import ProcessId, is_alive
 
 ENDED = "ended"
-"""Folder that ended jobs are moved to."""
+"""Name of the folder that ended jobs are moved to."""
 BOOT_S = 60.0
-"""Seconds after which a job without a process of its own counts as lost."""
+"""Seconds after its submission at which a job without ``process.json`` counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +35,15 @@ class LocalJobFiles:
     def job_id(self) -> int:
         return int(self.folder.name)
 
-    def read(self, name: str) -> dict[str, Any] | None:
-        """A file such as ``job`` or ``end``; None when that cannot be had."""
+    def read_record(self, name: str) -> dict[str, Any] | None:
+        """Return the file ``<name>.json``; None where it is missing or cannot be read."""
         try:
             return self.read_or_raise(name)
         except FileError:
             return None
 
     def read_or_raise(self, name: str) -> dict[str, Any] | None:
-        """None when that was not written; FileError when it is there and cannot be read now."""
+        """Return a file; None where it is missing, FileError where the disk fails to read it."""
         try:
             return read_json(self.folder / f"{name}.json")
         except FileNotFoundError:
@@ -59,13 +58,13 @@ class LocalJobFiles:
         write_json(self.folder / f"{name}.json", value)
 
     def process(self, name: str) -> ProcessId | None:
-        """The process that ``process`` or ``start`` names."""
-        record = self.read(name)
+        """Return the process id from the file ``process`` or ``start``."""
+        record = self.read_record(name)
         return None if record is None else ProcessId(record["pid"], record["created"])
 
 
 def live_jobs(queue: Path) -> Iterator[LocalJobFiles]:
-    """Jobs that were not moved away, in the order submitted."""
+    """Return the jobs that were not moved to ``ended``, in the order of submission."""
     if queue.is_dir():
         folders = (path for path in queue.iterdir() if path.name.isdigit())
         for folder in sorted(folders, key=lambda path: int(path.name)):
@@ -73,27 +72,27 @@ def live_jobs(queue: Path) -> Iterator[LocalJobFiles]:
 
 
 def is_job_ahead(queue: Path, job_id: int, now: float) -> bool:
-    """Whether a job with a smaller number still waits for its place."""
+    """Return True while a job with a smaller number waits for a place."""
     return any(files.job_id < job_id and _waits(files, now) for files in live_jobs(queue))
 
 
 def is_held(files: LocalJobFiles) -> bool:
-    """Whether it is to wait although a place is free."""
-    return bool((files.read("amend") or {}).get("hold"))
+    """Return True where the job must wait although a place is free."""
+    return bool((files.read_record("amend") or {}).get("hold"))
 
 
 def _waits(files: LocalJobFiles, now: float) -> bool:
-    begun = any(files.read(name) is not None for name in ("start", "end", "cancel"))
-    if begun or is_held(files):
+    left_queue = any(files.read_record(name) is not None for name in ("start", "end", "cancel"))
+    if left_queue or is_held(files):
         return False
-    spec, keeper = files.read("job"), files.process("process")
-    if keeper is None:
+    spec, runner = files.read_record("job"), files.process("process")
+    if runner is None:
         return spec is not None and now - float(spec["submitted_ts"]) < BOOT_S
-    return is_alive(keeper)
+    return is_alive(runner)
 
 
 def new_job(queue: Path) -> LocalJobFiles:
-    """A folder under the next free number; two submitters never get the same."""
+    """Create the folder of the next free number; two submitters never get the same one."""
     (queue / ENDED).mkdir(parents=True, exist_ok=True)
     names = [path.name for folder in (queue, queue / ENDED) for path in folder.iterdir()]
     number = max((int(name) for name in names if name.isdigit()), default=0)
@@ -105,10 +104,10 @@ def new_job(queue: Path) -> LocalJobFiles:
 
 
 def place_lock(queue: Path, number: int) -> Path:
-    """The lock of one running place."""
+    """Return the lock file of a place; the job that holds it may run."""
     return queue / f"place-{number}.lock"
 
 
 def turn_lock(queue: Path) -> Path:
-    """Held by the first waiting job, which looks for a place."""
+    """Return the lock file that the first waiting job holds while it tries the places."""
     return queue / "turn.lock"

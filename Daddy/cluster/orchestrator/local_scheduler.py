@@ -1,8 +1,8 @@
-"""A queue on this machine, with everything that Slurm's has: a cap, limits, a listing.
+"""A scheduler on this machine, with Slurm's functions: a job cap, time limits, a listing.
 
-Each submission starts a ``local_job_runner``, which survives us and waits for one of the places;
-the listing is made of the files of ``local_queue_files``. Everything is on one machine: processes
-are told apart by pid and creation time.
+Each submission starts a ``local_job_runner``, which survives the controller and waits for one of
+``cap`` places; the listing is read from the files of ``local_queue_files``. Processes are
+identified by process id and creation time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _REMEMBERED_S = 300.0
 
 
 class LocalScheduler:
-    """A queue on this machine for the jobs of one run."""
+    """Queues the jobs of one run on this machine; ``cap``: jobs that run at once."""
 
     def __init__(self, queue: Path, cap: int, clock: Clock, kill_wait_s: float = 10.0) -> None:
         self._queue = queue
@@ -55,11 +55,11 @@ class LocalScheduler:
         self._kill_wait_s = kill_wait_s
 
     def submit(self, spec: JobSpec) -> Answer:
-        """Put the job in the queue; it runs as soon as one of the places is free."""
+        """Queue a job and start its runner."""
         files = new_job(self._queue)
         files.write("job", self._record(spec))
         write_atomic(spec.script, _script(spec).encode())
-        self._launch(files, spec)
+        self._start_runner(files, spec)
         return Submitted(files.job_id)
 
     def _record(self, spec: JobSpec) -> dict[str, Any]:
@@ -69,7 +69,9 @@ class LocalScheduler:
             "number": spec.number,
             "argv": list(spec.argv),
             "environment": dict(spec.environment),
-            "visible_gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),  # the release before reads it
+            "visible_gpus": os.environ.get(
+                "CUDA_VISIBLE_DEVICES"
+            ),  # for runners of the previous release
             "work_dir": str(spec.work_dir),
             "logs": str(spec.logs),
             "time_limit_s": spec.time_limit_s,
@@ -79,8 +81,8 @@ class LocalScheduler:
             "submitted_ts": self._clock.now(),
         }
 
-    def _launch(self, files: LocalJobFiles, spec: JobSpec) -> None:
-        """Start the job's keeper in a session of its own, from the release of the job."""
+    def _start_runner(self, files: LocalJobFiles, spec: JobSpec) -> None:
+        """Start the job's runner in its own session, with the code of the job's release."""
         code = spec.environment.get("PYTHONPATH", str(CHECKOUT))
         argv = [
             sys.executable,
@@ -92,9 +94,9 @@ class LocalScheduler:
         start_background(argv, log_path=self._queue / "keepers.log", env=env)
 
     def snapshot(self) -> QueueReading:
-        """Every job of the queue, and those that ended within the last minutes."""
+        """List every job of the queue, and those that ended within the last minutes."""
         begun = self._clock.now()
-        running_pids()  # collects keepers that have ended
+        running_pids()  # reap runners that have ended
         try:
             jobs = [self._read(files, begun) for files in live_jobs(self._queue)]
         except FileError as error:
@@ -129,16 +131,16 @@ class LocalScheduler:
     def _state(
         self, files: LocalJobFiles, spec: dict[str, Any], started: bool, now: float
     ) -> tuple[JobState, str]:
-        """A job whose keeper was killed runs on as long as its own process does."""
-        keeper, child = files.process("process"), files.process("start")
-        if keeper is None and files.read("cancel") is not None:
-            return JobState.ENDED, "CANCELLED"  # never born, and it will not run if it is yet
-        if keeper is None and now - float(spec["submitted_ts"]) < BOOT_S:
+        """Return a job's state; one whose runner was killed runs while its own process does."""
+        runner, child = files.process("process"), files.process("start")
+        if runner is None and files.read_record("cancel") is not None:
+            return JobState.ENDED, "CANCELLED"  # a runner that starts later sees the file
+        if runner is None and now - float(spec["submitted_ts"]) < BOOT_S:
             return JobState.PENDING, "PENDING"
-        if any(process is not None and is_alive(process) for process in (keeper, child)):
+        if any(process is not None and is_alive(process) for process in (runner, child)):
             state = JobState.RUNNING if started else JobState.PENDING
             return state, state.name
-        if files.read("end") is not None:  # it ended while we looked: the next look reads how
+        if files.read_record("end") is not None:  # just ended: the next listing has its end
             return JobState.RUNNING, "COMPLETING"
         return JobState.ENDED, "LOST"
 
@@ -148,13 +150,13 @@ class LocalScheduler:
     def cancel(self, job: JobRef) -> None:
         files = self._find(job)
         if files is not None:
-            with contextlib.suppress(OSError):  # a full disk: the signal does it alone
+            with contextlib.suppress(OSError):  # full disk: the signal is enough
                 files.write("cancel", {"ts": self._clock.now()})
         if not self._send(job, "process", signal.SIGTERM):
             self._send(job, "start", signal.SIGKILL)
 
     def amend(self, job: JobRef, change: Amend) -> None:
-        """Hold or release a waiting job; there is one node, and no maintenance."""
+        """Hold or release a waiting job; nodes and time limit do not apply here."""
         files = self._find(job)
         if files is None:
             raise SchedulerError(f"job {job.job_id} is not ours any more", "nothing is to be done")
@@ -162,18 +164,18 @@ class LocalScheduler:
             files.write("amend", {"hold": change.hold})
 
     def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
-        """Nothing: the end of a job stays with its files, and the listing tells it."""
+        """Return nothing: the listing contains the ends of local jobs."""
         del jobs
         return ()
 
     def read_limits(self) -> tuple[SiteLimits, str]:
-        """The places of our own queue, which it keeps."""
-        return SiteLimits(max_running=self._cap, enforced=True), "our own queue's places"
+        """Return the number of places as the limit of running jobs."""
+        return SiteLimits(max_running=self._cap, enforced=True), "the local queue's places"
 
     def _find(self, job: JobRef) -> LocalJobFiles | None:
-        """The job's files, if the number still means that very job."""
+        """Return the job's files, or None where the number belongs to another job."""
         files = LocalJobFiles(self._queue / f"{job.job_id:06d}")
-        spec = files.read("job")
+        spec = files.read_record("job")
         return files if spec is not None and spec["token"] == job.token else None
 
     def _send(self, job: JobRef, name: str, number: int) -> bool:
@@ -183,7 +185,7 @@ class LocalScheduler:
 
 
 def _script(spec: JobSpec) -> str:
-    """The job as a script that a person can read and start by hand."""
+    """Return the job as a shell script, for a person to read or to run by hand."""
     exports = [f"export {key}={shlex.quote(value)}" for key, value in spec.environment.items()]
     change = f"cd {shlex.quote(str(spec.work_dir))}"
     return "\n".join(["#!/bin/bash", *exports, change, f"exec {shlex.join(spec.argv)}", ""])

@@ -1,7 +1,7 @@
-"""The interface of a scheduler, and the three answers to a submission.
+"""Defines the interface of a scheduler, and the three results of a submission.
 
-Implementations: ``slurm_scheduler`` and ``local_scheduler``. They translate and nothing else; every
-decision is in ``plan``.
+``slurm_scheduler`` and ``local_scheduler`` implement it. They only run commands and parse their
+output; ``planner`` makes the decisions.
 """
 
 from __future__ import annotations
@@ -17,52 +17,53 @@ from Daddy.cluster.orchestrator.plan_actions import Amend
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """Everything one job needs under any scheduler. Times are seconds."""
+    """The specification of one job for any scheduler. Times are seconds."""
 
     token: str
     number: int
     run_id: str
-    """Name and place of the run in one word: tells the jobs of two runs of one person apart."""
+    """The run's name and a hash of its folder: distinguishes two runs of one person."""
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    """Variables beyond the environment of the place."""
+    """Variables to add to the environment of the node."""
     work_dir: Path
     logs: Path
     script: Path
-    """File for the text that was submitted."""
+    """Path at which the submitted script is stored."""
     time_limit_s: int
     warn_s: int
     """Seconds before the limit at which SIGUSR1 reaches the job."""
     after: int | None = None
-    """Job id that must end first."""
+    """Id of a job that must end first."""
     setup: tuple[str, ...] = ()
-    """Shell lines that come first (Slurm only)."""
+    """The site's shell lines, run before the program (Slurm only)."""
     request: Mapping[str, str | int] = field(default_factory=dict)
-    """Options of Slurm, by long name."""
+    """Options of sbatch, by long name."""
     export: tuple[str, ...] = ()
     """Names of further variables that the job takes over from the submitting shell (Slurm only)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The job exists."""
+    """The scheduler accepted the job."""
 
     job_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The job does not exist, by the scheduler's own word."""
+    """The scheduler refused the job; ``why``: its message."""
 
     why: str
     for_good: bool = False
+    """Submitting the same again cannot succeed."""
     limit: bool = False
-    """The site counts waiting jobs, and the count is full."""
+    """The site limits waiting jobs, and the limit is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The job may exist: only listings can tell."""
+    """No result, for instance after a timeout: the next listings show whether the job exists."""
 
     why: str
 
@@ -72,32 +73,32 @@ Answer = Submitted | Refused | Unanswered
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
-    """One job, by id *and* token: an id alone may have been given to another job since."""
+    """Identifies a job by id *and* token, because Slurm reuses ids."""
 
     job_id: int
     token: str
 
 
 class Scheduler(Protocol):
-    """A queue with running and waiting jobs of one run."""
+    """Submits, lists and changes the jobs of one run."""
 
     def submit(self, spec: JobSpec) -> Answer:
-        """Queue one job; never retries."""
+        """Submit one job, without retries."""
 
     def snapshot(self) -> QueueReading:
-        """Every job of this run in one listing."""
+        """List every job of this run; ``Unknown`` where the listing fails."""
 
     def signal(self, job: JobRef) -> None:
-        """Ask a running job to checkpoint and leave (SIGUSR1 to the job's program)."""
+        """Send SIGUSR1 to the job's program: it writes a checkpoint and exits."""
 
     def cancel(self, job: JobRef) -> None:
-        """End a job: SIGTERM, and SIGKILL after the scheduler's own patience."""
+        """End a job: SIGTERM, and SIGKILL after the scheduler's grace time."""
 
     def amend(self, job: JobRef, change: Amend) -> None:
-        """Change a waiting job in its place (effects on its age: decision 24)."""
+        """Hold, release or change a waiting job (effects on its priority: decision 24)."""
 
     def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
-        """The ends of jobs that are gone from the listing, as far as accounting remembers."""
+        """Return the ends of these jobs that Slurm's accounting knows."""
 
     def read_limits(self) -> tuple[SiteLimits, str]:
-        """The limits of the site, as far as they can be read, and their places."""
+        """Return the site's job limits, and as text their source."""

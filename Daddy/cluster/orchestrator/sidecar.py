@@ -1,9 +1,9 @@
-"""A small process beside each learner: makes the controller's passes while no controller lives.
+"""Entry: a small process beside each learner that makes the passes while no controller runs.
 
-Started by the launcher, ends with the job. It watches the controller's lease on its own clock; a
-pass is a short program of its own (``single_pass``), under the controller's lease and fenced like
-any other, so several that try at once do no harm. Light: no pydantic, no torch, two small files
-every other second.
+The launcher starts it; it ends with the job. It watches the controller's lease on its own clock.
+For a pass it runs the program ``single_pass``, which first claims the controller's lease, so of
+several sidecars that try at once one makes the pass. It imports neither pydantic nor torch and
+reads two small files every other second.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from Daddy.core.machine_info import die_with_parent
 from Daddy.core.run_paths import RunPaths
 
 SILENCE_S = 90.0
-"""A controller's beat moves every ten seconds."""
+"""Seconds without a heartbeat (one every 10 s) after which a controller counts as gone."""
 GRACE_S = 90.0
-"""Time that an ended controller gets to come back; on one machine three passes are enough."""
+"""Time that an ended controller gets to come back: at most this, or three of its passes."""
 _SLOT_SILENCE_S = 60.0
 _PASS_TIMEOUT_S = 300.0
 _RETRY_S = 30.0
-_BLIND_S = 30.0
-"""The most that counts of a time without looks: a disk that hangs, or our own pass."""
+_MAX_GAP_S = 30.0
+"""The most that the time between two reads adds to a silence: the disk may have hung."""
 _BOOT_S = 120.0
-"""The longest that the processor is left to the learner beside us while it loads."""
-_NEWS_S = 5.0
-"""Shortest time between two of our passes."""
+"""Longest time without passes while the learner loads and needs the processor."""
+_MIN_GAP_S = 5.0
+"""Shortest time between two passes of one sidecar."""
 _PROGRAM = "Daddy.cluster.orchestrator.single_pass"
 _CONTROLLER = -1
-"""The place of the controller's lease among the silences."""
+"""Key of the controller's lease among the slot numbers."""
 
 Leases = dict[int, LeaseView]
 """Slot → its newest lease."""
@@ -61,7 +61,7 @@ Leases = dict[int, LeaseView]
 
 @dataclass
 class FailoverWatch:
-    """One job's view of the control of its run. ``facts``: the configuration of its release."""
+    """Watches the controller's lease from one job; ``facts``: its release's configuration."""
 
     run: RunPaths
     release: Path
@@ -71,41 +71,41 @@ class FailoverWatch:
     facts: dict[str, Any]
 
     def __post_init__(self) -> None:
-        self.silence = HeartbeatSilence(self.clock, _BLIND_S)
+        self.silence = HeartbeatSilence(self.clock, _MAX_GAP_S)
         self.local = self.facts["controller"]["executor"] == "local"
         self._grace_s = min(GRACE_S, 3.0 * float(self.facts["controller"]["poll_seconds"]))
-        self._held: tuple[object, ...] = ()
+        self._last_holders: tuple[object, ...] = ()
         """Holders of the slots at our last pass."""
-        self._begun = self.clock.monotonic()
+        self._started = self.clock.monotonic()
         self._due = 0.0
-        self._passed = float("-inf")
-        self._helping = False
+        self._last_pass = float("-inf")
+        self._announced = False
 
-    def check(self) -> str:
-        """One look, and a pass if it is ours to make; why (not)."""
+    def check_leases(self) -> str:
+        """Read the leases, make a pass where one is due; return the reason for doing so or not."""
         intent = read_intent(self.run)
         if intent is None:
-            return "nothing was ever asked for"
+            return "no start was ever requested"
         slots = range(max(intent.slots, self.slot + 1))
-        found = {slot: read_lease(self.run.slot(slot).lease) for slot in slots}
-        leases = {slot: view for slot, view in found.items() if view is not None}
-        sight = self._sight(intent, leases)
-        ours, reason = should_make_pass(sight, SILENCE_S, self._grace_s)
-        if sight.controller is ControllerState.ALIVE:
-            self._helping, self._due = False, 0.0
+        views = {slot: read_lease(self.run.slot(slot).lease) for slot in slots}
+        leases = {slot: view for slot, view in views.items() if view is not None}
+        view = self._job_view(intent, leases)
+        ours, reason = should_make_pass(view, SILENCE_S, self._grace_s)
+        if view.controller is ControllerState.ALIVE:
+            self._announced, self._due = False, 0.0
         if ours and self._may_submit(intent):
-            self._held = _holders(leases)
-            self._pass(
-                intent, reason, ("--watched",) * (sight.controller is ControllerState.SILENT)
-            )
+            self._last_holders = _holders(leases)
+            silent = view.controller is ControllerState.SILENT
+            self._make_pass(intent, reason, ("--watched",) * silent)
         return reason
 
-    def _sight(self, intent: Intent, leases: Leases) -> JobView:
+    def _job_view(self, intent: Intent, leases: Leases) -> JobView:
         now, own = self.clock.monotonic(), leases.get(self.slot)
         still = {slot: self._still(slot, view) for slot, view in leases.items()}
         loads = own is not None and own.beat.get("stage") in ("claimed", "loading")
-        loads = loads and now - self._begun < _BOOT_S
-        controller, since = self._helm()
+        loads = loads and now - self._started < _BOOT_S
+        changed = _holders(leases) != self._last_holders
+        controller, since = self._controller_state()
         return JobView(
             mode=intent.mode,
             daemon=intent.daemon,
@@ -120,16 +120,14 @@ class FailoverWatch:
                 if slot < self.slot
             ),
             next_pass_in_s=_BOOT_S if loads else max(0.0, self._due - now),
-            slot_changed=not loads
-            and _holders(leases) != self._held
-            and now - self._passed >= _NEWS_S,
+            slot_changed=not loads and changed and now - self._last_pass >= _MIN_GAP_S,
         )
 
-    def _still(self, place: int, view: LeaseView) -> float:
-        return self.silence.measure(place, view.term, view.beat.get("counter"))
+    def _still(self, slot: int, view: LeaseView) -> float:
+        return self.silence.measure_silence(slot, view.term, view.beat.get("counter"))
 
-    def _helm(self) -> tuple[ControllerState, float]:
-        """The state of the controller's lease, and for how long by our own clock."""
+    def _controller_state(self) -> tuple[ControllerState, float]:
+        """Return the state of the controller's lease, and the seconds since it changed."""
         view = read_lease(self.run.controller_lease)
         if view is None or view.ended is not None:
             controller = ControllerState.ENDED
@@ -138,50 +136,51 @@ class FailoverWatch:
         else:
             still = self._still(_CONTROLLER, view)
             return (ControllerState.SILENT if still >= SILENCE_S else ControllerState.ALIVE), still
-        return controller, self.silence.measure(_CONTROLLER, 0, controller.value)
+        return controller, self.silence.measure_silence(_CONTROLLER, 0, controller.value)
 
     def _may_submit(self, intent: Intent) -> bool:
-        """The answer since the last ``start``; found out now where nobody has tried."""
-        known = read_probe(self.run)
-        if known is None or known.ts < intent.started_ts:
-            if self.local:  # at once: short jobs have no time for a program
+        """Return True where jobs may submit; test it first where no job has since ``start``."""
+        result = read_probe(self.run)
+        if result is None or result.ts < intent.started_ts:
+            if self.local:  # without the program, which takes longer than a short job
                 why, by = "the queue of this machine", f"slot {self.slot}"
                 write_probe(self.run, Probe(True, why, by, self.clock.now()))
             else:
-                self._program("--probe")
-            known = read_probe(self.run)
-        if known is None or not known.may_submit:
+                self._run_single_pass("--probe")
+            result = read_probe(self.run)
+        if result is None or not result.may_submit:
             self._due = self.clock.monotonic() + _RETRY_S
-        return known is not None and known.may_submit
+        return result is not None and result.may_submit
 
-    def _pass(self, intent: Intent, reason: str, watched: tuple[str, ...]) -> None:
-        if not self._helping:
-            self._helping = True
-            self._tell("state", f"{reason}: slot {self.slot}'s job makes the passes meanwhile")
+    def _make_pass(self, intent: Intent, reason: str, watched: tuple[str, ...]) -> None:
+        if not self._announced:
+            self._announced = True
+            self._log("state", f"{reason}: slot {self.slot}'s job makes the passes meanwhile")
         durations = self.silence.export_durations().items()
         silence = {slot: duration for slot, duration in durations if int(slot) >= 0}
-        told = self._program(*watched, "--silence", json.dumps(silence), release=intent.release)
-        self._passed = self.clock.monotonic()
-        wait_s = _RETRY_S if told is None else max(float(told["wake_in_s"]), _NEWS_S)
-        self._due = self._passed + wait_s
+        options = (*watched, "--silence", json.dumps(silence))
+        answer = self._run_single_pass(*options, release=intent.release)
+        self._last_pass = self.clock.monotonic()
+        wait_s = _RETRY_S if answer is None else max(float(answer["wake_in_s"]), _MIN_GAP_S)
+        self._due = self._last_pass + wait_s
 
-    def _program(self, *options: str, release: str = "") -> dict[str, Any] | None:
-        """The program's answer; None where it failed, which is in the log."""
-        named = self.run.release(release).root
-        by = named if release and named.is_dir() else self.release
-        argv = [sys.executable, "-m", _PROGRAM, "--release", str(by), *options]
-        env = {**os.environ, "PYTHONPATH": str(by)}
+    def _run_single_pass(self, *options: str, release: str = "") -> dict[str, Any] | None:
+        """Run the program and return its output; log a failure and return None."""
+        wanted = self.run.release(release).root
+        code = wanted if release and wanted.is_dir() else self.release
+        argv = [sys.executable, "-m", _PROGRAM, "--release", str(code), *options]
+        env = {**os.environ, "PYTHONPATH": str(code)}
         try:
-            done = run_program(argv, _PASS_TIMEOUT_S, env=env, cwd=self.run.root)
-            if done.returncode == ExitCode.DONE:
-                return dict(json.loads(done.stdout.splitlines()[-1]))
-            if done.returncode != ExitCode.CONTROLLER_ALIVE:
-                self._tell("error", f"a pass failed: {done.stderr.strip()[-300:]}")
+            result = run_program(argv, _PASS_TIMEOUT_S, env=env, cwd=self.run.root)
+            if result.returncode == ExitCode.DONE:
+                return dict(json.loads(result.stdout.splitlines()[-1]))
+            if result.returncode != ExitCode.CONTROLLER_ALIVE:
+                self._log("error", f"a pass failed: {result.stderr.strip()[-300:]}")
         except (DaddyError, OSError, ValueError, IndexError) as error:
-            self._tell("error", f"a pass failed: {error!r}")
+            self._log("error", f"a pass failed: {error!r}")
         return None
 
-    def _tell(self, event: str, text: str) -> None:
+    def _log(self, event: str, text: str) -> None:
         with contextlib.suppress(OSError):
             name, workload = self.facts["run_name"], self.facts["training"]["workload"]
             ident = f"failover-slot-{self.slot}"
@@ -194,26 +193,26 @@ def _holders(leases: Leases) -> tuple[object, ...]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """FailoverWatch for as long as the job lives."""
+    """Watch the controller's lease until the job's program ends."""
     parser = argparse.ArgumentParser(prog="sidecar", description="Failover beside a learner.")
     parser.add_argument("--run", type=Path, required=True, help="the run directory")
-    parser.add_argument("--release", type=Path, required=True, help="the release the job runs")
+    parser.add_argument("--release", type=Path, required=True, help="folder of the job's release")
     parser.add_argument("--slot", type=int, required=True, help="the job's slot")
-    parser.add_argument("--term", type=int, required=True, help="the term it holds the slot in")
+    parser.add_argument("--term", type=int, required=True, help="the term of the slot's lease")
     parser.add_argument("--parent", type=int, required=True, help="pid of the job's program")
     args = parser.parse_args(argv)
     die_with_parent(args.parent)
     log_to()
     facts, clock = read_json(args.release / "config.json"), SystemClock()
     watch = FailoverWatch(RunPaths(args.run), args.release, args.slot, args.term, clock, facts)
-    look_s, never = 0.5 if watch.local else 2.0, threading.Event()
+    poll_s, never = 0.5 if watch.local else 2.0, threading.Event()
     while True:
         try:
-            watch.check()
+            watch.check_leases()
         except (DaddyError, OSError, KeyError, TypeError, ValueError) as error:
-            logging.getLogger(__name__).warning("the leases cannot be read: %r", error)
+            logging.getLogger(__name__).warning("the leases cannot be checked: %r", error)
             clock.wait(never, _RETRY_S)
-        clock.wait(never, look_s)
+        clock.wait(never, poll_s)
 
 
 if __name__ == "__main__":

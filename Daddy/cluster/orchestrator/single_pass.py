@@ -1,4 +1,4 @@
-"""Entry: one pass of the controller: take its lease, read the queue, decide, act, end the lease.
+"""Entry: makes one pass of the controller and exits; holds the controller's lease meanwhile.
 
 ``run_controller once`` and ``ensure`` call :func:`make_single_pass`. A job's sidecar runs this
 module as a program, so that the memory of a pass is free again afterwards. All state of a pass is
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.control_files import Probe, write_probe
+from Daddy.cluster.orchestrator.controller_lease import SILENCE_S, become_controller
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.orchestrator.controller_wiring import build_controller
 from Daddy.cluster.orchestrator.executors import SpecMaker, run_id
@@ -32,13 +32,13 @@ from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 
 _WATCHED_S = 3.0
-"""Once more after somebody has watched a lease for long: it may have begun to beat just now."""
-_SILENT = ("gave no answer", "timed out", "Unable to contact", "Zero Bytes", "Connection")
-"""Words of a Slurm that says nothing, which is neither yes nor no."""
+"""Seconds to wait for a heartbeat where a sidecar has already seen none for long."""
+_NO_ANSWER = ("gave no answer", "timed out", "Unable to contact", "Zero Bytes", "Connection")
+"""Parts of messages that mean that Slurm did not answer."""
 
 
-class Passed(NamedTuple):
-    """The result of a pass: the run's final mode if it reached one, and the time until the next."""
+class PassResult(NamedTuple):
+    """The run's final mode, if it was reached, and the seconds until the next pass is due."""
 
     final: Mode | None
     wake_in_s: float
@@ -53,41 +53,39 @@ def make_single_pass(
     run: RunPaths,
     release: Release,
     clock: Clock,
-    silence: HeartbeatSilence | None = None,
+    measured: HeartbeatSilence | None = None,
     *,
     watched: bool = False,
-) -> Passed:
-    """Be the controller for one pass; ControllerAliveError where somebody else is.
+) -> PassResult:
+    """Make one pass and release the lease; ControllerAliveError where a controller runs.
 
-    ``watched``: the lease's holder was seen to be silent for long, so a last look is enough.
-    The lease is given back whatever happens, so that a controller can come back at any time.
+    ``measured``: durations without heartbeats that a sidecar measured. ``watched``: it saw none of
+    the lease's holder for long, so a short wait for one is enough.
     """
-    patience_s = _WATCHED_S if watched else controller_lease.SILENCE_S
+    wait_s = _WATCHED_S if watched else SILENCE_S
     config = load_release_config(release.config)
-    lease = controller_lease.become_controller(
-        run, clock, patience_s, passing=True, watched=watched
-    )
+    lease = become_controller(run, clock, wait_s, passing=True, watched=watched)
     try:
         lease.beat()
         controller = build_controller(
-            config, release, lease, clock, children=False, watched=silence
+            config, release, lease, clock, children=False, measured=measured
         )
         final, wake_at = controller.make_pass()
     finally:
         lease.release("one pass was made")
-    return Passed(final, max(0.0, wake_at - clock.now()))
+    return PassResult(final, max(0.0, wake_at - clock.now()))
 
 
-def probe(config: Config, run: RunPaths, release: Release, clock: Clock) -> bool:
-    """Find out if this host may submit, and write it down; False when Slurm is silent."""
+def probe_submission(config: Config, run: RunPaths, release: Release, clock: Clock) -> bool:
+    """Test if this host may submit jobs, and write the result; False where Slurm gives none."""
     may_submit, why = True, "the queue of this machine"
     if config.controller.executor == "slurm":
         spec = SpecMaker(config, run, release)("0" * 12, 0, Submit("probe"))
         try:
-            SlurmScheduler(run_id(config, run), clock, calls=run.calls).check(spec)
+            SlurmScheduler(run_id(config, run), clock, calls=run.calls).check_script(spec)
             why = "sbatch --test-only takes our job here"
         except SchedulerError as error:
-            if any(word in error.message for word in _SILENT):
+            if any(word in error.message for word in _NO_ANSWER):
                 return False
             may_submit, why = False, error.message
     write_probe(run, Probe(may_submit, why, by=f"a job on {host_name()}", ts=clock.now()))
@@ -95,19 +93,19 @@ def probe(config: Config, run: RunPaths, release: Release, clock: Clock) -> bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """For the sidecar: one pass, or ``--probe``; the outcome as one line of JSON."""
+    """Make one pass, or with ``--probe`` only test; print the result as one line of JSON."""
     parser = argparse.ArgumentParser(prog="single_pass", description="One pass of the controller.")
-    parser.add_argument("--release", type=Path, required=True, help="the release to decide by")
-    parser.add_argument("--silence", default="{}", help="how long beats have stood still, as JSON")
-    parser.add_argument("--watched", action="store_true", help="the controller's silence was seen")
-    parser.add_argument("--probe", action="store_true", help="only try if this host may submit")
+    parser.add_argument("--release", type=Path, required=True, help="folder of the release to use")
+    parser.add_argument("--silence", default="{}", help="JSON: slot → seconds without heartbeat")
+    parser.add_argument("--watched", action="store_true", help="flag: the controller has no beat")
+    parser.add_argument("--probe", action="store_true", help="only test if this host may submit")
     args = parser.parse_args(argv)
     log_to()
     clock, release = SystemClock(), Release(args.release.name, args.release)
     config = load_release_config(release.config)
     run = run_paths(config)
     if args.probe:
-        print(json.dumps({"known": probe(config, run, release, clock)}))
+        print(json.dumps({"known": probe_submission(config, run, release, clock)}))
         return ExitCode.DONE
     silence = HeartbeatSilence(clock)
     silence.import_durations(json.loads(args.silence))

@@ -1,7 +1,7 @@
-"""Reads the slots' leases and checkpoints: cheap, without the learner's code.
+"""Adapter for the slots' leases and checkpoints: reads their state without the learner's code.
 
-Names of checkpoints (``t<term>-s<step>.json``) carry the term, so that progress of an attempt is
-the existence of a checkpoint of its own term, whatever any clock says.
+The name of a checkpoint (``t<term>-s<step>.json``) has the term of its slot's lease: an attempt has
+made progress when a checkpoint of its own term exists; no clocks are compared.
 """
 
 from __future__ import annotations
@@ -16,55 +16,55 @@ from Daddy.core.clock import Clock
 from Daddy.core.lease import is_holder_alive, read_lease
 from Daddy.core.run_paths import RunPaths
 
-_LOOK_S = 180.0
-"""More than passes are apart, and less than the silence that counts as a hang."""
+_MAX_GAP_S = 180.0
+"""More than the time between two passes, and less than the silence that counts as a hang."""
 _CHECKPOINT = re.compile(r"t(\d{6})-s(\d{12})\.json")
 
 
 def read_slots(
     run: RunPaths, count: int, silence: HeartbeatSilence | None = None
 ) -> tuple[SlotView, ...]:
-    """Every slot that was ever held, of the first ``count``."""
+    """Return the state of each of the first ``count`` slots that has a lease."""
     views = (_read_slot(run, number, silence) for number in range(count))
     return tuple(view for view in views if view is not None)
 
 
 class HeartbeatSilence:
-    """Durations for which slots' beats have stood still, on this process's own clock.
+    """Measures for how long slots' heartbeats have not moved, on this process's own clock.
 
-    A controller that has just begun knows of no silence yet: nobody is ended for what was not seen.
-    Nor for a time in which we saw nothing ourselves: of the time between two looks ``longest_s``
-    count at most, because a shared disk that hangs keeps us from looking and learners from beating.
+    All durations start at 0, so a new controller ends no job for a silence that it did not measure.
+    The time between two measurements adds at most ``longest_s``: a shared disk that hangs keeps
+    learners from writing heartbeats as well as this process from reading them.
     """
 
-    def __init__(self, clock: Clock, longest_s: float = _LOOK_S) -> None:
+    def __init__(self, clock: Clock, longest_s: float = _MAX_GAP_S) -> None:
         self._clock = clock
         self._longest_s = longest_s
-        self._seen: dict[int, tuple[tuple[int, object], float, float]] = {}
+        self._measured: dict[int, tuple[tuple[int, object], float, float]] = {}
 
     def export_durations(self) -> dict[str, list[object]]:
-        """The durations, for another process of this host: slot → [term, counter, seconds]."""
+        """Return the durations for another process: slot → [term, counter, seconds]."""
         return {
-            str(slot): [*mark, round(still, 1)] for slot, (mark, still, _) in self._seen.items()
+            str(slot): [*mark, round(still, 1)] for slot, (mark, still, _) in self._measured.items()
         }
 
-    def import_durations(self, told: Mapping[str, Sequence[Any]]) -> None:
-        """Go on from what another process :meth:`export_durations`."""
+    def import_durations(self, durations: Mapping[str, Sequence[Any]]) -> None:
+        """Continue from the durations that another process exported."""
         now = self._clock.monotonic()
-        for slot, (term, counter, still) in told.items():
-            self._seen[int(slot)] = ((term, counter), float(still), now)
+        for slot, (term, counter, still) in durations.items():
+            self._measured[int(slot)] = ((term, counter), float(still), now)
 
     def forget(self, slots: Iterable[int]) -> None:
-        """Begin anew with these: their silence was excused."""
+        """Restart the durations of these slots at 0."""
         for slot in slots:
-            self._seen.pop(slot, None)
+            self._measured.pop(slot, None)
 
-    def measure(self, slot: int, term: int, counter: object) -> float:
-        """Seconds for which ``counter`` of ``term`` was seen to stay at this value."""
+    def measure_silence(self, slot: int, term: int, counter: object) -> float:
+        """Return the seconds for which ``counter`` of ``term`` has kept its value."""
         now, mark = self._clock.monotonic(), (term, counter)
-        before, still, looked = self._seen.get(slot, (None, 0.0, now))
-        still = still + min(now - looked, self._longest_s) if before == mark else 0.0
-        self._seen[slot] = (mark, still, now)
+        before, still, previous = self._measured.get(slot, (None, 0.0, now))
+        still = still + min(now - previous, self._longest_s) if before == mark else 0.0
+        self._measured[slot] = (mark, still, now)
         return still
 
 
@@ -74,7 +74,8 @@ def _read_slot(run: RunPaths, number: int, silence: HeartbeatSilence | None) -> 
     if lease is None:
         return None
     term, step = newest_checkpoint(paths.checkpoints)
-    still = silence.measure(number, lease.term, lease.beat.get("counter")) if silence else 0.0
+    counter = lease.beat.get("counter")
+    still = silence.measure_silence(number, lease.term, counter) if silence else 0.0
     restarts = lease.holder.get("restarts", 0)
     return SlotView(
         slot=number,
@@ -91,9 +92,9 @@ def _read_slot(run: RunPaths, number: int, silence: HeartbeatSilence | None) -> 
 
 
 def newest_checkpoint(folder: Path) -> tuple[int, int]:
-    """(term, step) of the newest checkpoint in a folder; (0, 0) where there is none."""
+    """Return (term, step) of the newest checkpoint in a folder; (0, 0) where there is none."""
     if not folder.is_dir():
         return 0, 0
     names = (_CHECKPOINT.fullmatch(path.name) for path in folder.iterdir())
-    found = ((int(match[1]), int(match[2])) for match in names if match)
-    return max(found, default=(0, 0))
+    checkpoints = ((int(match[1]), int(match[2])) for match in names if match)
+    return max(checkpoints, default=(0, 0))

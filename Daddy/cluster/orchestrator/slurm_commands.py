@@ -1,9 +1,9 @@
-"""Adapter for Slurm's programs: a built environment, a timeout, and every call counted.
+"""Adapter for Slurm's programs: runs them with a clean environment and a timeout, counts calls.
 
 Of the person's ``SQUEUE_*``, ``SBATCH_*`` and ``SLURM_*`` variables only ``SLURM_CONF`` is passed
-on: ``SQUEUE_STATES=R`` alone would hide every waiting job at exit code 0. Controller, ``status``
-and jobs count their calls as lines of one file per host and day in ``controller/calls``: one append
-each, no lock.
+on, because ``SQUEUE_STATES=R``, for instance, would hide every waiting job from the listing. Each
+call of controller, ``status`` and jobs is one line of a file per host and day in
+``controller/calls``, appended without a lock.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
 from Daddy.core.machine_info import host_name
 
-_FOREIGN = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SALLOC_", "SRUN_", "SACCT_", "SCONTROL_",
+_PREFIXES = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SALLOC_", "SRUN_", "SACCT_", "SCONTROL_",
             "SINFO_")  # fmt: skip
-_ASK_TIMEOUT_S = 10.0
+_READ_TIMEOUT_S = 10.0
 
 
 def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for Slurm's programs, cleaned of everything that bends their answers."""
-    kept = {key: value for key, value in environ.items() if not key.startswith(_FOREIGN)}
+    """Return ``environ`` without the variables that change the output of Slurm's programs."""
+    env = {key: value for key, value in environ.items() if not key.startswith(_PREFIXES)}
     if "SLURM_CONF" in environ:
-        kept["SLURM_CONF"] = environ["SLURM_CONF"]
-    return {**kept, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+        env["SLURM_CONF"] = environ["SLURM_CONF"]
+    return {**env, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
 
 
 class SlurmCommands:
-    """Runs Slurm's programs for one run."""
+    """Runs Slurm's programs for one run; ``folder``: place of the call counts, or None."""
 
     def __init__(self, clock: Clock, environ: Mapping[str, str], folder: Path | None) -> None:
         self._clock = clock
@@ -41,27 +41,27 @@ class SlurmCommands:
         self._folder = folder
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """Run one to its end; it dies with us.
+        """Run a program to its end; it is killed when this process ends.
 
-        Raises ProgramMissingError and ProcessTimeoutError: after either no such process is left.
+        Raises ProgramMissingError or ProcessTimeoutError; after either the program does not run.
         """
         self.count_call(Path(argv[0]).name)
         return run_command(argv, timeout_s, env=self._env, die_with_us=True)
 
-    def read_output(self, argv: Sequence[str], timeout_s: float = _ASK_TIMEOUT_S) -> str | None:
-        """The output of a command; None where it cannot be had in time."""
+    def read_output(self, argv: Sequence[str], timeout_s: float = _READ_TIMEOUT_S) -> str | None:
+        """Return a command's standard output; None where it fails or takes too long."""
         if timeout_s <= 0:
             return None
         try:
-            done = self.run(argv, timeout_s)
+            result = self.run(argv, timeout_s)
         except DaddyError:
             return None
-        return done.stdout if done.returncode == 0 else None
+        return result.stdout if result.returncode == 0 else None
 
     def count_call(self, program: str) -> None:
-        """Count one call of a program."""
+        """Append one line for a call of ``program``."""
         if self._folder is not None:
             now = self._clock.now()
             day = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%d")
-            with contextlib.suppress(OSError):  # a full disk: it is only a count
+            with contextlib.suppress(OSError):  # full disk: lose the count only
                 append_line(self._folder / f"{host_name()}-{day}.log", f"{int(now)} {program}")

@@ -1,9 +1,9 @@
-"""Pure. Reads the rules of a Slurm site through ``ask``: limits of jobs, and reservations.
+"""Pure. Reads a Slurm site's job limits and reservations from the output of its commands.
 
-A limit can sit in the user's association, in the account's, in the QOS a job gets and in that of
-the partition; it can count jobs or GPUs and CPUs. The smallest wins. Every question may go
-unanswered, because sites hide their accounting; then the controller learns from the queue. Formats:
-sacctmgr(1), scontrol(1), Slurm 22.05.
+A limit can be part of the user's association, the account's association, the job's QOS or the
+partition's QOS, and can count jobs, GPUs or CPUs. The smallest applies. Any command may fail,
+because sites hide their accounting; the controller then learns the limit from pending reasons in
+the queue. Formats: sacctmgr(1), scontrol(1), Slurm 22.05.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from Daddy.cluster.orchestrator.controller_records import SiteLimits
 
 Ask = Callable[[Sequence[str]], "str | None"]
-"""Runs a command; its output, or None where it failed."""
+"""Runs a command and returns its output, or None where it failed."""
 Request = Mapping[str, str | int]
-"""The options that a job passes to Slurm, by long name."""
+"""The sbatch options of a job, by long name."""
 _Row = Mapping[str, str]
 _Limit = tuple[int, str]
-"""Jobs, and the name of the limit."""
+"""(number of jobs, name of the limit)."""
 
 _SHOW = ("sacctmgr", "--noheader", "--parsable2", "show")
 _ASSOCIATION = (
@@ -37,7 +37,7 @@ _FACT = re.compile(r"(\w+)=(\S*)")
 
 
 def read_site(ask: Ask, user: str, request: Request) -> tuple[SiteLimits, str]:
-    """The site's limits, and in words where they were read: six questions at most."""
+    """Return the site's limits and as text their source; runs at most six commands."""
     lines = (
         line.partition("=") for line in (ask(("scontrol", "show", "config")) or "").split("\n")
     )
@@ -45,8 +45,8 @@ def read_site(ask: Ask, user: str, request: Request) -> tuple[SiteLimits, str]:
     enforce = config.get("AccountingStorageEnforce", "").lower().replace(" ", "").split(",")
     stalls = "assoc_limit_stop" in config.get("SchedulerParameters", "")
     if not {"limits", "safe", "all"} & set(enforce):
-        why = "enforces no limits" if config else "does not tell its configuration"
-        return SiteLimits(blocks_others=stalls), f"Slurm {why}"
+        cause = "enforces no limits" if config else "does not show its configuration"
+        return SiteLimits(blocks_others=stalls), f"Slurm {cause}"
     rows = _limiting_rows(ask, user, request)
     running = [limit for where, row in rows for limit in _running_limits(row, where, request)]
     submitted = [limit for where, row in rows for limit in _counts(row, _SUBMIT, where)]
@@ -57,12 +57,12 @@ def read_site(ask: Ask, user: str, request: Request) -> tuple[SiteLimits, str]:
         enforced=cap is not None,
         blocks_others=stalls,
     )
-    told = [f"{name} {jobs}" for jobs, name in filter(None, (cap, most))]
-    return site, ", ".join(told) or "no limit of jobs is to be read"
+    sources = [f"{name} {jobs}" for jobs, name in filter(None, (cap, most))]
+    return site, ", ".join(sources) or "no job limit can be read"
 
 
 def _limiting_rows(ask: Ask, user: str, request: Request) -> list[tuple[str, _Row]]:
-    """Every row that limits a job of this request, after the name of its place."""
+    """Return the rows of sacctmgr that limit such a job, each as (its source, row)."""
     account = str(request.get("account", "")) or _default_account(ask, user)
     partition = str(request.get("partition", ""))
     own = [
@@ -82,7 +82,7 @@ def _limiting_rows(ask: Ask, user: str, request: Request) -> list[tuple[str, _Ro
 
 
 def _rows(ask: Ask, columns: tuple[str, ...], *what: str) -> list[_Row]:
-    """The answer of ``sacctmgr show`` with these columns; other lines are passed over."""
+    """Run ``sacctmgr show`` and return the lines that have exactly these columns."""
     lines = (ask((*_SHOW, *what, f"format={','.join(columns)}")) or "").splitlines()
     cells = (line.split("|") for line in lines)
     return [dict(zip(columns, line, strict=True)) for line in cells if len(line) == len(columns)]
@@ -94,15 +94,15 @@ def _default_account(ask: Ask, user: str) -> str:
 
 
 def _default_qos(own: Sequence[_Row]) -> str:
-    """The QOS of a job that asks for none: the association's default, its only one, or Slurm's."""
-    named = [row["DefaultQOS"] for row in own if row["DefaultQOS"]]
-    only = [row["QOS"] for row in own if row["QOS"] and "," not in row["QOS"]]
-    return next(iter([*named, *only]), "normal")
+    """Return a job's QOS without ``--qos``: the association's default or only one, or Slurm's."""
+    defaults = [row["DefaultQOS"] for row in own if row["DefaultQOS"]]
+    single = [row["QOS"] for row in own if row["QOS"] and "," not in row["QOS"]]
+    return next(iter([*defaults, *single]), "normal")
 
 
 def _partition_qos(ask: Ask, partition: str) -> str:
-    shown = ask(("scontrol", "--oneliner", "show", "partition", partition)) if partition else None
-    match = re.search(r"\bQoS=(\S+)", shown or "")
+    text = ask(("scontrol", "--oneliner", "show", "partition", partition)) if partition else None
+    match = re.search(r"\bQoS=(\S+)", text or "")
     return match[1] if match and match[1] != "N/A" else ""
 
 
@@ -112,7 +112,7 @@ def _counts(row: _Row, names: tuple[str, ...], where: str) -> list[_Limit]:
 
 
 def _running_limits(row: _Row, where: str, request: Request) -> Iterator[_Limit]:
-    """Limits of jobs, and of their resources such as ``cpu=32,gres/gpu=4``."""
+    """Return limits of jobs, also those from resources such as ``cpu=32,gres/gpu=4``."""
     yield from _counts(row, _RUN, where)
     gpus = str(request.get("gres", "")).rpartition(":")[2]
     cpus = str(request.get("cpus-per-task", 1))
@@ -126,16 +126,16 @@ def _running_limits(row: _Row, where: str, request: Request) -> Iterator[_Limit]
 
 
 def maintenance_begins(text: str, partition: str, now: float) -> float | None:
-    """Start of the next maintenance of this partition, from ``scontrol show reservation`` lines.
+    """Return the start of the partition's next maintenance, from ``scontrol show reservation``.
 
-    One that goes on already counts as begun; None where none is listed.
+    For one that has begun that is in the past. Returns None where none is listed.
     """
     begins = []
     for line in text.splitlines():
         facts = dict(_FACT.findall(line))
         flags, where = facts.get("Flags", ""), facts.get("PartitionName", "(null)")
         start, end = facts.get("StartTime", ""), facts.get("EndTime", "")
-        ours = where in ("(null)", "", partition) or not partition
-        if "MAINT" in flags.split(",") and ours and start.isdigit() and end.isdigit():
+        applies = where in ("(null)", "", partition) or not partition
+        if "MAINT" in flags.split(",") and applies and start.isdigit() and end.isdigit():
             begins += [float(start)] if float(end) > now else []
     return min(begins, default=None)

@@ -1,4 +1,4 @@
-"""Pure. Reads what ``sacct`` says of the ends of jobs that have left the listing."""
+"""Pure. Parses ``sacct`` output: the ends of jobs that have left squeue's listing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CANCELLED_BY = re.compile(r"CANCELLED by (\d+)")
 
 
 def sacct_argv(job_ids: Sequence[int]) -> list[str]:
-    """The command; ``--duplicates``, because an id may have been given twice."""
+    """Return the command; ``--duplicates``, because Slurm reuses ids."""
     return [
         "sacct", "--noheader", "--parsable2", "--allocations", "--duplicates", "--allusers",
         f"--jobs={','.join(map(str, job_ids))}", f"--format={','.join(_FIELDS)}",
@@ -23,22 +23,22 @@ def sacct_argv(job_ids: Sequence[int]) -> list[str]:
 def parse_ends(
     text: str, run_id: str, tokens: Mapping[int, str], own_id: int
 ) -> tuple[QueueJob, ...]:
-    """Those of the jobs asked for (id → token) that ended; of two lines about one the later counts.
+    """Return those of the jobs (id → token) that ended; of two lines of a job the later counts.
 
-    A job that it calls running may be long dead: the database hears of an end when it can.
+    Jobs that are listed as running are left out, because the database may lag behind their ends.
     """
-    found: dict[int, QueueJob] = {}
+    jobs: dict[int, QueueJob] = {}
     for line in text.splitlines():
         cells = line.split("|")
         job_id = int(cells[0]) if cells[0].isdigit() else None
         token = tokens.get(job_id) if job_id is not None else None
         if len(cells) == len(_FIELDS) and token and cells[1] == job_name(run_id, token):
-            found[int(cells[0])] = _to_job(token, cells, own_id)
-    return tuple(job for job in found.values() if job.state is JobState.ENDED)
+            jobs[int(cells[0])] = _to_job(token, cells, own_id)
+    return tuple(job for job in jobs.values() if job.state is JobState.ENDED)
 
 
 def _to_job(token: str, cells: Sequence[str], own_id: int) -> QueueJob:
-    """``canceller`` is set only for another user."""
+    """Convert a line; set ``canceller`` only for another user."""
     job_id, _, word, code, start, end, node = cells
     state, by = parse_state(word), _CANCELLED_BY.match(word)
     return QueueJob(

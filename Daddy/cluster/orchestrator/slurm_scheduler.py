@@ -1,8 +1,8 @@
-"""Adapter for the site's Slurm: sbatch, squeue, scancel, scontrol, sacct and sacctmgr as a queue.
+"""Adapter for Slurm: implements ``Scheduler`` with sbatch, squeue, scancel, scontrol and sacct.
 
-A listing that failed or cannot be read whole is ``Unknown``. A submission without an answer may
-have made a job, but its sbatch has ended when we say so: a listing begun afterwards counts. Jobs
-are touched by id *and* token only.
+A listing that fails or has a damaged line is ``Unknown``. An unanswered submission may have made a
+job; its sbatch has been killed by then, so a later listing shows whether the job exists. Jobs are
+cancelled and changed by id *and* token only.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ from Daddy.core.errors import DaddyError, SchedulerError
 from Daddy.core.machine_info import user_name
 
 _SUBMIT_TIMEOUT_S = 40.0
-"""Above the 9 to 10 s that sbatch itself waits for a silent slurmctld."""
+"""More than the 9 to 10 s that sbatch itself waits for slurmctld."""
 _LIST_TIMEOUT_S = 30.0
 _SITE_S = 15.0
-"""For all questions about the site: a database that hangs does not keep slots empty."""
+"""Time limit of reading the site's limits: the first submissions wait for it."""
 _RESERVATION_S = 600.0
-"""Time for which an answer about reservations holds."""
+"""Seconds for which the read reservations are reused."""
 _SACCT_TIMEOUT_S = 10.0
 _SACCT_PAUSE_S = 300.0
-"""After a failure: a database that hangs must not cost every pass its time."""
+"""Seconds without calls of sacct after one failed, because each pass would wait for it."""
 _SACCT_LAG_S = 1.5
-"""The database hears of an end a moment after the listing shows it."""
-_AGAIN = "it is tried again"
+"""Seconds before sacct is asked again for an end that squeue shows already."""
+_AGAIN = "the controller tries it again"
 _SQUEUE = ("squeue", "--me", "--noheader", "--array", "--all", "--states=all",
            f"--Format={LISTING}")  # fmt: skip
 _GONE = ("Invalid job id", "already completing or completed", "already finished")
@@ -71,13 +71,13 @@ _FATAL_REFUSALS = (
     "Memory specification can not be satisfied", "Unable to open file",
     "User's group not permitted",
 )  # fmt: skip
-"""Words in a refusal of sbatch that no waiting will change."""
+"""Parts of sbatch errors that stay the same however often the job is submitted."""
 _NO_ANSWER = ("Socket timed out", "Unable to contact", "timed out", "Zero Bytes", "Connection")
-"""Words of a failed sbatch after which a job may exist all the same."""
+"""Parts of sbatch errors after which the job may exist nevertheless."""
 
 
 class SlurmScheduler:
-    """The site's Slurm, for the jobs of one run."""
+    """Submits, lists and changes the jobs of one run in Slurm."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class SlurmScheduler:
         user_id: int | None = None,
         list_timeout_s: float | None = None,
     ) -> None:
-        """``calls``: folder of the counts; ``request``: what jobs ask for, to read their limits."""
+        """Take ``calls``: folder of call counts; ``request``: the jobs' options, to read limits."""
         self._run_id = run_id
         self._clock = clock
         self._request = dict(request or {})
@@ -98,17 +98,17 @@ class SlurmScheduler:
         self.commands = SlurmCommands(clock, os.environ if environ is None else environ, calls)
         self._names: dict[str, str] = {}
         self._user_id = os.getuid() if user_id is None else user_id
-        self._ask_sacct_from = float("-inf")
+        self._sacct_from = float("-inf")
         self._reserved: tuple[float, float | None] = (float("-inf"), None)
 
     def snapshot(self) -> QueueReading:
-        """One listing of the person's jobs in every state and partition."""
+        """List the person's jobs in every state and partition."""
         begun = self._clock.now()
         try:
-            done = self.commands.run(_SQUEUE, self._list_timeout_s)
-            if done.returncode != 0:
-                return UnknownQueue(begun, _first_line(done))
-            listing = parse_listing(done.stdout, self._run_id)
+            result = self.commands.run(_SQUEUE, self._list_timeout_s)
+            if result.returncode != 0:
+                return UnknownQueue(begun, _first_line(result))
+            listing = parse_listing(result.stdout, self._run_id)
         except DaddyError as error:
             return UnknownQueue(begun, error.message)
         except GarbledListingError as error:
@@ -118,12 +118,12 @@ class SlurmScheduler:
         return Snapshot(begun, listing.jobs, listing.others, maintenance_ts)
 
     def _maintenance(self, jobs: Sequence[QueueJob]) -> float | None:
-        """The start of the reservation that a job waits for; asked only if one does."""
+        """Return the start of the reservation that keeps a job waiting; None where no job does."""
         waiting = (job for job in jobs if job.state is JobState.PENDING)
         if not any(job.waits is WaitReason.RESERVATION for job in waiting):
             return None
-        asked, begins = self._reserved
-        if self._clock.monotonic() - asked < _RESERVATION_S:
+        read_at, begins = self._reserved
+        if self._clock.monotonic() - read_at < _RESERVATION_S:
             return begins
         text = self.commands.read_output(("scontrol", "--oneliner", "show", "reservation"))
         partition = str(self._request.get("partition", ""))
@@ -132,26 +132,28 @@ class SlurmScheduler:
         return begins
 
     def submit(self, spec: JobSpec) -> Answer:
-        """Write the script and hand it to ``sbatch`` once."""
+        """Write the script and run ``sbatch`` once."""
         write_atomic(spec.script, render_job_script(spec).encode())
         try:
-            done = self.commands.run(["sbatch", "--parsable", str(spec.script)], _SUBMIT_TIMEOUT_S)
+            result = self.commands.run(
+                ("sbatch", "--parsable", str(spec.script)), _SUBMIT_TIMEOUT_S
+            )
         except ProcessTimeoutError as error:
             return Unanswered(error.message)
         except ProgramMissingError as error:
             return Refused(error.message, for_good=True)
-        answer = parse_sbatch_answer(done)
+        answer = parse_sbatch_answer(result)
         if isinstance(answer, Submitted):
-            self.commands.count_call("squeue")  # the job itself will ask for its end
+            self.commands.count_call("squeue")  # the job itself runs squeue once
         return answer
 
-    def check(self, spec: JobSpec) -> None:
-        """Let Slurm judge the script without queueing it; SchedulerError with its words."""
+    def check_script(self, spec: JobSpec) -> None:
+        """Run ``sbatch --test-only``; SchedulerError with Slurm's message where it refuses."""
         write_atomic(spec.script, render_job_script(spec).encode())
-        done = self._run(["sbatch", "--test-only", str(spec.script)], "is Slurm up? try: sinfo")
-        if done.returncode != 0:
+        result = self._run(["sbatch", "--test-only", str(spec.script)], "is Slurm up? try: sinfo")
+        if result.returncode != 0:
             raise SchedulerError(
-                f"Slurm would not take the job: {_first_line(done)}",
+                f"Slurm would not take the job: {_first_line(result)}",
                 "correct the slurm section of the config (sinfo shows the partitions) or pass "
                 "--partition; if Slurm is down, try again later",
             )
@@ -163,34 +165,32 @@ class SlurmScheduler:
         self._scancel(job)
 
     def _scancel(self, job: JobRef, *options: str) -> None:
-        """The name holds the token: with both given, scancel touches a job only if both fit."""
-        named = f"--name={self._name_of(job)}"
-        self._demand(["scancel", *options, named, str(job.job_id)], gone=_GONE)
+        """Run scancel with id and name (the name has the token): it acts only where both match."""
+        name = f"--name={self._name_of(job)}"
+        self._run_or_raise(["scancel", *options, name, str(job.job_id)], gone=_GONE)
 
     def _name_of(self, job: JobRef) -> str:
-        """The site's name for the job: a listing may have known it by its comment alone."""
+        """Return the job's name in the last listing: some sites change the submitted name."""
         return self._names.get(job.token, job_name(self._run_id, job.token))
 
     def amend(self, job: JobRef, change: Amend) -> None:
-        """Change a waiting job. ``scontrol`` goes by ids alone, so id and name are compared first.
+        """Change a waiting job, after comparing its id and name (``scontrol`` takes ids alone).
 
-        Nodes and limit leave a waiting job its age. A hold takes it (Slurm 22.05 with accounting).
+        Nodes and time limit keep a job's priority by age; a hold resets it (Slurm 22.05 with
+        accounting).
         """
-        shown = self._demand(["scontrol", "--oneliner", "show", "job", str(job.job_id)])
-        if not is_same_job(shown.stdout, job.job_id, self._name_of(job)):
+        result = self._run_or_raise(["scontrol", "--oneliner", "show", "job", str(job.job_id)])
+        if not is_same_job(result.stdout, job.job_id, self._name_of(job)):
             raise SchedulerError(f"job {job.job_id} is not ours any more", "nothing is to be done")
         for argv in amend_commands(job.job_id, change):
-            self._demand(argv)
+            self._run_or_raise(argv)
 
-    def _demand(self, argv: Sequence[str], gone: tuple[str, ...] = ()) -> Completed:
-        """Run a command that must work, but for a job that is ``gone`` already by these words.
-
-        SchedulerError with Slurm's words, also where it says nothing.
-        """
-        done = self._run(argv, _AGAIN)
-        if done.returncode != 0 and not any(words in done.stderr for words in gone):
-            raise SchedulerError(f"{argv[0]} failed: {_first_line(done)}", _AGAIN)
-        return done
+    def _run_or_raise(self, argv: Sequence[str], gone: tuple[str, ...] = ()) -> Completed:
+        """Run a command; raise SchedulerError unless it works or its error has a ``gone`` text."""
+        result = self._run(argv, _AGAIN)
+        if result.returncode != 0 and not any(text in result.stderr for text in gone):
+            raise SchedulerError(f"{argv[0]} failed: {_first_line(result)}", _AGAIN)
+        return result
 
     def _run(self, argv: Sequence[str], remedy: str) -> Completed:
         try:
@@ -199,16 +199,16 @@ class SlurmScheduler:
             raise SchedulerError(error.message, remedy) from error
 
     def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
-        """The ends of these jobs; ``canceller`` is set where another user cancelled."""
-        found = self._ask_sacct(jobs)
-        if found is not None and len(found) < len(jobs):
+        """Return the ends of these jobs; ``canceller`` is set where another user cancelled."""
+        ended = self._run_sacct(jobs)
+        if ended is not None and len(ended) < len(jobs):
             self._clock.wait(threading.Event(), _SACCT_LAG_S)
-            found = self._ask_sacct(jobs)
-        return found or ()
+            ended = self._run_sacct(jobs)
+        return ended or ()
 
-    def _ask_sacct(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...] | None:
-        """None where there is no answer; a site whose accounting is switched off is asked once."""
-        if not jobs or self._clock.monotonic() < self._ask_sacct_from:
+    def _run_sacct(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...] | None:
+        """Return None where sacct fails; never run it again where accounting is disabled."""
+        if not jobs or self._clock.monotonic() < self._sacct_from:
             return None
         try:
             done = self.commands.run(sacct_argv([job.job_id for job in jobs]), _SACCT_TIMEOUT_S)
@@ -216,45 +216,45 @@ class SlurmScheduler:
             done = Completed(1, "", error.message)
         if done.returncode != 0:
             disabled = "storage is disabled" in done.stderr
-            self._ask_sacct_from = inf if disabled else self._clock.monotonic() + _SACCT_PAUSE_S
+            self._sacct_from = inf if disabled else self._clock.monotonic() + _SACCT_PAUSE_S
             return None
         tokens = {job.job_id: job.token for job in jobs}
         return parse_ends(done.stdout, self._run_id, tokens, self._user_id)
 
     def read_limits(self) -> tuple[SiteLimits, str]:
-        """Limits of associations and QOS, as far as they are enforced and can be read soon."""
+        """Read the enforced limits of associations and QOS within ``_SITE_S`` seconds."""
         until = self._clock.monotonic() + _SITE_S
 
-        def ask(argv: Sequence[str]) -> str | None:
+        def run_query(argv: Sequence[str]) -> str | None:
             return self.commands.read_output(argv, until - self._clock.monotonic())
 
-        return read_site(ask, user_name(), self._request)
+        return read_site(run_query, user_name(), self._request)
 
 
-def parse_sbatch_answer(done: Completed) -> Answer:
-    """The answer of ``sbatch --parsable``, whatever a site's plugins print around the id."""
-    lines = (line.strip() for line in done.stdout.splitlines())
-    found = [match for line in lines if (match := re.fullmatch(r"(\d+)(;\S+)?", line))]
-    if done.returncode == 0 and found:
-        return Submitted(int(found[-1][1]))
-    why, said = _first_line(done), done.stderr
-    refused = "Batch job submission failed" in said or "sbatch: error" in said
-    if done.returncode != 0 and refused and not any(words in said for words in _NO_ANSWER):
-        for_good = any(words in said for words in _FATAL_REFUSALS)
-        return Refused(why, for_good, limit="MaxSubmitJob" in said)
+def parse_sbatch_answer(result: Completed) -> Answer:
+    """Parse the output of ``sbatch --parsable``; ignore lines that a site's plugins print."""
+    lines = (line.strip() for line in result.stdout.splitlines())
+    matches = [match for line in lines if (match := re.fullmatch(r"(\d+)(;\S+)?", line))]
+    if result.returncode == 0 and matches:
+        return Submitted(int(matches[-1][1]))
+    why, text = _first_line(result), result.stderr
+    refused = "Batch job submission failed" in text or "sbatch: error" in text
+    if result.returncode != 0 and refused and not any(words in text for words in _NO_ANSWER):
+        for_good = any(words in text for words in _FATAL_REFUSALS)
+        return Refused(why, for_good, limit="MaxSubmitJob" in text)
     return Unanswered(why)
 
 
 def is_same_job(text: str, job_id: int, name: str) -> bool:
-    """Whether ``scontrol --oneliner show job`` shows the job of this id *and* name."""
-    first = re.match(r"JobId=(\d+) (?:ArrayJobId=\S+ ArrayTaskId=\S+ )?JobName=(.*?) \w+=", text)
-    return first is not None and (int(first[1]), first[2]) == (job_id, name)
+    """Return True where ``scontrol --oneliner show job`` shows this id *and* name."""
+    match = re.match(r"JobId=(\d+) (?:ArrayJobId=\S+ ArrayTaskId=\S+ )?JobName=(.*?) \w+=", text)
+    return match is not None and (int(match[1]), match[2]) == (job_id, name)
 
 
 def amend_commands(job_id: int, change: Amend) -> list[list[str]]:
-    """The ``scontrol`` commands of a change. A limit is cut to whole minutes, Slurm's unit.
+    """Return the ``scontrol`` commands of a change; a time limit is cut to whole minutes.
 
-    ``uhold``, because a hold by an operator's account could not be told from an administrator's.
+    Uses ``uhold``: a plain hold by an account with operator rights looks like an administrator's.
     """
     facts = []
     if change.exclude is not None:
@@ -267,7 +267,7 @@ def amend_commands(job_id: int, change: Amend) -> list[list[str]]:
     return commands
 
 
-def _first_line(done: Completed) -> str:
-    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+def _first_line(result: Completed) -> str:
+    lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
-    return (errors or lines or [f"exit code {done.returncode} without a word"])[0][:300]
+    return (errors or lines or [f"exit code {result.returncode} without a message"])[0][:300]

@@ -1,7 +1,7 @@
-"""Pure. Reads the listing of ``squeue``; name and comment of a job tell its run and its attempt.
+"""Pure. Parses the listing of ``squeue``; a job's name and comment contain its run and attempt.
 
-A listing with any line that cannot be read is refused as a whole: half an answer would make running
-jobs look gone. Formats: squeue(1), Slurm 22.05; reasons: job_reason_codes, Slurm 22.05 to 24.05.
+A listing with a damaged line is refused as a whole, because running jobs would be missing from it.
+Formats: squeue(1), Slurm 22.05; reasons: job_reason_codes, Slurm 22.05 to 24.05.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _WIDTHS = {
 FIELDS = tuple(_WIDTHS)
 _BAR = "|"
 LISTING = ",".join(f"{name}:{width}{_BAR}" for name, width in _WIDTHS.items())
-"""The argument of ``squeue --Format``: every field padded and closed by a bar."""
+"""The argument of ``squeue --Format``: every field is padded and ends with a bar."""
 _ID = re.compile(r"(\d+)(?:[_+].*)?")
-"""A job's, an array's task (``7_1``) or a part of a heterogeneous job (``7+1``)."""
+"""The id of a job, an array task (``7_1``) or a part of a heterogeneous job (``7+1``)."""
 _NOTHING = ("", "None", "N/A", "(null)")
 _COMMENT = re.compile(r"daddy/(?P<run>[^/]+)/(?P<number>\d+)/(?P<token>[0-9a-f]{12})")
 _NAME = re.compile(r"daddy-(?P<run>.+)-(?P<token>[0-9a-f]{12})")
 _OURS = re.compile(r"daddy[-/]")
-"""In every line that tells of a job of any run."""
+"""Matches the line of a job of any run of Daddy."""
 
 _PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
 _ENDED = frozenset({
@@ -40,7 +40,7 @@ _REASONS = (
         WaitReason.RESERVATION,
     ),
     (r"ReservationDeleted", WaitReason.NEVER),
-    # Limits of one job: no waiting makes it smaller.
+    # Limits of a single job: waiting does not help.
     (r"(QOS|Assoc)\w*(PerJob|PerNode)\w*", WaitReason.NEVER),
     (r"(QOS|Assoc)Min\w+", WaitReason.NEVER),
     (r"AssocMaxWall\w*|AssociationTimeLimit|QOSTimeLimit", WaitReason.NEVER),
@@ -48,57 +48,57 @@ _REASONS = (
     (r"BadConstraints|DependencyNeverSatisfied|DeadLine|Deadline", WaitReason.NEVER),
     (r"(Invalid)(Account|QOS)|(Account|QOS)NotAllowed", WaitReason.NEVER),
     (r"JobHoldMaxRequeue|.*requeued (in )?held.*|JobLaunchFailure", WaitReason.NEVER),
-    # Used up for good, until somebody grants more; running minutes come back by themselves.
+    # An allocation is used up until somebody grants more; RunMinutes become free by themselves.
     (r"(Assoc|QOS)Grp\w*RunMinutes\w*", WaitReason.TURN),
     (r"(Assoc|QOS)Grp\w*Minutes\w*|(Assoc|QOS)Grp\w*Wall\w*|QOSUsageThreshold", WaitReason.BUDGET),
-    # Limits of a group that the person shares: others use them up, so they are no cap of ours.
+    # Limits shared with other users: they say nothing about the person's own number of jobs.
     (r"QOS(Max)?\w*PerAccount\w*|QOSGrp\w+", WaitReason.TURN),
     (r"(QOS|Assoc)Max(Jobs|\w+PerUser)\w*|AssocMaxJobs\w*", WaitReason.CAP),
-    # Sites write a cap into a user's association; should it be the class's, the first successor
-    # that starts too early corrects us.
+    # AssocGrp limits usually hold for one user. Where a group shares one, the cap that is learnt
+    # from it is raised as soon as a successor starts beyond it.
     (r"AssocGrp(Jobs|Cpu|CPU|GRES|Node|Mem|Billing)\w*", WaitReason.CAP),
     (r"(Association|QOS)(Job|Resource)Limit", WaitReason.CAP),
 )
 _WAITS = tuple((re.compile(words), waits) for words, waits in _REASONS)
-"""The first line that fits wins; a reason in no line means patience."""
+"""The first pattern that matches counts; any other reason counts as ``TURN``."""
 
 Row = Mapping[str, str]
 
 
 class GarbledListingError(ValueError):
-    """A line of the listing is not in the format that was asked for."""
+    """A line of the listing does not have the requested format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The jobs of one run, and the person's others."""
+    """The jobs of one run, and the person's other jobs."""
 
     jobs: tuple[QueueJob, ...]
     others: tuple[QueueJob, ...]
     names: Mapping[str, str]
-    """The job names of our jobs, by token: a site may have changed what was asked for."""
+    """Token → the job's name in the listing: some sites change the submitted name."""
 
 
 def job_comment(run_id: str, number: int, token: str) -> str:
-    """The value of ``--comment``: run and attempt, across restarts and lost files."""
+    """Return the value of ``--comment``, from which run and attempt can be read again."""
     return f"daddy/{run_id}/{number}/{token}"
 
 
 def job_name(run_id: str, token: str) -> str:
-    """The value of ``--job-name``; it carries the token a second time."""
+    """Return the value of ``--job-name``, which has the token, too."""
     return f"daddy-{run_id}-{token}"
 
 
 def read_job_tags(name: str, comment: str) -> tuple[str, str]:
-    """(run, token) that a job's comment tells, or its name; empty for a stranger's job."""
+    """Return (run, token) from a job's comment or name; empty for a job that is not Daddy's."""
     match = _COMMENT.fullmatch(comment) or _NAME.fullmatch(name)
     return (match["run"], match["token"]) if match else ("", "")
 
 
 def parse_state(word: str) -> JobState:
-    """Slurm's state (``CANCELLED by 0`` and ``COMPLETED+`` included) as ours.
+    """Convert Slurm's state, also ``CANCELLED by 0`` and ``COMPLETED+``.
 
-    A word in no table counts as running (``SUSPENDED`` on purpose): that changes nothing.
+    An unknown state, and ``SUSPENDED``, counts as running, so the controller leaves the job alone.
     """
     first = word.split(maxsplit=1)[0].rstrip("+") if word.split() else ""
     if first in _PENDING:
@@ -107,7 +107,7 @@ def parse_state(word: str) -> JobState:
 
 
 def classify_reason(reason: str) -> WaitReason:
-    """The kind of a pending job's reason as squeue prints it (details may follow)."""
+    """Return the kind of a pending job's reason as squeue prints it (details may follow)."""
     for words, waits in _WAITS:
         match = words.match(reason)
         if match and not reason[match.end() : match.end() + 1].isalnum():
@@ -116,21 +116,21 @@ def classify_reason(reason: str) -> WaitReason:
 
 
 def read_exit_code(text: str) -> int | None:
-    """The exit status of the batch program, 128 + n after signal n; None for anything else.
+    """Return the batch program's exit code, 128 + n after signal n; None for any other text.
 
-    squeue 22.05 prints the wait status (2816 is exit code 11); sacct and newer ones ``11:0``.
+    squeue 22.05 prints the wait status (2816 is exit code 11); newer ones and sacct print ``11:0``.
     """
     code, _, number = text.partition(":")
     if not code.isdigit() or (number and not number.isdigit()):
         return None
-    returned, killed = (int(code), int(number)) if number else divmod(int(code), 256)
-    return 128 + killed % 128 if killed % 128 else returned
+    status, signal = (int(code), int(number)) if number else divmod(int(code), 256)
+    return 128 + signal % 128 if signal % 128 else status
 
 
 def parse_listing(text: str, run_id: str) -> Listing:
-    """A listing made with :data:`LISTING`.
+    """Parse a listing made with :data:`LISTING`.
 
-    Raises GarbledListingError at the first line that is not whole.
+    Raises GarbledListingError at the first damaged line.
     """
     jobs: list[QueueJob] = []
     others: list[QueueJob] = []
@@ -146,10 +146,10 @@ def parse_listing(text: str, run_id: str) -> Listing:
 
 
 def _split(line: str) -> dict[str, str]:
-    """A stranger's name or comment may hold bars: they come last, and ours hold none."""
+    """Split a line into fields; allow extra bars in the name and comment of a foreign job."""
     parts = line.split(_BAR)
-    more = len(parts) - len(FIELDS) - 1
-    if more < 0 or parts[-1].strip() or (more and _OURS.search(line)):
+    extra = len(parts) - len(FIELDS) - 1
+    if extra < 0 or parts[-1].strip() or (extra and _OURS.search(line)):
         raise GarbledListingError(f"a line of squeue has {len(parts) - 1} fields: {line[:80]!r}")
     row = {name: part.strip() for name, part in zip(FIELDS, parts, strict=False)}
     if not _ID.fullmatch(row["JobID"]) or not row["State"]:
@@ -158,7 +158,7 @@ def _split(line: str) -> dict[str, str]:
 
 
 def _to_job(row: Row, run_id: str) -> QueueJob:
-    """A task of an array is no job of ours, whatever its name."""
+    """Convert a row; an array's task counts as a foreign job, whatever its name."""
     run, token = read_job_tags(row["Name"], row["Comment"]) if row["JobID"].isdigit() else ("", "")
     state = parse_state(row["State"])
     pending = state is JobState.PENDING

@@ -1,9 +1,9 @@
 """Adapter for submitit's renderer of job scripts, which orders and quotes the ``#SBATCH`` lines.
 
-Its requeueing, its pickles and its ``srun`` stay unused. The last line is ``exec``, so that the
-learner *is* the batch process: under a plain batch shell neither SIGUSR1 nor SIGTERM would ever
-reach it. Job output is appended, because a site may requeue all the same. The renderer is a private
-name of submitit: it stays behind :func:`render_job_script`, whose text is tested.
+submitit's requeueing, pickles and ``srun`` are not used. The script's last line is ``exec``, so
+that the learner is the batch process: a shell would not pass SIGUSR1 and SIGTERM on to it. Output
+files are opened for appending, in case the site requeues the job. The renderer is a private
+function of submitit and called only in :func:`render_job_script`, whose output is tested.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _ASK_END = (
     f'export {JOB_END_TIME}="${{SLURM_JOB_END_TIME:-$(SLURM_TIME_FORMAT=%s timeout 10 squeue '
     '--noheader --jobs="$SLURM_JOB_ID" --format=%e 2>/dev/null)}"'
 )
-"""Slurm 22.05 does not set the real end time in the job: it is asked once."""
+"""Sets the job's end time; Slurm 22.05 does not, so the job runs squeue once."""
 _INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "SLURM_CONF",
     "BASH_ENV", "MODULEPATH", "MODULESHOME", "LMOD_CMD", "LMOD_DIR", "LMOD_PKG",
 )  # fmt: skip
-"""All that a job takes over from the shell it was submitted in. ``ALL`` would carry another job's
-variables along, where a job submits its own successor, and everything typed before ``start``."""
+"""Variables that a job inherits from the submitting shell. ``ALL`` would pass on the variables of
+the job that submits its successor, and everything exported before ``start``."""
 
 
 def render_job_script(spec: JobSpec) -> str:
-    """The whole job script of ``spec``, ready for ``sbatch``."""
+    """Return the complete job script of ``spec`` for ``sbatch``."""
     from submitit.slurm import slurm
 
-    make: Callable[..., str] = slurm._make_sbatch_string  # noqa: SLF001 - none public gives text
+    make: Callable[..., str] = slurm._make_sbatch_string  # noqa: SLF001 - no public function
     return str(
         make(
             command="exec " + shlex.join(spec.argv),
@@ -64,12 +64,12 @@ def _parameters(spec: JobSpec) -> dict[str, object]:
 
 
 def _modules(setup: Sequence[str]) -> list[str]:
-    """``module`` is a function of login shells, which no list of variables carries along."""
+    """Return the line that defines ``module``, a shell function, where ``setup`` uses it."""
     wanted = any(line.split()[:1] in (["module"], ["ml"]) for line in setup)
     return ["type module >/dev/null 2>&1 || . /etc/profile"] if wanted else []
 
 
 def _setup(spec: JobSpec) -> list[str]:
-    """The site's lines first, ours last: a module system may overwrite PYTHONPATH."""
-    ours = [f"export {name}={shlex.quote(value)}" for name, value in spec.environment.items()]
-    return [*_modules(spec.setup), *spec.setup, f'export {JOB_ID}="$SLURM_JOB_ID"', _ASK_END, *ours]
+    """Put the site's lines before ours, because a module may overwrite PYTHONPATH."""
+    env = [f"export {name}={shlex.quote(value)}" for name, value in spec.environment.items()]
+    return [*_modules(spec.setup), *spec.setup, f'export {JOB_ID}="$SLURM_JOB_ID"', _ASK_END, *env]

@@ -61,7 +61,7 @@ class Fate:
 
     def wrap(self, login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
         """In mid-call: before Slurm hears of it, or before we hear of Slurm."""
-        scheduler = login.start().effects.scheduler
+        scheduler = login.start().applier.scheduler
         submit = scheduler.submit
 
         def fragile(spec):

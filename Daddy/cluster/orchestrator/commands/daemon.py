@@ -97,7 +97,7 @@ def _take(
 
 def _tend(controller: Controller) -> int:
     """Run until the end or a signal; jobs outlive a controller that is only signalled."""
-    final = controller.run(event_on_signals(signal.SIGTERM, signal.SIGINT))
+    final = controller.run_passes(event_on_signals(signal.SIGTERM, signal.SIGINT))
     said = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
     controller.applier.lease.release(said)
     logging.getLogger(__name__).info("the controller ends: %s", said)

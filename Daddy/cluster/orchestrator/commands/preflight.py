@@ -182,7 +182,7 @@ def check_slurm(config: Config, release: Release, found: Findings) -> None:
     run = run_paths(config)
     scheduler = SlurmScheduler(run_id(config, run), SystemClock(), calls=run.calls)
     with found.catching():
-        scheduler.check(SpecMaker(config, run, release)("0" * 12, 0, Submit("to be judged")))
+        scheduler.check_script(SpecMaker(config, run, release)("0" * 12, 0, Submit("to be judged")))
 
 
 def _ask(argv: list[str], run: RunPaths, found: Findings) -> str:
