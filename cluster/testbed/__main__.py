@@ -1,4 +1,4 @@
-"""``python3 cluster/testbed COMMAND``: makes the package importable, whatever the folder is."""
+"""Entry: ``python3 cluster/testbed COMMAND``; makes the package importable from any folder."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Slurm's accounting: a private MariaDB, slurmdbd in front of it, the account and the cap in it.
+"""Sets up Slurm's accounting: a private MariaDB, slurmdbd, the account and the limit per user.
 
-The database is a folder of the test cluster: no network, no user but its owner gets at its socket.
-Nothing in it is worth a disk's patience, so nothing is flushed. Making one takes seconds, so
-``down`` keeps a copy beside the packages, and the next ``up``, wherever, starts from that: limits
-as they were at first, no job in it, for their ids come again.
+The database is a folder of the test cluster; it uses no network, and only its owner may open its
+socket. It never flushes to disk, because its content may be lost. Creating one takes seconds, so
+``down`` keeps a copy beside the packages and the next ``up`` starts from that copy, after resetting
+its limits and deleting its jobs, whose ids are used again.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _QUICK = (
 
 
 def prepare(layout: Layout, plan: slurm_texts.Plan, programs: Programs) -> None:
-    """Write what the two daemons read; make the database where there is none."""
+    """Write the configuration of the two daemons; make the database where there is none."""
     etc = layout.etc
     write_text(etc / "slurmdbd.conf", slurm_texts.slurmdbd_conf(plan), 0o600)
     write_text(etc / "accounting", slurm_texts.accounting_commands(plan))
-    if not _settled(layout, plan).exists():
+    if not _accounts_stamp(layout, plan).exists():
         _make(layout, plan, programs)
-    fresh = not _settled(layout, plan).exists()
-    write_text(etc / "accounting.sql", "" if fresh else slurm_texts.as_at_first(plan))
+    fresh = not _accounts_stamp(layout, plan).exists()
+    write_text(etc / "accounting.sql", "" if fresh else slurm_texts.reset_database_sql(plan))
 
 
 def _make(layout: Layout, plan: slurm_texts.Plan, programs: Programs) -> None:
-    """A copy of an earlier test cluster's database, or an empty one."""
+    """Copy an earlier test cluster's database, or create an empty one."""
     shutil.rmtree(layout.db, ignore_errors=True)
     copy = _copy(programs.folder, plan)
     if copy.is_dir():
@@ -56,16 +56,16 @@ def _make(layout: Layout, plan: slurm_texts.Plan, programs: Programs) -> None:
         _bootstrap(layout, programs)
 
 
-def keep(layout: Layout, plan: slurm_texts.Plan, packages: Path) -> None:
-    """After the end of a test cluster: its database for the next ones."""
+def save_copy(layout: Layout, plan: slurm_texts.Plan, packages: Path) -> None:
+    """Copy the database of an ended test cluster for later ones."""
     copy = _copy(packages, plan)
-    part = copy.with_name(f".{copy.name}.{os.getpid()}")
-    if copy.exists() or not _settled(layout, plan).exists():
+    temp = copy.with_name(f".{copy.name}.{os.getpid()}")
+    if copy.exists() or not _accounts_stamp(layout, plan).exists():
         return
-    with contextlib.suppress(OSError, shutil.Error):  # another was faster, or no room
-        shutil.copytree(layout.db, part, ignore=shutil.ignore_patterns("s", "ibtmp1"))
-        part.rename(copy)
-    shutil.rmtree(part, ignore_errors=True)
+    with contextlib.suppress(OSError, shutil.Error):  # another process was first, or no space
+        shutil.copytree(layout.db, temp, ignore=shutil.ignore_patterns("s", "ibtmp1"))
+        temp.rename(copy)
+    shutil.rmtree(temp, ignore_errors=True)
 
 
 def _copy(packages: Path, plan: slurm_texts.Plan) -> Path:
@@ -74,7 +74,7 @@ def _copy(packages: Path, plan: slurm_texts.Plan) -> Path:
 
 
 def _bootstrap(layout: Layout, programs: Programs) -> None:
-    """An empty database with the server's own tables."""
+    """Create an empty database with the server's own tables."""
     folder = layout.db
     folder.mkdir(mode=0o700)
     tables = _tables(programs)
@@ -83,7 +83,7 @@ def _bootstrap(layout: Layout, programs: Programs) -> None:
         script.write_text(f"create database mysql;\nuse mysql;\n{tables.read_text()}")
     except OSError as error:
         raise ClusterError(f"missing here: {tables}", "install mariadb-server-core") from error
-    shell = 'exec "$@" < "$0"'  # its only way to be told
+    shell = 'exec "$@" < "$0"'  # --bootstrap reads stdin
     argv = ["sh", "-c", shell, str(script), *_mariadbd(layout, programs), "--bootstrap"]
     environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **programs.environment()}
     if run_watched("the database", argv, BOOTSTRAP_S, layout.base, log, environment):
@@ -92,25 +92,25 @@ def _bootstrap(layout: Layout, programs: Programs) -> None:
 
 def _mariadbd(layout: Layout, programs: Programs) -> list[str]:
     folders = [f"--datadir={layout.db}", f"--lc-messages-dir={_tables(programs).parent}"]
-    user = [f"--user={layout.db.owner()}"]  # as root it would refuse without a word of ours
+    user = [f"--user={layout.db.owner()}"]  # it refuses to run as root without
     program = programs.tools["mariadbd"]
     return [program, "--no-defaults", *user, *folders, *_QUICK, "--skip-grant-tables"]
 
 
 def _tables(programs: Programs) -> Path:
-    """The server's own tables as SQL; beside them are its messages."""
+    """Return the SQL file of the server's own tables; its folder has the server's messages."""
     share = Path(programs.tools["mariadbd"]).resolve().parents[1] / "share"
-    places = [share / name / f"{name}_system_tables.sql" for name in ("mariadb", "mysql")]
-    return next((place for place in places if place.exists()), places[-1])
+    paths = [share / name / f"{name}_system_tables.sql" for name in ("mariadb", "mysql")]
+    return next((path for path in paths if path.exists()), paths[-1])
 
 
-def _settled(layout: Layout, plan: slurm_texts.Plan) -> Path:
-    """Exists once account, QOS and users are in the database."""
+def _accounts_stamp(layout: Layout, plan: slurm_texts.Plan) -> Path:
+    """Return the file that exists once account, QOS and users are in the database."""
     return layout.db / "-".join(["settled", *plan.users])
 
 
-def daemons(layout: Layout, plan: slurm_texts.Plan, programs: Programs) -> list[Daemon]:
-    """The database and slurmdbd, in the order of starting."""
+def make_daemons(layout: Layout, plan: slurm_texts.Plan, programs: Programs) -> list[Daemon]:
+    """Return the database server and slurmdbd, in the order of starting."""
     socket = slurm_texts.database_socket(plan)
     server = [
         *_mariadbd(layout, programs), "--skip-networking", f"--socket={socket}",
@@ -129,11 +129,13 @@ def daemons(layout: Layout, plan: slurm_texts.Plan, programs: Programs) -> list[
     ]
 
 
-def settle(layout: Layout, plan: slurm_texts.Plan, state: State, programs: Programs) -> list[str]:
-    """A command that tells slurmdbd who may do what, once; slurmctld must come after it."""
-    done, tool = _settled(layout, plan), programs.tools["sacctmgr"]
+def accounts_command(
+    layout: Layout, plan: slurm_texts.Plan, state: State, programs: Programs
+) -> list[str]:
+    """Return a command that creates account, QOS and users once, to run before slurmctld."""
+    stamp, tool = _accounts_stamp(layout, plan), programs.tools["sacctmgr"]
     commands, log = layout.etc / "accounting", layout.log / "sacctmgr.out"
     wrapper = Path(state.path or "/nonexistent") / "sacctmgr"
     tool = str(wrapper) if wrapper.exists() else tool
     shell = '[ -e "$1" ] || { "$2" -i -Q < "$3" > "$4" 2>&1; touch "$1"; }'
-    return ["sh", "-c", shell, "settle", str(done), tool, str(commands), str(log)]
+    return ["sh", "-c", shell, "accounts", str(stamp), tool, str(commands), str(log)]

@@ -1,4 +1,4 @@
-"""Door to apt and dpkg: download Debian packages and unpack them into a folder, nothing more."""
+"""Adapter for apt and dpkg: downloads Debian packages and unpacks them into a folder."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .run_child import run, run_watched
 
 DOWNLOAD_S = 300
 STAMP = "unpacked-at"
-"""Names the prefix once it is whole; an interrupted or a moved one is fetched again."""
+"""File with the prefix's path, written last: incomplete or moved prefixes are fetched again."""
 
 
 def library_folders(prefix: Path) -> list[Path]:
-    """Where unpacked programs find their libraries."""
+    """Return the library folders of unpacked programs."""
     patterns = ("usr/lib/*-linux-*/slurm-wlm", "usr/lib/*-linux-*", "lib/*-linux-*")
-    return [found for pattern in patterns for found in sorted(prefix.glob(pattern))]
+    return [path for pattern in patterns for path in sorted(prefix.glob(pattern))]
 
 
-def fetch(folder: Path, names: Iterable[str]) -> None:
-    """Download what this machine lacks of ``names`` and unpack it below ``folder``."""
+def fetch_packages(folder: Path, names: Iterable[str]) -> None:
+    """Download the packages of ``names`` that this machine lacks; unpack them below ``folder``."""
     log = folder / "apt.log"
     apt = _apt(folder)
     try:
@@ -51,11 +51,11 @@ _NO_HOOKS = """#clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 """
-"""Refreshing our own lists must not make a desktop's hooks refresh theirs."""
+"""Keeps a refresh of our own package lists from running the system's update hooks."""
 
 
 def _apt(folder: Path) -> list[str]:
-    """apt-get that writes only below ``folder`` (but reads the system's package lists)."""
+    """Return an apt-get command that writes only below ``folder``, but reads the system's lists."""
     (folder / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
     write_text(folder / "apt.conf", _NO_HOOKS)
     command = ["apt-get", "-q", "-c", str(folder / "apt.conf"), "-o", "Debug::NoLocking=true"]
@@ -69,14 +69,14 @@ def _private(apt: list[str], folder: Path) -> list[str]:
 
 
 def _lacking(apt: list[str], names: Iterable[str]) -> list[str]:
-    """Packages apt would install for ``names`` on this machine, dependencies included."""
+    """List the packages apt would install for ``names`` here, dependencies included."""
     install = [*apt, "-s", "--no-install-recommends", "install"]
-    known = [_first_known(install, name.split("|")) for name in names]
-    return re.findall(r"^Inst (\S+)", run([*install, *known], 60, _quiet()), re.MULTILINE)
+    packages = [_first_known(install, name.split("|")) for name in names]
+    return re.findall(r"^Inst (\S+)", run([*install, *packages], 60, _quiet()), re.MULTILINE)
 
 
 def _first_known(install: list[str], names: list[str]) -> str:
-    """Of several names for one thing the one that this release uses."""
+    """Return the first of several names of a package that this Debian release has."""
     for name in names[:-1]:
         with contextlib.suppress(ClusterError):
             run([*install, name], 60, _quiet())
@@ -87,8 +87,8 @@ def _first_known(install: list[str], names: list[str]) -> str:
 def _refresh_then_lacking(
     folder: Path, apt: list[str], names: Iterable[str], log: Path
 ) -> list[str]:
-    """The same with fresh package lists of our own."""
-    say("asking the package mirrors what there is (the system's own lists stay as they are)")
+    """Download private package lists, then do as :func:`_lacking`."""
+    say("downloading package lists from the mirrors (the system's own lists stay as they are)")
     (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
     private = _private(apt, folder)
     if run_watched("package lists", [*private, "update"], DOWNLOAD_S, folder, log, _quiet()):
@@ -103,13 +103,13 @@ def _download(apt: list[str], names: list[str], archives: Path, log: Path) -> bo
 
 
 def _unpack(folder: Path, archives: Path) -> None:
-    """Unpack into ``root``; give Debian's ``-wlm`` programs the names Slurm looks for."""
+    """Unpack into ``root``; link Debian's ``-wlm`` programs to the names that Slurm expects."""
     prefix = folder / "root"
     (folder / STAMP).unlink(missing_ok=True)
     for archive in sorted(archives.glob("*.deb")):
         run(["dpkg-deb", "-x", str(archive), str(prefix)], 60)
     for program in (*prefix.glob("usr/sbin/*-wlm"), *prefix.glob("usr/bin/*-wlm")):
-        # A daemon looks at its own name to know what it is; under this one nodes lose their GPUs.
+        # slurmd behaves by its own file name; called slurmd-wlm it finds no GPUs.
         plain = program.with_name(program.name.removesuffix("-wlm"))
         if not plain.exists():
             plain.symlink_to(program.name)
@@ -118,19 +118,19 @@ def _unpack(folder: Path, archives: Path) -> None:
 
 
 def wrap_clients(prefix: Path) -> None:
-    """``bin/NAME`` for every client: finds its libraries without leaking a variable into jobs."""
+    """Write a wrapper ``bin/NAME`` for every client that sets the library path for it alone."""
     (prefix / "bin").mkdir(exist_ok=True)
     libraries = ":".join(map(str, library_folders(prefix)))
     for program in (*prefix.glob("usr/bin/*"), *prefix.glob("usr/lib/openssh/sftp-server")):
         loader = _loader(program)
         start = f'{loader} --library-path "{libraries}" "{program}"' if loader else f'"{program}"'
         if program.name in ("scp", "sftp"):
-            start += f' -S "{prefix}/bin/ssh"'  # they have /usr/bin/ssh built in
+            start += f' -S "{prefix}/bin/ssh"'  # /usr/bin/ssh is compiled in
         write_text(prefix / "bin" / program.name, f'#!/bin/sh\nexec {start} "$@"\n', 0o755)
 
 
 def _loader(program: Path) -> str:
-    """The dynamic loader an ELF program names; empty for scripts and links that lead nowhere."""
+    """Return the dynamic loader of an ELF program; empty for scripts and broken links."""
     try:
         with program.open("rb") as file:
             head = file.read(8192)

@@ -1,4 +1,4 @@
-"""From nothing to a cluster that answers, and back to nothing."""
+"""Starts a test cluster, waits until it answers, and ends it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .layout import (
     open_layout,
     save_state,
 )
-from .plan_addresses import RUN_SSHD, Wishes, decide
+from .plan_addresses import RUN_SSHD, UpOptions, plan_state
 from .progress import ClusterError, say, wait_until
 from .slurm_texts import NODES
-from .write_files import furnish, make_folders, network_of, slurm_plan
+from .write_files import make_folders, network_of, slurm_plan, write_all
 
 _VOLATILE_FOLDERS = ("run", "state", "spool")
 _VOLATILE_FILES = (STATE_FILE, STATE_FILE_BEFORE, "env.sh", "ssh_config")
@@ -36,66 +36,66 @@ STOP_S = 20.0
 
 @contextmanager
 def locked(base: Path) -> Iterator[None]:
-    """One ``up`` or ``down`` at a time per folder."""
+    """Hold the folder's lock: one ``up`` or ``down`` runs at a time."""
     base.mkdir(parents=True, exist_ok=True)
     with (base / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def up(wishes: Wishes) -> State:
-    """Start what is not running; the state of a test cluster that answers. Raises ClusterError."""
-    with locked(wishes.base):
-        state = load_state(wishes.base)
-        if state and probe.supervised(state) and state.slurm >= wishes.slurm:
-            return _revive(wishes.base, state)
-        _clear(wishes.base, state)
-        return _start(wishes)
+def up(options: UpOptions) -> State:
+    """Start the parts that do not run; return the state once all answer. Raises ClusterError."""
+    with locked(options.base):
+        state = load_state(options.base)
+        if state and probe.is_supervised(state) and state.slurm >= options.slurm:
+            return _repair(options.base, state)
+        _clear(options.base, state)
+        return _start(options)
 
 
 def down(base: Path, *, purge: bool = False) -> bool:
-    """End everything of this test cluster, also of a half-started one. False: nothing ran."""
+    """End all processes of this test cluster; return False where none ran."""
     if not base.is_dir():
         return False
     with locked(base):
-        was = _clear(base, load_state(base))
+        was_running = _clear(base, load_state(base))
         if purge:
             shutil.rmtree(base)
-    return was
+    return was_running
 
 
-def _revive(base: Path, state: State) -> State:
-    """It runs already; daemons that died are started again."""
+def _repair(base: Path, state: State) -> State:
+    """Start the daemons of a running test cluster that have ended."""
     layout = open_layout(base)
     missing = probe.missing_daemons(layout, state)
     if missing:
         say(f"starting again: {', '.join(missing)}")
         processes.send(probe.supervisor_of(state), signal.SIGHUP)
-    probe.await_answer(layout, state)
+    probe.wait_until_ready(layout, state)
     return state
 
 
-def _start(wishes: Wishes) -> State:
-    programs = packages.ensure(wishes.packages, slurm=wishes.slurm)
-    begun = time.monotonic()
-    layout = Layout(wishes.base, choose_root(wishes.base))
-    make_folders(wishes.base)
-    state = decide(wishes, layout, programs)
-    save_state(wishes.base, state)
+def _start(options: UpOptions) -> State:
+    programs = packages.find_or_fetch(options.packages, slurm=options.slurm)
+    started = time.monotonic()
+    layout = Layout(options.base, choose_root(options.base))
+    make_folders(options.base)
+    state = plan_state(options, layout, programs)
+    save_state(options.base, state)
     try:
-        furnish(layout, state, programs)
+        write_all(layout, state, programs)
         state = _launch(layout, state, programs)
-        probe.await_answer(layout, state)
+        probe.wait_until_ready(layout, state)
     except BaseException:
         say("start failed; ending what was started")
-        _clear(wishes.base, load_state(wishes.base))
+        _clear(options.base, load_state(options.base))
         raise
-    say(f"up after {time.monotonic() - begun:.1f} s")
+    say(f"up after {time.monotonic() - started:.1f} s")
     return state
 
 
 def _launch(layout: Layout, state: State, programs: packages.Programs) -> State:
-    """Start the supervisor and remember who it is."""
+    """Start the supervisor and save its process id."""
     environment = {
         "PATH": ":".join(filter(None, (programs.bin, packages.SYSTEM_PATH))),
         "HOME": str(Path.home()),
@@ -108,8 +108,8 @@ def _launch(layout: Layout, state: State, programs: packages.Programs) -> State:
     logs = layout.base / "log"
 
     def work() -> None:
-        plugged = _plug_in(layout, state)
-        supervisor.Supervisor(daemons, environment, layout.daemons_file, logs, plugged).serve()
+        machines = _make_machines(layout, state)
+        supervisor.Supervisor(daemons, environment, layout.daemons_file, logs, machines).serve()
 
     owner = supervisor.detach(work, logs / "supervisor.out")
     state = replace(state, supervisor_pid=owner.pid, supervisor_start=owner.start)
@@ -117,21 +117,21 @@ def _launch(layout: Layout, state: State, programs: packages.Programs) -> State:
     return state
 
 
-def _plug_in(layout: Layout, state: State) -> dict[str, namespaces.Machine]:
-    """Runs in the supervisor: the machines, where they can be machines of their own."""
+def _make_machines(layout: Layout, state: State) -> dict[str, namespaces.Machine]:
+    """Create the nodes' namespaces where that is possible; runs in the supervisor's process."""
     network = network_of(state)
     if state.made_run_sshd:
         RUN_SSHD.mkdir(mode=0o755, exist_ok=True)
     if not state.private_users:
         return {}
-    namespaces.private_users(layout.user_files)
+    namespaces.mount_private_users(layout.user_files)
     if network:
-        return namespaces.build(network, NODES if state.slurm else 0)
+        return namespaces.build_machines(network, NODES if state.slurm else 0)
     return namespaces.build_without_network()
 
 
 def _daemons(layout: Layout, state: State, programs: packages.Programs) -> list[supervisor.Daemon]:
-    """Everything that runs, in the order of starting."""
+    """Return all daemons in the order of starting."""
     tool, munge = programs.tools, layout.munge
     sshd = (tool["sshd"], "-D", "-e", "-f", str(layout.etc / "sshd_config"))
     login = supervisor.Daemon("sshd", sshd, machine=namespaces.LOGIN)
@@ -145,12 +145,12 @@ def _daemons(layout: Layout, state: State, programs: packages.Programs) -> list[
     )  # fmt: skip
     return [
         supervisor.Daemon("munged", munged, socket=str(layout.munge_socket)),
-        *accounting.daemons(layout, plan, programs),
+        *accounting.make_daemons(layout, plan, programs),
         supervisor.Daemon(
             "slurmctld",
             (tool["slurmctld"], "-D"),
             machine=namespaces.LOGIN,
-            before=tuple(accounting.settle(layout, plan, state, programs)),
+            before=tuple(accounting.accounts_command(layout, plan, state, programs)),
         ),
         *(
             supervisor.Daemon(
@@ -167,7 +167,7 @@ def _daemons(layout: Layout, state: State, programs: packages.Programs) -> list[
 def _clear(base: Path, state: State | None) -> bool:
     """End processes, wait for the network to go, remove sockets, spool and the short link."""
     root = state.root if state else str(base)
-    was = _end_processes(root, state)
+    was_running = _end_processes(root, state)
     network = network_of(state) if state and state.boot == boot_id() else None
     if network:
         gone = wait_until("the network", lambda: not netlink.exists(network.interface), 3)
@@ -182,28 +182,28 @@ def _clear(base: Path, state: State | None) -> bool:
         shutil.rmtree(base / name, ignore_errors=True)
     for name in _VOLATILE_FILES:
         (base / name).unlink(missing_ok=True)
-    return was
+    return was_running
 
 
 def _keep_database(base: Path, state: State) -> None:
     packages_folder = Path(state.packages)
-    accounting.keep(Layout(base, Path(state.root)), slurm_plan(state), packages_folder)
+    accounting.save_copy(Layout(base, Path(state.root)), slurm_plan(state), packages_folder)
 
 
 def _end_processes(root: str, state: State | None) -> bool:
-    """The supervisor takes all with it; what outlived a crashed one is ended here."""
-    was = False
-    if state and probe.supervised(state):
-        was, owner = True, probe.supervisor_of(state)
+    """End the supervisor, which ends all others, then processes that a killed one left."""
+    was_running = False
+    if state and probe.is_supervised(state):
+        was_running, owner = True, probe.supervisor_of(state)
         processes.send(owner, signal.SIGTERM)
         if not wait_until("jobs and daemons to end", lambda: not processes.alive(owner), STOP_S):
             processes.end([owner], 0)
     left = processes.leftovers(Path(root), f"{root}/etc/slurm.conf")
     if left:
-        was = True
+        was_running = True
         say(f"ending {len(left)} processes that outlived their supervisor")
-        still = processes.end(left, supervisor.GRACE_S)
-        if still:
-            pids = ", ".join(str(one.pid) for one in still)
+        remaining = processes.end(left, supervisor.GRACE_S)
+        if remaining:
+            pids = ", ".join(str(process.pid) for process in remaining)
             raise ClusterError(f"these processes do not end: {pids}", "end them by hand")
-    return was
+    return was_running

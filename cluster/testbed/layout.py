@@ -1,8 +1,8 @@
-"""Every path of a test cluster's folder, and the file that remembers what was started.
+"""Defines every path of a test cluster's folder, and its state file.
 
-``base`` is the folder as the person named it; ``root`` is the name that goes into configuration
-files: the same, or a short link to it where the path is too long for a unix socket (108 bytes) or
-holds characters that Slurm's files cannot express.
+``base`` is the folder that the person named. ``root`` is its path in configuration files: the same,
+or a short symbolic link to it where the path is too long for a unix socket (108 bytes) or has
+characters that Slurm's files do not allow.
 """
 
 from __future__ import annotations
@@ -17,58 +17,58 @@ from pathlib import Path
 FORMAT = 1
 STATE_FILE = "testbed.json"
 STATE_FILE_BEFORE = "sandbox.json"
-"""Of a test cluster that the release before started, for one release."""
+"""State file of a test cluster that the previous release started; read for one release."""
 LONGEST_ROOT = 60
-"""A step's socket adds 38 characters at most; 70 is where jobs silently fail to start."""
+"""Longest root, in characters; from 70 on a step's socket (38 more) fails and jobs never start."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._-]+")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths below one root."""
+    """The paths below one root."""
 
     base: Path
     root: Path
 
     def __getattr__(self, name: str) -> Path:
-        """Folders: ``etc run log state spool munge ssh home users db``."""
+        """Return a folder: ``etc run log state spool munge ssh home users db``."""
         if name in FOLDERS:
             return self.root / name
         raise AttributeError(name)
 
     @property
     def slurm_conf(self) -> Path:
-        """What ``SLURM_CONF`` points at."""
+        """The file for ``SLURM_CONF``."""
         return self.root / "etc" / "slurm.conf"
 
     @property
     def ssh_config(self) -> Path:
-        """For ``ssh -F``; in the base, because people type it."""
+        """The file for ``ssh -F``; in ``base``, because people type its path."""
         return self.base / "ssh_config"
 
     @property
     def env_file(self) -> Path:
-        """For ``source``."""
+        """The file for ``source``."""
         return self.base / "env.sh"
 
     @property
     def state_file(self) -> Path:
-        """What ``up`` knows."""
+        """The file with the state that ``up`` saves."""
         return self.base / STATE_FILE
 
     @property
     def daemons_file(self) -> Path:
-        """What the supervisor started."""
+        """The file with the supervisor's running daemons."""
         return self.base / "run" / "daemons.json"
 
     @property
     def munge_socket(self) -> Path:
-        """Where clients ask for credentials."""
+        """The socket of munged."""
         return self.root / "run" / "munge.socket"
 
     @property
     def user_files(self) -> Path:
-        """The login node's passwd, shadow, group, hosts."""
+        """The folder of the login node's passwd, shadow, group and hosts."""
         return self.base / "users"
 
 
@@ -77,7 +77,7 @@ FOLDERS = ("etc", "run", "log", "state", "spool", "munge", "ssh", "home", "users
 
 @dataclass(frozen=True)
 class State:
-    """One testbed: how it was set up and who supervises it."""
+    """The settings and the supervisor of a test cluster that was started."""
 
     root: str
     mode: str
@@ -87,28 +87,28 @@ class State:
     port: int
     user: str
     remote_port: int
-    """Where ``ssh -R`` should listen on the login node."""
+    """Port on the login node for ``ssh -R``."""
     friend: str
     """Second user of the login node, empty where there is none."""
     network: int
-    """Number of the network of its own, 0 in loopback mode."""
+    """Number of its own network, 0 in loopback mode."""
     ports: list[int]
-    """slurmctld, then one per node."""
+    """Port of slurmctld, then one per node."""
     max_jobs: int
     path: str
-    """What goes in front of PATH; empty where all programs are the system's."""
+    """Folder to put in front of PATH; empty where all programs are the system's."""
     slurm_version: str
     boot: str
     reason: str
-    """Why this mode."""
+    """Reason for the mode."""
     private_users: bool = False
-    """passwd and its kin are the test cluster's own, seen by its processes only (root)."""
+    """The test cluster's processes see its own passwd, shadow and group (root only)."""
     made_run_sshd: bool = False
-    """/run/sshd, which a root sshd insists on, is ours to remove."""
+    """``up`` created /run/sshd, which root's sshd needs, so ``down`` removes it."""
     database_port: int = 0
-    """slurmdbd's."""
+    """Port of slurmdbd."""
     packages: str = ""
-    """Where programs and a copy of the accounting database are kept."""
+    """Folder of the programs and of the accounting database's copy."""
     supervisor_pid: int = 0
     supervisor_start: int = 0
     format: int = FORMAT
@@ -116,13 +116,13 @@ class State:
 
 
 def open_layout(base: Path) -> Layout:
-    """The layout of an existing folder, with the root its state names."""
+    """Return the layout of an existing folder, with the root of its state."""
     state = load_state(base)
     return Layout(base, Path(state.root) if state else base)
 
 
 def choose_root(base: Path) -> Path:
-    """``base`` itself, or a short link to it in the temporary folder."""
+    """Return ``base``, or a new short link to it in the temporary folder."""
     if len(str(base)) <= LONGEST_ROOT and _PLAIN.fullmatch(str(base)):
         return base
     folder = Path(tempfile.mkdtemp(prefix="daddy-testbed-", dir="/tmp"))
@@ -141,36 +141,36 @@ def drop_root(base: Path, root: str) -> None:
 
 
 def save_state(base: Path, state: State) -> None:
-    """Write the state whole or not at all."""
+    """Write the state file by rename."""
     write_text(base / STATE_FILE, json.dumps(asdict(state), indent=2) + "\n")
 
 
 def load_state(base: Path) -> State | None:
-    """The remembered state; None without one, or with one of another format or boot."""
-    ours = base / STATE_FILE
+    """Read the state file; None where it is missing, damaged or of another format."""
+    path = base / STATE_FILE
     try:
-        found = json.loads((ours if ours.exists() else base / STATE_FILE_BEFORE).read_text())
+        record = json.loads((path if path.exists() else base / STATE_FILE_BEFORE).read_text())
     except (OSError, ValueError):
         return None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
         return None
-    known = {key: value for key, value in found.items() if key in State.__dataclass_fields__}
+    fields = {key: value for key, value in record.items() if key in State.__dataclass_fields__}
     try:
-        return State(**known)
+        return State(**fields)
     except TypeError:
         return None
 
 
 def boot_id() -> str:
-    """Names this boot of the machine: process ids of another boot mean nothing."""
+    """Return the id of this boot: process ids of an earlier boot are not valid."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def write_text(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file by rename, with these permissions."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    temp = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
-    part.chmod(mode)
-    part.replace(path)
+    temp.chmod(mode)
+    temp.replace(path)

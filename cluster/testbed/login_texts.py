@@ -1,4 +1,4 @@
-"""Pure: settings of a test cluster → the text of every file that sshd, ssh and shells read."""
+"""Pure. Renders the files that sshd, ssh and shells read from a test cluster's settings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 SSH_PORT = 22
 SITE = "testbed"
-"""The profile in ``cluster/sites`` that fits."""
+"""Name of the test cluster's configuration in ``cluster/sites``."""
 HOME_LINK = "--delay-ms 40 --kilobytes 1000"
-"""A home's uplink: 80 ms there and back, 8 Mbit/s."""
+"""A home internet link: 80 ms round trip, 8 Mbit/s."""
 
 
 @dataclass(frozen=True)
 class LoginPlan:
-    """What the login node's texts depend on."""
+    """The settings from which the login node's files are rendered."""
 
     base: str
     root: str
@@ -25,11 +25,11 @@ class LoginPlan:
     sftp_server: str
     slurm: bool
     door: str
-    """The executable behind ``up`` and ``down``."""
+    """Path of the executable that ``up`` and ``down`` run."""
 
 
 def sshd_config(plan: LoginPlan) -> str:
-    """The login node's sshd: keys only, loopback or its own address only, forwarding allowed."""
+    """Render sshd_config: public keys only, one address only, port forwarding allowed."""
     folder = f"{plan.root}/ssh"
     settings = [f"DADDY_TESTBED_NODE={plan.root}", f"PATH={plan.path}"]
     if plan.slurm:
@@ -62,7 +62,7 @@ Subsystem sftp {plan.sftp_server}
 
 
 def login_script(plan: LoginPlan) -> str:
-    """What sshd runs for every session: the site's start files may not take Slurm off the PATH."""
+    """Render the command of every ssh session, which keeps Slurm in PATH for interactive shells."""
     return f"""#!/bin/sh
 command=${{SSH_ORIGINAL_COMMAND:-}}
 unset SSH_ORIGINAL_COMMAND
@@ -75,7 +75,7 @@ esac
 
 
 def bashrc(plan: LoginPlan) -> str:
-    """An interactive shell: the usual start files, then the PATH again (they reset it)."""
+    """Render the interactive shell's bashrc: sets PATH again after the usual start files."""
     return f"""for file in /etc/profile ~/.bash_profile ~/.bash_login ~/.profile; do
   [ -r "$file" ] && . "$file"
 done
@@ -84,7 +84,7 @@ PATH={plan.path}:$PATH
 
 
 def ssh_config(plan: LoginPlan) -> str:
-    """For ``ssh -F``: ``login``, over a poor link ``slow``, and the second user ``friend``."""
+    """Render ssh_config with the hosts ``login``, ``slow`` (a poor link) and ``friend``."""
     text = _host(f"login {plan.host}", plan, plan.user)
     text += (
         _host("slow", plan, plan.user) + f'  ProxyCommand "{plan.door}" shape {HOME_LINK} %h %p\n'
@@ -113,17 +113,17 @@ def _host(names: str, plan: LoginPlan, user: str) -> str:
 
 
 def known_hosts(plan: LoginPlan, host_key: str) -> str:
-    """One line: the login node's address and its public key."""
+    """Render known_hosts: the login node's address and its public key."""
     name = plan.host if plan.port == SSH_PORT else f"[{plan.host}]:{plan.port}"
     return f"{name} {' '.join(host_key.split()[:2])}\n"
 
 
 _FORGET_OTHERS = "unset $(env | sed -nE 's/^((SLURM|SBATCH|SQUEUE|SINFO)_[A-Z_0-9]*)=.*/\\1/p')"
-"""Settings of another cluster would bend what clients do here."""
+"""Unsets variables of another cluster, which would change the clients' output."""
 
 
 def env_sh(plan: LoginPlan, own_bin: str) -> str:
-    """For ``source``: makes this shell a user of the testbed."""
+    """Render env.sh: ``source`` it to use the test cluster from a shell."""
     lines = ["# source this file to use the test cluster from a shell"]
     if plan.slurm:
         lines += [
@@ -138,7 +138,7 @@ def env_sh(plan: LoginPlan, own_bin: str) -> str:
 
 
 def passwd(lines: str, friend: str, home: str, friend_id: int) -> str:
-    """The host's users, the one sshd needs, and the second person."""
+    """Render passwd: the host's users, sshd's own user, and the second user."""
     names = {line.split(":")[0] for line in lines.splitlines()}
     extra = [] if "sshd" in names else ["sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin"]
     if friend:
@@ -147,13 +147,13 @@ def passwd(lines: str, friend: str, home: str, friend_id: int) -> str:
 
 
 def shadow(passwd_text: str) -> str:
-    """No password for anyone: the login node knows keys only, and no real hash is copied."""
+    """Render shadow without passwords: the login node accepts keys only."""
     return "".join(
         f"{line.split(':')[0]}:*:19000:0:99999:7:::\n" for line in passwd_text.splitlines()
     )
 
 
 def hosts(lines: str, machines: dict[str, str]) -> str:
-    """The host's own names and one line for every machine of the testbed."""
+    """Render hosts: the host's own lines and one for every node of the test cluster."""
     extra = "".join(f"{address} {name}\n" for name, address in machines.items())
     return lines.rstrip("\n") + "\n" + extra

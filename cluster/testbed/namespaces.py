@@ -1,8 +1,8 @@
-"""The login node and the compute nodes as computers of their own on this one (root only).
+"""Creates Linux namespaces in which the login node and compute nodes run (root only).
 
-Each has its own network and host name, the login node also its own /run; all share users of their
-own. They are plugged into a bridge inside the login node's network, so nothing needs undoing:
-namespaces, mounts, bridge and cables end with the last process that holds them.
+Each node has its own network and host name, the login node also its own /run; all share one private
+passwd. The nodes are connected to a bridge in the login node's network namespace. Nothing has to be
+removed afterwards: the kernel deletes the namespaces with the last process that holds them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MASK = 24
 
 @dataclass(frozen=True)
 class Network:
-    """The addresses of one testbed."""
+    """The addresses of one test cluster."""
 
     number: int
 
     @property
     def interface(self) -> str:
-        """This host's end of the cable to the login node."""
+        """This host's end of the veth pair to the login node."""
         return f"daddy{self.number}"
 
     @property
@@ -41,98 +41,98 @@ class Network:
         return f"10.213.{self.number}.2"
 
     def node(self, index: int) -> str:
-        """Address of compute node 1, 2, …"""
+        """Return the address of compute node 1, 2, …"""
         return f"10.213.{self.number}.{10 + index}"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Open handles of a machine's namespaces; it exists as long as they do."""
+    """Open handles of a node's namespaces, which exist while the handles are open."""
 
     handles: tuple[int, ...]
 
     def enter(self) -> None:
-        """Move the calling (single-threaded) process into this machine."""
+        """Move the calling (single-threaded) process into this node's namespaces."""
         for handle in self.handles:
             syscalls.enter(handle)
 
 
 def can_isolate() -> str:
-    """Why machines of their own are not possible; empty when they are. Tried in a child."""
+    """Return the reason why namespaces are not possible here; empty where a child could do it."""
     if os.geteuid() != 0:
         return "not root"
 
     def attempt() -> None:
         syscalls.unshare(syscalls.NEWNS | syscalls.NEWUTS | syscalls.NEWNET)
-        syscalls.keep_mounts_private()
+        syscalls.make_mounts_private()
         netlink.create_bridge(_BRIDGE)
-        netlink.create_cable("a", "b", os.getpid())
+        netlink.create_veth("a", "b", os.getpid())
 
     code = _in_child(attempt)
     return f"no network namespaces here: {os.strerror(code)}" if code else ""
 
 
 def can_have_users() -> bool:
-    """Whether a mount namespace, and with it a passwd of our own, is to be had."""
+    """Return True where a mount namespace, and so a private passwd, is possible."""
 
     def attempt() -> None:
         syscalls.unshare(syscalls.NEWNS)
-        syscalls.keep_mounts_private()
+        syscalls.make_mounts_private()
 
     return os.geteuid() == 0 and not _in_child(attempt)
 
 
 def free_network() -> Network | None:
-    """A network that nothing on this host uses."""
-    known = Path("/proc/net/fib_trie").read_text()
+    """Return a network that is unused on this host, or None."""
+    routes = Path("/proc/net/fib_trie").read_text()
     for number in range(7, 250):
         network = Network(number)
-        if not netlink.exists(network.interface) and f"10.213.{number}." not in known:
+        if not netlink.exists(network.interface) and f"10.213.{number}." not in routes:
             return network
     return None
 
 
-def private_users(users: Path) -> None:
-    """Mounts of our own from here on, with the test cluster's users and host names in them."""
+def mount_private_users(users: Path) -> None:
+    """Enter a mount namespace and mount the test cluster's passwd, shadow, group and hosts."""
     syscalls.unshare(syscalls.NEWNS)
-    syscalls.keep_mounts_private()
+    syscalls.make_mounts_private()
     for name in ("passwd", "shadow", "group", "hosts"):
-        if Path(f"/etc/{name}").exists():  # the barest machines have no hosts
+        if Path(f"/etc/{name}").exists():  # minimal images lack /etc/hosts
             syscalls.bind(users / name, f"/etc/{name}")
 
 
-def build(network: Network, nodes: int) -> dict[str, Machine]:
-    """The login node and ``nodes`` compute nodes, by host name. Raises OSError."""
+def build_machines(network: Network, nodes: int) -> dict[str, Machine]:
+    """Create the login node and ``nodes`` compute nodes, by host name. Raises OSError."""
     login = _build_login(network)
     return {LOGIN: login, **{f"n{k}": _build_node(network, login, k) for k in range(1, nodes + 1)}}
 
 
 def _build_login(network: Network) -> Machine:
-    def plug(pid: int) -> None:
-        netlink.create_cable(network.interface, _PORT, pid)
+    def connect(pid: int) -> None:
+        netlink.create_veth(network.interface, _PORT, pid)
         netlink.add_address(network.interface, network.host, _MASK)
         netlink.set_up(network.interface)
 
-    def furnish() -> None:
+    def configure() -> None:
         netlink.set_up("lo")
         netlink.create_bridge(_BRIDGE)
-        netlink.plug_into(_PORT, _BRIDGE)
+        netlink.attach_to_bridge(_PORT, _BRIDGE)
         netlink.set_up(_PORT)
         netlink.set_up(_BRIDGE)
         netlink.add_address(_BRIDGE, network.login, _MASK)
         syscalls.set_hostname(LOGIN)
-        _own_run()
+        _mount_run()
 
-    return _build(("net", "uts", "mnt"), plug, furnish)
+    return _build(("net", "uts", "mnt"), connect, configure)
 
 
 def build_without_network() -> dict[str, Machine]:
-    """A login node that differs from this host by its /run alone."""
-    return {LOGIN: _build(("mnt",), lambda _: None, _own_run)}
+    """Create a login node that differs from this host by its /run alone."""
+    return {LOGIN: _build(("mnt",), lambda _: None, _mount_run)}
 
 
-def _own_run() -> None:
-    """A /run of its own: sshd insists on a folder there, and sessions may leave things in it."""
+def _mount_run() -> None:
+    """Mount an empty /run with the folder that sshd needs."""
     syscalls.mount_memory("/run")
     Path("/run/sshd").mkdir(mode=0o755)
 
@@ -140,61 +140,65 @@ def _own_run() -> None:
 def _build_node(network: Network, login: Machine, index: int) -> Machine:
     name = f"n{index}"
 
-    def plug(pid: int) -> None:
+    def connect(pid: int) -> None:
         def at_login() -> None:
             login.enter()
-            netlink.create_cable(name, _PORT, pid)
-            netlink.plug_into(name, _BRIDGE)
+            netlink.create_veth(name, _PORT, pid)
+            netlink.attach_to_bridge(name, _BRIDGE)
             netlink.set_up(name)
 
         code = _in_child(at_login)
         if code:
-            raise OSError(code, f"{name} could not be plugged in: {os.strerror(code)}")
+            raise OSError(code, f"{name} could not be connected: {os.strerror(code)}")
 
-    def furnish() -> None:
+    def configure() -> None:
         netlink.set_up("lo")
         netlink.add_address(_PORT, network.node(index), _MASK)
         netlink.set_up(_PORT)
         syscalls.set_hostname(name)
 
-    return _build(("net", "uts"), plug, furnish)
+    return _build(("net", "uts"), connect, configure)
 
 
 _FLAGS = {"net": syscalls.NEWNET, "uts": syscalls.NEWUTS, "mnt": syscalls.NEWNS}
 
 
 def _build(
-    kinds: tuple[str, ...], plug: Callable[[int], None], furnish: Callable[[], None]
+    kinds: tuple[str, ...], connect: Callable[[int], None], configure: Callable[[], None]
 ) -> Machine:
-    """A child leaves our namespaces, we plug a cable into it, it furnishes itself and ends."""
-    ready, tell_ready = os.pipe()
-    go, tell_go = os.pipe()
+    """Create namespaces and return their handles.
 
-    def become() -> None:
-        os.close(tell_go)
+    1. A child enters new namespaces. 2. We ``connect`` a veth pair to it and open the handles.
+    3. The child runs ``configure`` and exits.
+    """
+    ready, ready_write = os.pipe()
+    go, go_write = os.pipe()
+
+    def enter_new() -> None:
+        os.close(go_write)
         syscalls.unshare(sum(_FLAGS[kind] for kind in kinds))
-        os.write(tell_ready, b"1")
+        os.write(ready_write, b"1")
         if os.read(go, 1):
-            furnish()
+            configure()
 
-    pid = _fork(become)
-    os.close(tell_ready)
+    pid = _fork(enter_new)
+    os.close(ready_write)
     try:
         if os.read(ready, 1):
-            plug(pid)
+            connect(pid)
             handles = tuple(os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in kinds)
-            os.write(tell_go, b"1")
+            os.write(go_write, b"1")
     finally:
-        for end in (ready, go, tell_go):
+        for end in (ready, go, go_write):
             os.close(end)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code:
-        raise OSError(code, f"a machine could not be set up: {os.strerror(code)}")
+        raise OSError(code, f"a node could not be set up: {os.strerror(code)}")
     return Machine(handles)
 
 
 def _in_child(work: Callable[[], None]) -> int:
-    """Run ``work`` in a child; 0 or the number of its OSError."""
+    """Run ``work`` in a child process; return 0 or the errno of its OSError."""
     return os.waitstatus_to_exitcode(os.waitpid(_fork(work), 0)[1])
 
 

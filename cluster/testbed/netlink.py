@@ -1,6 +1,6 @@
-"""Door to the kernel's network settings: veth pairs, a bridge, addresses, without iproute2.
+"""Adapter for rtnetlink: creates veth pairs and a bridge, and sets addresses, without iproute2.
 
-The few rtnetlink messages a login node needs, written by hand because a bare machine has no ``ip``.
+Encodes the few messages that the nodes need, because minimal machines have no ``ip`` program.
 Layouts: rtnetlink(7), netlink(7), linux/if_link.h.
 """
 
@@ -20,52 +20,52 @@ _IFF_UP = 1
 _ERROR = 2
 
 
-def create_cable(name: str, far_name: str, far_pid: int) -> None:
-    """A veth pair: ``name`` here, ``far_name`` in the network of process ``far_pid``.
+def create_veth(name: str, far_name: str, far_pid: int) -> None:
+    """Create a veth pair: ``name`` here, ``far_name`` in the network of process ``far_pid``.
 
-    Raises FileExistsError when ``name`` is taken, PermissionError without the right to do so.
+    Raises FileExistsError where ``name`` exists, PermissionError without CAP_NET_ADMIN.
     """
     peer = _link_header() + _text(_IFLA_IFNAME, far_name) + _number(_IFLA_NET_NS_PID, far_pid)
     kind = _text(_INFO_KIND, "veth") + _attribute(_INFO_DATA, _attribute(_VETH_PEER, peer))
     body = _link_header() + _text(_IFLA_IFNAME, name) + _attribute(_IFLA_LINKINFO, kind)
-    _ask(_NEWLINK, _CREATE | _EXCL, body)
+    _request(_NEWLINK, _CREATE | _EXCL, body)
 
 
 def create_bridge(name: str) -> None:
-    """A switch that cables can be plugged into."""
+    """Create a bridge."""
     kind = _text(_INFO_KIND, "bridge")
     body = _link_header() + _text(_IFLA_IFNAME, name) + _attribute(_IFLA_LINKINFO, kind)
-    _ask(_NEWLINK, _CREATE | _EXCL, body)
+    _request(_NEWLINK, _CREATE | _EXCL, body)
 
 
-def plug_into(name: str, bridge: str) -> None:
+def attach_to_bridge(name: str, bridge: str) -> None:
     """Make an interface a port of a bridge."""
     header = _link_header(socket.if_nametoindex(name))
-    _ask(_NEWLINK, 0, header + _number(_IFLA_MASTER, socket.if_nametoindex(bridge)))
+    _request(_NEWLINK, 0, header + _number(_IFLA_MASTER, socket.if_nametoindex(bridge)))
 
 
 def set_up(name: str) -> None:
-    """Switch an interface on."""
-    _ask(_NEWLINK, 0, _link_header(socket.if_nametoindex(name), _IFF_UP, _IFF_UP))
+    """Set an interface up."""
+    _request(_NEWLINK, 0, _link_header(socket.if_nametoindex(name), _IFF_UP, _IFF_UP))
 
 
 def add_address(name: str, address: str, prefix: int) -> None:
-    """Give an interface an IPv4 address."""
+    """Add an IPv4 address to an interface."""
     packed = socket.inet_aton(address)
     header = struct.pack("BBBBi", socket.AF_INET, prefix, 0, 0, socket.if_nametoindex(name))
     body = header + _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
-    _ask(_NEWADDR, _CREATE | _EXCL, body)
+    _request(_NEWADDR, _CREATE | _EXCL, body)
 
 
 def remove(name: str) -> None:
-    """Remove an interface; one that is not there is removed already."""
+    """Remove an interface if it exists."""
     with contextlib.suppress(OSError):
-        _ask(_DELLINK, 0, _link_header(socket.if_nametoindex(name)))
+        _request(_DELLINK, 0, _link_header(socket.if_nametoindex(name)))
 
 
 def exists(name: str) -> bool:
-    """Whether there is such an interface."""
-    return any(found == name for _, found in socket.if_nameindex())
+    """Return True where this host has such an interface."""
+    return any(interface == name for _, interface in socket.if_nameindex())
 
 
 def _link_header(index: int = 0, flags: int = 0, change: int = 0) -> bytes:
@@ -85,14 +85,14 @@ def _number(kind: int, value: int) -> bytes:
     return _attribute(kind, struct.pack("I", value))
 
 
-def _ask(kind: int, flags: int, body: bytes) -> None:
-    """Send one request and raise OSError with the kernel's answer unless it is 0."""
+def _request(kind: int, flags: int, body: bytes) -> None:
+    """Send one message; raise OSError with the kernel's error code unless it is 0."""
     message = struct.pack("IHHII", 16 + len(body), kind, _REQUEST | _ACK | flags, 1, 0) + body
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
         kernel.settimeout(5)
         kernel.send(message)
         answer = kernel.recv(65536)
-    (answered,) = struct.unpack_from("H", answer, 4)
+    (answer_type,) = struct.unpack_from("H", answer, 4)
     (code,) = struct.unpack_from("i", answer, 16)
-    if answered == _ERROR and code:
+    if answer_type == _ERROR and code:
         raise OSError(-code, os.strerror(-code))

@@ -1,8 +1,7 @@
-"""The programs of a test cluster: the system's, else Debian packages unpacked into a folder.
+"""Finds the programs of a test cluster: the system's, else Debian packages unpacked into a folder.
 
-Unpacking touches nothing outside that folder: no file under /etc, no user, no service started, no
-root needed. apt itself says which packages this very machine lacks, so the set is right for every
-Debian or Ubuntu release.
+Unpacking changes nothing outside that folder, starts no service and needs no root. apt computes the
+packages that this machine lacks, so the set is right for each release of Debian and Ubuntu.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .apt import STAMP, fetch, library_folders
+from .apt import STAMP, fetch_packages, library_folders
 from .progress import ClusterError
 
 LOGIN_PACKAGES = ("openssh-server", "openssh-client", "openssh-sftp-server", "rsync")
 MARIADB = ("mariadb-server-core|mariadb-server-core-10.6|mariadb-server-core-10.5",)
-"""The first name that this release of Debian or Ubuntu knows."""
+"""Alternative names; the first that this release of Debian or Ubuntu has is used."""
 SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge",
                   "slurmdbd", "slurm-wlm-mysql-plugin", *MARIADB)  # fmt: skip
 LOGIN_TOOLS = ("sshd", "ssh", "ssh-keygen", "sftp-server", "rsync")
@@ -31,13 +30,13 @@ _ELSEWHERE = "/usr/lib/openssh:/usr/libexec/openssh:/usr/lib/ssh:/usr/libexec"
 
 @dataclass(frozen=True)
 class Programs:
-    """Where every program is, and how those that were unpacked find their libraries."""
+    """The path of every program, and the library folders of those that were unpacked."""
 
     tools: dict[str, str]
     prefix: Path | None
     libraries: tuple[str, ...]
     folder: Path
-    """Where missing ones are unpacked, and what is costly to make is kept."""
+    """Folder of unpacked packages and of the accounting database's copy."""
 
     @property
     def bin(self) -> str:
@@ -45,7 +44,7 @@ class Programs:
         return str(self.prefix / "bin") if self.prefix else ""
 
     def environment(self) -> dict[str, str]:
-        """What daemons started directly, not through their client wrappers, need on top."""
+        """Return variables for unpacked programs that are started without their wrapper."""
         return {"LD_LIBRARY_PATH": ":".join(self.libraries)} if self.libraries else {}
 
     @property
@@ -59,47 +58,45 @@ class Programs:
         )
 
 
-def ensure(folder: Path, *, slurm: bool) -> Programs:
-    """Find or fetch all programs. Raises ClusterError naming what is missing."""
+def find_or_fetch(folder: Path, *, slurm: bool) -> Programs:
+    """Find all programs; download missing ones. Raises ClusterError that names those missing."""
     wanted = LOGIN_TOOLS + (SLURM_TOOLS if slurm else ())
-    found = find(folder, wanted)
-    if not _missing(found, wanted):
-        return found
+    programs = find_programs(folder, wanted)
+    if not _missing(programs, wanted):
+        return programs
     names = LOGIN_PACKAGES + (SLURM_PACKAGES if slurm else ())
-    lacking = f"missing here: {', '.join(_missing(found, wanted))}"
+    lacking = f"missing here: {', '.join(_missing(programs, wanted))}"
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise ClusterError(lacking, f"install them (Debian's packages: {' '.join(names)})")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with (folder / ".lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if _missing(find(folder, wanted), wanted):
-                fetch(folder, names)
+            if _missing(find_programs(folder, wanted), wanted):
+                fetch_packages(folder, names)
     except ClusterError as error:
         raise ClusterError(f"{lacking} ({error.what})", error.advice, error.code) from error
-    found = find(folder, wanted)
-    if _missing(found, wanted):
-        raise ClusterError(f"missing here: {', '.join(_missing(found, wanted))}", f"see {folder}")
-    return found
+    programs = find_programs(folder, wanted)
+    if missing := _missing(programs, wanted):
+        raise ClusterError(f"missing here: {', '.join(missing)}", f"see {folder}")
+    return programs
 
 
-def _missing(found: Programs, wanted: Iterable[str]) -> list[str]:
-    return [tool for tool in wanted if tool not in found.tools]
+def _missing(programs: Programs, wanted: Iterable[str]) -> list[str]:
+    return [tool for tool in wanted if tool not in programs.tools]
 
 
-def find(folder: Path, wanted: Iterable[str]) -> Programs:
-    """Look in the unpacked packages, then on the system."""
+def find_programs(folder: Path, wanted: Iterable[str]) -> Programs:
+    """Find programs in the unpacked packages, then on the system."""
     prefix = folder / "root"
-    whole = _read(folder / STAMP) == str(prefix)
+    complete = _read(folder / STAMP) == str(prefix)
     libraries = tuple(map(str, library_folders(prefix)))
-    own = ":".join(
-        str(prefix / place) for place in ("bin", "usr/sbin", "usr/bin", "usr/lib/openssh")
-    )
-    own = own if whole else "/nonexistent"
+    own = ":".join(str(prefix / name) for name in ("bin", "usr/sbin", "usr/bin", "usr/lib/openssh"))
+    own = own if complete else "/nonexistent"
     path = f"{own}:{os.environ.get('PATH', '')}:{SYSTEM_PATH}:{_ELSEWHERE}"
-    found = {tool: shutil.which(tool, path=path) for tool in wanted}
-    tools = {tool: place for tool, place in found.items() if place}
-    used = any(place.startswith(str(prefix)) for place in tools.values())
+    paths = {tool: shutil.which(tool, path=path) for tool in wanted}
+    tools = {tool: path for tool, path in paths.items() if path}
+    used = any(path.startswith(str(prefix)) for path in tools.values())
     return Programs(tools, prefix if used else None, libraries if used else (), folder)
 
 

@@ -1,4 +1,4 @@
-"""Which mode, addresses, ports and users a test cluster gets on this machine."""
+"""Chooses the mode, addresses, ports and users of a test cluster on this machine."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SLURMCTLD_PORT, SLURMD_PORT, SLURMDBD_PORT = 6817, 6818, 6819
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the person asked ``up`` for."""
+class UpOptions:
+    """The options of ``up``."""
 
     base: Path
     packages: Path
@@ -34,24 +34,24 @@ class Wishes:
     max_jobs: int = 4
 
 
-def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
-    """The state of the test cluster that is to be started."""
-    reason = namespaces.can_isolate() if wishes.isolated else "asked for"
+def plan_state(options: UpOptions, layout: Layout, programs: Programs) -> State:
+    """Return the state of a test cluster that is about to be started."""
+    reason = namespaces.can_isolate() if options.isolated else "requested"
     network = None if reason else namespaces.free_network()
     private_users = bool(network) or namespaces.can_have_users()
     plain_root = os.geteuid() == 0 and not private_users
     if plain_root:
-        _demand_sshd_user(reason)
+        _check_sshd_user(reason)
     host = network.login if network else "127.0.0.1"
     ssh_port, database_port, *ports = free_ports(host="127.0.0.1", count=NODES + 3)
-    open_to_all = world_can_enter(wishes.base) and world_can_enter(wishes.packages)
+    open_to_all = world_can_enter(options.base) and world_can_enter(options.packages)
     return State(
         root=str(layout.root),
         mode="namespace" if network else "loopback",
         reason=reason,
         network=network.number if network else 0,
         private_users=private_users,
-        slurm=wishes.slurm,
+        slurm=options.slurm,
         host=host,
         port=SSH_PORT if network else ssh_port,
         ports=[SLURMCTLD_PORT, *[SLURMD_PORT] * NODES] if network else ports,
@@ -59,29 +59,29 @@ def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
         user=getpass.getuser(),
         friend=FRIEND if network and open_to_all else "",
         remote_port=9999 if network else 9998,
-        max_jobs=wishes.max_jobs,
+        max_jobs=options.max_jobs,
         path=programs.bin,
         packages=str(programs.folder),
-        slurm_version=slurm_version(programs) if wishes.slurm else "",
+        slurm_version=slurm_version(programs) if options.slurm else "",
         boot=boot_id(),
         tools=programs.tools,
         made_run_sshd=plain_root and not RUN_SSHD.exists(),
     )
 
 
-def _demand_sshd_user(reason: str) -> None:
-    """A root sshd drops its rights to this user; machines of their own bring one."""
+def _check_sshd_user(reason: str) -> None:
+    """Raise ClusterError where the host has no user ``sshd``, to which root's sshd switches."""
     try:
         pwd.getpwnam("sshd")
     except KeyError:
         raise ClusterError(
-            f"missing here: the user sshd ({reason}, so the host's own users are all there are)",
+            f"missing here: the user sshd ({reason}, so the host's own users are used)",
             "run as an ordinary user, or install openssh-server",
         ) from None
 
 
 def nodes(state: State) -> tuple[Node, ...]:
-    """Where the compute nodes are."""
+    """Return the compute nodes with their addresses and ports."""
     network = namespaces.Network(state.network) if state.network else None
     return tuple(
         Node(
@@ -95,25 +95,25 @@ def nodes(state: State) -> tuple[Node, ...]:
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """Ports nobody listens on, by binding them all at once."""
+    """Return unused ports, found by binding them all at once."""
     sockets = [socket.socket() for _ in range(count)]
     try:
-        for one in sockets:
-            one.bind((host, 0))
-        return [one.getsockname()[1] for one in sockets]
+        for listener in sockets:
+            listener.bind((host, 0))
+        return [listener.getsockname()[1] for listener in sockets]
     finally:
-        for one in sockets:
-            one.close()
+        for listener in sockets:
+            listener.close()
 
 
 def world_can_enter(folder: Path) -> bool:
-    """Whether another user may pass through every folder on the way."""
-    places = (folder, *folder.parents)
-    return all(place.stat().st_mode & 0o001 for place in places if place.exists())
+    """Return True where other users may enter the folder and all its parents."""
+    paths = (folder, *folder.parents)
+    return all(path.stat().st_mode & 0o001 for path in paths if path.exists())
 
 
 def slurm_version(programs: Programs) -> str:
-    """Such as 22.05.8."""
+    """Return Slurm's version, such as 22.05.8."""
     environment = {**os.environ, **programs.environment()}
     match = re.search(r"\d+\.\d+\.\d+", run([programs.tools["slurmctld"], "-V"], 10, environment))
     return match.group() if match else "0.0.0"

@@ -1,4 +1,4 @@
-"""Asks a test cluster how it is: which daemons run, whether ssh and every node answer."""
+"""Checks a test cluster: reports daemons that do not run, and an ssh server or node in silence."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from .slurm_texts import NODES, PARTITION
 
 START_S = 40.0
 _ANSWERING = ("idle", "mixed", "allocated", "completing")
-"""Slurm puts a star behind the state of a node that does not."""
+"""States of a node that answers; Slurm adds a star to the state of one that does not."""
 _OF_OTHERS = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_")
-"""Settings of another cluster, which would bend what clients do here."""
+"""Prefixes of variables of another cluster, which would change the clients' output."""
 
 
 def supervisor_of(state: State) -> processes.Process:
-    """Who supervises this testbed."""
+    """Return the supervisor's process."""
     return processes.Process(state.supervisor_pid, state.supervisor_start)
 
 
-def supervised(state: State) -> bool:
-    """Whether the process that owns this test cluster is alive."""
+def is_supervised(state: State) -> bool:
+    """Return True where the supervisor of this test cluster runs."""
     return state.boot == boot_id() and processes.alive(supervisor_of(state))
 
 
-def await_answer(layout: Layout, state: State) -> None:
-    """Wait until ssh works and every node is usable, drained ones too. Raises ClusterError."""
+def wait_until_ready(layout: Layout, state: State) -> None:
+    """Wait until ssh works and every node is usable; resume drained ones. Raises ClusterError."""
     unready = "nothing"
     logs = layout.base / "log"
 
     def ready() -> bool:
         nonlocal unready
         if not processes.alive(supervisor_of(state)):
-            why = _last_line(logs / "supervisor.out")
-            raise ClusterError(f"the supervisor ended: {why}", f"see {logs}")
-        unready = not_ready(layout, state)
+            message = _last_line(logs / "supervisor.out")
+            raise ClusterError(f"the supervisor ended: {message}", f"see {logs}")
+        unready = find_unready(layout, state)
         if "drain" in unready:
             _resume(state)
         return not unready
@@ -52,16 +52,16 @@ def await_answer(layout: Layout, state: State) -> None:
 
 
 def _resume(state: State) -> None:
-    """What an administrator does: slurmd drains its node when it cannot report that a job ended."""
-    for number, said in enumerate(node_states(state), 1):
-        if said.startswith("drain"):
+    """Resume drained nodes: slurmd drains its node when it cannot report the end of a job."""
+    for number, node_state in enumerate(node_states(state), 1):
+        if node_state.startswith("drain"):
             update = ("update", f"NodeName=n{number}", "State=RESUME")
             with contextlib.suppress(ClusterError):
-                run([client(state, "scontrol"), *update], 20, client_environment(state))
+                run([client_path(state, "scontrol"), *update], 20, client_environment(state))
 
 
-def not_ready(layout: Layout, state: State) -> str:
-    """The first part that does not answer; empty when all do."""
+def find_unready(layout: Layout, state: State) -> str:
+    """Return the first part that does not answer; empty when all do."""
     missing = missing_daemons(layout, state)
     if missing:
         return missing[0]
@@ -70,23 +70,23 @@ def not_ready(layout: Layout, state: State) -> str:
     if not state.slurm:
         return ""
     states = node_states(state)
-    usable = [one for one in states if one in _ANSWERING]
-    said = ", ".join(states) or "no word of any"
-    return "" if len(usable) == NODES else f"slurmctld or a node ({said})"
+    usable = [node_state for node_state in states if node_state in _ANSWERING]
+    listed = ", ".join(states) or "no states"
+    return "" if len(usable) == NODES else f"slurmctld or a node ({listed})"
 
 
 def _ssh_answers(state: State) -> bool:
     try:
         with socket.create_connection((state.host, state.port), timeout=2) as link:
             link.settimeout(2)
-            # The whole greeting is read, or sshd logs a reset.
+            # Read the whole greeting; else sshd logs a connection reset.
             return link.recv(256).startswith(b"SSH-2.0")
     except OSError:
         return False
 
 
 def missing_daemons(layout: Layout, state: State) -> list[str]:
-    """Names of daemons that do not run."""
+    """Return the names of daemons that do not run."""
     wanted = ["sshd"]
     if state.slurm:
         wanted += [
@@ -97,34 +97,34 @@ def missing_daemons(layout: Layout, state: State) -> list[str]:
             *(f"slurmd-n{k}" for k in range(1, NODES + 1)),
         ]
     try:
-        found = json.loads(layout.daemons_file.read_text())
+        rows = json.loads(layout.daemons_file.read_text())
     except (OSError, ValueError):
         return wanted
-    known = {name: processes.Process(*row) for name, row in found.items()}
-    return [name for name in wanted if name not in known or not processes.alive(known[name])]
+    started = {name: processes.Process(*row) for name, row in rows.items()}
+    return [name for name in wanted if name not in started or not processes.alive(started[name])]
 
 
 def node_states(state: State) -> list[str]:
-    """State of every node, as sinfo writes it; empty when the controller does not answer."""
-    command = [client(state, "sinfo"), "-h", "-N", "-p", PARTITION, "-o", "%T"]
+    """Return every node's state as sinfo prints it; empty where slurmctld does not answer."""
+    command = [client_path(state, "sinfo"), "-h", "-N", "-p", PARTITION, "-o", "%T"]
     try:
         return run(command, 20, client_environment(state)).split()
     except ClusterError:
         return []
 
 
-def client(state: State, tool: str) -> str:
-    """The program a client should start: the wrapper where packages were unpacked."""
+def client_path(state: State, tool: str) -> str:
+    """Return the path of a client program: its wrapper where packages were unpacked."""
     wrapper = Path(state.path or "/nonexistent") / tool
     return str(wrapper) if wrapper.exists() else state.tools[tool]
 
 
 def client_environment(state: State) -> dict[str, str]:
-    """The environment of a person who sourced env.sh."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OF_OTHERS)}
-    path = ":".join(filter(None, (state.path, kept.get("PATH", SYSTEM_PATH))))
+    """Return the environment of a shell that sourced env.sh."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_OTHERS)}
+    path = ":".join(filter(None, (state.path, env.get("PATH", SYSTEM_PATH))))
     conf = {"SLURM_CONF": f"{state.root}/etc/slurm.conf"} if state.slurm else {}
-    return {**kept, **conf, "PATH": path}
+    return {**env, **conf, "PATH": path}
 
 
 def _last_line(path: Path) -> str:

@@ -1,8 +1,8 @@
-"""Processes by pid and start time: alive, descending, left over, ended.
+"""Identifies, finds and ends processes by process id and start time, never by name.
 
-Nothing is ever ended by name. A process counts as ours when we started it and recorded it, when it
-descends from the supervisor, when it lives in the test cluster's own mount namespace, or when its
-environment carries this test cluster's mark.
+A process belongs to a test cluster when the supervisor recorded it, when it descends from the
+supervisor, when it runs in the test cluster's mount namespace, or when its environment has the test
+cluster's variable.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "DADDY_TESTBED_NODE"
-"""In the environment of daemons and login sessions only, never in a shell that sourced env.sh."""
+"""Variable in the environment of daemons and login sessions; env.sh does not set it."""
 _MARK_BEFORE = "DADDY_SANDBOX_NODE"
-"""The same of a test cluster that the release before started, for one release."""
+"""The variable of the previous release's test clusters; read for one release."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that cannot be mistaken for a later one with the same id."""
+    """A process by id and start time, so that a later one with the same id differs."""
 
     pid: int
     start: int
@@ -47,34 +47,34 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def identify(pid: int) -> Process | None:
-    """The live process with this id."""
+    """Return the running process with this id, or None."""
     stat = _stat(pid)
     return Process(pid, stat.start) if stat and not stat.zombie else None
 
 
 def alive(process: Process) -> bool:
-    """Whether exactly this process still runs."""
+    """Return True while exactly this process runs."""
     return identify(process.pid) == process
 
 
 def descendants(root: int) -> list[Process]:
-    """Live processes below ``root``, whoever adopted them on the way."""
+    """Return the running processes below ``root`` in the process tree."""
     table = {pid: stat for pid in _pids() if (stat := _stat(pid))}
     below: set[int] = set()
-    grown = {root}
-    while grown:
-        grown = {pid for pid, stat in table.items() if stat.parent in grown} - below
-        below |= grown
+    generation = {root}
+    while generation:
+        generation = {pid for pid, stat in table.items() if stat.parent in generation} - below
+        below |= generation
     return [Process(pid, table[pid].start) for pid in sorted(below) if not table[pid].zombie]
 
 
 def leftovers(root: Path, slurm_conf: str) -> list[Process]:
-    """Processes of a test cluster whose supervisor is gone, without those that asked."""
-    asking = _ancestry(os.getpid())
+    """Return the processes of a test cluster whose supervisor is gone, except our ancestors."""
+    own = _ancestry(os.getpid())
     return [
-        found
+        process
         for pid in _pids()
-        if pid not in asking and _belongs(pid, root, slurm_conf) and (found := identify(pid))
+        if pid not in own and _belongs(pid, root, slurm_conf) and (process := identify(pid))
     ]
 
 
@@ -94,7 +94,7 @@ def _belongs(pid: int, root: Path, slurm_conf: str) -> bool:
 
 
 def end(processes: Iterable[Process], grace_s: float) -> list[Process]:
-    """TERM, wait, KILL, wait; what is still there afterwards."""
+    """Send SIGTERM, wait, send SIGKILL, wait; return the processes that still run."""
     left = [process for process in processes if alive(process)]
     for wanted, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
         for process in left:
@@ -107,7 +107,7 @@ def end(processes: Iterable[Process], grace_s: float) -> list[Process]:
 
 
 def send(process: Process, number: signal.Signals) -> None:
-    """Signal exactly this process, if it is still there."""
+    """Send a signal to exactly this process, if it runs."""
     if alive(process):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, number)
@@ -118,9 +118,9 @@ def _pids() -> list[int]:
 
 
 def _ancestry(pid: int) -> set[int]:
-    line: set[int] = set()
-    while pid > 0 and pid not in line:
-        line.add(pid)
+    ancestors: set[int] = set()
+    while pid > 0 and pid not in ancestors:
+        ancestors.add(pid)
         stat = _stat(pid)
         pid = stat.parent if stat else 0
-    return line
+    return ancestors

@@ -1,4 +1,4 @@
-"""One line per step on stderr, and a sign of life every two seconds while something is awaited."""
+"""Prints progress on stderr: one line per step, and one every two seconds of waiting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TICK_S = 2.0
 
 
 class ClusterError(Exception):
-    """Something a person can act on: what happened, what to do, and the exit code."""
+    """An error with its cause, its remedy and the exit code."""
 
     def __init__(self, what: str, advice: str, code: int = 4) -> None:
         super().__init__(what)
@@ -23,17 +23,16 @@ def say(text: str) -> None:
 
 
 def wait_until(
-    what: str, ready: Callable[[], bool], timeout_s: float, poll_s: float = 0.05
+    name: str, ready: Callable[[], bool], timeout_s: float, poll_s: float = 0.05
 ) -> bool:
-    """Wait for ``ready``; every two seconds a line says what is awaited. False: time is up."""
-    begun = time.monotonic()
-    told = begun
+    """Wait until ``ready()``, printing a line every two seconds; return False after the timeout."""
+    started = last_line = time.monotonic()
     while not ready():
         now = time.monotonic()
-        if now - begun > timeout_s:
+        if now - started > timeout_s:
             return False
-        if now - told >= TICK_S:
-            told = now
-            say(f"still waiting for {what} ({now - begun:.0f} s)")
+        if now - last_line >= TICK_S:
+            last_line = now
+            say(f"still waiting for {name} ({now - started:.0f} s)")
         time.sleep(poll_s)
     return True

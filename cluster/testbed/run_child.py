@@ -1,4 +1,4 @@
-"""Short children: run to the end, with a timeout, and told about when they take long."""
+"""Runs short programs to their end with a timeout, with progress lines for slow ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .progress import ClusterError, wait_until
 
 
 def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None) -> str:
-    """Output of a short command. Raises ClusterError when it fails or does not end in time."""
+    """Return a command's output. Raises ClusterError when it fails or does not end in time."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             list(argv),
             env=None if env is None else dict(env),
             capture_output=True,
@@ -24,21 +24,21 @@ def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = N
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClusterError(f"{Path(argv[0]).name}: {error}", "see the line above", 9) from error
-    if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-3:]
+    if result.returncode:
+        last = (result.stderr.strip() or result.stdout.strip() or "no message").splitlines()[-3:]
         raise ClusterError(
             f"{Path(argv[0]).name} {argv[1] if len(argv) > 1 else ''} ended with "
-            f"{done.returncode}: {' / '.join(last)}",
+            f"{result.returncode}: {' / '.join(last)}",
             "see the line above",
             9,
         )
-    return done.stdout
+    return result.stdout
 
 
 def run_watched(
-    what: str, argv: Sequence[str], timeout_s: float, cwd: Path, log: Path, env: Mapping[str, str]
+    name: str, argv: Sequence[str], timeout_s: float, cwd: Path, log: Path, env: Mapping[str, str]
 ) -> int:
-    """Run a command that may take long, its output in ``log``; a line every two seconds."""
+    """Run a slow command with its output in ``log``; print a line every two seconds."""
     with log.open("ab") as output:
         child = subprocess.Popen(
             list(argv),
@@ -49,7 +49,7 @@ def run_watched(
             stderr=output,
         )
         try:
-            wait_until(what, lambda: child.poll() is not None, timeout_s)
+            wait_until(name, lambda: child.poll() is not None, timeout_s)
         finally:
             if child.poll() is None:
                 child.kill()

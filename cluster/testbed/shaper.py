@@ -1,7 +1,7 @@
-"""A slow or broken link between ssh and the login node, for kernels without netem.
+"""Simulates a slow or broken link between ssh and the login node, without the kernel's netem.
 
-ssh starts it as its ProxyCommand: bytes from standard input go to the server and back, later and
-slower than they came. Nothing listens, no right is needed, and it ends with the ssh it serves.
+ssh runs it as its ProxyCommand: it forwards bytes between standard input and output and the server
+with a delay and a rate limit. It needs no privileges and ends with ssh.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pathlib import Path
 
 CHUNK = 16_384
 LONGEST_QUEUE = 4096
-"""Chunks on their way; a full link stops reading, as a real one would."""
+"""Most chunks in transit; a full link stops reading, as a real one would."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """What the link does to bytes, the same in both directions."""
+    """The link's properties, the same in both directions."""
 
     delay_s: float = 0.0
     bytes_per_s: float = 0.0
-    """0: as fast as it goes."""
+    """Rate limit; 0: none."""
     stall_file: Path | None = None
-    """While this file exists nothing gets through, and nobody is told."""
+    """While this file exists no bytes are delivered; the connection stays open."""
     cut_file: Path | None = None
-    """When this file appears the link breaks."""
+    """When this file appears the link is cut."""
 
 
 def shape(host: str, port: int, link: Link) -> int:
@@ -44,7 +44,7 @@ def shape(host: str, port: int, link: Link) -> int:
         thread.start()
     while not ended.wait(0.05) and not _exists(link.cut_file):
         pass
-    os._exit(0)  # threads may still sit in a read; whoever waits on a pipe must see it close
+    os._exit(0)  # closes the pipes although threads may still block in read()
 
 
 def _write_out(data: bytes) -> None:
@@ -55,7 +55,7 @@ def _write_out(data: bytes) -> None:
 def _direction(
     read: Callable[[], bytes], write: Callable[[bytes], None], link: Link, ended: threading.Event
 ) -> tuple[threading.Thread, threading.Thread]:
-    way: queue.Queue[tuple[float, bytes]] = queue.Queue(LONGEST_QUEUE)
+    transit: queue.Queue[tuple[float, bytes]] = queue.Queue(LONGEST_QUEUE)
 
     def collect() -> None:
         data = b"-"
@@ -64,11 +64,11 @@ def _direction(
                 data = read()
             except OSError:
                 data = b""
-            way.put((time.monotonic() + link.delay_s, data))
+            transit.put((time.monotonic() + link.delay_s, data))
 
     def deliver() -> None:
         try:
-            while data := _arrival(way, link):
+            while data := _receive(transit, link):
                 write(data)
                 if link.bytes_per_s:
                     time.sleep(len(data) / link.bytes_per_s)
@@ -82,8 +82,8 @@ def _direction(
     )
 
 
-def _arrival(way: queue.Queue[tuple[float, bytes]], link: Link) -> bytes:
-    due, data = way.get()
+def _receive(transit: queue.Queue[tuple[float, bytes]], link: Link) -> bytes:
+    due, data = transit.get()
     time.sleep(max(0.0, due - time.monotonic()))
     while _exists(link.stall_file):
         time.sleep(0.02)

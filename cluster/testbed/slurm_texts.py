@@ -1,7 +1,4 @@
-"""Pure: settings of a test cluster → the text of every file Slurm reads.
-
-No key stands here without a reason; the reasons that are not obvious are beside it.
-"""
+"""Pure. Renders the files that Slurm reads from a test cluster's settings."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ QUICK = "sched_interval=1,batch_sched_delay=0,sched_min_interval=0,bf_interval=1
 
 @dataclass(frozen=True)
 class Node:
-    """Where one slurmd runs."""
+    """The name, address and port of one slurmd."""
 
     name: str
     hostname: str
@@ -30,7 +27,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the texts depend on. Paths are plain: no spaces, at most 60 characters for ``root``."""
+    """The settings of a test cluster. ``root`` has no spaces and at most 60 characters."""
 
     root: str
     user: str
@@ -42,9 +39,9 @@ class Plan:
     plugins: str
     max_jobs: int
     users: tuple[str, ...]
-    """Who may submit."""
+    """Users that may submit."""
     database_port: int
-    """slurmdbd's."""
+    """Port of slurmdbd."""
     own_network: bool
     """The daemons listen in a network namespace that only this host reaches."""
 
@@ -58,19 +55,19 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
-# Four nodes of 8 CPUs and 40 GB on whatever this machine has.
+# Use the configured 8 CPUs and 40 GB per node, whatever this machine has.
 SlurmdParameters=config_overrides
 MpiDefault=none
 MailProg=/bin/true
 ReturnToService=2
 GresTypes=gpu
 PropagateResourceLimits=NONE
-# The cap per user is a QOS in the accounting database, as on the real partition.
+# The limit of jobs per user is a QOS in the accounting database, as on the real partition.
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageEnforce=associations,limits,qos
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment
-# A hand-over takes half a second instead of three.
+# The next job starts half a second after the last ended, instead of three.
 SchedulerParameters={QUICK}
 SlurmctldTimeout=10
 SlurmdTimeout=10
@@ -87,13 +84,13 @@ DefMemPerCPU=100 State=UP
 
 
 def slurm_conf(plan: Plan) -> str:
-    """slurm.conf: four nodes on this host, quick scheduling, limits as on the real partition."""
+    """Render slurm.conf: four nodes, fast scheduling, limits as on the real partition."""
     lines = [
         f"SlurmctldHost={plan.controller_name}({plan.controller_host})",
         f"SlurmctldPort={plan.controller_port}",
         f"SlurmUser={plan.user}",
         f"SlurmdUser={plan.user}",
-        # A requeued job waits until its old credential expires: 120 s unless told otherwise.
+        # A requeued job waits until its old credential expires (default 120 s).
         f"AuthInfo=socket={plan.root}/run/munge.socket,cred_expire=10",
         *(f"{key}={plan.root}/{place}" for key, place in _PLACES.items()),
         f"AccountingStorageHost={plan.controller_host}",
@@ -104,7 +101,7 @@ def slurm_conf(plan: Plan) -> str:
     if plan.plugins:
         lines.append(f"PluginDir={plan.plugins}")
     if not plan.own_network:
-        # Never on every address of a network that others share.
+        # Do not listen on all addresses of a shared network.
         lines.append("CommunicationParameters=NoCtldInAddrAny,NoInAddrAny")
     return "\n".join(lines) + "\n" + _SAME_EVERYWHERE
 
@@ -128,17 +125,17 @@ def _node_line(node: Node) -> str:
 
 
 def gres_conf() -> str:
-    """One GPU per node; without a file it would be dropped silently, and this file is no GPU."""
+    """Render gres.conf: one GPU per node; Slurm ignores a GPU without a device file."""
     return f"AutoDetect=off\nNodeName=n[1-{NODES}] Name=gpu File=/dev/null\n"
 
 
 def cgroup_conf(plan: Plan) -> str:
-    """The plugin is started even when nothing uses it, and its detection fails on many hosts."""
+    """Render cgroup.conf: Slurm loads the plugin even when unused, and detecting it often fails."""
     return f"CgroupPlugin={'cgroup/v1' if plan.slurm_version < (23, 2) else 'disabled'}\n"
 
 
 def slurmdbd_conf(plan: Plan) -> str:
-    """slurmdbd.conf: the daemon between Slurm and the database."""
+    """Render slurmdbd.conf: the daemon between Slurm and the database."""
     lines = [
         "AuthType=auth/munge",
         f"AuthInfo=socket={plan.root}/run/munge.socket",
@@ -147,7 +144,7 @@ def slurmdbd_conf(plan: Plan) -> str:
         f"DbdPort={plan.database_port}",
         f"SlurmUser={plan.user}",
         "StorageType=accounting_storage/mysql",
-        # With this host the client library takes the socket that MYSQL_UNIX_PORT names.
+        # For localhost the client library uses the socket in MYSQL_UNIX_PORT.
         "StorageHost=localhost",
         f"StorageUser={plan.user}",
         f"StorageLoc={_DATABASE}",
@@ -162,12 +159,12 @@ def slurmdbd_conf(plan: Plan) -> str:
 
 
 def database_socket(plan: Plan) -> str:
-    """In a folder that only its owner may enter: the database asks nobody for a password."""
+    """Return the database's socket; only its folder's owner may enter (there is no password)."""
     return f"{plan.root}/db/s"
 
 
 def accounting_commands(plan: Plan) -> str:
-    """For sacctmgr: one account, its users, and the QOS whose cap they are under."""
+    """Render sacctmgr commands that create the account, its users and the QOS with the limit."""
     own = f"Account={ACCOUNT} DefaultAccount={ACCOUNT} QOS={QOS} DefaultQOS={QOS}"
     lines = [
         f"add cluster {_CLUSTER}",
@@ -176,13 +173,13 @@ def accounting_commands(plan: Plan) -> str:
         f"add account {ACCOUNT} Cluster={_CLUSTER} Description=testbed Organization=testbed",
     ]
     for user in plan.users:
-        # root is there from the start, with an account of its own that knows no cap.
+        # Slurm creates root with another account, which has no limit.
         lines += [f"add user {user} {own}", f"modify user {user} set DefaultAccount={ACCOUNT}"]
     return "\n".join(lines) + "\n"
 
 
-def as_at_first(plan: Plan) -> str:
-    """SQL for a kept database: no jobs, whose ids a new controller gives again, and our cap."""
+def reset_database_sql(plan: Plan) -> str:
+    """Render SQL that resets a copied database: no jobs, and the configured limit per user."""
     tables = ("job_table", "step_table", "event_table", "suspend_table")
     lines = [f"truncate {_DATABASE}.{_CLUSTER}_{table};" for table in tables]
     cap = f"max_jobs_per_user={plan.max_jobs}, max_submit_jobs_per_user=null"

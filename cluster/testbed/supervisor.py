@@ -1,7 +1,7 @@
-"""The one process that owns a test cluster: it starts all daemons and takes everything with it.
+"""Runs the supervisor process of a test cluster: starts all daemons, and ends them when it ends.
 
-It adopts what detaches (child subreaper), reaps, starts missing daemons again on HUP, and on TERM
-ends every process below it. Its daemons die with it, however it dies.
+As a child subreaper it becomes the parent of detached processes. On SIGHUP it starts daemons that
+ended; on SIGTERM it ends every process below it. If it is killed the kernel kills its daemons.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _LAST = ("slurmdbd", "mariadbd", "munged")
 
 @dataclass(frozen=True)
 class Daemon:
-    """A long-running program: how it is started, and what must exist before the next one."""
+    """A daemon: its command line, and the conditions before the next daemon is started."""
 
     name: str
     argv: tuple[str, ...]
     socket: str = ""
     machine: str = ""
-    """Host name of the machine it runs on; this host where that does not exist."""
+    """Name of the node it runs on; this host where that does not exist."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """On top of everybody's."""
+    """Additional variables."""
     address: tuple[str, int] | None = None
-    """Where it must listen before the next one is started."""
+    """Address on which it must listen before the next daemon is started."""
     before: tuple[str, ...] = ()
-    """A short command that must have ended before it is started."""
+    """A short command that is run to its end before this daemon is started."""
 
 
 @dataclass
 class Supervisor:
-    """Runs in a process of its own; ``serve`` returns when everything has ended."""
+    """Starts and supervises daemons; ``serve`` returns when all processes have ended."""
 
     daemons: Sequence[Daemon]
     environment: Mapping[str, str]
@@ -57,7 +57,7 @@ class Supervisor:
     repair: bool = True
 
     def serve(self) -> None:
-        """Start, watch, stop."""
+        """Start the daemons, reap children, and on SIGTERM end all processes."""
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGHUP, self._on_hup)
         while not self.stop:
@@ -76,8 +76,8 @@ class Supervisor:
 
     def _start_missing(self) -> None:
         for daemon in self.daemons:
-            known = self.running.get(daemon.name)
-            if self.stop or (known and processes.alive(known)):
+            process = self.running.get(daemon.name)
+            if self.stop or (process and processes.alive(process)):
                 continue
             if daemon.socket:
                 Path(daemon.socket).unlink(missing_ok=True)
@@ -110,8 +110,7 @@ class Supervisor:
                 preexec_fn=self._before(daemon),  # noqa: PLW1509 - this process has one thread
             )
         child.returncode = 0  # reaped below, not by subprocess
-        found = processes.identify(child.pid)
-        return found or processes.Process(child.pid, 0)
+        return processes.identify(child.pid) or processes.Process(child.pid, 0)
 
     def _before(self, daemon: Daemon) -> Callable[[], None]:
         def prepare() -> None:
@@ -129,7 +128,7 @@ class Supervisor:
             time.sleep(0.01)
 
     def _write_record(self) -> None:
-        rows = {name: [one.pid, one.start] for name, one in self.running.items()}
+        rows = {name: [process.pid, process.start] for name, process in self.running.items()}
         write_text(self.record, json.dumps(rows) + "\n")
 
     def _reap(self) -> None:
@@ -138,23 +137,23 @@ class Supervisor:
                 pass
 
     def _end_all(self) -> None:
-        """Daemons first, so that nothing new starts; jobs and sessions; what all rely on last."""
+        """End all descendants, and last munged and the databases, on which the others depend."""
         last = [self.running[name] for name in _LAST if name in self.running]
         deadline = time.monotonic() + 15
         grace = GRACE_S
         while time.monotonic() < deadline:
-            others = [one for one in processes.descendants(os.getpid()) if one not in last]
+            others = [child for child in processes.descendants(os.getpid()) if child not in last]
             if not others:
                 break
             self._end(others, grace)
             grace = 0.0
-        for one in last:
-            self._end([one], GRACE_S)
+        for process in last:
+            self._end([process], GRACE_S)
 
     def _end(self, targets: Sequence[processes.Process], grace_s: float) -> None:
         for number, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 2.0)):
-            for one in targets:
-                processes.send(one, number)
+            for process in targets:
+                processes.send(process, number)
             deadline = time.monotonic() + patience
             while time.monotonic() < deadline and any(map(processes.alive, targets)):
                 self._reap()
@@ -175,7 +174,7 @@ def _listens(daemon: Daemon) -> bool:
 
 
 def detach(work: Callable[[], None], log: Path) -> processes.Process:
-    """Run ``work`` in a process that outlives this one; its identity."""
+    """Run ``work`` in a process that outlives this one; return that process."""
     read, write = os.pipe()
     first = os.fork()
     if first == 0:
@@ -191,12 +190,11 @@ def detach(work: Callable[[], None], log: Path) -> processes.Process:
     os.waitpid(first, 0)
     pid = int(os.read(read, 20) or b"0")
     os.close(read)
-    found = processes.identify(pid)
-    return found or processes.Process(pid, 0)
+    return processes.identify(pid) or processes.Process(pid, 0)
 
 
 def _run_detached(work: Callable[[], None], log: Path) -> None:
-    """Never returns."""
+    """Run ``work`` with its output in ``log`` and exit the process."""
     code = 1
     try:
         os.umask(0o022)
@@ -209,7 +207,7 @@ def _run_detached(work: Callable[[], None], log: Path) -> None:
         syscalls.become_subreaper()
         work()
         code = 0
-    except BaseException:  # noqa: BLE001 - the last frame of a process: the log gets everything
+    except BaseException:  # noqa: BLE001 - outermost frame: log any error
         import traceback
 
         traceback.print_exc()

@@ -1,4 +1,4 @@
-"""Door to the few Linux calls that Python 3.10 does not have."""
+"""Adapter for the Linux system calls that Python 3.10 lacks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _check(result: int) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces of these kinds for new ones (unshare 2)."""
+    """Move this process into new namespaces of these kinds (unshare 2)."""
     _check(_libc.unshare(flags))
 
 
 def enter(handle: int) -> None:
-    """Enter the namespace behind an open handle (setns 2). One thread only."""
+    """Enter the namespace of an open handle (setns 2); the process must have one thread."""
     _check(_libc.setns(handle, 0))
 
 
@@ -33,18 +33,18 @@ def bind(source: Path, target: str) -> None:
     _check(_libc.mount(str(source).encode(), target.encode(), None, _BIND, None))
 
 
-def keep_mounts_private() -> None:
-    """What is mounted from here on is seen in this mount namespace only."""
+def make_mounts_private() -> None:
+    """Hide later mounts of this mount namespace from others."""
     _check(_libc.mount(b"none", b"/", None, _REC | _SLAVE, None))
 
 
 def mount_memory(target: str) -> None:
-    """An empty file system in memory at ``target``."""
+    """Mount an empty tmpfs at ``target``."""
     _check(_libc.mount(b"tmpfs", target.encode(), b"tmpfs", 0, b"mode=755"))
 
 
 def set_hostname(name: str) -> None:
-    """The host name of this UTS namespace."""
+    """Set the host name of this UTS namespace."""
     _check(_libc.sethostname(name.encode(), len(name.encode())))
 
 
@@ -54,5 +54,5 @@ def die_with_parent(number: int) -> None:
 
 
 def become_subreaper() -> None:
-    """Orphans below this process become its children (prctl 36)."""
+    """Become the parent of orphaned descendants (prctl 36)."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))

@@ -16,15 +16,15 @@ _PRIVATE = ("munge", "db")
 
 
 def make_folders(base: Path) -> None:
-    """The folders, none of which a group may write: munged would refuse to start."""
+    """Create the folders without group write permission, which munged refuses."""
     base.chmod(0o755)
     for name in FOLDERS:
         (base / name).mkdir(exist_ok=True)
         (base / name).chmod(0o700 if name in _PRIVATE else 0o755)
 
 
-def furnish(layout: Layout, state: State, programs: Programs) -> None:
-    """Write everything."""
+def write_all(layout: Layout, state: State, programs: Programs) -> None:
+    """Write all configuration files and keys."""
     _write_login(layout, state, programs)
     if state.private_users:
         _write_users(layout, state)
@@ -75,9 +75,9 @@ def _write_users(layout: Layout, state: State) -> None:
     write_text(layout.user_files / "shadow", login_texts.shadow(users), 0o600)
     write_text(layout.user_files / "group", groups)
     hosts = Path("/etc/hosts")
-    known = hosts.read_text() if hosts.exists() else "127.0.0.1 localhost\n"
+    lines = hosts.read_text() if hosts.exists() else "127.0.0.1 localhost\n"
     write_text(
-        layout.user_files / "hosts", login_texts.hosts(known, machines if state.network else {})
+        layout.user_files / "hosts", login_texts.hosts(lines, machines if state.network else {})
     )
 
 
@@ -96,7 +96,7 @@ def _write_slurm(layout: Layout, state: State, programs: Programs) -> None:
 
 
 def slurm_plan(state: State, plugins: str = "") -> slurm_texts.Plan:
-    """What Slurm's texts depend on; ``plugins``: the folder of unpacked ones."""
+    """Return the settings of Slurm's files; ``plugins``: folder of unpacked plugins."""
     major, minor = state.slurm_version.split(".")[:2]
     return slurm_texts.Plan(
         root=state.root,
@@ -115,12 +115,12 @@ def slurm_plan(state: State, plugins: str = "") -> slurm_texts.Plan:
 
 
 def network_of(state: State) -> Network | None:
-    """The test cluster's network, where it has one of its own."""
+    """Return the test cluster's own network, or None in loopback mode."""
     return Network(state.network) if state.network else None
 
 
 def make_key(programs: Programs, path: Path) -> str:
-    """The public half of an ed25519 key pair at ``path``; an existing pair stays."""
+    """Return the public key of the ed25519 key pair at ``path``; create the pair if missing."""
     public = path.with_name(f"{path.name}.pub")
     if not (path.exists() and public.exists()):
         path.unlink(missing_ok=True)
