@@ -1,4 +1,4 @@
-"""What one pass of the planner costs: by size of the fleet, and over a long listing."""
+"""Measures the CPU time of one pass of the planner by fleet size, and for a long listing."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NOW = 1_700_000_000.0
 RUN = "bench-000000"
 LISTED = 20_000
 _EACH = 3
-"""Passes of one size in a round, of which the least disturbed counts."""
+"""Passes of one size in a round; the fastest counts."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Every slot trains and has a successor that waits for the cap: nothing is to be done."""
+    """A fleet in which every slot trains and has a waiting successor, so the plan is empty."""
 
     desired: Intent
     ledger: Ledger
@@ -43,14 +43,14 @@ class Fleet:
     policy: ControllerPolicy
 
     def one_pass(self, snapshot: Snapshot) -> None:
-        """Reconcile and plan."""
+        """Reconcile and plan once."""
         entries = reconcile(self.ledger, snapshot, self.views, self.policy, NOW)
         actions = plan(self.desired, self.ledger, snapshot, self.policy, NOW).actions
         assert (entries, actions) == ((), ()), (entries[:2], actions[:2])
 
 
 def fleet(slots: int) -> Fleet:
-    """A healthy one of that size, in the middle of its jobs."""
+    """Make a healthy fleet with ``slots`` slots."""
     attempts, rows = [], []
     for number in range(2 * slots):
         runs = number < slots
@@ -68,7 +68,7 @@ def _token(number: int) -> str:
 
 
 def _attempt(number: int, slot: int | None) -> Attempt:
-    """Submitted hours ago; one that trains has made a checkpoint."""
+    """Make an attempt from hours ago; with a slot it trains and has a checkpoint."""
     runs = slot is not None
     return Attempt(
         _token(number),
@@ -90,35 +90,35 @@ def _row(number: int, *, runs: bool) -> QueueJob:
 
 
 def pass_ms(*slots: int, rounds: int) -> list[list[float]]:
-    """Milliseconds of reconcile and plan in each round, for each size of the fleet.
+    """Return milliseconds of reconcile and plan: a list per round, an entry per fleet size.
 
-    A round measures every size, one after the other and all for about as long: what else this
-    machine does meets them alike. A moment is quiet more often than a tenth of a second.
+    A round measures every size for about the same time, so that other load of this machine
+    disturbs all sizes alike.
     """
     fleets = [(fleet(size), max(slots) // size) for size in slots]
-    return [[_least_ms(partial(one.one_pass, one.snapshot), _EACH, passes)
-             for one, passes in fleets] for _ in range(rounds)]  # fmt: skip
+    return [[_least_ms(partial(each.one_pass, each.snapshot), _EACH, passes)
+             for each, passes in fleets] for _ in range(rounds)]  # fmt: skip
 
 
 def listing_ms(ours: int, repeats: int) -> float:
-    """Milliseconds from squeue's text of ``LISTED`` lines, ``ours`` of them this run's, to a plan.
+    """Return milliseconds to parse ``LISTED`` lines of squeue and plan; ``ours``: this run's jobs.
 
-    ``ours`` is even: half of them train, half wait.
+    ``ours`` is even: half of the jobs train, half wait.
     """
-    one = fleet(ours // 2)
-    text = "".join(_line(number, mine=number < ours, runs=number < ours // 2)
+    half = fleet(ours // 2)
+    text = "".join(_line(number, own=number < ours, runs=number < ours // 2)
                    for number in range(LISTED))  # fmt: skip
 
     def work() -> None:
         listing = parse_listing(text, RUN)
         assert len(listing.jobs) == ours
-        one.one_pass(Snapshot(NOW, listing.jobs, listing.others))
+        half.one_pass(Snapshot(NOW, listing.jobs, listing.others))
 
     return _least_ms(work, repeats)
 
 
-def _line(number: int, *, mine: bool, runs: bool) -> str:
-    """As squeue prints it: every field padded to its width, then a bar."""
+def _line(number: int, *, own: bool, runs: bool) -> str:
+    """Format a line as squeue does: each field padded to its width, then a bar."""
     cells = {
         "JobID": str(number),
         "State": "RUNNING" if runs else "PENDING",
@@ -128,8 +128,8 @@ def _line(number: int, *, mine: bool, runs: bool) -> str:
         "exit_code": "0",
         "NodeList": f"n{number}" if runs else "",
         "RestartCnt": "0",
-        "Name": job_name(RUN, _token(number)) if mine else "sweep",
-        "Comment": job_comment(RUN, number + 1, _token(number)) if mine else "(null)",
+        "Name": job_name(RUN, _token(number)) if own else "sweep",
+        "Comment": job_comment(RUN, number + 1, _token(number)) if own else "(null)",
     }
     wanted = (part.split(":") for part in LISTING.split(","))
     return "".join(
@@ -138,19 +138,19 @@ def _line(number: int, *, mine: bool, runs: bool) -> str:
 
 
 def _least_ms(work: Callable[[], None], repeats: int, times: int = 1) -> float:
-    """CPU time of one, where so many in a row were disturbed least."""
+    """Return CPU milliseconds of one call: the least mean over ``times`` calls in ``repeats``."""
     work()
-    found = []
+    means = []
     for _ in range(repeats):
         begun = time.process_time()
         for _ in range(times):
             work()
-        found.append((time.process_time() - begun) / times)
-    return 1000 * min(found)
+        means.append((time.process_time() - begun) / times)
+    return 1000 * min(means)
 
 
 def figures(*, quick: bool) -> dict[str, object]:
-    """Milliseconds; the limits that are kept are 5 at four slots and 120 times from 100 on."""
+    """Return the figures in ms; limits: 5 ms at 4 slots, 120 times more at 10,000 than at 100."""
     times = pass_ms(4, 100, 10_000, rounds=5 if quick else 25)
     few, many, most = (min(column) for column in zip(*times, strict=True))
     return {

@@ -1,4 +1,4 @@
-"""How long a person waits for ``status``, beside what Python alone takes to start."""
+"""Measures the wall time of ``status``, and of starting Python alone for comparison."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from Daddy.core.load_config import CHECKOUT
 from Daddy.core.run_paths import RunPaths
 
 _TRIES = 5
-_VERDICTS = (20, 21, 22)
+_STATUS_CODES = (20, 21, 22)
 _STATUS = ("-m", "Daddy.cluster.orchestrator.run_controller", "status")
 
 
 def figures(run: RunPaths) -> dict[str, float]:
-    """Seconds of wall time, the best of five each, and their ratio; the run was started once."""
+    """Return the best of five wall times of each, in seconds, and their ratio."""
     status, bare = _seconds(run, *_STATUS), _seconds(run, "-c", "pass")
     return {
         "status_s": round(status, 3),
@@ -27,12 +27,12 @@ def figures(run: RunPaths) -> dict[str, float]:
 
 def _seconds(run: RunPaths, *arguments: str) -> float:
     environment = {**os.environ, "DADDY_RUN_DIR": str(run.root), "PYTHONPATH": str(CHECKOUT)}
-    took = []
+    durations = []
     for _ in range(_TRIES):
         begun = time.monotonic()
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, *arguments], env=environment, capture_output=True, check=False
         )
-        took.append(time.monotonic() - begun)
-        assert done.returncode in (0, *_VERDICTS), done.stderr.decode()
-    return min(took)
+        durations.append(time.monotonic() - begun)
+        assert result.returncode in (0, *_STATUS_CODES), result.stderr.decode()
+    return min(durations)

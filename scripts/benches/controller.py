@@ -1,11 +1,10 @@
-"""How much of the places' time is used, and how long a slot stays empty at a hand-over.
+"""Measures the controller: time that slots stay empty between two jobs, and the share of time used.
 
-Ours is the product's controller on the product's local queue, successors queued ahead. The peer
-does what the usual loop does: look at the queue every so often, and submit for what is missing
-after it has ended. Both keep the same short jobs alive in the same queue in the same run; the
-limit is every place used all the time. The queue of one machine has no waits: what queueing ahead
-is worth on a busy cluster comes on top. Also: what one pass of the planner costs, and how long
-``status`` takes.
+Compares Daddy's controller, which queues successors ahead, with a reactive loop, which lists the
+queue once a second and submits a job after another has ended. Both run the same short jobs in the
+same local queue; at best every place is used all the time. The local queue has no waiting times, so
+the gain of queueing ahead on a busy cluster is not included. Also measures the CPU time of one pass
+of the planner, and the wall time of ``status``.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ from scripts.benches import _planner, _status
 
 SLOTS = 2
 JOB_S = 2.0
-"""How long a job fills its slot."""
+"""Seconds that a job holds its slot."""
 POLL_S = 1.0
-"""The peer's interval. The usual loop takes a minute, which on one machine is its whole gap."""
+"""Interval of the reactive loop. Such loops usually poll once a minute, a far longer gap."""
 
 JOB = """
 import sys, threading, time
@@ -76,7 +75,7 @@ sys.exit(10)
 
 @dataclass(frozen=True)
 class Span:
-    """One job's life in its slot, wall seconds."""
+    """Start and end of one job, wall seconds."""
 
     start: float
     goodbye: float
@@ -92,7 +91,7 @@ class Stage:
         self.clock = SystemClock()
         self.scheduler = LocalScheduler(self.run.queue, SLOTS, self.clock, kill_wait_s=1.0)
 
-    def spec(self, token: str, number: int, wish: Submit) -> JobSpec:
+    def spec(self, token: str, number: int, action: Submit) -> JobSpec:
         program = [sys.executable, "-c", JOB, str(self.run.root), token, str(SLOTS), str(JOB_S)]
         return JobSpec(
             token=token,
@@ -105,11 +104,11 @@ class Stage:
             script=self.run.scripts / f"{number}.sbatch",
             time_limit_s=60,
             warn_s=5,
-            after=wish.after,
+            after=action.after,
         )
 
     def clear(self) -> None:
-        """End what still runs or waits."""
+        """Cancel the jobs that run or wait."""
         for _ in range(100):
             jobs = [job for job in _jobs(self.scheduler.snapshot()) if _live(job)]
             if not jobs:
@@ -119,32 +118,32 @@ class Stage:
             time.sleep(0.1)
 
     def spans(self) -> list[Span]:
-        """Lives of the jobs that ended by themselves."""
-        found = []
+        """Return start and end of the jobs that ended by themselves."""
+        spans = []
         for path in (self.run.root / "log").iterdir():
             lines = dict(line.split() for line in path.read_text().splitlines())
             if "goodbye" in lines:
-                found.append(Span(float(lines["start"]), float(lines["goodbye"])))
-        return sorted(found, key=lambda span: span.start)
+                spans.append(Span(float(lines["start"]), float(lines["goodbye"])))
+        return sorted(spans, key=lambda span: span.start)
 
 
-def _jobs(seen: QueueReading) -> tuple[QueueJob, ...]:
-    return seen.jobs if isinstance(seen, Snapshot) else ()
+def _jobs(listing: QueueReading) -> tuple[QueueJob, ...]:
+    return listing.jobs if isinstance(listing, Snapshot) else ()
 
 
 def _live(job: QueueJob) -> bool:
     return job.state is not JobState.ENDED
 
 
-def ours(stage: Stage, seconds: float) -> None:
-    """The product's controller for ``seconds``."""
+def run_controller(stage: Stage, seconds: float) -> None:
+    """Run Daddy's controller for ``seconds``."""
     run, clock = stage.run, stage.clock
     lease = Lease.acquire(run.controller_lease, {"host": "bench"})
     assert lease is not None
     write_intent(run, Intent(Mode.RUN, SLOTS, "local", "bench", "sleep"), clock.now())
     ledger = LedgerFile(run.ledger, lease.term)
     events = EventWriter(run.events, "bench", "none", "controller", "bench", clock)
-    effects = PlanApplier(run, lease, ledger, stage.scheduler, stage.spec, events, clock)
+    applier = PlanApplier(run, lease, ledger, stage.scheduler, stage.spec, events, clock)
     policy = ControllerPolicy(
         pass_s=1.0,
         quiet_pass_s=1.0,
@@ -157,17 +156,17 @@ def ours(stage: Stage, seconds: float) -> None:
         extra=0,
         hourly=3600,
     )
-    companions = ChildPrograms({}, run.logs, {}, clock)
-    controller = Controller(effects, lambda _release: policy, companions, lambda: (0, 0), 0.2)
+    children = ChildPrograms({}, run.logs, {}, clock)
+    controller = Controller(applier, lambda _release: policy, children, lambda: (0, 0), 0.2)
     stop = threading.Event()
     timer = threading.Timer(seconds, stop.set)
     timer.start()
-    controller.run(stop)
+    controller.run_passes(stop)
     timer.cancel()
 
 
-def reactive(stage: Stage, seconds: float) -> None:
-    """The usual loop: every ``POLL_S`` submit for what is missing."""
+def run_reactive_loop(stage: Stage, seconds: float) -> None:
+    """Every ``POLL_S`` seconds submit a job for each empty place."""
     until, number = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         missing = SLOTS - sum(1 for job in _jobs(stage.scheduler.snapshot()) if _live(job))
@@ -177,20 +176,21 @@ def reactive(stage: Stage, seconds: float) -> None:
         time.sleep(POLL_S)
 
 
-def _measure(keep: Callable[[Stage, float], None], seconds: float) -> dict[str, object]:
+def _measure(loop: Callable[[Stage, float], None], seconds: float) -> dict[str, object]:
     root = Path(tempfile.mkdtemp(prefix="daddy-bench-"))
     stage = Stage(root / "run")
     try:
-        keep(stage, seconds)
-        spans, asked = stage.spans(), _status.figures(stage.run) if keep is ours else {}
+        loop(stage, seconds)
+        status = _status.figures(stage.run) if loop is run_controller else {}
+        spans = stage.spans()
     finally:
         stage.clear()
         shutil.rmtree(root, ignore_errors=True)
-    return {**_figures(spans), **asked}
+    return {**_figures(spans), **status}
 
 
 def _figures(spans: list[Span]) -> dict[str, object]:
-    """From the first goodbye on: what came before is the first start, not a hand-over."""
+    """Compute gaps and use from the first end of a job on: before it no successor started."""
     begun = min(span.goodbye for span in spans)
     ended = max(span.goodbye for span in spans)
     goodbyes = sorted(span.goodbye for span in spans)
@@ -207,9 +207,9 @@ def _figures(spans: list[Span]) -> dict[str, object]:
 
 
 def run(quick: bool) -> dict[str, object]:
-    """Hand-over gaps and use of the places, ours and the peer's; cost of a pass by fleet size."""
+    """Measure gaps and use of the places for both loops, and passes by fleet size."""
     seconds = 11.0 if quick else 60.0
-    own, peer = _measure(ours, seconds), _measure(reactive, seconds)
+    own, peer = _measure(run_controller, seconds), _measure(run_reactive_loop, seconds)
     gap, peer_gap = float(str(own["gap_p50_s"])), float(str(peer["gap_p50_s"]))
     return {
         "slots": SLOTS,

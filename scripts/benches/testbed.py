@@ -1,7 +1,7 @@
-"""How quick the test cluster is: what a hand-over through a real Slurm costs on this machine.
+"""Measures the test cluster: seconds from submission to start, and between two jobs of a node.
 
-The limit is the same script started without a scheduler, measured in the same run: what Slurm adds
-is the difference.
+The same script is also started without a scheduler in the same run; Slurm's share is the
+difference.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from Daddy.core.child_process import run_command as run_child
 from Daddy.core.errors import SchedulerError
 
 _SUBMIT = ("sbatch", "-o", "/dev/null", "--wrap", "true")
-DOORS = Path(__file__).resolve().parents[2] / "cluster" / "testbed"
+COMMANDS = Path(__file__).resolve().parents[2] / "cluster" / "testbed"
 STAMP = "date +%s.%N"
-"""A job's first and last act; its clock is this machine's."""
+"""Command that a job runs first and last; all jobs share this machine's clock."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running testbed and the environment of its user."""
+    """A running test cluster and the environment of its user."""
 
     folder: Path
     env: dict[str, str]
     up_s: float
 
     def out(self, *argv: str) -> str:
-        """Output of a Slurm command."""
-        done = run_child(argv, 60.0, env=self.env)
-        if done.returncode:
-            raise SchedulerError(f"{argv[0]}: {done.stderr.strip()}")
-        return done.stdout.strip()
+        """Run a Slurm command and return its output."""
+        result = run_child(argv, 60.0, env=self.env)
+        if result.returncode:
+            raise SchedulerError(f"{argv[0]}: {result.stderr.strip()}")
+        return result.stdout.strip()
 
     def submit(self, script: str, *options: str) -> Path:
-        """Submit; the file its output goes to."""
+        """Submit a script; return the file of its output."""
         output = Path(tempfile.mkstemp(dir=self.folder, prefix="job-")[1])
         self.out("sbatch", "--parsable", "-o", str(output), *options, "--wrap", script)
         return output
 
 
 def run(quick: bool) -> dict[str, object]:
-    """Seconds and milliseconds of everything a controller waits for."""
+    """Measure the times for which a controller waits."""
     repeats = 4 if quick else 12
     with cluster() as testbed:
         direct = [_direct_start_s() for _ in range(repeats)]
@@ -71,20 +71,20 @@ def run(quick: bool) -> dict[str, object]:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """A test cluster in a temporary folder. Programs are fetched before the clock runs."""
-    run_child([str(DOORS / "install")], 600.0)
+    """Run a test cluster in a temporary folder; fetch its programs before measuring."""
+    run_child([str(COMMANDS / "install")], 600.0)
     folder = Path(tempfile.mkdtemp(prefix="daddy-bench-", dir="/tmp"))
     try:
         begun = time.monotonic()
-        done = run_child([str(DOORS / "up"), "--dir", str(folder), "--json"], 120.0)
-        if done.returncode:
-            raise SchedulerError(done.stderr.strip())
-        facts = json.loads(done.stdout)
+        result = run_child([str(COMMANDS / "up"), "--dir", str(folder), "--json"], 120.0)
+        if result.returncode:
+            raise SchedulerError(result.stderr.strip())
+        facts = json.loads(result.stdout)
         env = {**os.environ, "SLURM_CONF": facts["slurm_conf"]}
         env["PATH"] = ":".join(filter(None, (facts["path"], env["PATH"])))
         yield Cluster(folder, env, time.monotonic() - begun)
     finally:
-        run_child([str(DOORS / "down"), "--dir", str(folder), "--purge"], 60.0)
+        run_child([str(COMMANDS / "down"), "--dir", str(folder), "--purge"], 60.0)
 
 
 def _direct_start_s() -> float:
@@ -100,27 +100,27 @@ def _submit_to_start_s(testbed: Cluster) -> float:
 
 
 def _handovers_s(testbed: Cluster, count: int) -> list[float]:
-    """Four run, ``count`` wait: from the last line of each job to the first of its successor."""
+    """Measure from the end of each job to the start of the next; four run, ``count`` wait."""
     script = f"{STAMP}; sleep 2; {STAMP}"
-    whole = ("--gres=gpu:1", "-c", "8")
-    outputs = [testbed.submit(script, *whole) for _ in range(4 + count)]
-    _until(lambda: all(len(one.read_text().split()) == 2 for one in outputs), 30.0 + 4 * count)
-    lives = sorted(tuple(map(float, one.read_text().split())) for one in outputs)
-    ends = sorted(end for _, end in lives)
-    return [start - end for (start, _), end in zip(lives[4:], ends, strict=False)]
+    whole_node = ("--gres=gpu:1", "-c", "8")
+    outputs = [testbed.submit(script, *whole_node) for _ in range(4 + count)]
+    _until(lambda: all(len(path.read_text().split()) == 2 for path in outputs), 30.0 + 4 * count)
+    spans = sorted(tuple(map(float, path.read_text().split())) for path in outputs)
+    ends = sorted(end for _, end in spans)
+    return [start - end for (start, _), end in zip(spans[4:], ends, strict=False)]
 
 
 def _timed(testbed: Cluster, count: int, *argv: str) -> list[float]:
-    taken = []
+    durations = []
     for _ in range(count):
         begun = time.monotonic()
         testbed.out(*argv)
-        taken.append(time.monotonic() - begun)
-    return taken
+        durations.append(time.monotonic() - begun)
+    return durations
 
 
 def _limit(testbed: Cluster) -> dict[str, float]:
-    """A job of one minute that wants its warning 30 s before: when both really came."""
+    """Measure when a job of one minute gets its signal (requested 30 s before) and its end."""
     script = (
         f"trap 'echo warned $({STAMP})' USR1; trap 'echo term $({STAMP})' TERM; "
         f"echo begun $({STAMP}); while :; do sleep 0.1; {STAMP}; done"
@@ -139,9 +139,9 @@ def _limit(testbed: Cluster) -> dict[str, float]:
     }
 
 
-def _until(true: Callable[[], object], timeout_s: float = 30.0) -> None:
+def _until(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
     deadline = time.monotonic() + timeout_s
-    while not true():
+    while not condition():
         if time.monotonic() > deadline:
-            raise SchedulerError("a job of the bench did not come to its end in time")
+            raise SchedulerError("a job of the bench did not end in time")
         time.sleep(0.02)

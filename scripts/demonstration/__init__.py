@@ -1,5 +1,5 @@
-"""The demo: ``stage`` starts every part, ``summary`` reads what they left, ``picture`` draws it.
+"""Runs the demo: ``stage`` starts every part, ``summary`` reads results, ``picture`` draws them.
 
-Everything is started by the commands a person would type; every number is read back from the run
+Every part is started by the command that a person would type; every number is read from the run
 directory.
 """

@@ -1,4 +1,4 @@
-"""``scripts/demo``: the whole system on this machine, a live dashboard, a summary, a picture."""
+"""Entry: runs the whole system on this machine with a dashboard; writes summary and picture."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from scripts.demonstration.picture import draw
 from scripts.demonstration.stage import Stage
 from scripts.demonstration.summary import read_run, read_versions, summarise
 
-TELL_EVERY_S = 15.0
-"""Without a terminal: seconds between two lines of progress."""
+PROGRESS_EVERY_S = 15.0
+"""Seconds between two lines of progress without a terminal."""
 LONGEST_S = 1800.0
-"""However slow the machine: a demo that has not finished by then says so and ends."""
+"""Seconds after which a demo on a slow machine ends unfinished."""
 RANDOM_EPISODES = 64
 _PANELS = 2
-_MOMENT_S = 30.0
-"""What a last picture with all panels live is waited for: a job may just have been handed over."""
+_LIVE_WAIT_S = 30.0
+"""Longest wait at the end for two live agents in the viewer: a job may just have changed."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Start everything, show it live, end everything, then tell what the run directory says."""
+    """Start every part, show the dashboard, end all, and write the summary."""
     args = _parser().parse_args(argv)
-    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell had us ignore SIGINT
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have set SIGINT to ignored
         signal.signal(number, signal.default_int_handler)
     prepare()
     from scripts.demonstration.random_play import play_at_random
@@ -54,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     run.events.mkdir(parents=True)
     with Stage(run, site, args.slurm, not args.window) as stage:
         console.print("[b]1[/b] a login node" + (" and a Slurm cluster" if args.slurm else ""))
-        stage.raise_login_node()
-        console.print(f"[b]2[/b] {RANDOM_EPISODES} episodes of random play, to compare with")
+        stage.start_login_node()
+        console.print(f"[b]2[/b] {RANDOM_EPISODES} episodes of random play, for comparison")
         play_at_random(config, run.events, RANDOM_EPISODES, clock)
         console.print("[b]3[/b] viewer, tunnel, controller, laptop")
         port = _free_port(config.training.stream_port)
@@ -68,16 +68,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         stage.end_viewer()
         console.print("[b]4[/b] stopping: jobs write a checkpoint and leave")
         console.print(stage.stop_controller().rstrip())
-    return _tell(run, console)
+    return _write_summary(run, console)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
-    parser.add_argument("--slurm", action="store_true", help="jobs under a real Slurm cluster")
+    parser.add_argument("--slurm", action="store_true", help="use a real Slurm cluster")
     parser.add_argument("--seconds", type=float, help="shortest duration of the live part")
-    parser.add_argument("--steps", type=int, default=80_000, help="fleet steps to see at least")
-    parser.add_argument("--handovers", type=int, default=8, help="hand-overs to see at least")
-    parser.add_argument("--run-dir", help="folder of the run (runs/demo)")
+    parser.add_argument(
+        "--steps", type=int, default=80_000, help="least fleet steps (default 80000)"
+    )
+    parser.add_argument("--handovers", type=int, default=8, help="least hand-overs (default 8)")
+    parser.add_argument("--run-dir", help="folder of the run (default runs/demo)")
     parser.add_argument(
         "--window",
         action=argparse.BooleanOptionalAction,
@@ -88,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _free_port(preferred: int) -> int:
-    """``preferred``, or any free port when somebody uses it."""
+    """Return ``preferred``, or any free port where it is in use."""
     for port in (preferred, 0):
         with socket.socket() as probe:
             try:
@@ -100,10 +102,10 @@ def _free_port(preferred: int) -> int:
 
 
 def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> None:
-    """Show the dashboard until enough was seen."""
+    """Show the dashboard until all conditions of ``enough`` hold."""
     view = RunView(run, clock, (run.root / "laptop" / "events",))
     begin, stop = clock.monotonic(), None
-    never, told = threading.Event(), 0.0
+    never, last_line = threading.Event(), 0.0
     with Live(console=console, refresh_per_second=2, transient=not console.is_terminal) as live:
         while stop is None:
             clock.wait(never, 1.0)
@@ -111,36 +113,36 @@ def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> Non
             stop = enough.reason(view.refresh(), elapsed)
             progress = enough.progress(view, elapsed)
             live.update(Group(Text(progress, style="bold"), view.renderable(console.width)))
-            if not console.is_terminal and elapsed - told >= TELL_EVERY_S:
-                told = elapsed
+            if not console.is_terminal and elapsed - last_line >= PROGRESS_EVERY_S:
+                last_line = elapsed
                 print(progress, flush=True)
     console.print(stop)
 
 
 @dataclass(slots=True)
 class Enough:
-    """When a person has seen it all: time, steps, hand-overs, and two agents live at once."""
+    """The conditions for the end of the live part: time, steps, hand-overs, two live agents."""
 
     seconds: float
     steps: int
     handovers: int
     _since: float | None = None
-    """When all was seen but for the two at once."""
+    """Elapsed seconds at which all but the last condition held."""
 
     def reason(self, view: RunView, elapsed: float) -> str | None:
-        """Why the live part may end, or None."""
+        """Return the reason for ending the live part, or None."""
         if elapsed >= LONGEST_S:
             return f"this machine is slow: ending after {format_duration(elapsed)}"
         steps, passed = view.steps, len(view.fleet.handovers())
         if elapsed < self.seconds or steps < self.steps or passed < self.handovers:
             return None
         self._since = elapsed if self._since is None else self._since
-        if len(view.fleet.viewer.live) < _PANELS and elapsed - self._since < _MOMENT_S:
+        if len(view.fleet.viewer.live) < _PANELS and elapsed - self._since < _LIVE_WAIT_S:
             return None
         return f"enough seen after {format_duration(elapsed)}"
 
     def progress(self, view: RunView, elapsed: float) -> str:
-        """How much of it has been seen, in one line."""
+        """Return the progress of each condition in one line."""
         steps, passed = view.steps, len(view.fleet.handovers())
         return (
             f"{format_duration(elapsed)} of {format_duration(self.seconds)} · "
@@ -149,8 +151,8 @@ class Enough:
         )
 
 
-def _tell(run: RunPaths, console: Console) -> int:
-    """Summary and picture, read back from the run directory."""
+def _write_summary(run: RunPaths, console: Console) -> int:
+    """Write summary and picture from the files of the run directory."""
     laptop = run.root / "laptop" / "events"
     summary = summarise(run, laptop)
     write_json(run.summary, summary)

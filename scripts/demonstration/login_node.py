@@ -1,7 +1,7 @@
-"""The demo's login node: a real sshd beside this machine's programs, or this machine itself.
+"""Starts the demo's login node: the test cluster's sshd, or this machine itself.
 
-Where sshd and rsync can be had, what a person types on a login node is typed through ssh.
-Where they cannot, the same commands run directly and the summary says ``local`` and ``spool``.
+With sshd and rsync the login node's commands run through ssh. Without them the same commands run
+directly, and the summary has the transports ``local`` and ``spool``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from Daddy.core.load_config import CHECKOUT
 
 TESTBED = CHECKOUT / "cluster" / "testbed"
 _START_S = 600.0
-"""Fetching and unpacking Slurm's packages the first time is the slow part."""
+"""Longest start in seconds: the first one downloads and unpacks Slurm's packages."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginNode:
-    """Where commands of the login node are run. ``facts`` is empty when that is this machine."""
+    """Runs commands on the login node; ``facts`` is empty where that is this machine."""
 
     folder: Path
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -45,11 +45,11 @@ class LoginNode:
 
     @property
     def path(self) -> str:
-        """PATH with the programs that were unpacked for the test cluster, where there are any."""
+        """PATH with the programs that were unpacked for the test cluster."""
         return f"{self.facts.get('path', '')}:{os.environ['PATH']}".strip(":")
 
     def ssh(self, *options: str) -> list[str]:
-        """An ssh command line to the login node."""
+        """Return an ssh command line to the login node."""
         return ["ssh", "-F", self.ssh_config, *options, "login"]
 
     def run(
@@ -60,25 +60,25 @@ class LoginNode:
             return run_command(argv, timeout_s, cwd=CHECKOUT, env={**os.environ, **(env or {})})
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in (env or {}).items())
         line = f"cd {shlex.quote(str(CHECKOUT))} && {settings} {shlex.join(argv)}"
-        known = {**os.environ, "PATH": self.path}
-        return run_command([*self.ssh("-o", "BatchMode=yes"), line], timeout_s, env=known)
+        ssh_env = {**os.environ, "PATH": self.path}
+        return run_command([*self.ssh("-o", "BatchMode=yes"), line], timeout_s, env=ssh_env)
 
 
-def raise_login_node(folder: Path, *, slurm: bool) -> LoginNode:
-    """Start the test cluster's login node (and its cluster); this machine itself where that fails.
+def start_login_node(folder: Path, *, slurm: bool) -> LoginNode:
+    """Start the test cluster's login node, with ``slurm`` also Slurm; else use this machine.
 
-    Raises SchedulerError when Slurm was asked for and cannot be had.
+    Raises SchedulerError where ``slurm`` is requested and does not start.
     """
     options = ["--dir", str(folder), "--json", *([] if slurm else ["--login-only"])]
-    done = run_command([str(TESTBED / "up"), *options], _START_S, show_progress=True)
-    if done.returncode == 0:
-        return LoginNode(folder, json.loads(done.stdout))
+    result = run_command([str(TESTBED / "up"), *options], _START_S, show_progress=True)
+    if result.returncode == 0:
+        return LoginNode(folder, json.loads(result.stdout))
     if slurm:
         raise SchedulerError("the test cluster did not start", "see the message above")
-    print("no login node here, as told above: everything runs directly", file=sys.stderr)
+    print("no login node (see above): all commands run directly on this machine", file=sys.stderr)
     return LoginNode(folder)
 
 
-def lower_login_node(node: LoginNode) -> None:
-    """Take the test cluster away again; logs stay."""
+def stop_login_node(node: LoginNode) -> None:
+    """Stop the login node's test cluster; its logs stay."""
     run_command([str(TESTBED / "down"), "--dir", str(node.folder)], 120.0)

@@ -1,4 +1,4 @@
-"""Door to matplotlib: the report as one picture: learning, slots through time, last frames."""
+"""Adapter for matplotlib: draws the report: returns, slots over time, the viewer's last frames."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def _title(figure: Figure, fleet: EventSummary, versions: Versions) -> None:
 def _learning(axes: Axes, fleet: EventSummary, versions: Versions, begin: float) -> None:
     for ts in versions.times[1:]:
         axes.axvline(ts - begin, color=BLUE, alpha=0.18, linewidth=0.8)
-    for peer in sorted({one.peer for one in fleet.episodes}):
-        mine = [one for one in fleet.episodes if one.peer == peer]
-        axes.plot(*_smooth(mine, begin), color=FAINT, linewidth=1)
+    for peer in sorted({episode.peer for episode in fleet.episodes}):
+        own = [episode for episode in fleet.episodes if episode.peer == peer]
+        axes.plot(*_smooth(own, begin), color=FAINT, linewidth=1)
     axes.plot(*_smooth(fleet.episodes, begin), color=GREEN, linewidth=2.4, label="all learners")
     if fleet.random_episodes:
         axes.axhline(
@@ -70,20 +70,21 @@ def _learning(axes: Axes, fleet: EventSummary, versions: Versions, begin: float)
 
 
 def _smooth(episodes: Sequence[Episode], begin: float) -> tuple[list[float], list[float]]:
-    """Moving mean over time: (seconds, mean return) where episodes ended."""
+    """Compute the moving mean of returns over time: (seconds, mean return)."""
     if not episodes:
         return [], []
-    times = np.array([one.ts - begin for one in episodes])
-    values = np.array([one.value for one in episodes])
+    times = np.array([episode.ts - begin for episode in episodes])
+    values = np.array([episode.value for episode in episodes])
     centres = np.linspace(times.min(), times.max(), _WINDOW_BINS)
     half = max(1e-6, (times.max() - times.min()) / _WINDOW_BINS * 1.5)
     inside = [(float(c), values[np.abs(times - c) <= half]) for c in centres]
-    kept = [(c, float(near.mean())) for c, near in inside if len(near)]
-    return [c for c, _ in kept], [value for _, value in kept]
+    means = [(c, float(near.mean())) for c, near in inside if len(near)]
+    return [c for c, _ in means], [value for _, value in means]
 
 
 def _timeline(axes: Axes, fleet: EventSummary, begin: float) -> None:
-    slots = sorted({one.slot for one in fleet.attempts.values() if one.slot is not None})
+    attempts = fleet.attempts.values()
+    slots = sorted({attempt.slot for attempt in attempts if attempt.slot is not None})
     for slot in slots:
         for number, attempt in enumerate(fleet.in_slot(slot)):
             _bar(axes, slot, number, attempt, begin)
@@ -108,7 +109,7 @@ def _bar(axes: Axes, slot: int, number: int, attempt: AttemptEvents, begin: floa
 
 
 def _screen(axes: Axes, viewer: Path) -> None:
-    """What the viewer showed last: the featured agents' newest frames."""
+    """Draw the viewer's last screenshot: the featured agents' newest frames."""
     axes.set_title("the featured agents, as the viewer showed them last")
     axes.set_axis_off()
     if viewer.exists():

@@ -1,4 +1,4 @@
-"""What playing at random earns: the yardstick for the learners, measured in the same run."""
+"""Plays with random actions, for comparison with the learners of the same run."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def play_at_random(config: Config, events: Path, episodes: int, clock: Clock) ->
         vector.reset([seed_for(training.seed, "random", "", env) for env in range(ENVIRONMENTS)])
         while len(returns) < episodes:
             ended = vector.step(rng.integers(vector.action_space.n, size=ENVIRONMENTS)).episodes
-            returns += [float(one.episode_return) for one in ended]
-            lengths += [int(one.length) for one in ended]
+            returns += [float(episode.episode_return) for episode in ended]
+            lengths += [int(episode.length) for episode in ended]
     finally:
         vector.close()
     writer.write("result", 0, {"result": "random", "returns": returns, "lengths": lengths})

@@ -1,6 +1,6 @@
-"""Every part of the system on one machine, started by the commands a person would type.
+"""Starts every part of the system on one machine, by the commands that a person would type.
 
-Whatever is started is ended when the stage closes, also after Ctrl-C in the middle of anything.
+All parts are ended when the stage closes, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from Daddy.core import child_process, machine_info
 from Daddy.core.errors import SchedulerError
 from Daddy.core.load_config import CHECKOUT, SITES, load_config, run_paths
 from Daddy.core.run_paths import RunPaths
-from scripts.demonstration.login_node import LoginNode, lower_login_node, raise_login_node
+from scripts.demonstration.login_node import LoginNode, start_login_node, stop_login_node
 
 _GRACE_S = 5.0
 _CONTROLLER = [sys.executable, "-m", "Daddy.cluster.orchestrator.run_controller"]
@@ -27,7 +27,7 @@ _PULL_EVERY_S = 2
 
 @contextmanager
 def fresh_run(keep: Path | None, site: str) -> Iterator[tuple[Path, RunPaths]]:
-    """A folder to leave evidence in (``keep``, or one that is removed), and a new run in it."""
+    """Yield a folder (``keep``, or a temporary one) and the paths of a new run in it."""
     with tempfile.TemporaryDirectory(prefix="daddy-soak-") as temporary:
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def fresh_run(keep: Path | None, site: str) -> Iterator[tuple[Path, RunPaths]]:
 
 @dataclass(slots=True)
 class Stage:
-    """The running system; use as a context manager."""
+    """Starts and ends the parts of the system; a context manager."""
 
     run: RunPaths
     site: str
@@ -58,22 +58,22 @@ class Stage:
 
     @property
     def laptop(self) -> Path:
-        """The laptop's own folder: its weights, its events."""
+        """The folder of the laptop's weights and events."""
         return self.run.root / "laptop"
 
     @property
     def token(self) -> Path:
-        """The stream's token of this run."""
+        """The file of this run's stream token."""
         return self.run.stream / "token"
 
-    def raise_login_node(self) -> None:
-        """An sshd on loopback, and with ``slurm`` the cluster behind it."""
+    def start_login_node(self) -> None:
+        """Start an sshd on this machine, and with ``slurm`` a Slurm cluster."""
         folder = self.run.root.with_name(f"{self.run.root.name}-login")
-        self._exit.callback(lower_login_node, LoginNode(folder))
-        self.node = raise_login_node(folder, slurm=self.slurm)
+        self._exit.callback(stop_login_node, LoginNode(folder))
+        self.node = start_login_node(folder, slurm=self.slurm)
 
     def start_viewer(self, port: int, *options: str, **env: str) -> None:
-        """``tunnel_server``, as at home; a window when there is a display."""
+        """Start the viewer ``tunnel_server``; without a window where ``headless``."""
         argv = [sys.executable, "-m", "Daddy.streaming.tunnel_server", "--port", str(port)]
         argv += ["--token", str(self.token), "--record-events", str(self.run.events)]
         argv += ["--screenshot", str(self.run.root / "viewer.png")]
@@ -81,33 +81,33 @@ class Stage:
         self.viewer = self._start("viewer", argv, **env)
 
     def end_viewer(self) -> None:
-        """Close it while agents still play, so that its last picture is of them."""
+        """End the viewer while agents still play, so that its screenshot shows them."""
         machine_info.terminate_tree(self.viewer, _GRACE_S)
 
     def open_tunnel(self, port: int) -> None:
-        """``ssh -R``: the login node's port leads to the viewer's."""
+        """Forward the login node's port to the viewer's by ``ssh -R``."""
         if self.node.by_ssh:
             forward = f"{self.node.remote_port}:localhost:{port}"
             options = ("-N", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes")
             self._start("tunnel", self.node.ssh(*options, "-R", forward))
 
     def start_controller(self, port: int) -> None:
-        """``run_controller start`` on the login node; it returns while the daemon goes on."""
+        """Run ``run_controller start`` on the login node, which starts the daemon."""
         self._exit.callback(self._stop_controller, "--now")
         target = self.node.remote_port if self.node.by_ssh else port
-        done = self._controller("start", "--ddp-world-size", "4", stream_port=target)
-        print(done.stdout, end="")
-        if done.returncode:
+        result = self._controller("start", "--ddp-world-size", "4", stream_port=target)
+        print(result.stdout, end="")
+        if result.returncode:
             raise SchedulerError(
-                f"the controller did not start: {done.stderr.strip()}", "see the message above"
+                f"the controller did not start: {result.stderr.strip()}", "see the message above"
             )
 
     def stop_controller(self) -> str:
-        """``run_controller stop``: jobs write a checkpoint and leave; what it said."""
+        """Run ``run_controller stop`` and return its output; jobs write a checkpoint first."""
         return self._stop_controller()
 
     def start_laptop(self) -> None:
-        """``sync_weights.sh pull`` every few seconds, and ``run_actors_only`` on what it pulled."""
+        """Run ``sync_weights.sh pull`` every few seconds, and play with the pulled weights."""
         shared = self.run.shared_weights
         if self.node.by_ssh:
             weights = self.laptop / "shared_weights"
@@ -132,9 +132,9 @@ class Stage:
     def _start(self, name: str, argv: Sequence[str], **env: str) -> machine_info.ProcessId:
         log = self.run.logs / f"{name}.log"
         settings = {**os.environ, "PATH": self.node.path, "PYTHONUNBUFFERED": "1", **env}
-        who = child_process.start_background(argv, log_path=log, env=settings, cwd=CHECKOUT)
-        self._exit.callback(machine_info.terminate_tree, who, _GRACE_S)
-        return who
+        process = child_process.start_background(argv, log_path=log, env=settings, cwd=CHECKOUT)
+        self._exit.callback(machine_info.terminate_tree, process, _GRACE_S)
+        return process
 
     def _controller(
         self, command: str, *options: str, stream_port: int | None = None

@@ -1,4 +1,4 @@
-"""What a demo's run directory says happened; nothing is remembered elsewhere."""
+"""Computes the demo's summary from the files of its run directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RECORD_LIMIT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The commit records of the shared weights: how many, whether they chain, whose work."""
+    """The commit records of the shared weights: number, intact hash chain, contributors, times."""
 
     committed: int
     chained: bool
@@ -30,13 +30,13 @@ class Versions:
 
 
 def read_run(run: RunPaths, laptop: Path) -> EventSummary:
-    """Fold every event of the run and of the laptop beside it."""
+    """Read every event of the run and of its laptop into a fleet summary."""
     fleet = add_events(read_events(run.events))
     return add_events(read_events(laptop), fleet) if laptop.is_dir() else fleet
 
 
 def read_versions(shared: SharedPaths) -> Versions:
-    """Walk the commit records; each must name the SHA-256 of the one before it."""
+    """Read the commit records; each must have the SHA-256 of its predecessor."""
     paths = sorted(shared.merged.glob("v*.json"))
     parent, chained, contributors, times, steps = "", True, set(), [], 0
     for number, path in enumerate(paths):
@@ -44,7 +44,7 @@ def read_versions(shared: SharedPaths) -> Versions:
         chained &= record["version"] == number
         chained &= number == 0 or record["parent"] == parent
         parent = sha256_hex(read_bounded(path, _RECORD_LIMIT))
-        contributors |= {one["peer"] for one in record["inputs"]}
+        contributors |= {entry["peer"] for entry in record["inputs"]}
         times.append(float(record["ts"]))
         steps = int(record["fleet_steps"])
     committed = max(0, len(paths) - 1)
@@ -52,13 +52,13 @@ def read_versions(shared: SharedPaths) -> Versions:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Nearest-rank percentile; 0 of nothing."""
+    """Return the nearest-rank percentile; 0 without values."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
 def returns(fleet: EventSummary) -> dict[str, float]:
-    """First and last tenth of the learners' time, random play, and the error of the difference."""
+    """Return mean returns of the first and last tenth and of random play, and the error."""
     first, last = tenths(fleet.episodes)
     return {
         "random": round(mean_return(fleet.random_episodes), 3),
@@ -69,32 +69,32 @@ def returns(fleet: EventSummary) -> dict[str, float]:
 
 
 def tenths(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Episode]]:
-    """Episodes that ended in the first and in the last tenth of the time."""
+    """Return the episodes that ended in the first and in the last tenth of the time."""
     if not episodes:
         return [], []
-    begin, end = min(one.ts for one in episodes), max(one.ts for one in episodes)
-    width = (end - begin) / 10
-    first = [one for one in episodes if one.ts <= begin + width]
-    return first, [one for one in episodes if one.ts >= end - width]
+    times = [episode.ts for episode in episodes]
+    width = (max(times) - min(times)) / 10
+    first = [episode for episode in episodes if episode.ts <= min(times) + width]
+    return first, [episode for episode in episodes if episode.ts >= max(times) - width]
 
 
 def _error(episodes: Sequence[Episode]) -> float:
     if len(episodes) < 2:
         return 0.0
-    return statistics.stdev(one.value for one in episodes) / math.sqrt(len(episodes))
+    return statistics.stdev(episode.value for episode in episodes) / math.sqrt(len(episodes))
 
 
 def summarise(run: RunPaths, laptop: Path) -> dict[str, Any]:
-    """The documented keys (``docs/formats.md``), every one from the run directory."""
+    """Return the summary's keys (``docs/formats.md``), each from the run directory."""
     fleet = read_run(run, laptop)
     versions = read_versions(SharedPaths(run.shared_weights))
-    gaps = [one.gap_s for one in fleet.handovers()]
-    claimed = [one for one in fleet.attempts.values() if one.slot is not None]
+    gaps = [handover.gap_s for handover in fleet.handovers()]
+    claimed = [attempt for attempt in fleet.attempts.values() if attempt.slot is not None]
     stamps = [event["ts"] for event in read_events(run.events)]
     return {
         "duration_s": round(max(stamps) - min(stamps), 1) if stamps else 0.0,
         "backend": str(read_json(run.status).get("executor", "unknown")),
-        "slots": len({one.slot for one in claimed}),
+        "slots": len({attempt.slot for attempt in claimed}),
         "attempts": len(claimed),
         "handovers": {
             "count": len(gaps),

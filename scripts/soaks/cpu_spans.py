@@ -1,13 +1,12 @@
-"""Pure: from samples of a controller's CPU to what each of its doings costs.
+"""Pure. Divides a controller's CPU time into waiting, quiet passes and hand-overs.
 
-Between passes it looks at small files, every few seconds from the end of a pass on. Waiting is
-measured in whole looks, so that none is left out and none counted twice. A pass lasts from the
-first command that it asks the scheduler to the status that it writes last: a fraction of a second,
-or as long as Slurm is silent. A quiet one asks one command.
+While it waits a controller polls small files every few seconds. Waiting is measured in whole poll
+intervals, so that none is omitted or counted twice. A pass lasts from its first Slurm command to
+the status file that it writes last: a fraction of a second, or longer where Slurm does not answer.
+A quiet pass runs one command.
 
-Nothing escapes: whatever is neither waiting nor the quiet passes of that time is charged to the
-hand-overs, with it all faults and every controller that begins. A beat every ten seconds (0.4 ms)
-belongs to whatever is done at that time.
+All other CPU time counts for the hand-overs, also that of faults and of starting controllers. A
+heartbeat every ten seconds (0.4 ms) counts for the activity in which it occurs.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from statistics import fmean
 
 @dataclass(frozen=True)
 class Span:
-    """What the controller did between two samples, at `ended` on the monotonic clock.
+    """The controller's CPU time between two samples, the second at `ended` (monotonic clock).
 
-    `commands` of the scheduler were begun, `passes` (0 or 1) came to their end.
+    `commands`: Slurm commands that began; `passes`: 0, or 1 if a pass ended.
     """
 
     ended: float
@@ -38,7 +37,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass, as far as samples tell: several that end between two of them are one."""
+    """One pass; several that end between the same two samples count as one."""
 
     begun: float
     ended: float
@@ -48,10 +47,10 @@ class Pass:
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of a second of waiting, of a quiet pass (of any, where none was quiet), and of a
-    hand-over beside both.
+    """CPU seconds of a second of waiting, of a quiet pass (of any if none was quiet), and of a
+    hand-over.
 
-    `waited_s`: how long it was watched while it waited.
+    `waited_s`: seconds of waiting that were sampled.
     """
 
     waiting: float
@@ -60,44 +59,48 @@ class Cost:
     waited_s: float
 
 
-def cost(spans: Sequence[Span], look_s: float, pass_s: float, handovers: int) -> Cost:
-    """What a controller's CPU is made of; `spans` in the order of their time.
+def compute_cost(spans: Sequence[Span], poll_s: float, pass_s: float, handovers: int) -> Cost:
+    """Divide the CPU time of `spans`, which are in the order of time.
 
-    Looks come every `look_s`, while all is quiet passes every `pass_s`.
+    The controller polls every `poll_s` and makes a quiet pass every `pass_s` seconds.
     """
     passes = list(passes_in(spans))
-    waits = list(_waits(spans, passes, look_s))
+    waits = list(_waits(spans, passes, poll_s))
     waited_s = sum(seconds for seconds, _ in waits)
     waiting = sum(cpu for _, cpu in waits) / waited_s if waited_s else 0.0
-    quiet = [one.cpu_s for one in passes if one.commands == 1] or [one.cpu_s for one in passes]
-    each, seconds = fmean(quiet or [0.0]), sum(one.seconds for one in spans)
-    rest = sum(one.cpu_s for one in spans) - seconds * (waiting + each / pass_s)
-    return Cost(waiting, each, max(0.0, rest) / max(1, handovers), waited_s)
+    quiet = [done.cpu_s for done in passes if done.commands == 1] or [done.cpu_s for done in passes]
+    quiet_s, seconds = fmean(quiet or [0.0]), sum(span.seconds for span in spans)
+    rest = sum(span.cpu_s for span in spans) - seconds * (waiting + quiet_s / pass_s)
+    return Cost(waiting, quiet_s, max(0.0, rest) / max(1, handovers), waited_s)
 
 
 def passes_in(spans: Sequence[Span]) -> Iterator[Pass]:
-    """Every pass. One that a killed controller left undone is part of the next one's first."""
-    begun: int | None = None
-    for at, one in enumerate(spans):
-        if one.commands > 0 and begun is None:
-            begun = at
-        if one.passes or (one is spans[-1] and begun is not None):
-            whole = spans[at if begun is None else begun : at + 1]
-            commands, cpu_s = sum(o.commands for o in whole), sum(o.cpu_s for o in whole)
-            yield Pass(whole[0].begun, one.ended, commands, cpu_s)
-            begun = None
+    """Return every pass; an unfinished pass of a killed controller is part of the next one."""
+    first: int | None = None
+    for index, span in enumerate(spans):
+        if span.commands > 0 and first is None:
+            first = index
+        if span.passes or (span is spans[-1] and first is not None):
+            whole = spans[index if first is None else first : index + 1]
+            commands, cpu_s = (
+                sum(part.commands for part in whole),
+                sum(part.cpu_s for part in whole),
+            )
+            yield Pass(whole[0].begun, span.ended, commands, cpu_s)
+            first = None
 
 
 def _waits(
-    spans: Sequence[Span], passes: Sequence[Pass], look_s: float
+    spans: Sequence[Span], passes: Sequence[Pass], poll_s: float
 ) -> Iterator[tuple[float, float]]:
-    """Seconds and CPU between each two passes, from the end of the first to half a look after the
-    last look that is surely no part of the second: that many looks.
+    """Return (seconds, CPU seconds) of waiting between each two passes.
+
+    Counts from the end of the first pass to half an interval after the last poll before the second.
     """
     for before, after in pairwise(passes):
-        looks = int((after.begun - before.ended) / look_s - 0.5)
-        until = before.ended + (looks + 0.5) * look_s
-        inside = [one for one in spans if before.ended <= one.begun and one.ended <= until]
-        seconds = looks * look_s
-        if looks > 0 and sum(one.seconds for one in inside) >= seconds:  # it lived all the time
-            yield seconds, sum(one.cpu_s for one in inside)
+        polls = int((after.begun - before.ended) / poll_s - 0.5)
+        until = before.ended + (polls + 0.5) * poll_s
+        inside = [span for span in spans if before.ended <= span.begun and span.ended <= until]
+        seconds = polls * poll_s
+        if polls > 0 and sum(span.seconds for span in inside) >= seconds:  # it ran all the time
+            yield seconds, sum(span.cpu_s for span in inside)

@@ -1,6 +1,6 @@
-"""Breaks things at random times, one after the other, and remembers what it did and for how long.
+"""Injects faults at random times, one after the other, and records each with its duration.
 
-Only processes that the test cluster or the run recorded are touched, each by pid and start time.
+Signals only processes that the test cluster or the run recorded, by process id and start time.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _CONTROLLER_AWAY_S = (0.5, 20.0)
 
 @dataclass
 class Injector:
-    """One cluster's and one run's misfortune."""
+    """Injects faults into one test cluster and one run."""
 
     base: Path
     """The test cluster's folder."""
     run: RunPaths
     mend: Callable[[], None]
-    """Start dead daemons of the test cluster again."""
+    """Starts ended daemons of the test cluster again."""
     ensure: Callable[[], None]
-    """Start a dead controller again."""
+    """Starts an ended controller again."""
     rng: random.Random
     faults: list[Fault] = field(default_factory=list)
 
     def plan(self, seconds: float) -> list[tuple[float, str]]:
-        """(seconds from now, kind): each kind in turn in random order, one freeze in the middle."""
+        """Return (seconds from now, kind): all kinds in random rounds, one freeze in the middle."""
         frozen = self._freeze_s(seconds)
         begin, times = 15.0, []
         freeze_at = seconds * self.rng.uniform(0.35, 0.5)
@@ -61,8 +61,8 @@ class Injector:
     def _freeze_s(seconds: float) -> float:
         return min(FREEZE_S, 0.4 * seconds)
 
-    def strike(self, kind: str, seconds: float, wait: Callable[[float], None]) -> None:
-        """Do it, let it last, mend it; ``wait`` lets time pass (and watches)."""
+    def inject(self, kind: str, seconds: float, wait: Callable[[float], None]) -> None:
+        """Inject a fault, wait, and repair it; ``wait`` also samples the controller."""
         begun = time.time()
         if kind == "kill controller":
             hit = self._kill(self._controller())
@@ -125,7 +125,7 @@ class Injector:
         return ProcessId(int(view.holder["pid"]), float(view.holder["created"]))
 
     def _daemon(self, name: str) -> ProcessId | None:
-        """By the test cluster's own record of pid and start time (clock ticks since boot)."""
+        """Return a daemon's process from the test cluster's record of pid and start ticks."""
         try:
             pid, ticks = json.loads((self.base / "run" / "daemons.json").read_text())[name]
             started = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
@@ -135,4 +135,4 @@ class Injector:
 
 
 _LOCAL = ("kill job", "kill slurmd")
-"""Faults that hit one place only."""
+"""Faults that affect one slot only."""

@@ -1,8 +1,8 @@
-"""From what the witnesses said to a verdict; no I/O, so that it can be tried on invented logs.
+"""Pure. Checks the logs of a soak for violations and computes its figures.
 
-Allocated time is slurmctld's. It is divided by the jobs' own diaries into boot (to the first step),
-training, redone work (after the last save of a learner that was killed), drain (from the decision
-to leave to slurmctld's word that the job is over); the residue is what nobody accounts for.
+Allocated time is read from slurmctld's log. The learners' diaries divide it into boot (until the
+first step), training, redone work (after the last checkpoint of a learner that was killed) and
+drain (from the decision to leave until slurmctld logs the end); the residue is the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statistics import median
 from scripts.soaks.records import Diary, Fault, Ran
 
 HANDOVER_S = 5.0
-"""A place that stands empty for longer is a loss and needs a reason."""
+"""Seconds of an empty slot above which it is a loss that needs a fault as its cause."""
 AFTERMATH_S = {
     "kill slurmctld": 45.0,
     "freeze slurmctld": 45.0,
@@ -24,18 +24,18 @@ AFTERMATH_S = {
     "kill job": 20.0,
     "kill controller": 20.0,
 }
-"""How long a fault can still be the reason of something: Slurm's time-outs of the testbed."""
+"""Seconds after a fault in which it can be a cause, from the test cluster's Slurm timeouts."""
 EPILOG_S = 1.5
-"""Between a learner's last word and slurmctld's that the job is over."""
+"""Seconds between a learner's last diary entry and the job's end in slurmctld's log."""
 ENOUGH = 20
-"""Hand-overs from which their median says something; of fewer, those that no fault hit count."""
+"""Hand-overs needed for a median of all; of fewer, only those without a fault are used."""
 FENCE_S = 0.0
-"""A learner whose term was ended may not save anything after the next one's first save."""
+"""Seconds for which an older term may still save after a newer term's first save."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is judged, for the time between ``begun`` and ``ended``."""
+    """The logs of a soak between ``begun`` and ``ended`` (wall seconds)."""
 
     begun: float
     ended: float
@@ -44,13 +44,13 @@ class Evidence:
     diaries: Sequence[Diary]
     faults: Sequence[Fault]
     known: frozenset[str]
-    """Tokens that our ledger knows."""
+    """Tokens in the controller's ledger."""
     left_over: Sequence[str]
-    """Jobs and processes that were still there after ``stop``."""
+    """Jobs and processes that still ran after ``stop``."""
 
 
 def judge(evidence: Evidence) -> dict[str, object]:
-    """Every figure of the soak; ``broken`` lists what must not be."""
+    """Compute every figure of the soak; ``broken`` lists the violations."""
     running = _most_running(evidence.runs)
     duplicates, orphans = _duplicates(evidence), _orphans(evidence)
     pairs = _gaps(evidence)
@@ -59,8 +59,10 @@ def judge(evidence: Evidence) -> dict[str, object]:
     losses, shares = _losses(evidence), _shares(evidence)
     unexplained = [*_odd_ends(evidence), *(loss for loss in losses if not loss["why"])]
     broken = [f"{running} jobs ran at once"] if running > evidence.places else []
-    broken += [f"duplicate: {one}" for one in duplicates] + [f"orphan: {one}" for one in orphans]
-    broken += [f"unexplained: {one}" for one in unexplained]
+    broken += [f"duplicate: {text}" for text in duplicates] + [
+        f"orphan: {text}" for text in orphans
+    ]
+    broken += [f"unexplained: {text}" for text in unexplained]
     residue = shares["residue_s"] / shares["allocated_s"] if shares["allocated_s"] else 1.0
     if abs(residue) > 0.01:
         broken.append(f"residue of {residue:.2%}")
@@ -92,8 +94,8 @@ def _count(faults: Sequence[Fault]) -> dict[str, int]:
 
 
 def _most_running(runs: Sequence[Ran]) -> int:
-    """Ends count before beginnings of the same moment: both are cut to some fineness."""
-    moves = sorted([(one.begun, 1) for one in runs] + [(one.ended - 0.002, -1) for one in runs])
+    """Return the most jobs at once; at equal times ends count first, as times are rounded."""
+    moves = sorted([(ran.begun, 1) for ran in runs] + [(ran.ended - 0.002, -1) for ran in runs])
     most = now = 0
     for _, step in moves:
         now += step
@@ -102,28 +104,28 @@ def _most_running(runs: Sequence[Ran]) -> int:
 
 
 def _duplicates(evidence: Evidence) -> list[str]:
-    """A token with two jobs, or a slot in which an older term saved after a newer one had."""
-    seen: dict[str, int] = {}
-    found = [
-        f"token {ran.token} as jobs {seen[ran.token]} and {ran.job_id}"
+    """List tokens with two jobs, and slots in which an older term saved after a newer one."""
+    first: dict[str, int] = {}
+    duplicates = [
+        f"token {ran.token} as jobs {first[ran.token]} and {ran.job_id}"
         for ran in evidence.runs
-        if seen.setdefault(ran.token, ran.job_id) != ran.job_id
+        if first.setdefault(ran.token, ran.job_id) != ran.job_id
     ]
     by_slot: dict[int, list[Diary]] = {}
     for diary in evidence.diaries:
         by_slot.setdefault(diary.slot, []).append(diary)
     for slot, diaries in by_slot.items():
-        ordered = sorted(diaries, key=lambda one: one.term)
+        ordered = sorted(diaries, key=lambda diary: diary.term)
         for older, newer in itertools.pairwise(ordered):
             late = older.saves and newer.saves and older.saves[-1] > newer.saves[0] + FENCE_S
             if late or older.term == newer.term:
-                found.append(f"slot {slot}: {older.token} saved after {newer.token}")
-    return found
+                duplicates.append(f"slot {slot}: {older.token} saved after {newer.token}")
+    return duplicates
 
 
 def _orphans(evidence: Evidence) -> list[str]:
     unknown = sorted({ran.token for ran in evidence.runs} - evidence.known)
-    return [*(f"nobody knows job {token}" for token in unknown), *evidence.left_over]
+    return [*(f"job {token} is not in the ledger" for token in unknown), *evidence.left_over]
 
 
 def _inside(evidence: Evidence) -> list[Ran]:
@@ -135,7 +137,7 @@ def _p95(gaps: Sequence[float]) -> float | None:
 
 
 def _gaps(evidence: Evidence) -> list[tuple[float, float]]:
-    """Each end of a job that trained with the beginning that followed it, in order."""
+    """Pair each end of a job that trained with the start that followed it, in order."""
     trained = {diary.token for diary in evidence.diaries}
     runs = [ran for ran in _inside(evidence) if ran.token in trained]
     first = min((ran.ended for ran in runs), default=0.0)
@@ -145,7 +147,7 @@ def _gaps(evidence: Evidence) -> list[tuple[float, float]]:
 
 
 def _losses(evidence: Evidence) -> list[dict[str, object]]:
-    """Stretches in which a place stood empty for longer than a hand-over takes, with a reason."""
+    """List the times in which a slot was empty for longer than ``HANDOVER_S``, with their cause."""
     moves = [(ran.begun, 1) for ran in evidence.runs] + [(ran.ended, -1) for ran in evidence.runs]
     free: list[float] = []
     losses = []
@@ -167,7 +169,7 @@ def _losses(evidence: Evidence) -> list[dict[str, object]]:
 
 
 def _reason(faults: Sequence[Fault], begun: float, ended: float, *hit: str) -> str:
-    """The newest fault that was at work when it began, or that hit just this place."""
+    """Return the newest fault whose effect overlaps this time; with ``hit`` only if it fits."""
     able = [
         fault
         for fault in faults
@@ -178,22 +180,22 @@ def _reason(faults: Sequence[Fault], begun: float, ended: float, *hit: str) -> s
 
 
 def _lost_by_cause(losses: Sequence[dict[str, object]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for loss in losses:
-        why = str(loss["why"]) or "unexplained"
-        found[why] = round(found.get(why, 0.0) + float(str(loss["seconds"])), 1)
-    return found
+        cause = str(loss["why"]) or "unexplained"
+        totals[cause] = round(totals.get(cause, 0.0) + float(str(loss["seconds"])), 1)
+    return totals
 
 
 def _odd_ends(evidence: Evidence) -> list[str]:
-    """Jobs that ended neither by leaving (10) nor as not needed (11), and that no fault hit."""
-    found = []
+    """List jobs that no fault hit with exit codes other than 10 (left) and 11 (not needed)."""
+    ends = []
     for ran in evidence.runs:
         if ran.ended > evidence.ended or ran.exit_code in (10, 11):
             continue
         if not _reason(evidence.faults, ran.begun, ran.ended, ran.node, ran.token):
-            found.append(f"job {ran.job_id} on {ran.node} ended {ran.state} {ran.exit_code}")
-    return found
+            ends.append(f"job {ran.job_id} on {ran.node} ended {ran.state} {ran.exit_code}")
+    return ends
 
 
 def _used(evidence: Evidence) -> float:
@@ -206,27 +208,27 @@ def _overlap(begun: float, ended: float, evidence: Evidence) -> float:
 
 
 def _shares(evidence: Evidence) -> dict[str, float]:
-    """Allocated seconds by what they were used for, over all jobs that ended."""
+    """Sum the allocated seconds of all ended jobs by their use."""
     names = ("allocated_s", "training_s", "boot_s", "drain_s", "redone_s", "silent_slurm_s")
     total = dict.fromkeys((*names, "residue_s"), 0.0)
     diaries: dict[str, list[Diary]] = {}
     for diary in evidence.diaries:
         diaries.setdefault(diary.token, []).append(diary)
     for ran in _inside(evidence):
-        mine = [one for one in diaries.get(ran.token, []) if ran.begun - 2 <= one.born <= ran.ended]
-        for name, value in _divide(ran, mine[0] if mine else None, evidence.faults).items():
+        written = (d for d in diaries.get(ran.token, []) if ran.begun - 2 <= d.born <= ran.ended)
+        for name, value in _divide(ran, next(written, None), evidence.faults).items():
             total[name] += value
     return total
 
 
 def _divide(ran: Ran, diary: Diary | None, faults: Sequence[Fault]) -> dict[str, float]:
-    """One job's time. What Slurm had not noticed while it was stopped or dead is the fault's."""
+    """Divide one job's time by use; ends that Slurm noticed late after a fault count as its."""
     length = ran.ended - ran.begun
     if diary is None or diary.first_step is None:
         hit = ran.exit_code != 11 and _reason(faults, ran.begun, ran.ended, ran.node, ran.token)
         return {"allocated_s": length, ("silent_slurm_s" if hit else "residue_s"): length}
     boot = diary.first_step - ran.begun
-    left = min(diary.bye or diary.last_step, ran.ended)  # Slurm may give a node up that trains on
+    left = min(diary.bye or diary.last_step, ran.ended)  # the node may train after Slurm gave it up
     tail = ran.ended - left
     trained_to = diary.drain or (diary.saves[-1] if diary.saves else diary.first_step)
     trained_to = min(trained_to, left)

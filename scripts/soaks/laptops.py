@@ -121,7 +121,7 @@ def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
         fresh_run(keep, SITE) as (folder, paths),
         Stage(paths, SITE, slurm=False, headless=True) as stage,
     ):
-        stage.raise_login_node()
+        stage.start_login_node()
         if not stage.node.by_ssh or not stage.node.facts.get("friend"):
             raise SchedulerError("this soak needs two users of an sshd", "run it as root")
         laptops = _laptops(stage, folder)

@@ -1,8 +1,8 @@
-"""The soak's learner, put in the place of ``Daddy.train_slim`` in a copied checkout.
+"""Entry: the soak's learner, which replaces ``Daddy.train_slim`` in a copied checkout.
 
-It does what the seams ask (resume the launcher's lease, resume a checkpoint, beat, save every two
-seconds, leave before its wall time) and keeps a diary of its phases. Four real learners would
-fight over the cores of one machine and measure that; what is judged here is who runs when.
+It resumes the launcher's lease and the checkpoint, writes heartbeats, saves every two seconds,
+leaves before its wall time, and logs each phase in a diary. It trains nothing, because the soak
+judges the order of jobs and four real learners would compete for this machine's cores.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ KEEP = 3
 
 
 class Diary:
-    """One line per thing that happened."""
+    """Writes one line of JSON per event."""
 
     def __init__(self, path: Path, clock: SystemClock) -> None:
         self._path = path
         self._clock = clock
 
-    def note(self, what: str, **more: object) -> None:
-        append_line(self._path, json.dumps({"what": what, "at": self._clock.now(), **more}))
+    def log(self, event: str, **more: object) -> None:
+        append_line(self._path, json.dumps({"what": event, "at": self._clock.now(), **more}))
 
 
 def main() -> int:
-    """Train nothing, in good order."""
+    """Hold the slot of the job until it has to leave."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--attempt", required=True)
@@ -54,29 +54,29 @@ def main() -> int:
         return 11
     pid = current_process().pid
     diary = Diary(run.root / "diaries" / f"{args.attempt}-{pid}.jsonl", clock)
-    diary.note("born", token=args.attempt, slot=job.slot, term=job.term, pid=pid)
+    diary.log("born", token=args.attempt, slot=job.slot, term=job.term, pid=pid)
     ends = job.end_time or clock.now() + 60.0
     deadline = ends - drain_margin(60.0)
-    why = _train(run.slot(job.slot).checkpoints, lease, diary, stopper, deadline)
-    if why is None:
-        diary.note("fenced")
+    reason = _train(run.slot(job.slot).checkpoints, lease, diary, stopper, deadline)
+    if reason is None:
+        diary.log("fenced")
         return 12
-    lease.release(why)
-    diary.note("bye")
+    lease.release(reason)
+    diary.log("bye")
     return 10
 
 
 def _train(
     folder: Path, lease: Lease, diary: Diary, stopper: StopSignal, deadline: float
 ) -> str | None:
-    """Steps until it is time to leave (why), or the slot was given away (None)."""
+    """Count steps until the job must leave; return the reason, None where the lease is lost."""
     clock, never = SystemClock(), threading.Event()
     _, step = newest_checkpoint(folder)
     saved = beaten = clock.monotonic()
-    why = None
-    while why is None:
+    reason = None
+    while reason is None:
         step += 1
-        diary.note("step")
+        diary.log("step")
         now = clock.monotonic()
         if now - beaten >= 1.0:
             if not lease.held():
@@ -87,19 +87,19 @@ def _train(
             _save(folder, lease, step, diary)
             saved = now
         clock.wait(never, STEP_S)
-        why = stopper.stop_reason() or ("wall time" if clock.now() >= deadline else None)
-    diary.note("drain")
+        reason = stopper.stop_reason() or ("wall time" if clock.now() >= deadline else None)
+    diary.log("drain")
     if not lease.held():
         return None
     lease.beat({"step": step, "stage": "leaving"})
     _save(folder, lease, step, diary)
-    return why
+    return reason
 
 
 def _save(folder: Path, lease: Lease, step: int, diary: Diary) -> None:
     if lease.held():
         write_json(folder / f"t{lease.term:06d}-s{step:012d}.json", {"step": step})
-        diary.note("save")
+        diary.log("save")
         for old in sorted(folder.glob("t*-s*.json"))[:-KEEP]:
             old.unlink(missing_ok=True)
 

@@ -1,6 +1,6 @@
-"""What a soak's witnesses say: Slurm's own logs, the jobs' diaries, the list of injected faults.
+"""Reads the logs of a soak: Slurm's logs and the learners' diaries; defines injected faults.
 
-Everything is text on disk, read after the run; times are wall seconds of this one machine.
+All files are read after the run; times are wall seconds of this one machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DONE = re.compile(r"_job_complete: JobId=(\d+) done")
 
 @dataclass(frozen=True)
 class Ran:
-    """One job's stay on a node, by slurmctld's job completion log."""
+    """One run of a job on a node, from slurmctld's job completion log."""
 
     job_id: int
     token: str
@@ -33,7 +33,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Fault:
-    """What was done to the cluster, and for how long; ``hit`` names the node or the job's token."""
+    """An injected fault and its duration; ``hit``: the node or the job's token, or empty."""
 
     kind: str
     begun: float
@@ -43,7 +43,7 @@ class Fault:
 
 @dataclass
 class Diary:
-    """One learner process in its own words."""
+    """The times of one learner process that it logged itself."""
 
     token: str
     slot: int
@@ -58,34 +58,34 @@ class Diary:
 
 
 def read_completions(text: str, log: str, mark: str) -> list[Ran]:
-    """Jobs whose name begins with ``mark``, times sharpened by slurmctld's own log.
+    """Return the jobs whose name begins with ``mark``, with exact times from slurmctld's log.
 
-    A killed slurmctld may come back not knowing that a job has ended, and complete it once more:
-    the stay lasts until its last word, and it ended as its first word says.
+    A killed and restarted slurmctld may log the end of a job again: the last line has the end time,
+    the first line the state and exit code.
     """
     begins, ends = _events(log)
-    found: dict[tuple[int, str], Ran] = {}
+    jobs: dict[tuple[int, str], Ran] = {}
     for line in text.splitlines():
         row = dict(_FIELD.findall(line))
         if not row.get("Name", "").startswith(mark) or row["StartTime"] == "Unknown":
             continue
         job_id, token = int(row["JobId"]), row["Name"].rsplit("-", 1)[1]
         begun, ended = _stamp(row["StartTime"]), _stamp(row["EndTime"])
-        ended = _sharper(ended, ends.get(job_id, []))
-        before = found.get((job_id, token))
+        ended = _exact_time(ended, ends.get(job_id, []))
+        before = jobs.get((job_id, token))
         if before is not None:
-            found[job_id, token] = replace(before, ended=max(ended, before.ended))
+            jobs[job_id, token] = replace(before, ended=max(ended, before.ended))
             continue
-        found[job_id, token] = Ran(
+        jobs[job_id, token] = Ran(
             job_id=job_id,
             token=token,
             node=row["NodeList"],
-            begun=_sharper(begun, begins.get(job_id, [])),
+            begun=_exact_time(begun, begins.get(job_id, [])),
             ended=ended,
             state=row["JobState"],
             exit_code=int(row["ExitCode"].split(":")[0]),
         )
-    return sorted(found.values(), key=lambda ran: ran.begun)
+    return sorted(jobs.values(), key=lambda ran: ran.begun)
 
 
 def _events(log: str) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
@@ -103,48 +103,48 @@ def _events(log: str) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
 
 
 def _stamp(text: str) -> float:
-    """Slurm writes local time without a zone, and so does this read it."""
+    """Convert Slurm's local time, which has no time zone."""
     return datetime.fromisoformat(text).timestamp()
 
 
-def _sharper(second: float, exact: list[float]) -> float:
-    """The moment in milliseconds that belongs to a time in whole seconds."""
-    return next((one for one in exact if -1.0 <= one - second < 2.0), second)
+def _exact_time(second: float, exact: list[float]) -> float:
+    """Return the time in milliseconds that belongs to a time in whole seconds."""
+    return next((time for time in exact if -1.0 <= time - second < 2.0), second)
 
 
 def read_diaries(folder: Path) -> list[Diary]:
-    """Every learner's own notes."""
-    found = (_read_diary(path) for path in sorted(folder.glob("*.jsonl")))
-    return [diary for diary in found if diary is not None]
+    """Read every learner's diary."""
+    diaries = (_read_diary(path) for path in sorted(folder.glob("*.jsonl")))
+    return [diary for diary in diaries if diary is not None]
 
 
 def _read_diary(path: Path) -> Diary | None:
     diary: Diary | None = None
-    for note in _notes(path):
-        what, at = note["what"], float(str(note["at"]))
-        if what == "born":
-            token, slot, term = str(note["token"]), int(str(note["slot"])), int(str(note["term"]))
-            diary = Diary(token, slot, term, at, int(str(note["pid"])))
+    for entry in _entries(path):
+        event, at = entry["what"], float(str(entry["at"]))
+        if event == "born":
+            token, slot, term = (str(entry[name]) for name in ("token", "slot", "term"))
+            diary = Diary(token, int(slot), int(term), at, int(str(entry["pid"])))
         elif diary is not None:
-            _write(diary, str(what), at)
+            _add(diary, str(event), at)
     return diary
 
 
-def _notes(path: Path) -> Iterator[dict[str, object]]:
+def _entries(path: Path) -> Iterator[dict[str, object]]:
     for line in path.read_text().splitlines():
         try:
             yield json.loads(line)
-        except ValueError:  # killed while it wrote
+        except ValueError:  # last line of a killed learner
             return
 
 
-def _write(diary: Diary, what: str, at: float) -> None:
-    if what == "step":
+def _add(diary: Diary, event: str, at: float) -> None:
+    if event == "step":
         diary.first_step = diary.first_step or at
         diary.last_step = at
-    elif what == "save":
+    elif event == "save":
         diary.saves.append(at)
-    elif what == "drain":
+    elif event == "drain":
         diary.drain = at
-    elif what == "bye":
+    elif event == "bye":
         diary.bye = at

@@ -1,4 +1,4 @@
-"""One schedule: a seed becomes odds, settings and a run of the fleet; then it is judged."""
+"""Runs one simulated schedule of a weights fleet from a seed, and checks its invariants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DRAIN_ROUNDS = 40
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one schedule came to; ``broken`` is empty when every invariant held."""
+    """The counts of one schedule; ``broken`` lists violated invariants."""
 
     seed: int
     steps: int
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def run_schedule(seed: int) -> Outcome:
-    """Everything about the schedule follows from ``seed``."""
+    """Run the schedule that follows from ``seed``."""
     baton = Baton(seed, Odds(1.0, 1.0))
     baton.odds = _odds(baton)
     settings = _settings(baton)
@@ -57,7 +57,7 @@ def run_schedule(seed: int) -> Outcome:
         _judge_end(fleet, baton, witness, settings)
     return Outcome(
         seed, baton.steps, baton.kills, len(witness.versions), len(witness.judged),
-        sum(len(one.reverts) for one in witness.versions), tuple(witness.broken),
+        sum(len(version.reverts) for version in witness.versions), tuple(witness.broken),
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def _settings(baton: Baton) -> ExchangeSettings:
 
 @contextlib.contextmanager
 def _watched(witness: Witness) -> Iterator[None]:
-    """Every answer to "which version is the newest?" is told to the witness."""
+    """Report every result of ``Store.newest`` to the invariant checker."""
     real = Store.newest
 
     def newest(store: Store) -> int | None:
@@ -98,12 +98,12 @@ def _watched(witness: Witness) -> Iterator[None]:
 
 
 def _quick_sweeps() -> contextlib.AbstractContextManager[object]:
-    """A schedule lasts minutes, so what retention does once an hour it does every 15 minutes."""
+    """Shorten the intervals of retention, because a schedule lasts minutes and not days."""
     return patch.multiple(cleanup, ORPHAN_S=900.0, SWEEP_S=100.0, GAP_S=200.0)
 
 
 def _judge_end(fleet: Fleet, baton: Baton, witness: Witness, settings: ExchangeSettings) -> None:
-    """Time has passed, everything is visible: the run goes on, and nothing is missing."""
+    """Check that after all delays the run continues and no contribution is missing."""
     baton.sleep(1000.0)
     before = len(witness.versions)
     last = SharedExchange(fleet.paths, "slot-9", "99999999", settings, fleet.clock(), Silent())
@@ -118,7 +118,7 @@ def _judge_end(fleet: Fleet, baton: Baton, witness: Witness, settings: ExchangeS
             if witness.promised <= witness.judged and len(witness.versions) > before:
                 break
     except DaddyError as error:
-        witness.broken.append(f"I1: nobody can go on: {error}")
+        witness.broken.append(f"I1: no learner can continue: {error}")
         return
     witness.broken += witness.lost()
     if len(witness.versions) <= before:
@@ -130,9 +130,9 @@ def _judge_history(fleet: Fleet, witness: Witness) -> None:
     store, history = Store(fleet.paths), read_history(fleet.paths)
     ranges = list[tuple[int, int]]()
     for version in witness.versions:
-        ranges += [(one.first, one.last) for one in version.reverts]
-        if any(is_reverted(one.base_version, ranges) for one in version.inputs):
-            witness.broken.append(f"I6: v{version.version} holds what was taken back")
+        ranges += [(entry.first, entry.last) for entry in version.reverts]
+        if any(is_reverted(entry.base_version, ranges) for entry in version.inputs):
+            witness.broken.append(f"I6: v{version.version} has a reverted contribution")
     newest = witness.versions[-1]
     if not history.chained or len(history.versions) != len(witness.versions):
         witness.broken.append(f"I2: {history.flaw or 'the history is shorter than it was'}")

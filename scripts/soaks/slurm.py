@@ -1,7 +1,7 @@
-"""The controller and a real Slurm of its own, broken again and again; judged by Slurm's own log.
+"""Soaks the controller on a real Slurm test cluster while faults are injected.
 
-A test cluster, jobs of one minute, four slots. The learner is the soak's own (``learner.py``
-says why); launcher, leases, releases, controller and Slurm are the product's and the real ones.
+Runs four slots with jobs of one minute and checks Slurm's own log. The learner is the soak's own
+(``learner.py``); launcher, leases, releases, controller and Slurm are the real ones.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from Daddy.core.lease import read_lease
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from scripts.benches.testbed import DOORS, Cluster, cluster
+from scripts.benches.testbed import COMMANDS, Cluster, cluster
 from scripts.soaks.injector import Injector
 from scripts.soaks.judge import Evidence, judge
 from scripts.soaks.records import read_completions, read_diaries
 from scripts.soaks.usage import Usage
 
 PLACES = 4
-_TELL_S = 15.0
+_PROGRESS_S = 15.0
 _FOREIGN = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_")
 
 
 @dataclass
 class Stage:
-    """One run on one cluster, with the person who types the commands."""
+    """One run on one test cluster, and the commands of its user."""
 
     testbed: Cluster
     folder: Path
     usage: Usage = field(init=False)
     begun: float = 0.0
-    told: float = 0.0
+    last_line: float = 0.0
 
     def __post_init__(self) -> None:
         self.run = RunPaths(self.folder / "run")
@@ -52,52 +52,51 @@ class Stage:
         self.checkout = _small_checkout(self.folder)
         self.config = self.folder / "soak.json"
         self.config.write_text(json.dumps(_settings(self.run.root)))
-        kept = {k: v for k, v in self.testbed.env.items() if not k.startswith(_FOREIGN)}
-        kept["SLURM_CONF"] = self.testbed.env["SLURM_CONF"]
-        self.env = {**kept, "PYTHONPATH": str(self.checkout)}
+        env = {k: v for k, v in self.testbed.env.items() if not k.startswith(_FOREIGN)}
+        env["SLURM_CONF"] = self.testbed.env["SLURM_CONF"]
+        self.env = {**env, "PYTHONPATH": str(self.checkout)}
 
-    def say(self, *argv: str, timeout_s: float = 120.0) -> Completed:
-        """``run_controller ARGV``, as a person would."""
+    def run_command(self, *argv: str, timeout_s: float = 120.0) -> Completed:
+        """Run ``run_controller ARGV``."""
         module = "Daddy.cluster.orchestrator.run_controller"
-        words = [sys.executable, "-m", module, *argv, "--config", str(self.config)]
-        return run_child(words, timeout_s, env=self.env, cwd=self.folder)
+        command = [sys.executable, "-m", module, *argv, "--config", str(self.config)]
+        return run_child(command, timeout_s, env=self.env, cwd=self.folder)
 
     def ensure(self) -> None:
-        """What cron would do."""
-        done = self.say("ensure")
-        if done.returncode not in (0, 5):
-            raise SchedulerError(f"ensure failed: {done.stderr.strip()[-400:]}")
+        """Run ``ensure``, as cron would."""
+        result = self.run_command("ensure")
+        if result.returncode not in (0, 5):
+            raise SchedulerError(f"ensure failed: {result.stderr.strip()[-400:]}")
 
     def mend(self) -> None:
-        """Start dead daemons of the test cluster again."""
-        done = run_child([str(DOORS / "up"), "--dir", str(self.testbed.folder), "--json"], 120.0)
-        if done.returncode:
-            raise SchedulerError(
-                f"the test cluster does not come back: {done.stderr.strip()[-400:]}"
-            )
+        """Start ended daemons of the test cluster again."""
+        argv = [str(COMMANDS / "up"), "--dir", str(self.testbed.folder), "--json"]
+        result = run_child(argv, 120.0)
+        if result.returncode:
+            raise SchedulerError(f"the test cluster does not start: {result.stderr[-400:]}")
 
     def wait(self, seconds: float) -> None:
-        """Let time pass; watch the controller meanwhile, and say how it goes."""
+        """Wait; meanwhile sample the controller and print progress."""
         until = time.monotonic() + seconds
-        while (rest := until - time.monotonic()) > 0:
-            time.sleep(min(0.25, rest))
+        while (remaining := until - time.monotonic()) > 0:
+            time.sleep(min(0.25, remaining))
             view = read_lease(self.run.controller_lease)
             if view is not None and view.ended is None:
                 self.usage.sample(int(view.holder.get("pid", 0)))
-            if time.monotonic() - self.told > _TELL_S:
-                self.tell("")
+            if time.monotonic() - self.last_line > _PROGRESS_S:
+                self.print_progress("")
 
-    def tell(self, what: str) -> None:
-        """One line of progress."""
-        self.told = time.monotonic()
+    def print_progress(self, event: str) -> None:
+        """Print one line of progress."""
+        self.last_line = time.monotonic()
         filled = sum(1 for n in range(PLACES) if _held(self.run, n))
         ended = self.completions().count("\n")
         at = int(time.time() - self.begun) if self.begun else 0
-        words = f"{at // 60:3d}:{at % 60:02d}  {filled} of {PLACES} slots held, {ended} jobs ended"
-        print(f"{words}{'  · ' + what if what else ''}", flush=True)
+        text = f"{at // 60:3d}:{at % 60:02d}  {filled} of {PLACES} slots held, {ended} jobs ended"
+        print(f"{text}{'  · ' + event if event else ''}", flush=True)
 
     def completions(self) -> str:
-        """The job completion log that slurmctld writes."""
+        """Return slurmctld's job completion log."""
         path = self.testbed.folder / "log" / "jobcomp.txt"
         return path.read_text() if path.exists() else ""
 
@@ -116,7 +115,7 @@ def _small_checkout(folder: Path) -> Path:
 
 
 def _settings(run_dir: Path) -> dict[str, object]:
-    """Everything that costs something as it is by default; only the jobs are short."""
+    """Return the run's settings: defaults but for short jobs."""
     return {
         "run_name": "soak",
         "run_dir": str(run_dir),
@@ -127,7 +126,7 @@ def _settings(run_dir: Path) -> dict[str, object]:
 
 
 def run(minutes: float, seed: int, keep: Path | None) -> dict[str, object]:
-    """The whole soak; whatever happens, nothing of it is left running."""
+    """Run the soak; end the run and the test cluster in any case."""
     folder = Path(tempfile.mkdtemp(prefix="daddy-soak-", dir="/tmp"))
     try:
         with cluster() as testbed:
@@ -146,39 +145,39 @@ def _soak(stage: Stage, seconds: float, seed: int) -> dict[str, object]:
     injector = Injector(
         stage.testbed.folder, stage.run, stage.mend, stage.ensure, random.Random(seed)
     )
-    said = stage.say("start")
-    if said.returncode:
-        raise SchedulerError(f"start failed: {said.stderr.strip()[-600:]}")
+    result = stage.run_command("start")
+    if result.returncode:
+        raise SchedulerError(f"start failed: {result.stderr.strip()[-600:]}")
     _until(stage, lambda: all(_held(stage.run, n) for n in range(PLACES)), 90.0)
     stage.begun = begun = time.time()
     for at, kind in injector.plan(seconds):
         stage.wait(begun + at - time.time())
-        stage.tell(kind)
-        injector.strike(kind, seconds, stage.wait)
+        stage.print_progress(kind)
+        injector.inject(kind, seconds, stage.wait)
     stage.wait(begun + seconds - time.time())
     ended = time.time()
     stage.usage.count_calls()
-    stage.tell("stop")
+    stage.print_progress("stop")
     _stop(stage)
-    return _verdict(stage, injector, begun, ended)
+    return _evaluate(stage, injector, begun, ended)
 
 
-def _until(stage: Stage, true: Callable[[], bool], patience_s: float) -> None:
-    deadline = time.monotonic() + patience_s
-    while not true():
+def _until(stage: Stage, condition: Callable[[], bool], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
         if time.monotonic() > deadline:
-            stage.tell("")
+            stage.print_progress("")
             raise SchedulerError("the run did not fill its slots in time")
         stage.wait(0.25)
 
 
 def _stop(stage: Stage) -> None:
-    done = stage.say("stop", timeout_s=240.0)
-    if done.returncode:
-        raise SchedulerError(f"stop failed: {done.stderr.strip()[-400:]}")
+    result = stage.run_command("stop", timeout_s=240.0)
+    if result.returncode:
+        raise SchedulerError(f"stop failed: {result.stderr.strip()[-400:]}")
 
 
-def _verdict(stage: Stage, injector: Injector, begun: float, ended: float) -> dict[str, object]:
+def _evaluate(stage: Stage, injector: Injector, begun: float, ended: float) -> dict[str, object]:
     log = (stage.testbed.folder / "log" / "slurmctld.log").read_text(errors="replace")
     evidence = Evidence(
         begun=begun,
@@ -191,11 +190,9 @@ def _verdict(stage: Stage, injector: Injector, begun: float, ended: float) -> di
         left_over=_left_over(stage),
     )
     figures = judge(evidence)
-    look_s, quiet_s = (
-        file_poll_seconds(Config(), "slurm"),
-        derive_policy(Config(), "slurm").quiet_pass_s,
-    )
-    usage = stage.usage.figures(look_s, quiet_s, int(str(figures["handovers"])))
+    poll_s = file_poll_seconds(Config(), "slurm")
+    quiet_s = derive_policy(Config(), "slurm").quiet_pass_s
+    usage = stage.usage.figures(poll_s, quiet_s, int(str(figures["handovers"])))
     broken = list(figures.pop("broken"))  # type: ignore[call-overload]
     for name, most in (("peak_rss_mb", 60.0), ("cpu_s_per_day", 60.0)):
         if float(str(usage[name])) > most:
@@ -204,21 +201,21 @@ def _verdict(stage: Stage, injector: Injector, begun: float, ended: float) -> di
 
 
 def _left_over(stage: Stage) -> list[str]:
-    """Our jobs that Slurm still has, and learners that still live, after ``stop``."""
+    """List this run's jobs in Slurm and running learners after ``stop``."""
     time.sleep(3.0)  # KillWait of jobs that were just cancelled
     rows = stage.testbed.out("squeue", "--noheader", "--format=%j %T").splitlines()
-    found = [f"job {row} is still there" for row in rows if row.startswith("daddy-soak-")]
+    left = [f"job {row} is still there" for row in rows if row.startswith("daddy-soak-")]
     for diary in read_diaries(stage.run.root / "diaries"):
         command = Path(f"/proc/{diary.pid}/cmdline")
         if command.exists() and diary.token.encode() in command.read_bytes():
-            found.append(f"learner {diary.token} is still there")
-    return found
+            left.append(f"learner {diary.token} is still there")
+    return left
 
 
 def _end(stage: Stage) -> None:
-    """End the run whatever state it is in; the test cluster's ``down`` takes what is left."""
+    """End the run in any state; the test cluster's ``down`` ends the remaining processes."""
     if stage.run.intent.exists():
-        stage.say("stop", "--now", timeout_s=120.0)
+        stage.run_command("stop", "--now", timeout_s=120.0)
 
 
 def _keep(stage: Stage, folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""What the controller costs: resident memory, CPU time, passes; sampled while it lives.
+"""Samples the controller's resident memory, CPU time and passes while it runs.
 
-A soak with jobs of one minute has 240 times the hand-overs of a day with jobs of four hours. So a
-day is put together from what each doing costs: waiting, a quiet pass, a hand-over.
+A soak with jobs of one minute has 240 times the hand-overs of a day with jobs of four hours, so the
+CPU time of a day is computed from that of waiting, of a quiet pass and of a hand-over.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from scripts.soaks.cpu_spans import Span, cost
+from scripts.soaks.cpu_spans import Span, compute_cost
 
 HANDOVERS_A_DAY = 24.0
-"""Four slots, jobs of four hours."""
+"""Hand-overs a day of four slots with jobs of four hours."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What was seen of one controller at one moment."""
+    """One sample of a controller; `at`: monotonic seconds."""
 
     pid: int
     at: float
     cpu_s: float
     commands: int
-    """Asked of the scheduler so far."""
+    """Slurm commands run so far."""
     status_ns: int
-    """When the last status was written."""
+    """Time of the last change of the status file."""
 
     def since(self, before: Mark) -> Span:
-        """What it did between two marks."""
+        """Return the span between an earlier sample and this one."""
         return Span(
             ended=self.at,
             seconds=self.at - before.at,
@@ -43,7 +43,7 @@ class Mark:
 
 @dataclass
 class Usage:
-    """Samples of one controller after the other."""
+    """Collects samples of one controller after the other."""
 
     status: Path
     calls: Path
@@ -53,15 +53,15 @@ class Usage:
     _last: Mark | None = field(default=None, init=False)
 
     def sample(self, pid: int) -> None:
-        """Look at the controller once; call it a few times a second."""
-        now = self._look(pid)
+        """Take one sample of the controller; called a few times a second."""
+        now = self._read_mark(pid)
         if now is not None:
             self.peak_rss_mb = max(self.peak_rss_mb, _rss_mb(pid))
             if self._last is not None and self._last.pid == pid:
                 self.spans.append(now.since(self._last))
         self._last = now
 
-    def _look(self, pid: int) -> Mark | None:
+    def _read_mark(self, pid: int) -> Mark | None:
         cpu = _cpu_s(pid)
         if cpu is None:
             return None
@@ -69,19 +69,19 @@ class Usage:
         status = self.status.stat().st_mtime_ns if self.status.exists() else 0
         return Mark(pid, time.monotonic(), cpu, commands, status)
 
-    def figures(self, look_s: float, pass_s: float, handovers: int) -> dict[str, object]:
-        """Per day, with looks and quiet passes so far apart, and what a hand-over adds."""
-        seconds = sum(one.seconds for one in self.spans)
-        costs = cost(self.spans, look_s, pass_s, handovers)
+    def figures(self, poll_s: float, pass_s: float, handovers: int) -> dict[str, object]:
+        """Return totals and figures per day for these intervals of polls and quiet passes."""
+        seconds = sum(span.seconds for span in self.spans)
+        costs = compute_cost(self.spans, poll_s, pass_s, handovers)
         day = 86_400 * (costs.waiting + costs.quiet_pass / pass_s)
         calls = self.calls_so_far
         per_handover = max(0.0, sum(calls.values()) - seconds / pass_s) / max(1, handovers)
         return {
             "peak_rss_mb": round(self.peak_rss_mb, 1),
-            "cpu_s": round(sum(one.cpu_s for one in self.spans), 2),
+            "cpu_s": round(sum(span.cpu_s for span in self.spans), 2),
             "watched_s": round(seconds, 1),
             "waited_s": round(costs.waited_s, 1),
-            "passes": sum(one.passes for one in self.spans),
+            "passes": sum(span.passes for span in self.spans),
             "cpu_ms_per_second_of_waiting": round(1000 * costs.waiting, 3),
             "cpu_ms_per_quiet_pass": round(1000 * costs.quiet_pass, 2),
             "cpu_ms_per_handover": round(1000 * costs.handover, 2),
@@ -91,26 +91,26 @@ class Usage:
         }
 
     def write(self, path: Path) -> None:
-        """Every span as a line of JSON: what a figure that breaks its bound is made of."""
-        path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in self.spans))
+        """Write every span as a line of JSON."""
+        path.write_text("".join(json.dumps(asdict(span)) + "\n" for span in self.spans))
 
     def count_calls(self) -> None:
-        """Scheduler commands that anybody ran for this run, by the product's own counters."""
-        found: dict[str, int] = {}
+        """Count the Slurm commands of this run from the call logs of controller and jobs."""
+        counts: dict[str, int] = {}
         for path in self._counters():
             for line in path.read_text().splitlines():
-                word = line.split()[1] if len(line.split()) > 1 else line.strip()
-                found[word] = found.get(word, 0) + 1
-        self.calls_so_far = found
+                program = line.split()[1] if len(line.split()) > 1 else line.strip()
+                counts[program] = counts.get(program, 0) + 1
+        self.calls_so_far = counts
 
     def _counters(self) -> list[Path]:
         return sorted(self.calls.glob("*")) if self.calls.is_dir() else []
 
 
 def _cpu_s(pid: int) -> float | None:
-    """CPU of all threads, and of the children it waited for; None when it is gone.
+    """Return CPU seconds of all threads and waited-for children; None where the process is gone.
 
-    Its own in nanoseconds where the kernel tells: short looks fall between the clock's ticks.
+    Threads are read in nanoseconds where the kernel has them: polls are shorter than a clock tick.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

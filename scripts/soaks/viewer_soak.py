@@ -81,7 +81,7 @@ def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
 
 
 def _watch(stage: Stage, seconds: float) -> dict[str, Any]:
-    stage.raise_login_node()
+    stage.start_login_node()
     pins = [word for pin in PINS for word in ("--pin", pin)]
     stage.start_viewer(PORT, *pins, "--top-k", "4", SDL_VIDEODRIVER="dummy")
     stage.open_tunnel(PORT)
