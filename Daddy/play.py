@@ -101,9 +101,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.speed <= 0 or (args.seconds is not None and args.seconds <= 0):
         raise UsageError("--speed and --seconds must be more than 0", "leave them away")
     if (path := args.gif or args.mp4) is not None:
-        from Daddy.streaming.viewer.clip_writer import check
+        from Daddy.streaming.viewer.clip_writer import check_video_path
 
-        check(path)
+        check_video_path(path)
     if args.recording:
         from Daddy.recording_cli import show_recording
 
@@ -144,14 +144,14 @@ def _show(args: argparse.Namespace) -> int:
 
 def _on_film(args: argparse.Namespace, game: Any, actor: playback_setup.Actor, path: Path) -> None:
     from Daddy.pokemon.emulator import FRAMES_PER_PICTURE, FRAMES_PER_SECOND
-    from Daddy.streaming.viewer.clip_writer import save_film
+    from Daddy.streaming.viewer.clip_writer import write_video
 
     rate = FRAMES_PER_SECOND / FRAMES_PER_PICTURE
     wanted = round((args.seconds or SECONDS_OF_FILM) * rate)
     pictures: list[bytes] = []
     game.set_watcher(lambda: pictures.append(game.picture()))
     playback_setup.play_episodes(game, actor, args.seed, lambda: len(pictures) < wanted)
-    save_film(path, pictures[:wanted], rate * args.speed)
+    write_video(path, pictures[:wanted], rate * args.speed)
     print(f"wrote {path}: {len(pictures[:wanted]) / rate:.1f} s of the game", flush=True)
 
 
@@ -159,7 +159,7 @@ def _in_window(
     args: argparse.Namespace, game: Any, actor: playback_setup.Actor, label: str
 ) -> None:
     from Daddy.pokemon.emulator import FRAMES_PER_PICTURE, FRAMES_PER_SECOND
-    from Daddy.streaming.viewer.pygame_window import Handheld
+    from Daddy.streaming.viewer.pygame_window import GameWindow
 
     pacer, pause = playback_setup.Pacer(SystemClock()), FRAMES_PER_PICTURE / FRAMES_PER_SECOND
     left = args.seconds or float("inf")
@@ -167,11 +167,11 @@ def _in_window(
     def watch() -> None:
         nonlocal left
         left -= pause
-        if not window.closed and {"q", "escape"} & set(window.show(game.picture())):
+        if not window.closed and {"q", "escape"} & set(window.show_picture(game.picture())):
             window.closed = True
         pacer.wait(pause / args.speed)
 
-    with closing(Handheld(f"Daddy: {label}")) as window:
+    with closing(GameWindow(f"Daddy: {label}")) as window:
         game.set_watcher(watch)
         playback_setup.play_episodes(game, actor, args.seed, lambda: left > 0 and not window.closed)
 

@@ -35,7 +35,7 @@ from Daddy.pokemon.recordings.verifying_player import (
 )
 
 if TYPE_CHECKING:
-    from Daddy.streaming.viewer.pygame_window import Handheld
+    from Daddy.streaming.viewer.pygame_window import GameWindow
 
 HELP: Final = (
     "space pauses; [ slower, ] faster; left and right: 10 s back and ahead; N and P: the next "
@@ -216,12 +216,12 @@ def _in_window(
     args: argparse.Namespace, opened: OpenedRecording, ahead: ReadAhead, player: VerifyingPlayer,
     clock: Clock,
 ) -> None:  # fmt: skip
-    from Daddy.streaming.viewer.pygame_window import Handheld
+    from Daddy.streaming.viewer.pygame_window import GameWindow
 
     begins = recording_format.frames_before_play(opened.tape)
     first = begins if args.first is None else args.first * FRAMES_PER_STEP
     title = f"Daddy: {opened.tape.title or args.recording.name}"
-    with closing(Handheld(title)) as window:
+    with closing(GameWindow(title)) as window:
         print(f"{title}, in {opened.rom.name}\n{HELP}", flush=True)
         ahead.start()
         shown = RecordingWindow(ahead, player, window, clock, args.speed)
@@ -234,7 +234,7 @@ def _on_film(
     args: argparse.Namespace, ahead: ReadAhead, player: VerifyingPlayer, path: Path
 ) -> None:
     """Verified first, then filmed: an MP4 has all frames, a GIF every fourth."""
-    from Daddy.streaming.viewer.clip_writer import save_film
+    from Daddy.streaming.viewer.clip_writer import write_video
 
     every = 1 if path.suffix.lower() == ".mp4" else FRAMES_PER_PICTURE
     wanted = round((args.seconds or _SECONDS_OF_FILM) * FRAMES_PER_SECOND)
@@ -246,7 +246,7 @@ def _on_film(
     pictures: list[bytes] = []
     player.set_watcher(lambda: pictures.append(player.packed_screen()), every)
     player.play_to(first + wanted)
-    save_film(path, pictures, FRAMES_PER_SECOND / every * args.speed)
+    write_video(path, pictures, FRAMES_PER_SECOND / every * args.speed)
     length = len(pictures) * every / FRAMES_PER_SECOND
     print(
         f"wrote {path}: {length:.1f} s of the game from {format_time(first)}, verified", flush=True
@@ -260,7 +260,7 @@ class RecordingWindow:
         self,
         ahead: ReadAhead,
         player: VerifyingPlayer,
-        window: Handheld,
+        window: GameWindow,
         clock: Clock,
         pace: float = 1.0,
     ) -> None:
@@ -329,7 +329,7 @@ class RecordingWindow:
         pace = "" if self.pace == 1 else f"{self.pace:g} x"
         said = (self._title, format_time(here), *last[-1:], pace, reason)
         self._window.caption = "  ·  ".join(filter(None, said))
-        for key in self._window.show(self._player.packed_screen()):
+        for key in self._window.show_picture(self._player.packed_screen()):
             self._press(key)
 
     def _press(self, key: str) -> None:

@@ -23,7 +23,7 @@ from Daddy.pokemon.starts.start_state_folder import (
     check_state_name,
     open_state_folder,
 )
-from Daddy.streaming.viewer.pygame_window import Handheld
+from Daddy.streaming.viewer.pygame_window import GameWindow
 
 KEYS: Final = {
     **{key: key for key in ("down", "left", "right", "up")},
@@ -47,12 +47,12 @@ def record_start_state(name: str, config: Config, clock: Clock) -> int:
     shelf_name, rom, kept = check_state_name(name), load_configured_rom(config.training), 0
     shelf, pacer = open_state_folder(rom.sha1), Pacer(clock)
     title = f"{rom.name}: F5 keeps this moment as {name!r}"
-    with closing(Emulator(rom.data)) as emulator, closing(Handheld(title)) as window:
+    with closing(Emulator(rom.data)) as emulator, closing(GameWindow(title)) as window:
         if config.training.start:
             emulator.restore_state(start_state(rom, config.training.start))
         print(f"{rom.name}: {HELP}", flush=True)
         while not window.closed:
-            struck = window.show(emulator.packed_screen())
+            struck = window.show_picture(emulator.packed_screen())
             window.closed = window.closed or bool(_LEAVE & set(struck))
             emulator.hold({KEYS[key] for key in window.held if key in KEYS}, _FRAMES)
             if _KEEP in struck:

@@ -361,10 +361,10 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
 
     from Daddy.streaming.viewer import pygame_window
 
-    really = pygame_window.Handheld.show
+    really = pygame_window.GameWindow.show_picture
     shown = [0]
 
-    def show(window: pygame_window.Handheld, pixels: bytes) -> list[str]:
+    def show(window: pygame_window.GameWindow, pixels: bytes) -> list[str]:
         shown[0] += 1
         strokes = {2: pygame.K_RETURN, 100: pygame.K_F5, 103: pygame.K_q}
         if shown[0] in strokes:
@@ -373,7 +373,7 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
             pygame.event.post(pygame.event.Event(pygame.KEYUP, key=pygame.K_RETURN))
         return really(window, pixels)
 
-    monkeypatch.setattr(pygame_window.Handheld, "show", show)
+    monkeypatch.setattr(pygame_window.GameWindow, "show_picture", show)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     config = load_config()
     assert start_state_capture.record_start_state("spot", config, Hasty()) == 0
@@ -387,7 +387,7 @@ def test_leaving_without_having_kept_anything_is_told(
     from Daddy.streaming.viewer import pygame_window
 
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    monkeypatch.setattr(pygame_window.Handheld, "show", lambda *_: ["q"])
+    monkeypatch.setattr(pygame_window.GameWindow, "show_picture", lambda *_: ["q"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     config = load_config()
     with pytest.raises(RomError, match="nothing was kept as 'spot'"):

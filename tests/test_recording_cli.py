@@ -175,7 +175,7 @@ class Screen:
         self.keys, self.shown, self.captions = keys, list[bytes](), list[str]()
         self.closed, self.caption = False, "Daddy"
 
-    def show(self, pixels: bytes) -> list[str]:
+    def show_picture(self, pixels: bytes) -> list[str]:
         self.shown.append(pixels)
         self.captions.append(self.caption)
         key = self.keys.get(len(self.shown))
@@ -286,13 +286,13 @@ def test_a_real_window_shows_it_and_tells_of_what_is_not_true(
     assert "space pauses" in capsys.readouterr().out
     from Daddy.streaming.viewer import pygame_window
 
-    really, shown = pygame_window.Handheld.show, list[str]()
+    really, shown = pygame_window.GameWindow.show_picture, list[str]()
 
-    def until_it_says_so(window: pygame_window.Handheld, pixels: bytes) -> list[str]:
+    def until_it_says_so(window: pygame_window.GameWindow, pixels: bytes) -> list[str]:
         shown.append(window.caption)
         return ["q"] if "not verified" in window.caption else really(window, pixels)
 
-    monkeypatch.setattr(pygame_window.Handheld, "show", until_it_says_so)
+    monkeypatch.setattr(pygame_window.GameWindow, "show_picture", until_it_says_so)
     file.write_bytes(encode_recording(spoilt(tape, 0)))
     assert run_entry(play.main, typed[:2]) == 7
     assert "went another way" in capsys.readouterr().err

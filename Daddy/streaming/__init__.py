@@ -1,21 +1,14 @@
-"""Frames to the viewer: from any job, through the login node, to a window at home.
+"""Streams play from the jobs through the login node to a viewer on a laptop.
 
-Packages, each of which knows only those below it:
+Each package imports only those below it:
 
 web       the viewer in a browser
-viewer    the viewer in a window, and in lines
-learner   the learner's shared memory and the job's port
-login     a relay on the login node
-protocol  what both ends say to each other
+viewer    the viewer in a window, and as lines
+learner   the learner's shared memory and the job's direct port
+login     the relay on the login node
+protocol  the messages, and the files that carry them
 
-Beside them the processes, and what callers use:
-
-tunnel_client   a learner to its streamer: ``FrameSender``
-streamer        entry: the process beside a learner
-relay           entry: the process beside the controller, or one started by a viewer's ssh
-tunnel_server   entry: the viewer at home
-best_selector   which agents are featured, and why (pure)
-
-Callers may use ``best_selector.select``, ``tunnel_client.FrameSender``, ``relay.main`` and
-``tunnel_server.main``.
+Processes and interfaces: ``tunnel_client`` (``FrameSender``, used by a learner), ``streamer`` (the
+process beside a learner), ``relay`` (beside the controller, or started by a viewer's ssh),
+``tunnel_server`` (the viewer), ``best_selector`` (pure: selects the featured agents).
 """

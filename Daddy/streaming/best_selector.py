@@ -1,13 +1,13 @@
-"""Pure. Chooses the featured agents: the best few, and without the picture jumping about.
+"""Pure. Chooses the featured agents: the best few, without replacing a shown agent too often.
 
-Rank: badges + story flags, then the episode's return, then the most recent report. An agent that is
-shown keeps its place for ``dwell_s``; after that a better one must lead by ``margin`` points, and
-after ``long_dwell_s`` any better rank will do. When an episode ends its result stays for
-``grace_s``, and the place is open once its agent was shown for ``short_dwell_s``. An agent with
-less than ``flash_s`` of its episode left is not shown anew while any other waits: the best are near
-the end of theirs, and would only flash by. A pinned agent stays at any rank, and has a place again
-with the first report after a silence. ``scripts/bench stream`` simulates the restlessness, and the
-share of the best score that is shown.
+Rank: badges + story flags, then the episode's return, then the most recent report. A shown agent
+keeps its place for ``dwell_s``; after that a better agent must lead by ``margin`` points, and after
+``long_dwell_s`` any better rank is enough. When an episode ends, its last picture stays for
+``grace_s``; then the place is open if its agent was shown for ``short_dwell_s``. An agent with less
+than ``flash_s`` of its episode left is not newly shown while another agent waits, because the best
+agents are near the end of their episodes and would be visible for seconds only. A pinned agent is
+shown at any rank; after a silence it returns with its first report. ``scripts/bench stream``
+simulates how often pictures change, and the share of the best score that is shown.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from Daddy.core.shared_types import AgentReport
-from Daddy.streaming.protocol.messages import Row
+from Daddy.streaming.protocol.messages import TelemetryRow
 
 
 class AgentKey(NamedTuple):
-    """One agent of the fleet: the peer it belongs to and its index there."""
+    """Identifies one agent of the fleet: its peer and its index in that peer."""
 
     peer: str
     agent: int
@@ -32,30 +32,30 @@ class AgentKey(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """An agent that could be featured; ``seen``: its report came, ``left_s``: of its episode."""
+    """An agent that could be featured; times in monotonic seconds, ``episode_left_s`` estimated."""
 
     key: AgentKey
-    report: AgentReport | Row
-    seen: float
-    left_s: float = math.inf
+    report: AgentReport | TelemetryRow
+    reported_at: float
+    episode_left_s: float = math.inf
 
     @property
     def rank(self) -> tuple[int, float, float]:
-        return (score(self.report), self.report.episode_return, self.seen)
+        return (score(self.report), self.report.episode_return, self.reported_at)
 
 
-class Featured(NamedTuple):
-    """An agent in a place: since when, in which episode, and since when that episode is over."""
+class FeaturedAgent(NamedTuple):
+    """An agent that has a place; ``ended`` is the time at which its shown episode ended."""
 
     key: AgentKey
-    since: float
+    shown_since: float
     episode: int
     ended: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """Bounds of the choice's restlessness; seconds and points."""
+class FeaturingRules:
+    """Bounds on how often featured agents are replaced: seconds, and points for ``margin``."""
 
     short_dwell_s: float = 5.0
     dwell_s: float = 20.0
@@ -69,67 +69,67 @@ class Rules:
 class Selection(NamedTuple):
     """The featured agents, one per place, and a sentence for each change."""
 
-    places: tuple[Featured, ...]
+    places: tuple[FeaturedAgent, ...]
     reasons: tuple[str, ...] = ()
 
 
-def score(report: AgentReport | Row) -> int:
-    """Badges plus story flags."""
+def score(report: AgentReport | TelemetryRow) -> int:
+    """Return badges plus story flags."""
     return report.badges + report.story_flags
 
 
 def select(
     candidates: Sequence[Candidate],
-    current: Sequence[Featured],
+    current: Sequence[FeaturedAgent],
     top_k: int,
     now: float,
-    rules: Rules,
+    rules: FeaturingRules,
     pinned: Collection[AgentKey] = (),
 ) -> Selection:
-    """The next places: those that stay keep theirs; ``pinned`` are wanted most, in this order."""
-    fresh = {one.key: one for one in candidates if now - one.seen <= rules.stale_s}
-    kept = [key for key in pinned if key in fresh][:top_k]
+    """Return the next places: agents that stay keep theirs; ``pinned`` agents are placed first."""
+    fresh = {agent.key: agent for agent in candidates if now - agent.reported_at <= rules.stale_s}
+    pins = [key for key in pinned if key in fresh][:top_k]
     reasons = [f"{place.key} fell silent" for place in current if place.key not in fresh]
-    places = [_note_episode(one, fresh[one.key], now) for one in current if one.key in fresh]
+    places = [_note_episode(p, fresh[p.key], now) for p in current if p.key in fresh]
     while len(places) > top_k:  # the last agent that is not pinned goes first
-        places.remove([one for one in places if one.key not in kept][-1])
-    there = {place.key for place in places}
-    waiting = [one for one in fresh.values() if one.key not in there]
-    waiting.sort(key=lambda one: one.rank, reverse=True)
-    waiting.sort(key=lambda one: (one.key not in kept, one.left_s < rules.flash_s))
+        places.remove([place for place in places if place.key not in pins][-1])
+    shown = {place.key for place in places}
+    waiting = [agent for agent in fresh.values() if agent.key not in shown]
+    waiting.sort(key=lambda agent: agent.rank, reverse=True)
+    waiting.sort(key=lambda agent: (agent.key not in pins, agent.episode_left_s < rules.flash_s))
     while waiting and len(places) < top_k:
         places.append(_enter(waiting.pop(0), now))
         reasons.append(f"{places[-1].key} takes a free place")
-    lasting = [one for one in waiting if one.key in kept or one.left_s >= rules.flash_s]
+    lasting = [a for a in waiting if a.key in pins or a.episode_left_s >= rules.flash_s]
     for challenger in (lasting or waiting)[:top_k]:
-        open_to_all = [place for place in places if place.key not in kept]
+        open_to_all = [place for place in places if place.key not in pins]
         if not open_to_all:
             break
         weakest = min(open_to_all, key=lambda place: fresh[place.key].rank)
         why = _reason_to_replace(weakest, fresh[weakest.key], challenger, now, rules)
-        if why := "it is pinned" if challenger.key in kept else why:
+        if why := "it is pinned" if challenger.key in pins else why:
             places[places.index(weakest)] = _enter(challenger, now)
             reasons.append(f"{challenger.key} replaces {weakest.key}: {why}")
     return Selection(tuple(places), tuple(reasons))
 
 
-def _enter(one: Candidate, now: float) -> Featured:
-    return Featured(one.key, now, one.report.episode)
+def _enter(agent: Candidate, now: float) -> FeaturedAgent:
+    return FeaturedAgent(agent.key, now, agent.report.episode)
 
 
-def _note_episode(place: Featured, one: Candidate, now: float) -> Featured:
-    if one.report.episode == place.episode:
+def _note_episode(place: FeaturedAgent, agent: Candidate, now: float) -> FeaturedAgent:
+    if agent.report.episode == place.episode:
         return place
-    return place._replace(episode=one.report.episode, ended=now)
+    return place._replace(episode=agent.report.episode, ended=now)
 
 
 def _reason_to_replace(
-    place: Featured, holder: Candidate, challenger: Candidate, now: float, rules: Rules
+    place: FeaturedAgent, holder: Candidate, rival: Candidate, now: float, rules: FeaturingRules
 ) -> str | None:
-    if challenger.rank[:2] <= holder.rank[:2]:
+    if rival.rank[:2] <= holder.rank[:2]:
         return None
-    shown = now - place.since
-    lead = challenger.rank[0] - holder.rank[0]
+    shown = now - place.shown_since
+    lead = rival.rank[0] - holder.rank[0]
     over = place.ended is not None and now - place.ended >= rules.grace_s
     if over and shown >= rules.short_dwell_s:
         return "its episode is over"

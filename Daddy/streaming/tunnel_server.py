@@ -1,9 +1,9 @@
-"""The viewer at home: ``python -m Daddy.streaming.tunnel_server --port 9999``.
+"""The viewer on a laptop: ``python -m Daddy.streaming.tunnel_server --port 9999``.
 
-Listens on the loopback end of ``ssh -R 9999:localhost:9999 user@login`` and shows the featured
-agents in a window, with ``--web`` in a browser, or with ``--headless`` (and where there is no
-display) one line per agent and second. Closing it never touches training. ``tunnel_server connect
-user@login`` sees to ssh, too.
+It listens on the loopback end of ``ssh -R 9999:localhost:9999 user@login`` and shows the featured
+agents in a window, with ``--web`` in a browser, or with ``--headless`` (and without a display) as
+one line per agent and second. Closing it never affects training. ``tunnel_server connect
+user@login`` starts ssh as well.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from Daddy.core.machine_info import host_name
 from Daddy.core.saved_cluster import read_saved_cluster, saved_login, settings_path, tunnel_options
 from Daddy.core.stop_reasons import event_on_signals
 from Daddy.streaming.protocol.handshake import Token, ensure_token, home_token, load_tokens
-from Daddy.streaming.protocol.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
-from Daddy.streaming.viewer.connect import Carrier, add_arguments, find_target
-from Daddy.streaming.viewer.connect_plan import Course, Way, first_course
-from Daddy.streaming.viewer.headless_viewer import Printer, Recorder, check_patience
-from Daddy.streaming.viewer.key_bindings import View
+from Daddy.streaming.protocol.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Subscription, to_pins
+from Daddy.streaming.viewer.connect import SshConnector, add_arguments, find_target
+from Daddy.streaming.viewer.connect_plan import ConnectPlan, StreamRoute, first_plan
+from Daddy.streaming.viewer.headless_viewer import FrameCountRecorder, LinePrinter, check_patience
+from Daddy.streaming.viewer.key_bindings import ViewOptions
 from Daddy.streaming.viewer.receiver import Receiver
-from Daddy.streaming.viewer.view_model import Scene, Waiting
+from Daddy.streaming.viewer.view_model import Scene, TunnelInfo
 
 if TYPE_CHECKING:
-    from Daddy.streaming.viewer.pygame_window import Window
+    from Daddy.streaming.viewer.pygame_window import ViewerWindow
 
 WEB_PORT = 9998
 _MAX_S = 366 * 86400.0
@@ -46,44 +46,44 @@ def _parser(*, connecting: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tunnel_server connect" if connecting else "tunnel_server",
         description="Watch the best agents play. The other end of: ssh -R 9999:localhost:9999 …; "
-        "`tunnel_server connect user@login` opens that by itself.",
+        "`tunnel_server connect user@login` starts that ssh by itself.",
     )
     parser.add_argument("--port", type=int, default=9999, help="port to listen on (9999)")
-    parser.add_argument("--top-k", type=int, default=2, help="show the best agents (2)")
+    parser.add_argument("--top-k", type=int, default=2, help="agents to show (default 2)")
     parser.add_argument(
         "--pin",
         action="append",
         default=[],
         metavar="AGENT",
-        help="an agent to show whatever its rank and through changes of jobs: slot-0/3",
+        help="an agent to show at any rank, also after its job changed, such as slot-0/3",
     )
     parser.add_argument("--width", type=int, default=800, help="window width (800)")
     parser.add_argument("--height", type=int, default=600, help="window height (600)")
-    parser.add_argument("--headless", action="store_true", help="print lines, open no window")
+    parser.add_argument("--headless", action="store_true", help="lines instead of a window")
     parser.add_argument(
         "--web",
         type=int,
         nargs="?",
         const=WEB_PORT,
         metavar="PORT",
-        help=f"show them in a browser instead, on a port of this computer ({WEB_PORT})",
+        help=f"a page for a browser instead, on this port of this computer ({WEB_PORT})",
     )
     parser.add_argument("--json", action="store_true", help="lines as JSON; implies --headless")
-    parser.add_argument("--wait", type=float, metavar="S", help="give up without a relay in S s")
-    parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second at most (60)")
+    parser.add_argument("--wait", type=float, metavar="S", help="seconds to wait for a relay")
+    parser.add_argument("--fps", type=float, default=MAX_FPS, help="most pictures a second (60)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
-    parser.add_argument("--screenshot", type=Path, help="keep a picture of the window here (PNG)")
+    parser.add_argument("--screenshot", type=Path, help="PNG file for a picture of the window")
     parser.add_argument("--record-events", type=Path, help="folder for an event file of counts")
-    parser.add_argument("--seconds", type=float, help="end after so many seconds")
+    parser.add_argument("--seconds", type=float, help="seconds after which to end")
     if connecting:
         add_arguments(parser)
     else:
-        parser.add_argument("--login", default="", help="user@host, for the line to copy")
+        parser.add_argument("--login", default="", help="user@host in the ssh line to copy")
     return parser
 
 
 def _checked(args: argparse.Namespace) -> argparse.Namespace:
-    """UsageError for a value that is out of bounds."""
+    """Return ``args``; UsageError for a value that is out of bounds."""
     bounds = (
         ("--port", args.port, 0, 65535, "is no port", "1 to 65535, such as 9999"),
         ("--web", args.web, 0, 65535, "is no port", f"1 to 65535, such as {WEB_PORT}"),
@@ -94,9 +94,9 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
         ("--seconds", args.seconds, 1e-9, _MAX_S, "is no time to wait", "seconds, such as 30"),
         ("--fps", args.fps, 1, MAX_FPS, "cannot be shown", f"1 to {MAX_FPS:g}"),
     )
-    for flag, value, least, most, what, use in bounds:
+    for flag, value, least, most, problem, use in bounds:
         if value is not None and not least <= value <= most:
-            raise UsageError(f"{flag} {value:g} {what}", f"use {use}")
+            raise UsageError(f"{flag} {value:g} {problem}", f"use {use}")
     if len(args.pin) > MAX_PINS:
         raise UsageError(f"{len(args.pin)} pins are too many", f"use {MAX_PINS} at most")
     for name in args.pin:
@@ -105,16 +105,16 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
     return args
 
 
-def _waiting(port: int, login: str, environ: Mapping[str, str], home: Path) -> Waiting:
-    """The line to copy: as told, as set, as ``sync_weights.sh setup`` keeps it with its key."""
+def _tunnel_info(port: int, login: str, environ: Mapping[str, str], home: Path) -> TunnelInfo:
+    """Return the ssh line's parts: the login from ``login``, else the environment, else setup."""
     try:
-        kept = read_saved_cluster(settings_path(environ, home))
-    except DaddyError:  # not ours to complain about
-        kept = {}
+        saved = read_saved_cluster(settings_path(environ, home))
+    except DaddyError:  # other commands report a damaged file
+        saved = {}
     user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
-    known = saved_login(kept)
-    login = login or (f"{user}@{host}" if user and host else known) or "USER@LOGIN-NODE"
-    return Waiting(port, login, tunnel_options(kept, home) if login == known else "")
+    of_setup = saved_login(saved)
+    login = login or (f"{user}@{host}" if user and host else of_setup) or "USER@LOGIN-NODE"
+    return TunnelInfo(port, login, tunnel_options(saved, home) if login == of_setup else "")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -122,8 +122,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     connecting = words[:1] == ["connect"]
     args = _checked(_parser(connecting=connecting).parse_args(words[connecting:]))
-    course = _course(args) if connecting else None
-    stop, hopeless = event_on_signals(signal.SIGTERM, signal.SIGINT), threading.Event()
+    plan = _make_plan(args) if connecting else None
+    stop, given_up = event_on_signals(signal.SIGTERM, signal.SIGINT), threading.Event()
     if args.seconds:
         timer = threading.Timer(args.seconds, stop.set)
         timer.daemon = True
@@ -132,88 +132,88 @@ def main(argv: Sequence[str] | None = None) -> int:
     token = args.token or home_token(Path.home())
     ensure_token(token, host_name())
     load_tokens([token])
-    once = list[Token]()
-    wish = Wish(args.top_k, args.fps, to_pins(args.pin))
-    receiver = Receiver(args.port, lambda: (*once, *load_tokens([token])), wish, clock)
-    waiting = _waiting(receiver.port, args.login, os.environ, Path.home())
-    carrier = Carrier(course, receiver, once, clock, hopeless) if course else nullcontext()
-    with carrier, closing(receiver):
-        _show(args, receiver, waiting, clock, stop, hopeless)
+    session_tokens = list[Token]()
+    wanted = Subscription(args.top_k, args.fps, to_pins(args.pin))
+    receiver = Receiver(args.port, lambda: (*session_tokens, *load_tokens([token])), wanted, clock)
+    tunnel = _tunnel_info(receiver.port, args.login, os.environ, Path.home())
+    ssh = SshConnector(plan, receiver, session_tokens, clock, given_up) if plan else nullcontext()
+    with ssh, closing(receiver):
+        _show(args, receiver, tunnel, clock, stop, given_up)
     return 0
 
 
-def _course(args: argparse.Namespace) -> Course:
-    """The course of ``connect``; keeps the login for the line to copy. NetworkError: no ssh."""
+def _make_plan(args: argparse.Namespace) -> ConnectPlan:
+    """Return the first plan of ``connect``; set ``args.login``. NetworkError: no ssh."""
     target = find_target(args, os.environ, Path.home(), asks=sys.stdin.isatty())
     if shutil.which("ssh") is None:
         raise NetworkError("connect needs ssh, which is not installed on this computer", _INSTALL)
     args.login = target.login
-    return first_course(target, Way(args.by) if args.by else None)
+    return first_plan(target, StreamRoute(args.by) if args.by else None)
 
 
 def _show(
     args: argparse.Namespace,
     receiver: Receiver,
-    waiting: Waiting,
+    tunnel: TunnelInfo,
     clock: Clock,
     stop: threading.Event,
-    hopeless: threading.Event,
+    given_up: threading.Event,
 ) -> None:
-    """In a window, or in lines, which end when it is hopeless; a window stays and says so."""
+    """Show a window, lines or the page; lines end when ``given_up`` is set, a window stays."""
     size, began = (args.width, args.height), clock.monotonic()
-    recorder = Recorder(args.record_events, clock)
+    recorder = FrameCountRecorder(args.record_events, clock)
     lines = args.headless or args.json
-    window = None if lines or args.web is not None else _open_window(args, waiting, clock)
+    window = None if lines or args.web is not None else _open_window(args, tunnel, clock)
 
     def each_second(scene: Scene) -> None:
-        recorder.write(scene)
+        recorder.write_counts(scene)
         waited_s = clock.monotonic() - began
         check_patience(args.wait, waited_s, receiver.served, receiver.refused)
         if args.screenshot and any(panel.pixels for panel in scene.panels):
             from Daddy.streaming.viewer.pygame_window import save_picture
 
-            save_picture(args.screenshot, scene, size, waiting)
+            save_picture(args.screenshot, scene, size, tunnel)
 
     def subscribe(top_k: int, pins: Sequence[str]) -> None:
-        receiver.subscribe(Wish(top_k, args.fps, to_pins(pins)))
+        receiver.subscribe(Subscription(top_k, args.fps, to_pins(pins)))
 
     if window is not None:
-        window.run(receiver.scene, subscribe, each_second, stop)
+        window.run_window(receiver.current_scene, subscribe, each_second, stop)
         return
-    printer = Printer(waiting, clock, json=args.json) if lines or args.web is None else None
-    paged = args.web is not None
-    with _page(args, receiver, waiting, clock, subscribe) if paged else nullcontext():
+    printer = LinePrinter(tunnel, clock, json=args.json) if lines or args.web is None else None
+    with_page = args.web is not None
+    with _page(args, receiver, tunnel, clock, subscribe) if with_page else nullcontext():
         while not stop.is_set():
-            scene = receiver.scene(args.top_k)
+            scene = receiver.current_scene(args.top_k)
             each_second(scene)
             if printer:
-                printer.print(scene)
-            if hopeless.is_set() or clock.wait(stop, 1.0):
+                printer.print_scene(scene)
+            if given_up.is_set() or clock.wait(stop, 1.0):
                 return
 
 
 def _page(
     args: argparse.Namespace,
     receiver: Receiver,
-    waiting: Waiting,
+    tunnel: TunnelInfo,
     clock: Clock,
     subscribe: Callable[[int, Sequence[str]], None],
 ) -> AbstractContextManager[object]:
-    """The page for browsers until it is closed; its link goes to the terminal, not to the lines."""
+    """Serve the page until the context ends; its link is printed to standard error."""
     from Daddy.streaming.web.web_server import WebServer
 
-    wish = lambda top_k: subscribe(top_k, args.pin)  # noqa: E731
-    say = functools.partial(print, file=sys.stderr, flush=True)
-    return closing(WebServer(args.web, receiver.scene, wish, waiting, args.top_k, clock, say))
+    want, scene = lambda top_k: subscribe(top_k, args.pin), receiver.current_scene
+    print_line = functools.partial(print, file=sys.stderr, flush=True)
+    return closing(WebServer(args.web, scene, want, tunnel, args.top_k, clock, print_line))
 
 
-def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Window | None:
-    """The window, or None with a hint when pygame or a display is missing."""
+def _open_window(args: argparse.Namespace, tunnel: TunnelInfo, clock: Clock) -> ViewerWindow | None:
+    """Return the window, or print a hint and return None without pygame or a display."""
     try:
-        from Daddy.streaming.viewer.pygame_window import Window
+        from Daddy.streaming.viewer.pygame_window import ViewerWindow
 
-        view = View(args.top_k, pins=tuple(args.pin))
-        return Window((args.width, args.height), view, waiting, clock)
+        view = ViewOptions(args.top_k, pins=tuple(args.pin))
+        return ViewerWindow((args.width, args.height), view, tunnel, clock)
     except (ImportError, DaddyError) as error:
         why = error.message if isinstance(error, DaddyError) else error
         print(f"no window: {why}; lines instead; --web shows a page", file=sys.stderr)
@@ -221,7 +221,7 @@ def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Wi
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

@@ -13,11 +13,11 @@ from statistics import mean
 from PIL import Image
 
 from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
-from Daddy.streaming.login.flow_control import MIN_WINDOW, Sender
+from Daddy.streaming.login.flow_control import MIN_WINDOW, StreamSender
 from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.protocol.frame_codec import FrameDecoder
 from Daddy.streaming.protocol.messages import Frame
-from Daddy.streaming.protocol.spool_segment import Picture
+from Daddy.streaming.protocol.spool_segment import CapturedPicture
 from scripts.benches._stream_corpus import rgb, shades
 
 FPS = 15.0
@@ -56,12 +56,12 @@ def deltas(pictures: Sequence[bytes]) -> list[int]:
 
 def sent(pictures: Sequence[bytes]) -> Iterator[Frame]:
     """What a relay sends of 15 pictures a second, each acknowledged before the next."""
-    sender = Sender()
+    sender = StreamSender()
     for number, one in enumerate(pictures):
         now = number / FPS
-        sender.offer(Picture(0, number, 0, round(now * 1000), one))
-        if (frame := sender.next(now, MIN_WINDOW)) is not None:
-            sender.acked(frame.seq, now)
+        sender.offer(CapturedPicture(0, number, 0, round(now * 1000), one))
+        if (frame := sender.next_frame(now, MIN_WINDOW)) is not None:
+            sender.handle_ack(frame.seq, now)
             yield frame
 
 

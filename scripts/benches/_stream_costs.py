@@ -23,7 +23,7 @@ from Daddy.core.load_config import load_config
 from Daddy.learning import loop, run_log
 from Daddy.learning.preloading import prepare
 from Daddy.pokemon.emulator import Emulator
-from Daddy.streaming.login.spool import Wishes, write_wishes
+from Daddy.streaming.login.spool import WatchRequest, write_watch_request
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches.train import iterate, session_of
 
@@ -106,7 +106,7 @@ def _want(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
     counter = 1
     while wanted and not stop.wait(1.0):
         counter += 1
-        write_wishes(stream, Wishes(counter, FPS, {"slot-0": wanted}))
+        write_watch_request(stream, WatchRequest(counter, FPS, {"slot-0": wanted}))
 
 
 def _timed(session: Any, steps: int) -> dict[str, float]:

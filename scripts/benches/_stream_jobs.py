@@ -32,7 +32,7 @@ def _play(sender: FrameSender, pictures: Sequence[bytes], until: float) -> None:
         sender.report(
             [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for one in range(AGENTS)]
         )
-        for agent in sender.wanted():
+        for agent in sender.wanted_agents():
             sender.offer(agent, pictures[(step + 40 * agent) % len(pictures)])
         time.sleep(1 / 60)
 

@@ -208,7 +208,7 @@ def learner(stream: Path, corpus: bytes, *, direct: bool = False) -> Iterator[Fr
             sender.report(
                 [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for one in range(AGENTS)]
             )
-            for agent in sender.wanted():
+            for agent in sender.wanted_agents():
                 picture = pictures[(step + 40 * agent) % len(pictures)]
                 sender.offer(agent, stamped(picture, time.monotonic()))
 

@@ -7,9 +7,9 @@ import random
 from statistics import mean, median
 
 from Daddy.core.shared_types import AgentReport
-from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
-from Daddy.streaming.login.fleet_state import Fleet
-from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, score, select
+from Daddy.streaming.login.fleet_state import FleetState
+from Daddy.streaming.protocol.messages import row_from_report
 from Daddy.streaming.protocol.spool_segment import Segment
 
 PLACES = 2
@@ -17,20 +17,20 @@ PLACES = 2
 
 def simulate(hours: float) -> dict[str, dict[str, float]]:
     """32 agents whose scores grow through episodes of 137 s: ours beside "always the best"."""
-    calm = Rules()
-    restless = Rules(0.0, 0.0, 0.0, 1, 0.0, flash_s=-math.inf)
+    calm = FeaturingRules()
+    restless = FeaturingRules(0.0, 0.0, 0.0, 1, 0.0, flash_s=-math.inf)
     return {"ours": _simulate(hours, calm), "always_the_best": _simulate(hours, restless)}
 
 
-def _simulate(hours: float, rules: Rules, seed: int = 1) -> dict[str, float]:
-    chance, seconds, fleet = random.Random(seed), round(hours * 3600), Fleet()
+def _simulate(hours: float, rules: FeaturingRules, seed: int = 1) -> dict[str, float]:
+    chance, seconds, fleet = random.Random(seed), round(hours * 3600), FleetState()
     agents = [_Episode(chance) for _ in range(32)]
-    places: tuple[Featured, ...] = ()
+    places: tuple[FeaturedAgent, ...] = ()
     shown, dwells, kept = dict[AgentKey, int](), list[int](), list[float]()
     for now in range(seconds):
         ranks = [one.report(index, now) for index, one in enumerate(agents)]
-        rows = tuple(row_of(one) for one in ranks)
-        fleet.absorb([Segment(now, "slot-0", "bench", "", "0", 1000 * now, rows, {})], now)
+        rows = tuple(row_from_report(one) for one in ranks)
+        fleet.add_segments([Segment(now, "slot-0", "bench", "", "0", 1000 * now, rows, {})], now)
         candidates = fleet.candidates(now)
         before, places = places, select(candidates, places, PLACES, now, rules).places
         for gone in {one.key for one in before} - {one.key for one in places}:

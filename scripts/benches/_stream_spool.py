@@ -19,7 +19,7 @@ import numpy as np
 
 from Daddy.core.clock import SystemClock
 from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
-from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.viewer.receiver import Receiver
 from scripts.benches._stream_links import learner
@@ -45,9 +45,9 @@ def _late(corpus: bytes, delay_s: float, quick: bool) -> dict[str, float]:
         (job / "spool").mkdir(parents=True)
         ensure_token(token, "bench")
         clock, stop = SystemClock(), threading.Event()
-        receiver = Receiver(0, lambda: load_tokens([token]), Wish(AGENTS, FPS), clock)
-        relay = make_relay(run, receiver.port, [token], Wish(AGENTS, FPS), "spool", clock)
-        thread = threading.Thread(target=relay.run, args=(stop,), daemon=True)
+        receiver = Receiver(0, lambda: load_tokens([token]), Subscription(AGENTS, FPS), clock)
+        relay = make_relay(run, receiver.port, [token], Subscription(AGENTS, FPS), "spool", clock)
+        thread = threading.Thread(target=relay.serve_until, args=(stop,), daemon=True)
         with (
             _courier(job / "spool", run / "stream" / "spool", "*", delay_s),
             _courier(run / "stream", job, "wanted.json", delay_s),
@@ -90,11 +90,13 @@ def _carry(source: Path, target: Path, names: str, delay_s: float, stop: threadi
 
 
 def _watch(receiver: Receiver, seconds: float) -> dict[str, float]:
-    wait_for(lambda: len(receiver.scene(AGENTS).frames) == AGENTS, "no picture came by the spool")
+    wait_for(
+        lambda: len(receiver.current_scene(AGENTS).frames) == AGENTS, "no picture came by the spool"
+    )
     time.sleep(3.0)
     notes, began = Notes(), time.monotonic()
     while (now := time.monotonic()) < began + seconds:
-        notes.look(receiver.scene(AGENTS).panels, now)
+        notes.look(receiver.current_scene(AGENTS).panels, now)
         time.sleep(LOOK_S)
     ages = [age for _, _, age in notes.shown] or [float("nan")]
     p50, p95 = np.percentile(ages, (50, 95))

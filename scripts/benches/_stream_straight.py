@@ -17,13 +17,13 @@ from pathlib import Path
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
 from Daddy.core.stop_reasons import event_on_signals
-from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.featured_streams import Programme
-from Daddy.streaming.login.relay_connections import Link
-from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES, Kind, Message
+from Daddy.streaming.best_selector import FeaturingRules
+from Daddy.streaming.login.featured_streams import StreamScheduler
+from Daddy.streaming.login.relay_connections import OutgoingConnection
+from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES, Message, MessageKind
 from Daddy.streaming.protocol.handshake import load_tokens
-from Daddy.streaming.protocol.messages import Status, Wish, row_of
-from Daddy.streaming.protocol.spool_segment import Picture, Segment
+from Daddy.streaming.protocol.messages import Status, Subscription, row_from_report
+from Daddy.streaming.protocol.spool_segment import CapturedPicture, Segment
 from scripts.benches._stream_watcher import AGENTS, stamped
 
 NEWS_EVERY_S = 1.0
@@ -54,9 +54,9 @@ class Books:
         """The viewer has said something: what left before it no longer counts as unheard."""
         self._silent = 0
 
-    def look(self, programme: Programme, waiting: int, passed_s: float) -> None:
+    def look(self, programme: StreamScheduler, waiting: int, passed_s: float) -> None:
         """After a pass of ``passed_s`` seconds, with ``waiting`` bytes that the kernel refused."""
-        unacked = sum(one.sender.unacked_bytes() for one in programme.channels.values())
+        unacked = sum(one.sender.unacked_bytes() for one in programme.streams.values())
         self.in_flight = max(self.in_flight, unacked, self._silent)
         self.seconds += passed_s
         self.blocked_s += passed_s if waiting else 0.0
@@ -72,9 +72,10 @@ def segment(
     shown = [pictures[(number + _APART * one) % len(pictures)] for one in range(AGENTS)]
     stamp = round(now * 1000)
     made = tuple(
-        Picture(agent, number, 0, stamp, stamped(one, now)) for agent, one in enumerate(shown)
+        CapturedPicture(agent, number, 0, stamp, stamped(one, now))
+        for agent, one in enumerate(shown)
     )
-    rows = tuple(row_of(one) for one in reports)
+    rows = tuple(row_from_report(one) for one in reports)
     maps = dict(enumerate(_MAPS))
     return Segment(number, "slot-0", "bench", "", "0", stamp, rows, maps, made)
 
@@ -86,8 +87,8 @@ def _report(agent: int, step: int, walked: int) -> AgentReport:
     return AgentReport(agent, 0, 0, 0.0, 0, number, _MAPS[number], 5, step, x, y)
 
 
-def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: float,
-          stop: threading.Event, crowd: int = AGENTS) -> Books:  # fmt: skip
+def serve(link: OutgoingConnection, programme: StreamScheduler, pictures: Sequence[bytes],
+          fps: float, stop: threading.Event, crowd: int = AGENTS) -> Books:  # fmt: skip
     """Until ``stop``: a picture of each agent every ``1 / fps`` s, news once a second. A larger
     ``crowd`` than those on screen first tells quickly where it has been, until the maps are full.
     """
@@ -98,22 +99,25 @@ def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: floa
         now = time.monotonic()
         for message in link.step(now):
             books.heard()
-            if message.kind != Kind.SUBSCRIBE:
-                programme.hear(message, now)
+            if message.kind != MessageKind.SUBSCRIBE:
+                programme.handle_viewer_message(message, now)
         if link.connections != served:
             served = link.connections
-            programme.restart()
+            programme.restart_streams()
         if now >= due:
             due, number = max(due + 1 / fps, now), number + 1
-            programme.absorb([segment(pictures, number, now, crowd, walked)], now)
-            programme.choose(now)
+            programme.add_segments([segment(pictures, number, now, crowd, walked)], now)
+            programme.choose_agents(now)
         if link.established:
             books.look(programme, link.waiting_bytes, now - before)
             tell = now >= news_at
             if tell:
                 walked += 1
                 news_at = now + (NEWS_EVERY_S if walked > in_haste else HASTE_S)
-            messages = [*(programme.news(now) if tell else ()), *programme.frames(now)]
+            messages = [
+                *(programme.status_messages(now) if tell else ()),
+                *programme.due_frames(now),
+            ]
             for one in messages:
                 link.send(one)
             books.sent(messages)
@@ -130,9 +134,9 @@ def main(argv: Sequence[str]) -> int:
     stop = event_on_signals(signal.SIGTERM)
     out, port, token, corpus = Path(argv[0]), int(argv[1]), Path(argv[2]), Path(argv[3])
     fps = float(argv[4])
-    link = Link("127.0.0.1", port, lambda: load_tokens([token]))
+    link = OutgoingConnection("127.0.0.1", port, lambda: load_tokens([token]))
     about = Status("bench", "pokemon_red", "bench", "ssh-R")
-    programme = Programme(about, Wish(AGENTS, fps), Rules())
+    programme = StreamScheduler(about, Subscription(AGENTS, fps), FeaturingRules())
     crowd = int(argv[5]) if len(argv) > 5 else AGENTS
     books = serve(link, programme, read_corpus(corpus), fps, stop, crowd)
     told = {"bytes": books.bytes, "in_flight": books.in_flight,

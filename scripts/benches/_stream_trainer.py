@@ -82,7 +82,7 @@ def _turn(
     began, used = time.perf_counter(), _processor_s(sender.streamer.pid)
     rate = iterate(session, block)
     share = (_processor_s(sender.streamer.pid) - used) / (time.perf_counter() - began)
-    return rate, len(sender.wanted()) if on else 0, share
+    return rate, len(sender.wanted_agents()) if on else 0, share
 
 
 def _send(session: Session, sink: FrameSink) -> None:

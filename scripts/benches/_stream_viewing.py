@@ -16,7 +16,7 @@ import psutil
 
 from Daddy.core.clock import SystemClock
 from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
-from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.viewer.receiver import Receiver
 from scripts.benches._stream_links import learner
@@ -42,14 +42,18 @@ def first_picture(corpus: bytes, quick: bool) -> dict[str, float]:
 
 def _join(run: Path, token: Path) -> float:
     clock, stop = SystemClock(), threading.Event()
-    receiver = Receiver(0, lambda: load_tokens([token]), Wish(AGENTS, 15.0), clock)
-    relay = make_relay(run, receiver.port, [token], Wish(AGENTS, 15.0), "spool", clock)
-    thread = threading.Thread(target=relay.run, args=(stop,), daemon=True)
+    receiver = Receiver(0, lambda: load_tokens([token]), Subscription(AGENTS, 15.0), clock)
+    relay = make_relay(run, receiver.port, [token], Subscription(AGENTS, 15.0), "spool", clock)
+    thread = threading.Thread(target=relay.serve_until, args=(stop,), daemon=True)
     thread.start()
     try:
-        wait_for(lambda: receiver.scene(AGENTS).connected, "no relay came to the bench's viewer")
+        wait_for(
+            lambda: receiver.current_scene(AGENTS).connected, "no relay came to the bench's viewer"
+        )
         began = time.monotonic()
-        wait_for(lambda: receiver.scene(AGENTS).frames, "no picture came to the bench's viewer")
+        wait_for(
+            lambda: receiver.current_scene(AGENTS).frames, "no picture came to the bench's viewer"
+        )
         return time.monotonic() - began
     finally:
         stop.set()

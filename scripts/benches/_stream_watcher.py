@@ -18,7 +18,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.machine_info import die_with_parent
 from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES
 from Daddy.streaming.protocol.handshake import load_tokens
-from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.viewer.receiver import Receiver
 from Daddy.streaming.viewer.view_model import Panel
 
@@ -67,13 +67,13 @@ def main(argv: Sequence[str]) -> int:
     die_with_parent()
     out, token = Path(argv[0]), Path(argv[1])
     fps, warm_s, seconds = map(float, argv[2:5])
-    receiver = Receiver(0, lambda: load_tokens([token]), Wish(AGENTS, fps), SystemClock())
+    receiver = Receiver(0, lambda: load_tokens([token]), Subscription(AGENTS, fps), SystemClock())
     out.with_suffix(".port").write_text(str(receiver.port))
     try:
         _watch(receiver, Notes(), MOST_WAIT_S, until_both=True)
         _watch(receiver, Notes(), warm_s)
         notes = Notes()
-        notes.look(receiver.scene(AGENTS).panels, time.monotonic())
+        notes.look(receiver.current_scene(AGENTS).panels, time.monotonic())
         before, began = notes.totals(), time.monotonic()
         notes.shown.clear()
         _watch(receiver, notes, seconds)
@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
 def _watch(receiver: Receiver, notes: Notes, seconds: float, *, until_both: bool = False) -> None:
     give_up = time.monotonic() + seconds
     while (now := time.monotonic()) < give_up:
-        scene = receiver.scene(AGENTS)
+        scene = receiver.current_scene(AGENTS)
         notes.look(scene.panels, now)
         if until_both and len(scene.frames) == AGENTS:
             return

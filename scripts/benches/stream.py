@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from Daddy.streaming.login.spool import Wishes, write_wishes
+from Daddy.streaming.login.spool import WatchRequest, write_watch_request
 from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES
 from Daddy.streaming.protocol.messages import FRAME_HEAD
 from Daddy.streaming.tunnel_client import FrameSender
@@ -95,8 +95,8 @@ def _ratios(ours: dict[str, float], peers: dict[str, Any], floor: float) -> dict
 def _offer_us(picture: bytes) -> float:
     """What offering one picture costs the training thread, while it is wanted."""
     with tempfile.TemporaryDirectory() as folder, FrameSender(Path(folder), "slot-0") as sender:
-        write_wishes(Path(folder), Wishes(1, 60.0, {"slot-0": frozenset({0})}))
-        wait_for(sender.wanted, "the streamer wanted nothing")
+        write_watch_request(Path(folder), WatchRequest(1, 60.0, {"slot-0": frozenset({0})}))
+        wait_for(sender.wanted_agents, "the streamer wanted nothing")
         began = time.perf_counter()
         for _ in range(2000):
             sender._offered.clear()  # noqa: SLF001 - as if each had been asked for

@@ -13,18 +13,18 @@ from Daddy.streaming.protocol.framing import (
     HEADER,
     MAC_BYTES,
     UNKNOWN_LIMIT,
-    Kind,
     Message,
+    MessageKind,
     Reason,
-    bye,
-    pack,
-    to_json,
+    bye_message,
+    pack_json,
+    pack_message,
 )
 from Daddy.streaming.protocol.handshake import (
     RELAY,
     VIEWER,
     Mac,
-    Session,
+    StreamSession,
     Token,
     proof,
     session_key,
@@ -36,11 +36,11 @@ from Daddy.streaming.protocol.messages import (
     Frame,
     Peer,
     Status,
-    Wish,
-    ack,
+    Subscription,
+    pack_ack,
     pack_rows,
-    row_of,
-    stamps,
+    pack_stamps,
+    row_from_report,
 )
 from scripts.soaks.mutate import changed, mutate
 
@@ -71,9 +71,9 @@ def _frame(number: int, base: int, form: int = FORMAT_TILES) -> bytes:
     facts = (number, base, 100 * number, 66 * number, 1)
     if form == FORMAT_TILES:
         data = frame_codec.encode(picture(number), picture(base) if base else None)
-        return Frame(*facts, data).pack()
+        return Frame(*facts, data).to_body()
     shown = [frame_codec.tiled(frame_codec.to_tiles(picture(one))) for one in (base, number)]
-    return Frame(*facts, frame_codec.deflate_tiled(shown[1], shown[:1]), form).pack()
+    return Frame(*facts, frame_codec.deflate_tiled(shown[1], shown[:1]), form).to_body()
 
 
 def prepare() -> None:
@@ -87,16 +87,16 @@ def prepare() -> None:
 def relay_says(chance: random.Random) -> Message:
     """A well-formed message of a relay."""
     number = chance.randrange(1, 40)
-    rows = [row_of(report(agent)) for agent in range(chance.randrange(12))]
+    rows = [row_from_report(report(agent)) for agent in range(chance.randrange(12))]
     return chance.choice((
-        Message(Kind.STATUS, _STATUS.pack()),
-        Message(Kind.TELEM, _featured(pack_rows(rows), chance)),
-        Message(Kind.FRAME, _frame(number, chance.choice((0, 0, max(0, number - 1)))), 1),
-        Message(Kind.FRAME, _frame(number, max(1, number - 1), FORMAT_TILING), 1),
-        Message(Kind.FRAME, _frame(number, 0), chance.randrange(0xFFFF)),
-        Message(Kind.NOTE, b"slot-0/3 won badge 4"),
-        Message(Kind.PING, stamps(chance.randrange(2**40))),
-        bye(Reason.DONE, "the relay ends"),
+        Message(MessageKind.STATUS, _STATUS.to_body()),
+        Message(MessageKind.TELEM, _featured(pack_rows(rows), chance)),
+        Message(MessageKind.FRAME, _frame(number, chance.choice((0, 0, max(0, number - 1)))), 1),
+        Message(MessageKind.FRAME, _frame(number, max(1, number - 1), FORMAT_TILING), 1),
+        Message(MessageKind.FRAME, _frame(number, 0), chance.randrange(0xFFFF)),
+        Message(MessageKind.NOTE, b"slot-0/3 won badge 4"),
+        Message(MessageKind.PING, pack_stamps(chance.randrange(2**40))),
+        bye_message(Reason.DONE, "the relay ends"),
     ))  # fmt: skip
 
 
@@ -113,11 +113,11 @@ def viewer_says(chance: random.Random) -> Message:
     """A well-formed message of a viewer."""
     stream = chance.randrange(4)
     return chance.choice((
-        Message(Kind.SUBSCRIBE, Wish(chance.randrange(1, 17), 15.0).pack()),
-        Message(Kind.ACK, ack(chance.randrange(50)), stream),
-        Message(Kind.NEED_KEY, b"", stream),
-        Message(Kind.PONG, stamps(chance.randrange(2**40), 5)),
-        bye(Reason.DONE, "the viewer was closed"),
+        Message(MessageKind.SUBSCRIBE, Subscription(chance.randrange(1, 17), 15.0).to_body()),
+        Message(MessageKind.ACK, pack_ack(chance.randrange(50)), stream),
+        Message(MessageKind.NEED_KEY, b"", stream),
+        Message(MessageKind.PONG, pack_stamps(chance.randrange(2**40), 5)),
+        bye_message(Reason.DONE, "the viewer was closed"),
     ))  # fmt: skip
 
 
@@ -134,43 +134,46 @@ def fits(data: bytes) -> bool:
     if len(data) < HEADER.size:
         return False
     kind, _, _, length = HEADER.unpack_from(data)
-    known = kind in set(Kind)
-    limit = BODY_LIMIT[Kind(kind)] if known else UNKNOWN_LIMIT
+    known = kind in set(MessageKind)
+    limit = BODY_LIMIT[MessageKind(kind)] if known else UNKNOWN_LIMIT
     return bool(length <= limit and len(data) == HEADER.size + length)
 
 
-def sealed(victim: str) -> tuple[Session, Callable[[bytes], bytes]]:
+def sealed(victim: str) -> tuple[StreamSession, Callable[[bytes], bytes]]:
     """A session of ours in the role of ``victim`` that has believed an enemy who knows the token,
     and what puts that enemy's MAC behind any bytes.
     """
     enemy = VIEWER if victim == RELAY else RELAY
-    session = Session(victim, [TOKEN], MAKE_RELAY if victim == RELAY else MAKE_VIEWER)
+    session = StreamSession(victim, [TOKEN], MAKE_RELAY if victim == RELAY else MAKE_VIEWER)
     greeting = hello(enemy)
-    first = session.take()
+    first = session.take_output()
     session.receive(greeting)
-    answer = first + session.take()
+    answer = first + session.take_output()
     length = HEADER.unpack_from(answer)[3]
     theirs = answer[HEADER.size : HEADER.size + length]
     mine = greeting[HEADER.size :]
     bound = transcript(theirs, mine) if victim == RELAY else transcript(mine, theirs)
-    session.receive(pack(Message(Kind.AUTH, proof(TOKEN, enemy, bound))))
-    session.take()
+    session.receive(pack_message(Message(MessageKind.AUTH, proof(TOKEN, enemy, bound))))
+    session.take_output()
     mac = Mac(session_key(TOKEN, enemy, bound))
-    return session, lambda data: data + mac.next(data)[:MAC_BYTES]
+    return session, lambda data: data + mac.next_mac(data)[:MAC_BYTES]
 
 
 def hello(role: str) -> bytes:
     """The greeting of a role."""
     facts = {"proto": [2, 2], "role": role, "nonce": "ab" * 16, "keys": [TOKEN.key_id]}
-    return pack(Message(Kind.HELLO, to_json(facts)))
+    return pack_message(Message(MessageKind.HELLO, pack_json(facts)))
 
 
 def greeting_stream(role: str, chance: random.Random) -> bytes:
     """What somebody without the token may send: a greeting, a proof that is none, noise."""
-    greeting = Message(Kind.HELLO, hello(role)[HEADER.size :])
-    parts = [spoilt(greeting, chance), pack(Message(Kind.AUTH, chance.randbytes(32)))]
+    greeting = Message(MessageKind.HELLO, hello(role)[HEADER.size :])
+    parts = [
+        spoilt(greeting, chance),
+        pack_message(Message(MessageKind.AUTH, chance.randbytes(32))),
+    ]
     parts += [spoilt(relay_says(chance), chance), chance.randbytes(chance.randrange(200))]
     if chance.random() < 0.5:
-        parts[0] = pack(greeting)
+        parts[0] = pack_message(greeting)
     wire = b"".join(parts[: chance.randrange(1, 5)])
     return mutate(wire, chance) if chance.random() < 0.5 else wire

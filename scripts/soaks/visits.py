@@ -18,27 +18,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 from Daddy.core.shared_types import SCREEN_BYTES
-from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.featured_streams import Programme
-from Daddy.streaming.login.spool import read_wishes
+from Daddy.streaming.best_selector import FeaturingRules
+from Daddy.streaming.login.featured_streams import StreamScheduler
+from Daddy.streaming.login.spool import read_watch_request
 from Daddy.streaming.protocol import frame_codec, framing, messages
-from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError
-from Daddy.streaming.protocol.handshake import RELAY, VIEWER, Session
-from Daddy.streaming.protocol.messages import Status, Wish, read_status, read_wish
+from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError
+from Daddy.streaming.protocol.handshake import RELAY, VIEWER, StreamSession
+from Daddy.streaming.protocol.messages import Status, Subscription, read_status, read_subscription
 from Daddy.streaming.protocol.spool_segment import (
     HEAD,
-    Packer,
-    Picture,
-    Writer,
+    CapturedPicture,
+    FramePacker,
+    WriterIdentity,
+    pack_file,
     pack_head,
     pack_reports,
     read_segment,
-    seal,
 )
-from Daddy.streaming.viewer.headless_viewer import line
-from Daddy.streaming.viewer.key_bindings import View
-from Daddy.streaming.viewer.view_model import Source, Waiting, compose
-from Daddy.streaming.viewer.window_layout import draw
+from Daddy.streaming.viewer.headless_viewer import agent_text
+from Daddy.streaming.viewer.key_bindings import ViewOptions
+from Daddy.streaming.viewer.view_model import RelayState, TunnelInfo, compose_scene
+from Daddy.streaming.viewer.window_layout import draw_window
 from scripts.soaks import hostile_relay
 from scripts.soaks.mutate import changed, mutate
 
@@ -61,18 +61,18 @@ class Visit(NamedTuple):
 def stranger_at_the_viewer(chance: random.Random) -> Visit:
     """Somebody without the token connects to the viewer's port."""
     return _stranger(
-        Session(VIEWER, [hostile_relay.TOKEN], hostile_relay.MAKE_VIEWER), RELAY, chance
+        StreamSession(VIEWER, [hostile_relay.TOKEN], hostile_relay.MAKE_VIEWER), RELAY, chance
     )
 
 
 def stranger_at_the_relay(chance: random.Random) -> Visit:
     """Somebody without the token listens where the relay looks for a viewer."""
     return _stranger(
-        Session(RELAY, [hostile_relay.TOKEN], hostile_relay.MAKE_RELAY), VIEWER, chance
+        StreamSession(RELAY, [hostile_relay.TOKEN], hostile_relay.MAKE_RELAY), VIEWER, chance
     )
 
 
-def _stranger(session: Session, role: str, chance: random.Random) -> Visit:
+def _stranger(session: StreamSession, role: str, chance: random.Random) -> Visit:
     wire, thrown = hostile_relay.greeting_stream(role, chance), 0
     while wire:
         piece = chance.randrange(1, 400)
@@ -89,33 +89,33 @@ def _stranger(session: Session, role: str, chance: random.Random) -> Visit:
 
 def false_relay(chance: random.Random) -> Visit:
     """A relay with the token that sends anything: session, messages, pictures."""
-    return _deceive(Source("ssh"), chance)
+    return _deceive(RelayState("ssh"), chance)
 
 
 def looked_at(chance: random.Random) -> Visit:
     """The same, and what a person, a script and the window then make of it."""
-    source = Source("ssh")
+    source = RelayState("ssh")
     visit = _deceive(source, chance)
-    scene = compose([source], 4, float(LENGTH), (), "", {})
+    scene = compose_scene([source], 4, float(LENGTH), (), "", {})
     for panel in scene.panels:
-        line(panel, 1)
-    draw(scene, _SIZE, View(4), Waiting(9999, "anna@login"))
+        agent_text(panel, 1)
+    draw_window(scene, _SIZE, ViewOptions(4), TunnelInfo(9999, "anna@login"))
     return visit
 
 
-def _deceive(source: Source, chance: random.Random) -> Visit:
+def _deceive(source: RelayState, chance: random.Random) -> Visit:
     session, seal = hostile_relay.sealed(VIEWER)
     streams, seen = set[int](), 0
     for count in range(1, LENGTH + 1):
         data = hostile_relay.spoilt(hostile_relay.relay_says(chance), chance)
         try:
             for message in session.receive(seal(data)):
-                answers, _ = source.hear(message, float(count))
+                answers, _ = source.handle_message(message, float(count))
                 for answer in answers:
                     session.send(answer)
-                    seen += answer.kind == Kind.ACK
+                    seen += answer.kind == MessageKind.ACK
                     streams.add(answer.stream)
-            session.take()
+            session.take_output()
         except ProtocolError:
             return Visit(count, 1, _PICTURE * (seen + len(streams)))
         if not hostile_relay.fits(data):
@@ -126,17 +126,17 @@ def _deceive(source: Source, chance: random.Random) -> Visit:
 def false_viewer(chance: random.Random) -> Visit:
     """A viewer with the token that says anything to a relay that sends pictures."""
     session, seal = hostile_relay.sealed(RELAY)
-    programme = Programme(_ABOUT, Wish(2, 15.0), Rules())
+    programme = StreamScheduler(_ABOUT, Subscription(2, 15.0), FeaturingRules())
     for count in range(1, LENGTH + 1):
         data = hostile_relay.spoilt(hostile_relay.viewer_says(chance), chance)
         try:
             for message in session.receive(seal(data)):
-                if message.kind == Kind.SUBSCRIBE:
-                    programme.wish = read_wish(message.body)
-                elif message.kind == Kind.PONG:
+                if message.kind == MessageKind.SUBSCRIBE:
+                    programme.subscription = read_subscription(message.body)
+                elif message.kind == MessageKind.PONG:
                     messages.read_stamps(message.body)
                 else:
-                    programme.hear(message, float(count))
+                    programme.handle_viewer_message(message, float(count))
         except ProtocolError:
             return Visit(count, 1)
         if not hostile_relay.fits(data):
@@ -145,8 +145,8 @@ def false_viewer(chance: random.Random) -> Visit:
 
 
 _READERS: tuple[Callable[[bytes], object], ...] = (
-    messages.read_frame, messages.read_rows, messages.read_ack, messages.read_stamps, read_wish,
-    read_status, framing.from_json, framing.read_bye,
+    messages.read_frame, messages.read_rows, messages.read_ack, messages.read_stamps,
+    read_subscription, read_status, framing.unpack_json, framing.read_bye,
 )  # fmt: skip
 
 
@@ -189,30 +189,34 @@ def pictures(chance: random.Random) -> Visit:
 
 def segments(chance: random.Random) -> Visit:
     """Spool files whose checksum fits and whose content does not, up to what the relay sends."""
-    programme, refused = Programme(_ABOUT, Wish(2, 15.0), Rules()), 0
+    programme, refused = StreamScheduler(_ABOUT, Subscription(2, 15.0), FeaturingRules()), 0
     for number in range(1, LENGTH // 4 + 1):
         data = _segment(number, chance)
         segment = read_segment(data)
         refused += segment is None
         if segment:
-            programme.absorb([segment], float(number))
-            programme.choose(float(number))
-            for message in [*programme.news(number + 0.1), *programme.frames(number + 0.1)]:
-                framing.pack(message)
+            programme.add_segments([segment], float(number))
+            programme.choose_agents(float(number))
+            for message in [
+                *programme.status_messages(number + 0.1),
+                *programme.due_frames(number + 0.1),
+            ]:
+                framing.pack_message(message)
     return Visit(LENGTH // 4, refused)
 
 
 def _segment(number: int, chance: random.Random) -> bytes:
-    who = Writer(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
+    who = WriterIdentity(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
     taken = [
-        Picture(n % 2, n, 0, 66 * n, hostile_relay.picture(n)) for n in range(chance.randrange(4))
+        CapturedPicture(n % 2, n, 0, 66 * n, hostile_relay.picture(n))
+        for n in range(chance.randrange(4))
     ]
     packer, head = (
-        Packer(),
+        FramePacker(),
         pack_head(pack_reports(who, [hostile_relay.report(n) for n in range(4)]), 5),
     )
-    frames = [message for one in taken if (message := packer.pack(one)) is not None]
-    whole = seal(number, [*head, *frames])
+    frames = [message for one in taken if (message := packer.pack_frame(one)) is not None]
+    whole = pack_file(number, [*head, *frames])
     if chance.random() < 0.2:
         return mutate(whole, chance)
     body = b"".join(_spoilt_some(whole[HEAD.size :], chance))
@@ -224,10 +228,10 @@ def _spoilt_some(body: bytes, chance: random.Random) -> list[bytes]:
     splitter = framing.Splitter()
     splitter.feed(body)
     parts: list[Message] = []
-    while (message := splitter.next()) is not None:
+    while (message := splitter.next_message()) is not None:
         parts.append(message)
     return [
-        hostile_relay.spoilt(one, chance) if chance.random() < 0.4 else framing.pack(one)
+        hostile_relay.spoilt(one, chance) if chance.random() < 0.4 else framing.pack_message(one)
         for one in parts
     ]
 
@@ -239,7 +243,7 @@ def files(chance: random.Random) -> Visit:
         for _ in range(LENGTH // 4):
             folder = Path(name)
             (folder / "wanted.json").write_bytes(changed(json.dumps(wishes).encode(), chance))
-            read_wishes(folder)
+            read_watch_request(folder)
     return Visit(LENGTH // 4, 0)
 
 
@@ -253,9 +257,9 @@ def spoilt_streams(chance: random.Random) -> Visit:
     with suppress(ProtocolError):
         while count < LENGTH:
             count += 1
-            wire = framing.pack(hostile_relay.relay_says(chance))
+            wire = framing.pack_message(hostile_relay.relay_says(chance))
             splitter.feed(mutate(wire, chance) if chance.random() < 0.1 else wire)
-            while splitter.next() is not None:
+            while splitter.next_message() is not None:
                 pass
         return Visit(count, 0)
     return Visit(count, 1)

@@ -14,9 +14,9 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.run_paths import STREAM_TOKEN
-from Daddy.streaming.tunnel_server import _waiting
+from Daddy.streaming.tunnel_server import _tunnel_info
 from Daddy.streaming.viewer.connect import find_target
-from Daddy.streaming.viewer.connect_plan import Way, ssh_words
+from Daddy.streaming.viewer.connect_plan import StreamRoute, ssh_command
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from tests.components import program
@@ -147,7 +147,7 @@ def test_the_viewers_line_opens_the_tunnel_with_the_key_that_can_do_nothing_else
         pytest.skip("port 9999 is in use on this machine")
     with socket.create_server(("127.0.0.1", 0)) as viewer, installed.own_login_shut_out():
         viewer.settimeout(20)
-        waiting = _waiting(viewer.getsockname()[1], "", {}, installed.home)
+        waiting = _tunnel_info(viewer.getsockname()[1], "", {}, installed.home)
         assert waiting.ssh_line.startswith("ssh -N -i ~/.config/daddy/keys/tunnel ")
         child = until_open(installed, waiting.ssh_line)
         try:
@@ -188,7 +188,7 @@ def taken(port: int) -> bool:
 
 
 def test_a_login_other_than_the_one_that_was_tried_goes_without_the_keys(installed):
-    assert _waiting(9999, "bert@elsewhere", {}, installed.home).options == ""
+    assert _tunnel_info(9999, "bert@elsewhere", {}, installed.home).options == ""
     other = str(installed.there / "run" / "other")
     assert "with your own login" in installed.sync("status", SYNC_REMOTE_DIR=other).stdout
 
@@ -277,7 +277,7 @@ def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_
     args = Namespace(login="", run_dir="", remote_port="9999")
     there = find_target(args, {}, laptop.home, asks=False)
     assert there.login == f"{laptop.login.user}@cluster"
-    watching = run(ssh_words(Way.STDIO, there, 0))  # the viewer's call goes over it, too
+    watching = run(ssh_command(StreamRoute.STDIO, there, 0))  # the viewer's call goes over it, too
     assert "no relay of yours has left" in watching.stderr, watching.stderr
     run(["ssh", "-O", "exit", "-S", re.search(r"-S (\S+)", opened.stdout)[1], "x"])
     known = connections(laptop)

@@ -9,7 +9,7 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
-from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.viewer.receiver import Receiver
 
 
@@ -31,6 +31,6 @@ def token(tmp_path: Path) -> Path:
 @pytest.fixture
 def viewer(token: Path) -> Iterator[Receiver]:
     """A viewer of two agents, without a window."""
-    made = Receiver(0, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
+    made = Receiver(0, lambda: load_tokens([token]), Subscription(2, 60.0), SystemClock())
     yield made
     made.close()

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
-from Daddy.streaming.protocol.handshake import RELAY, VIEWER, Session, Token
+from Daddy.streaming.protocol.handshake import RELAY, VIEWER, StreamSession, Token
 from Daddy.streaming.protocol.spool_segment import (
-    Packer,
-    Picture,
-    Writer,
+    CapturedPicture,
+    FramePacker,
+    WriterIdentity,
+    pack_file,
     pack_head,
     pack_reports,
-    seal,
 )
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -56,16 +56,19 @@ def report(agent: int = 0, **changes: object) -> AgentReport:
     return AgentReport(**{**facts, **changes})  # type: ignore[arg-type]
 
 
-def shake(relay: Session, viewer: Session) -> None:
+def shake(relay: StreamSession, viewer: StreamSession) -> None:
     """Carry bytes to and fro until both are silent."""
     for _ in range(6):
-        viewer.receive(relay.take())
-        relay.receive(viewer.take())
+        viewer.receive(relay.take_output())
+        relay.receive(viewer.take_output())
 
 
-def introduced(token: Token = TOKEN) -> tuple[Session, Session]:
+def introduced(token: Token = TOKEN) -> tuple[StreamSession, StreamSession]:
     """A relay and a viewer that have proved themselves."""
-    relay, viewer = Session(RELAY, [token], b"r" * 16), Session(VIEWER, [token], b"v" * 16)
+    relay, viewer = (
+        StreamSession(RELAY, [token], b"r" * 16),
+        StreamSession(VIEWER, [token], b"v" * 16),
+    )
     shake(relay, viewer)
     assert relay.established
     assert viewer.established
@@ -112,12 +115,12 @@ def finish(process: subprocess.Popen[str]) -> str:
 
 def pack_segment(
     sequence: int,
-    writer: Writer,
+    writer: WriterIdentity,
     sent_ms: int,
     reports: Sequence[AgentReport],
-    pictures: Sequence[Picture],
+    pictures: Sequence[CapturedPicture],
 ) -> bytes:
     """A segment of at most ``SEGMENT_LIMIT`` bytes: pictures that do not fit are left out."""
-    head, packer = pack_head(pack_reports(writer, reports), sent_ms), Packer()
-    frames = [message for one in pictures if (message := packer.pack(one)) is not None]
-    return seal(sequence, [*head, *frames])
+    head, packer = pack_head(pack_reports(writer, reports), sent_ms), FramePacker()
+    frames = [message for one in pictures if (message := packer.pack_frame(one)) is not None]
+    return pack_file(sequence, [*head, *frames])

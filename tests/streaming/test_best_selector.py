@@ -8,13 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, Selection, select
-from Daddy.streaming.login.fleet_state import Episodes
-from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.best_selector import (
+    AgentKey,
+    Candidate,
+    FeaturedAgent,
+    FeaturingRules,
+    Selection,
+    select,
+)
+from Daddy.streaming.login.fleet_state import EpisodeLengths
+from Daddy.streaming.protocol.messages import row_from_report
 from scripts.benches import _stream_selection
 from tests.streaming.helpers import report
 
-RULES = Rules(short_dwell_s=10, dwell_s=20, long_dwell_s=60, margin=2, grace_s=3, stale_s=10)
+RULES = FeaturingRules(
+    short_dwell_s=10, dwell_s=20, long_dwell_s=60, margin=2, grace_s=3, stale_s=10
+)
 
 
 def one(name: str, score: int = 0, gain: float = 0.0, seen: float = 100.0, episode: int = 0):
@@ -26,9 +35,9 @@ def one(name: str, score: int = 0, gain: float = 0.0, seen: float = 100.0, episo
     return Candidate(AgentKey(peer, int(agent)), facts, seen)
 
 
-def place(name: str, since: float, episode: int = 0, ended: float | None = None) -> Featured:
+def place(name: str, since: float, episode: int = 0, ended: float | None = None) -> FeaturedAgent:
     peer, agent = name.split("/")
-    return Featured(AgentKey(peer, int(agent)), since, episode, ended)
+    return FeaturedAgent(AgentKey(peer, int(agent)), since, episode, ended)
 
 
 def names(selection: Selection) -> list[str]:
@@ -114,7 +123,7 @@ def test_fewer_places_are_filled_by_those_who_came_first() -> None:
 
 
 def test_who_would_only_flash_by_waits_unless_nobody_else_does() -> None:
-    soon = one("a/0", 9)._replace(left_s=RULES.flash_s - 1)
+    soon = one("a/0", 9)._replace(episode_left_s=RULES.flash_s - 1)
     assert names(select([soon, one("b/0", 5)], [], 1, 100.0, RULES)) == ["b/0"]
     assert names(select([soon, one("b/0", 5)], [], 2, 100.0, RULES)) == ["b/0", "a/0"]
     current = [place("c/0", 50)]
@@ -127,19 +136,19 @@ def test_who_would_only_flash_by_waits_unless_nobody_else_does() -> None:
 
 
 def test_how_long_episodes_last_is_learnt_from_whole_ones() -> None:
-    seen = Episodes()
+    seen = EpisodeLengths()
     for now in range(0, 261, 10):
-        seen.add([row_of(report(0, episode=(now + 70) // 100))], now)
-    assert [seen.left_s(0, now) for now in (260.0, 330.0, 350.0)] == [70.0, 0.0, -20.0]
-    assert seen.left_s(1, 260.0) == inf
-    seen.restart()
-    seen.add([row_of(report(0))], 300)
-    assert seen.left_s(0, 310.0) == inf, "who knows how much was before"
+        seen.add_rows([row_from_report(report(0, episode=(now + 70) // 100))], now)
+    assert [seen.seconds_left(0, now) for now in (260.0, 330.0, 350.0)] == [70.0, 0.0, -20.0]
+    assert seen.seconds_left(1, 260.0) == inf
+    seen.forget_starts()
+    seen.add_rows([row_from_report(report(0))], 300)
+    assert seen.seconds_left(0, 310.0) == inf, "who knows how much was before"
 
 
 def test_the_choice_is_calm_and_still_shows_the_best() -> None:
     """The bench's simulation, shorter and by other dice."""
-    told = _stream_selection._simulate(0.6, Rules(), seed=5)
+    told = _stream_selection._simulate(0.6, FeaturingRules(), seed=5)
     assert told["median_dwell_s"] >= 25
     assert told["of_best_score"] >= 0.93
 
@@ -197,12 +206,12 @@ keys = st.builds(AgentKey, st.sampled_from("abcdx"), st.integers(0, 3))
 def test_places_are_never_doubled_never_stale_and_never_needlessly_empty(
     rounds, top_k, pinned
 ) -> None:
-    current: tuple[Featured, ...] = ()
+    current: tuple[FeaturedAgent, ...] = ()
     for number, candidates in enumerate(rounds):
         now = 100.0 + number
         current = select(candidates, current, top_k, now, RULES, pinned).places
         keys = [place.key for place in current]
-        fresh = {c.key for c in candidates if now - c.seen <= RULES.stale_s}
+        fresh = {c.key for c in candidates if now - c.reported_at <= RULES.stale_s}
         assert len(set(keys)) == len(keys)
         assert set(keys) <= fresh
         assert len(keys) == min(top_k, len(fresh))

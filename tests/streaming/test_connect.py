@@ -22,13 +22,13 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import ATTACH, HOME_ATTACH
 from Daddy.core.shared_types import TUNNEL_PORT
-from Daddy.streaming.login.spool import Watchers, read_wishes
+from Daddy.streaming.login.spool import WatchRequests, read_watch_request
 from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
-from Daddy.streaming.protocol.messages import Wish
-from Daddy.streaming.relay import leave_script, make_relay
+from Daddy.streaming.protocol.messages import Subscription
+from Daddy.streaming.relay import make_relay, write_scripts
 from Daddy.streaming.viewer import connect
-from Daddy.streaming.viewer.connect import Carrier
-from Daddy.streaming.viewer.connect_plan import Target, Way, first_course
+from Daddy.streaming.viewer.connect import SshConnector
+from Daddy.streaming.viewer.connect_plan import LoginTarget, StreamRoute, first_plan
 from Daddy.streaming.viewer.receiver import Receiver
 from Daddy.weights.laptop.ssh_keys import Rrsync, key_line
 from tests.components import program
@@ -46,17 +46,17 @@ class LoginNode:
     home: Path
     run: Path
 
-    def target(self, **changes: object) -> Target:
+    def target(self, **changes: object) -> LoginTarget:
         facts = {
             "login": "cluster",
             "scripts": (HOME_ATTACH,),
-            "whom": ("-F", str(self.login.config)),
+            "ssh_options": ("-F", str(self.login.config)),
         }
-        return Target(**{**facts, **changes})  # type: ignore[arg-type]
+        return LoginTarget(**{**facts, **changes})  # type: ignore[arg-type]
 
     def begin_run(self, relay_host: str = "") -> None:
         """What the relay beside a controller leaves behind when it begins."""
-        leave_script(self.run, self.home, os.environ)
+        write_scripts(self.run, self.home, os.environ)
         if relay_host:
             for path in (self.home / HOME_ATTACH, self.run / "stream" / ATTACH):
                 text = path.read_text().splitlines()
@@ -114,27 +114,29 @@ class Viewer:
     """A viewer without a window, and the carrier that brings it relays."""
 
     receiver: Receiver
-    carrier: Carrier
+    carrier: SshConnector
     clock: SleepyClock
     hopeless: threading.Event = field(default_factory=threading.Event)
 
     def frames(self) -> int:
-        return sum(self.receiver.scene(2).frames.values())
+        return sum(self.receiver.current_scene(2).frames.values())
 
     def plays(self) -> bool:
         before = self.frames()
         return until(lambda: self.frames() > before + 10, 30)
 
     def notes(self) -> str:
-        return "\n".join(self.receiver.scene(2).notes)
+        return "\n".join(self.receiver.current_scene(2).notes)
 
 
 @contextmanager
-def viewer(target: Target, only: Way | None = None, token: Path | None = None, top_k: int = 2):
+def viewer(
+    target: LoginTarget, only: StreamRoute | None = None, token: Path | None = None, top_k: int = 2
+):
     clock, once, hopeless = SleepyClock(), list[Token](), threading.Event()
     known: Callable[[], tuple[Token, ...]] = lambda: (*once, *load_tokens([token] if token else []))  # noqa: E731
-    receiver = Receiver(0, known, Wish(top_k, 60), clock)
-    carrier = Carrier(first_course(target, only), receiver, once, clock, hopeless)
+    receiver = Receiver(0, known, Subscription(top_k, 60), clock)
+    carrier = SshConnector(first_plan(target, only), receiver, once, clock, hopeless)
     try:
         yield Viewer(receiver, carrier, clock, hopeless)
     finally:
@@ -146,8 +148,8 @@ def viewer(target: Target, only: Way | None = None, token: Path | None = None, t
 def relay(run: Path, port: int, token: Path) -> Iterator[None]:
     """The one beside the controller."""
     stop = threading.Event()
-    served = make_relay(run, port, [token], Wish(2, 15.0), "ssh-R", SystemClock())
-    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    served = make_relay(run, port, [token], Subscription(2, 15.0), "ssh-R", SystemClock())
+    thread = threading.Thread(target=served.serve_until, args=(stop,), daemon=True)
     thread.start()
     try:
         yield
@@ -194,7 +196,9 @@ def test_where_forwarding_is_forbidden_the_stream_travels_through_sshs_own_pipes
     assert "the best" not in said
     last = list(read_events(events))[-1]["data"]
     assert last["transport"] == "stdio"
-    assert until(lambda: read_wishes(node.run / "stream", 1).holder == "", 10), "a place is free"
+    assert until(lambda: read_watch_request(node.run / "stream", 1).holder == "", 10), (
+        "a place is free"
+    )
     assert not (tmp_path / ".config" / "daddy" / "keys").exists(), "nothing had to be set up"
 
 
@@ -209,7 +213,7 @@ def test_without_a_script_there_it_goes_by_the_port_and_says_why(
         viewer(node.target(port=port), token=token) as watching,
     ):
         assert until(lambda: watching.frames() > 10, 30)
-        assert watching.receiver.scene(2).transport == "ssh-R"
+        assert watching.receiver.current_scene(2).transport == "ssh-R"
         assert f"connected by ssh -R {port}" in watching.notes()
         assert "not by stdio (ssh's own pipes): no relay of yours has left" in watching.notes()
     assert HOME_ATTACH in capsys.readouterr().err
@@ -230,7 +234,7 @@ def test_where_ones_own_login_takes_more_than_a_key_the_tunnels_key_opens_the_po
     config = folder / "bare_config"
     own = node.login.config.read_text().replace(f"IdentityFile {node.login.key}\n", "\n")
     config.write_text(own)
-    target = node.target(whom=("-F", str(config)), port=port, tunnel_key=str(key))
+    target = node.target(ssh_options=("-F", str(config)), port=port, tunnel_key=str(key))
     with (
         playing(node.run / "stream"),
         relay(node.run, port, token),
@@ -242,9 +246,9 @@ def test_where_ones_own_login_takes_more_than_a_key_the_tunnels_key_opens_the_po
 
 def test_a_port_that_ssh_chooses_is_told_to_the_relay(node: LoginNode) -> None:
     node.begin_run()
-    with playing(node.run / "stream"), viewer(node.target(), Way.DYNAMIC) as watching:
+    with playing(node.run / "stream"), viewer(node.target(), StreamRoute.DYNAMIC) as watching:
         assert until(lambda: watching.frames() > 10, 30)
-        assert watching.receiver.scene(2).transport == "ssh-R"
+        assert watching.receiver.current_scene(2).transport == "ssh-R"
 
 
 @contextmanager
@@ -269,7 +273,7 @@ def test_a_port_that_is_taken_and_a_missing_script_are_told_with_all_reasons_and
     with taken_port() as port:
         code, said = node.connect(tmp_path, "--remote-port", port)
     assert code == 8
-    assert "error: no way leads to a relay at cluster" in said
+    assert "error: no route leads to a relay at cluster" in said
     assert f"not by ssh -R {port}: port {port} is taken there, or forwarding" in said
     assert said.count("no relay of yours has left") >= 2, "stdio and the chosen port"
     assert "run_controller status" in said
@@ -305,7 +309,7 @@ def test_an_ssh_that_took_the_last_descriptor_ends_with_its_call(monkeypatch) ->
 
     monkeypatch.setattr(connect, "spawn_connected", begin)
     try:
-        with viewer(Target("cluster", (HOME_ATTACH,), ())):
+        with viewer(LoginTarget("cluster", (HOME_ATTACH,), ())):
             assert until(lambda: begun, 10)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -337,10 +341,12 @@ def test_two_viewers_have_a_relay_each_and_the_jobs_are_asked_for_what_any_wants
     ):
         assert one.plays()
         assert two.plays()
-        assert until(lambda: len([p for p in two.receiver.scene(8).panels if p.pixels]) == 2, 20)
-        assert len(one.receiver.scene(8).panels) == 1
-        assert len({(read_wishes(stream, n) or 0).holder for n in (1, 2)} - {""}) == 2
-        everything = Watchers(stream).wishes(0.0).wanted["slot-0"]
+        assert until(
+            lambda: len([p for p in two.receiver.current_scene(8).panels if p.pixels]) == 2, 20
+        )
+        assert len(one.receiver.current_scene(8).panels) == 1
+        assert len({(read_watch_request(stream, n) or 0).holder for n in (1, 2)} - {""}) == 2
+        everything = WatchRequests(stream).read_union(0.0).wanted["slot-0"]
         one.carrier.close()
         assert two.plays(), "the other does not notice"
     assert everything == {0, 1}
@@ -352,10 +358,10 @@ def test_nothing_of_ours_is_left_at_the_login_node_once_the_viewer_was_killed(
     node.begin_run()
     with playing(node.run / "stream"):
         child = node.start(tmp_path)
-        assert until(lambda: (read_wishes(node.run / "stream", 1) or _NOBODY).holder, 40)
+        assert until(lambda: (read_watch_request(node.run / "stream", 1) or _NOBODY).holder, 40)
         child.kill()
         child.communicate(timeout=20)
-        assert until(lambda: not (read_wishes(node.run / "stream", 1)).holder, 20)
+        assert until(lambda: not (read_watch_request(node.run / "stream", 1)).holder, 20)
 
 
 class _NOBODY:

@@ -19,94 +19,96 @@ from Daddy.streaming.relay import script_text
 from Daddy.streaming.viewer.connect import find_target
 from Daddy.streaming.viewer.connect_plan import (
     BACKOFF_S,
-    FIX_NO_WAY,
+    FIX_NO_ROUTE,
     ROUND_S,
-    Course,
-    End,
-    Kind,
-    Naps,
-    Target,
-    Way,
-    first_course,
-    judge,
-    ssh_words,
+    CallEnd,
+    ConnectPlan,
+    FailureKind,
+    LoginTarget,
+    SleepDetector,
+    StreamRoute,
+    diagnose,
+    first_plan,
+    ssh_command,
     usual_causes,
     wrong_node,
 )
 from Daddy.streaming.viewer.draw_list import HEIGHT, Text
-from Daddy.streaming.viewer.key_bindings import View
-from Daddy.streaming.viewer.view_model import Waiting, compose
-from Daddy.streaming.viewer.window_layout import draw
+from Daddy.streaming.viewer.key_bindings import ViewOptions
+from Daddy.streaming.viewer.view_model import TunnelInfo, compose_scene
+from Daddy.streaming.viewer.window_layout import draw_window
 
-TARGET = Target("anna@login1.site.edu", (HOME_ATTACH,))
-CONFINED = Target("anna@login1.site.edu", (HOME_ATTACH,), tunnel_key="/keys/tunnel")
-TAKEN = End(255, ("Error: remote port forwarding failed for listen port 9999",))
-AWAY = End(255, ("ssh: connect to host login1.site.edu port 22: Connection timed out",))
-NO_SCRIPT = End(66, ("no relay of yours has left .config/daddy/attach there",))
-DENIED = End(255, ("anna@login1.site.edu: Permission denied (publickey,password).",))
-LOST = End(255, ("Timeout, server login1.site.edu not responding.",), worked=True)
-
-
-def by_stdio(target: Target) -> list[str]:
-    return ssh_words(Way.STDIO, target, 7)
+TARGET = LoginTarget("anna@login1.site.edu", (HOME_ATTACH,))
+CONFINED = LoginTarget("anna@login1.site.edu", (HOME_ATTACH,), tunnel_key="/keys/tunnel")
+TAKEN = CallEnd(255, ("Error: remote port forwarding failed for listen port 9999",))
+AWAY = CallEnd(255, ("ssh: connect to host login1.site.edu port 22: Connection timed out",))
+NO_SCRIPT = CallEnd(66, ("no relay of yours has left .config/daddy/attach there",))
+DENIED = CallEnd(255, ("anna@login1.site.edu: Permission denied (publickey,password).",))
+LOST = CallEnd(255, ("Timeout, server login1.site.edu not responding.",), connected=True)
 
 
-def by_port(target: Target) -> list[str]:
-    return ssh_words(Way.PORT, target, 7)
+def by_stdio(target: LoginTarget) -> list[str]:
+    return ssh_command(StreamRoute.STDIO, target, 7)
 
 
-def by_dynamic(target: Target) -> list[str]:
-    return ssh_words(Way.DYNAMIC, target, 7)
+def by_port(target: LoginTarget) -> list[str]:
+    return ssh_command(StreamRoute.PORT, target, 7)
 
 
-def after(*ends: End, target: Target = TARGET) -> Course:
-    course = first_course(target)
+def by_dynamic(target: LoginTarget) -> list[str]:
+    return ssh_command(StreamRoute.DYNAMIC, target, 7)
+
+
+def after(*ends: CallEnd, target: LoginTarget = TARGET) -> ConnectPlan:
+    course = first_plan(target)
     for end in ends:
-        course = course.after(end)
+        course = course.next_plan(end)
     return course
 
 
 def test_the_ways_are_tried_in_order_without_a_pause_and_each_says_why() -> None:
-    assert after().way is Way.STDIO
-    assert after(NO_SCRIPT).way is Way.PORT
+    assert after().route is StreamRoute.STDIO
+    assert after(NO_SCRIPT).route is StreamRoute.PORT
     last = after(NO_SCRIPT, TAKEN)
-    assert (last.way, last.wait_s) == (Way.DYNAMIC, 0.0)
+    assert (last.route, last.wait_s) == (StreamRoute.DYNAMIC, 0.0)
     assert last.failures()[0].endswith("no relay of yours has left .config/daddy/attach there")
     assert "port 9999 is taken there, or forwarding is disabled" in last.failures()[1]
 
 
 def test_when_no_way_ever_led_there_a_person_is_told_all_reasons() -> None:
     course = after(NO_SCRIPT, TAKEN, NO_SCRIPT)
-    assert course.way is None
+    assert course.route is None
     assert len(course.failures()) == 3
-    assert course.fix == FIX_NO_WAY
+    assert course.remedy == FIX_NO_ROUTE
 
 
 def test_what_worked_once_is_tried_again_for_ever_with_a_pause_between_rounds() -> None:
     course = after(LOST, NO_SCRIPT, TAKEN, NO_SCRIPT)
-    assert (course.way, course.wait_s, course.passed) == (Way.STDIO, ROUND_S, ())
+    assert (course.route, course.wait_s, course.failed) == (StreamRoute.STDIO, ROUND_S, ())
 
 
 def test_a_network_that_is_away_is_waited_for_longer_and_longer() -> None:
-    course, pauses = first_course(TARGET), []
+    course, pauses = first_plan(TARGET), []
     for _ in range(5):
-        course = course.after(AWAY)
+        course = course.next_plan(AWAY)
         pauses.append(course.wait_s)
     assert pauses == [*BACKOFF_S, BACKOFF_S[-1]]
-    assert course.way is Way.STDIO
-    assert "does not answer" in course.why
-    assert course.after(LOST).wait_s == BACKOFF_S[0], "from the beginning once it has worked"
+    assert course.route is StreamRoute.STDIO
+    assert "does not answer" in course.reason
+    assert course.next_plan(LOST).wait_s == BACKOFF_S[0], "from the beginning once it has worked"
 
 
 def test_a_relay_that_was_killed_there_is_started_again_by_the_same_way() -> None:
-    course = after(End(143, ("relay: a viewer has proved itself: pictures flow",), worked=True))
-    assert (course.way, course.wait_s, course.passed) == (Way.STDIO, BACKOFF_S[0], ())
-    assert "143" in course.why
+    course = after(
+        CallEnd(143, ("relay: a viewer has proved the token: pictures flow",), connected=True)
+    )
+    assert (course.route, course.wait_s, course.failed) == (StreamRoute.STDIO, BACKOFF_S[0], ())
+    assert "143" in course.reason
 
 
 def test_after_a_sleep_the_same_way_is_called_at_once() -> None:
-    course = after(AWAY, AWAY, End(None, slept=True))
-    assert (course.way, course.wait_s) == (Way.STDIO, 0.0)
+    course = after(AWAY, AWAY, CallEnd(None, slept=True))
+    assert (course.route, course.wait_s) == (StreamRoute.STDIO, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -118,31 +120,33 @@ def test_after_a_sleep_the_same_way_is_called_at_once() -> None:
     ],
 )  # fmt: skip
 def test_what_only_a_person_can_mend_is_not_tried_again(line: str, word: str, fix: str) -> None:
-    course = after(End(255, (line,)))
-    assert course.way is None
-    assert word in course.why
-    assert fix in course.fix
+    course = after(CallEnd(255, (line,)))
+    assert course.route is None
+    assert word in course.reason
+    assert fix in course.remedy
 
 
 def test_the_key_that_setup_made_is_the_second_way_when_ones_own_login_takes_more() -> None:
     course = after(DENIED, target=CONFINED)
-    assert course.way is Way.PORT
-    assert after(DENIED, TAKEN, target=CONFINED).way is None, "that key opens one port"
+    assert course.route is StreamRoute.PORT
+    assert after(DENIED, TAKEN, target=CONFINED).route is None, "that key opens one port"
     refused = after(DENIED, DENIED, target=CONFINED)
-    assert "refuses the key /keys/tunnel" in refused.why
-    assert "setup" in refused.fix
+    assert "refuses the key /keys/tunnel" in refused.reason
+    assert "setup" in refused.remedy
 
 
 def test_port_zero_cannot_be_taken_so_forwarding_is_disabled() -> None:
-    said = End(255, ("Error: remote port forwarding failed for listen port 0",))
-    assert judge(Way.DYNAMIC, said, TARGET).why == (
+    said = CallEnd(255, ("Error: remote port forwarding failed for listen port 0",))
+    assert diagnose(StreamRoute.DYNAMIC, said, TARGET).reason == (
         "forwarding is disabled there (AllowTcpForwarding)"
     )
 
 
 def test_what_the_other_side_prints_reaches_the_terminal_without_its_control_characters() -> None:
-    verdict = judge(Way.STDIO, End(1, ("\x1b[2Jsh: python: not found", "  what to do: x")), TARGET)
-    assert (verdict.kind, verdict.why) == (Kind.WAY, "[2Jsh: python: not found")
+    verdict = diagnose(
+        StreamRoute.STDIO, CallEnd(1, ("\x1b[2Jsh: python: not found", "  what to do: x")), TARGET
+    )
+    assert (verdict.kind, verdict.reason) == (FailureKind.NEXT_ROUTE, "[2Jsh: python: not found")
 
 
 def test_another_login_node_is_known_by_its_first_name_and_the_line_says_the_right_one() -> None:
@@ -161,24 +165,28 @@ def test_the_usual_causes_are_three_and_end_in_a_line_to_type() -> None:
 @pytest.mark.parametrize("size", [(800, 600), (640, 480)])
 def test_the_waiting_screen_has_room_for_all_that_is_said(size: tuple[int, int]) -> None:
     course = after(NO_SCRIPT, TAKEN, NO_SCRIPT)
-    said = (course.why, *course.failures(), f"what to do: {course.fix}")
-    empty = compose([], 2, 0.0, (), "", {})
-    waiting = Waiting(9999, TARGET.login)
+    said = (course.reason, *course.failures(), f"what to do: {course.remedy}")
+    empty = compose_scene([], 2, 0.0, (), "", {})
+    waiting = TunnelInfo(9999, TARGET.login)
     for scene, word in (
-        (replace(empty, carrier=said), "no way leads to a relay"),
-        (replace(empty, alone_s=11.0), "nobody has knocked for 10 s"),
+        (replace(empty, connect_lines=said), "no route leads to a relay"),
+        (replace(empty, without_relay_s=11.0), "nobody has knocked for 10 s"),
     ):
-        texts = [one for one in draw(scene, size, View(2), waiting) if isinstance(one, Text)]
+        texts = [
+            one
+            for one in draw_window(scene, size, ViewOptions(2), waiting)
+            if isinstance(one, Text)
+        ]
         places = sorted({one.y for one in texts})
         assert any(word in one.text for one in texts)
         assert places[-1] < size[1] - HEIGHT
         assert places[-1] - places[-2] > HEIGHT, "the keys are below all that is said"
-    quiet = draw(replace(empty, alone_s=9.0), size, View(2), waiting)
+    quiet = draw_window(replace(empty, without_relay_s=9.0), size, ViewOptions(2), waiting)
     assert not any(isinstance(one, Text) and "knocked" in one.text for one in quiet)
 
 
 def test_a_sleep_is_wall_time_without_monotonic_time() -> None:
-    naps = Naps(1000.0, 10.0)
+    naps = SleepDetector(1000.0, 10.0)
     assert not naps.slept(1060.0, 70.0)
     assert not naps.slept(1063.0, 70.0), "a clock that is set right is no sleep"
     assert naps.slept(9000.0, 71.0)
@@ -192,7 +200,7 @@ def test_every_call_has_keep_alives_and_strict_host_keys_and_asks_only_a_person(
         assert words[words.index("--") + 1] == TARGET.login
     assert "9999:127.0.0.1:7" in by_port(TARGET)
     assert "ExitOnForwardFailure=yes" in by_port(TARGET)
-    assert "BatchMode=no" in by_stdio(Target("a@b", (), asks=True))
+    assert "BatchMode=no" in by_stdio(LoginTarget("a@b", (), may_ask=True))
     assert "ClearAllForwardings=yes" in by_stdio(TARGET), "a LocalForward of the config's"
 
 
@@ -213,7 +221,7 @@ def test_a_script_of_somebody_elses_is_not_run(tmp_path: Path) -> None:
     """A run's folder may be another account's."""
     theirs = tmp_path / "attach"
     theirs.write_text("#!/bin/sh\necho ran\n")
-    words = shlex.split(by_stdio(Target("a@b", (str(theirs),)))[-1])
+    words = shlex.split(by_stdio(LoginTarget("a@b", (str(theirs),)))[-1])
     mine = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
     assert mine.stdout == "ran\n"
     words[2] = words[2].replace("-O", "-p")  # what the test of a file that is another's says: no
@@ -230,10 +238,10 @@ def test_a_script_that_others_could_have_put_there_is_not_run(tmp_path: Path, wa
     else:
         ours.rename(there)
         there.chmod(0o770)
-    words = shlex.split(by_stdio(Target("a@b", (str(there),)))[-1])
+    words = shlex.split(by_stdio(LoginTarget("a@b", (str(there),)))[-1])
     said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
     assert (said.stdout, said.returncode) == ("", 66)
-    waits = shlex.split(by_port(Target("a@b", (str(there),)))[-1])
+    waits = shlex.split(by_port(LoginTarget("a@b", (str(there),)))[-1])
     told = subprocess.run(waits, input="", capture_output=True, text=True, check=True, timeout=20)
     assert "daddy-here" not in told.stderr
 
@@ -272,11 +280,15 @@ def test_what_setup_keeps_need_not_be_typed(tmp_path: Path) -> None:
     })  # fmt: skip
     target = find_target(args(), {}, tmp_path, asks=False)
     assert target.login == "anna@login1"
-    assert target.whom == ("-p", "2222")
+    assert target.ssh_options == ("-p", "2222")
     assert target.scripts == ("runs/slim_run/stream/attach", HOME_ATTACH)
     assert target.tunnel_key == "/keys/tunnel"
     other = find_target(args(login="anna@login2", run_dir="~/runs/x/"), {}, tmp_path, asks=False)
-    assert (other.whom, other.tunnel_key, other.scripts) == ((), "", ("runs/x/stream/attach",))
+    assert (other.ssh_options, other.tunnel_key, other.scripts) == (
+        (),
+        "",
+        ("runs/x/stream/attach",),
+    )
 
 
 @pytest.mark.parametrize("login", ["", "-oProxyCommand=touch", "a b", "a@-b"])

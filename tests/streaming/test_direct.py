@@ -17,25 +17,31 @@ import pytest
 from Daddy.core.machine_info import host_name
 from Daddy.streaming import relay as relays
 from Daddy.streaming.learner.direct_port import (
-    ASK_AGAIN_S,
-    LOOK_AGAIN_S,
-    MAX_STRANGERS,
-    Lookup,
-    Port,
+    LOOKUP_AGAIN_S,
+    MAX_UNAUTHENTICATED,
+    REPUBLISH_S,
+    AddressLookup,
+    DirectPort,
 )
 from Daddy.streaming.login import relay_connections as direct
-from Daddy.streaming.login.fleet_state import Fleet
-from Daddy.streaming.login.relay_connections import Direct, Sieve
+from Daddy.streaming.login.fleet_state import FleetState
+from Daddy.streaming.login.relay_connections import Deduplicator, JobConnections
 from Daddy.streaming.login.spool import (
-    jobs_token,
+    ensure_jobs_token,
     own_address,
     read_addresses,
     write_address,
 )
-from Daddy.streaming.protocol.framing import Kind, Message
-from Daddy.streaming.protocol.handshake import RELAY, Session, Token
-from Daddy.streaming.protocol.messages import row_of
-from Daddy.streaming.protocol.spool_segment import Picture, Segment, Writer, pack_head, pack_reports
+from Daddy.streaming.protocol.framing import Message, MessageKind
+from Daddy.streaming.protocol.handshake import RELAY, StreamSession, Token
+from Daddy.streaming.protocol.messages import row_from_report
+from Daddy.streaming.protocol.spool_segment import (
+    CapturedPicture,
+    Segment,
+    WriterIdentity,
+    pack_head,
+    pack_reports,
+)
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
 from tests.patience import until
@@ -43,11 +49,11 @@ from tests.streaming.helpers import OTHER, report
 from tests.streaming.test_relay_to_viewer import relay
 from tests.streaming.test_stream_faults import play
 
-WHO = Writer("slot-0", "node3", "17", "0" * 8)
+WHO = WriterIdentity("slot-0", "node3", "17", "0" * 8)
 
 
 def frames(viewer: Receiver) -> int:
-    return sum(viewer.scene(16).frames.values())
+    return sum(viewer.current_scene(16).frames.values())
 
 
 @contextmanager
@@ -74,16 +80,16 @@ def test_pictures_come_straight_from_the_jobs_and_by_the_spool_when_that_fails(
 ) -> None:
     monkeypatch.setattr(direct, "DIAL_S", 0.5)
     with playing(run / "stream"), relay(run, viewer.port, token):
-        assert until(lambda: frames(viewer) and viewer.scene(2).way == "direct", 20)
+        assert until(lambda: frames(viewer) and viewer.current_scene(2).delivery == "direct", 20)
         there = read_addresses(run / "stream")
         assert {one.address for one in there.values()} == {"127.0.0.1"}, "the relay is here, too"
-        assert until(lambda: max(p.age_s for p in viewer.scene(2).panels) < 0.4, 10)
+        assert until(lambda: max(p.age_s for p in viewer.current_scene(2).panels) < 0.4, 10)
         with socket.create_server(("127.0.0.1", 0)) as deaf:  # as behind a firewall: no answer
             for peer, one in there.items():
                 write_address(run / "stream", peer, replace(one, port=deaf.getsockname()[1]))
-            assert until(lambda: "spool" in viewer.scene(2).way, 15)
+            assert until(lambda: "spool" in viewer.current_scene(2).delivery, 15)
             assert more(viewer)
-            assert viewer.scene(2).connected
+            assert viewer.current_scene(2).connected
 
 
 def test_the_port_is_closed_when_nobody_watches_and_never_open_when_that_is_off(
@@ -106,11 +112,11 @@ def test_the_port_is_closed_when_nobody_watches_and_never_open_when_that_is_off(
 # -- both ends alone
 
 
-def served(listener: Port, dial: Direct, reached, seconds: float = 5.0) -> bool:
+def served(listener: DirectPort, dial: JobConnections, reached, seconds: float = 5.0) -> bool:
     def step() -> bool:
         now = time.monotonic()
-        dial.look(now)
-        found = dial.step(now)
+        dial.dial_jobs(now)
+        found = dial.receive_segments(now)
         listener.step(now)
         return bool(reached(found, now))
 
@@ -118,22 +124,22 @@ def served(listener: Port, dial: Direct, reached, seconds: float = 5.0) -> bool:
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Port]:
+def job(tmp_path: Path) -> Iterator[DirectPort]:
     head = pack_head(pack_reports(WHO, [report(3, step=9)]), 5)
-    made = Port(tmp_path, WHO, lambda: head)
-    made.look(frozenset({WHO.host}), 0.0)
+    made = DirectPort(tmp_path, WHO, lambda: head)
+    made.listen_for(frozenset({WHO.host}), 0.0)
     yield made
     made.close()
 
 
-def test_who_comes_late_is_told_the_segment_so_far(tmp_path: Path, job: Port) -> None:
-    dial = Direct(tmp_path, lambda: jobs_token(tmp_path))
+def test_who_comes_late_is_told_the_segment_so_far(tmp_path: Path, job: DirectPort) -> None:
+    dial = JobConnections(tmp_path, lambda: ensure_jobs_token(tmp_path))
     got: list[Segment] = []
     assert served(job, dial, lambda found, now: got.extend(found) or got)
     assert (got[0].peer, got[0].rows[0].step, got[0].direct) == ("slot-0", 9, True)
-    assert dial.reached(time.monotonic()) == {"slot-0"}
-    dial.hang_up()
-    assert until(lambda: job.step(time.monotonic()) or not job.callers, 5)
+    assert dial.recently_heard(time.monotonic()) == {"slot-0"}
+    dial.close_all()
+    assert until(lambda: job.step(time.monotonic()) or not job.relays, 5)
 
 
 def unreadable() -> list[Token]:
@@ -142,53 +148,55 @@ def unreadable() -> list[Token]:
 
 @pytest.mark.parametrize("tokens", [lambda: [OTHER], unreadable])
 def test_another_token_reaches_nobody_and_says_nothing(
-    tmp_path: Path, job: Port, tokens: Callable[[], list[Token]]
+    tmp_path: Path, job: DirectPort, tokens: Callable[[], list[Token]]
 ) -> None:
-    dial = Direct(tmp_path, tokens)
+    dial = JobConnections(tmp_path, tokens)
     asked = []
     assert served(job, dial, lambda found, now: asked.append(found) or len(asked) > 20)
     assert not any(asked)
-    assert job.proved == 0
-    assert dial.reached(time.monotonic()) == frozenset()
-    dial.hang_up()
+    assert job.authenticated_count == 0
+    assert dial.recently_heard(time.monotonic()) == frozenset()
+    dial.close_all()
 
 
-def test_a_job_that_speaks_for_another_is_not_believed(tmp_path: Path, job: Port) -> None:
+def test_a_job_that_speaks_for_another_is_not_believed(tmp_path: Path, job: DirectPort) -> None:
     where = read_addresses(tmp_path)["slot-0"]
     write_address(tmp_path, "slot-0", replace(where, port=0))
     write_address(tmp_path, "slot-7", where)
-    dial = Direct(tmp_path, lambda: jobs_token(tmp_path))
+    dial = JobConnections(tmp_path, lambda: ensure_jobs_token(tmp_path))
     asked = []
     assert served(
-        job, dial, lambda found, now: asked.append(found) or (job.proved and len(asked) > 20)
+        job,
+        dial,
+        lambda found, now: asked.append(found) or (job.authenticated_count and len(asked) > 20),
     )
     assert not any(asked)
-    dial.hang_up()
+    dial.close_all()
 
 
-def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Port) -> None:
+def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: DirectPort) -> None:
     began = time.monotonic()
     silent = []
     try:
-        for _ in range(MAX_STRANGERS + 2):
+        for _ in range(MAX_UNAUTHENTICATED + 2):
             silent.append(socket.create_connection(("127.0.0.1", job.port), timeout=5))
             job.step(began)
-        assert len(job.callers) == MAX_STRANGERS
+        assert len(job.relays) == MAX_UNAUTHENTICATED
         garbage, unknown = silent[:2]
         garbage.sendall(b"\x05\x00\x00\x00\xff\xff\xff\xff")  # a FRAME of 4 GiB
-        unknown.sendall(Session(RELAY, [OTHER], b"r" * 16).take())
-        assert until(lambda: job.step(began) or len(job.callers) == MAX_STRANGERS - 2, 5)
+        unknown.sendall(StreamSession(RELAY, [OTHER], b"r" * 16).take_output())
+        assert until(lambda: job.step(began) or len(job.relays) == MAX_UNAUTHENTICATED - 2, 5)
         job.step(began + 3.1)
-        assert job.callers == []
-        for one in silent[:MAX_STRANGERS]:
+        assert job.relays == []
+        for one in silent[:MAX_UNAUTHENTICATED]:
             assert one.recv(4096) == b"", "no nonce, no reason, no name of a key"
     finally:
         for one in silent:
             one.close()
 
 
-def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: Port) -> None:
-    assert job in job.ears
+def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: DirectPort) -> None:
+    assert job in job.read_sockets
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.create_connection((job.address, job.port)), Path(os.devnull).open() as next_free:
         resource.setrlimit(resource.RLIMIT_NOFILE, (next_free.fileno() + 1, hard))
@@ -196,52 +204,56 @@ def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: 
             job.step(0.0)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert job.ears == []
+    assert job.read_sockets == []
 
 
-def test_a_relay_that_does_not_read_is_dropped(tmp_path: Path, job: Port) -> None:
-    dial = Direct(tmp_path, lambda: jobs_token(tmp_path))
+def test_a_relay_that_does_not_read_is_dropped(tmp_path: Path, job: DirectPort) -> None:
+    dial = JobConnections(tmp_path, lambda: ensure_jobs_token(tmp_path))
     assert served(job, dial, lambda found, now: found)
-    piece = Message(Kind.FRAME, bytes(6000), stream=1)
+    piece = Message(MessageKind.FRAME, bytes(6000), stream=1)
     for _ in range(2000):
-        job.tell([piece])
+        job.broadcast([piece])
         job.step(time.monotonic())
-    assert job.callers == []
-    dial.hang_up()
+    assert job.relays == []
+    dial.close_all()
 
 
 def test_a_picture_is_shown_once_whichever_way_came_first() -> None:
     def says(*captured: int, incarnation: str = "a") -> Segment:
-        pictures = tuple(Picture(0, 1, 0, one, b"") for one in captured)
+        pictures = tuple(CapturedPicture(0, 1, 0, one, b"") for one in captured)
         return Segment(1, "slot-0", "n", "1", incarnation, 0, (), {}, pictures)
 
-    sieve = Sieve()
+    sieve = Deduplicator()
     ways = [says(1, 2), says(3), says(1, 2, 3, 4)]
-    kept = [[one.captured_ms for one in segment.pictures] for segment in sieve.new(ways)]
+    kept = [
+        [one.captured_ms for one in segment.pictures] for segment in sieve.remove_duplicates(ways)
+    ]
     assert kept == [[1, 2], [3], [4]]
-    (after,) = sieve.new([says(1, incarnation="b")])
+    (after,) = sieve.remove_duplicates([says(1, incarnation="b")])
     assert len(after.pictures) == 1, "a successor's clock has nothing to do with it"
 
 
 def test_the_spool_tells_nothing_older_than_what_came_straight() -> None:
     def says(sent_ms: int, step: int, incarnation: str = "a") -> Segment:
-        rows = (row_of(report(0, step=step)),)
+        rows = (row_from_report(report(0, step=step)),)
         return Segment(1, "slot-0", "n", "1", incarnation, sent_ms, rows, {}, ())
 
-    fleet = Fleet()
-    fleet.absorb([says(2000, 20), says(1000, 10)], 1.0)
-    assert fleet.status((), 1.0)["steps"] == 20
-    fleet.absorb([says(500, 5, "b")], 2.0)
-    assert fleet.status((), 2.0)["steps"] == 5, "a successor's clock has nothing to do with it"
+    fleet = FleetState()
+    fleet.add_segments([says(2000, 20), says(1000, 10)], 1.0)
+    assert fleet.status_fields((), 1.0)["steps"] == 20
+    fleet.add_segments([says(500, 5, "b")], 2.0)
+    assert fleet.status_fields((), 2.0)["steps"] == 5, (
+        "a successor's clock has nothing to do with it"
+    )
 
 
 def test_a_job_takes_back_its_own_address_alone_and_says_it_again(tmp_path: Path) -> None:
-    here, port = frozenset({WHO.host}), Port(tmp_path, WHO, list)
-    port.look(here, 0.0)
+    here, port = frozenset({WHO.host}), DirectPort(tmp_path, WHO, list)
+    port.listen_for(here, 0.0)
     ours = read_addresses(tmp_path)
     theirs = {"slot-0": replace(ours["slot-0"], incarnation="1" * 8)}
     write_address(tmp_path, "slot-0", theirs["slot-0"])
-    port.look(here, LOOK_AGAIN_S)
+    port.listen_for(here, REPUBLISH_S)
     assert read_addresses(tmp_path) == ours, "a predecessor wrote last"
     write_address(tmp_path, "slot-0", theirs["slot-0"])
     port.close()
@@ -249,15 +261,15 @@ def test_a_job_takes_back_its_own_address_alone_and_says_it_again(tmp_path: Path
 
 
 def test_a_port_that_nobody_can_be_told_of_is_closed_at_once(tmp_path: Path) -> None:
-    here, port = frozenset({WHO.host}), Port(tmp_path, WHO, list)
-    port.look(here, 0.0)
-    port.look(frozenset(), 0.1)
+    here, port = frozenset({WHO.host}), DirectPort(tmp_path, WHO, list)
+    port.listen_for(here, 0.0)
+    port.listen_for(frozenset(), 0.1)
     (tmp_path / "direct").rename(tmp_path / "aside")
     (tmp_path / "direct").write_text("no folder: as on a full disk, nothing is written there")
-    port.look(here, 0.2)
+    port.listen_for(here, 0.2)
     assert port.fileno() < 0
     (tmp_path / "direct").unlink()
-    port.look(here, 0.3)
+    port.listen_for(here, 0.3)
     assert read_addresses(tmp_path)["slot-0"].port == port.port
     port.close()
 
@@ -270,14 +282,14 @@ def test_a_slow_name_server_holds_up_nobody_and_is_asked_again_when_it_found_not
         assert gate.wait(10)
         return found[len(asked) - 1]
 
-    lookup, login = Lookup("node3", find), frozenset({"login1"})
-    assert [lookup.address(login, 1.0) for _ in range(3)] == [None] * 3
+    lookup, login = AddressLookup("node3", find), frozenset({"login1"})
+    assert [lookup.current_address(login, 1.0) for _ in range(3)] == [None] * 3
     gate.set()
-    assert until(lambda: lookup.address(login, 1.0) or not lookup._asking, 5)
-    assert lookup.address(login, ASK_AGAIN_S) is None
+    assert until(lambda: lookup.current_address(login, 1.0) or not lookup._lookup_running, 5)
+    assert lookup.current_address(login, LOOKUP_AGAIN_S) is None
     assert asked == [login], "one question at a time, and not at once again"
-    assert until(lambda: lookup.address(login, 1.0 + ASK_AGAIN_S) == "192.0.2.7", 5)
-    assert lookup.address(frozenset(), 40.0) is None
+    assert until(lambda: lookup.current_address(login, 1.0 + LOOKUP_AGAIN_S) == "192.0.2.7", 5)
+    assert lookup.current_address(frozenset(), 40.0) is None
 
 
 def test_where_to_listen() -> None:

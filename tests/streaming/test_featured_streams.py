@@ -9,44 +9,51 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.run_paths import RunPaths
-from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.featured_streams import Programme, note
+from Daddy.streaming.best_selector import FeaturingRules
+from Daddy.streaming.login.featured_streams import StreamScheduler, note_message
 from Daddy.streaming.login.flow_control import FREE_S
-from Daddy.streaming.login.relay_connections import Link
+from Daddy.streaming.login.relay_connections import OutgoingConnection
 from Daddy.streaming.login.spool import SpoolWriter
-from Daddy.streaming.protocol.framing import Kind, Message
-from Daddy.streaming.protocol.handshake import VIEWER, Session
-from Daddy.streaming.protocol.messages import Frame, Status, Wish, ack, read_frame, row_of
-from Daddy.streaming.protocol.spool_segment import Picture, Segment, Writer
+from Daddy.streaming.protocol.framing import Message, MessageKind
+from Daddy.streaming.protocol.handshake import VIEWER, StreamSession
+from Daddy.streaming.protocol.messages import (
+    Frame,
+    Status,
+    Subscription,
+    pack_ack,
+    read_frame,
+    row_from_report,
+)
+from Daddy.streaming.protocol.spool_segment import CapturedPicture, Segment, WriterIdentity
 from Daddy.streaming.relay import IDLE_POLL_S, Relay
 from tests.streaming.helpers import TOKEN, pack_segment, picture, report
 
 ABOUT = Status("slim_run", "pokemon_red", "login1", "ssh-R")
 
 
-def programme(agents: int = 2) -> Programme:
-    return Programme(ABOUT, Wish(agents, 15.0), Rules())
+def programme(agents: int = 2) -> StreamScheduler:
+    return StreamScheduler(ABOUT, Subscription(agents, 15.0), FeaturingRules())
 
 
-def play(told: Programme, now: float, agents: int = 2) -> list[tuple[int, Frame]]:
+def play(told: StreamScheduler, now: float, agents: int = 2) -> list[tuple[int, Frame]]:
     """A picture of each agent, taken and sent at ``now``; (stream, frame) of what left."""
     stamp = round(now * 1000)
-    taken = tuple(Picture(one, stamp, 0, stamp, picture(one)) for one in range(agents))
-    rows = tuple(row_of(report(one, badges=8 - one)) for one in range(agents))
-    told.absorb([Segment(stamp, "slot-0", "", "", "0", stamp, rows, {}, ())], now)
-    told.choose(now)
-    told.absorb([Segment(stamp + 1, "slot-0", "", "", "0", stamp, rows, {}, taken)], now)
+    taken = tuple(CapturedPicture(one, stamp, 0, stamp, picture(one)) for one in range(agents))
+    rows = tuple(row_from_report(report(one, badges=8 - one)) for one in range(agents))
+    told.add_segments([Segment(stamp, "slot-0", "", "", "0", stamp, rows, {}, ())], now)
+    told.choose_agents(now)
+    told.add_segments([Segment(stamp + 1, "slot-0", "", "", "0", stamp, rows, {}, taken)], now)
     return frames(told, now)
 
 
-def frames(told: Programme, now: float) -> list[tuple[int, Frame]]:
-    return [(one.stream, read_frame(one.body)) for one in told.frames(now)]
+def frames(told: StreamScheduler, now: float) -> list[tuple[int, Frame]]:
+    return [(one.stream, read_frame(one.body)) for one in told.due_frames(now)]
 
 
 def test_a_new_viewer_sees_the_last_pictures_known_at_once_and_how_old_they_are() -> None:
     told = programme()
     sent = {stream: frame.captured_ms for stream, frame in play(told, 100.0)}
-    told.restart()
+    told.restart_streams()
     again = frames(told, 160.0)
     assert [frame.captured_ms for _, frame in again] == list(sent.values()) == [100_000] * 2
     assert not {stream for stream, _ in again} & set(sent), "streams of their own"
@@ -56,12 +63,12 @@ def test_a_new_viewer_sees_the_last_pictures_known_at_once_and_how_old_they_are(
 def test_an_agent_that_comes_back_is_there_at_once() -> None:
     told = programme()
     play(told, 100.0)
-    told.wish = Wish(1, 15.0)
-    told.choose(101.0)
-    told.wish = Wish(2, 15.0)
-    told.choose(102.0)
+    told.subscription = Subscription(1, 15.0)
+    told.choose_agents(101.0)
+    told.subscription = Subscription(2, 15.0)
+    told.choose_agents(102.0)
     assert [frame.step for _, frame in frames(told, 102.0)] == [100_000]
-    assert not told.awaits()
+    assert not told.lacks_picture()
 
 
 def test_on_a_line_that_stays_full_the_first_agent_is_left_and_the_person_is_told() -> None:
@@ -70,14 +77,16 @@ def test_on_a_line_that_stays_full_the_first_agent_is_left_and_the_person_is_tol
         now = 100.0 + number / 5
         lag_s = 0.05 if number < 10 else 1.5
         for stream, frame in play(told, now):
-            said += told.hear(Message(Kind.ACK, ack(frame.seq), stream), now + lag_s)
+            said += told.handle_viewer_message(
+                Message(MessageKind.ACK, pack_ack(frame.seq), stream), now + lag_s
+            )
     assert said == ["this line is slow: pictures of the first agent only"]
     assert {stream for stream, _ in play(told, now + 5)} == {1}
 
 
-def full_line() -> Programme:
+def full_line() -> StreamScheduler:
     told = programme()
-    told._pace.alone = True
+    told._rate.first_agent_only = True
     return told
 
 
@@ -90,12 +99,12 @@ def test_who_falls_silent_keeps_nobody_out_of_a_full_line() -> None:
 
 def test_a_quiet_line_has_room() -> None:
     told = programme(1)
-    told._pace.alone = True
+    told._rate.first_agent_only = True
     ((stream, frame),) = play(told, 101.0, 1)
-    told.hear(Message(Kind.ACK, ack(frame.seq), stream), 101.1)
-    assert told.frames(101.1) == []
-    (said,) = told.frames(101.1 + FREE_S)
-    assert said == note("the line has room again: pictures of all agents")
+    told.handle_viewer_message(Message(MessageKind.ACK, pack_ack(frame.seq), stream), 101.1)
+    assert told.due_frames(101.1) == []
+    (said,) = told.due_frames(101.1 + FREE_S)
+    assert said == note_message("the line has room again: pictures of all agents")
 
 
 class Told(SystemClock):
@@ -112,7 +121,7 @@ def served(run: Path, clock: Told) -> Iterator[tuple[Relay, socket.socket]]:
     """A relay at one end of a connection, and the other end."""
     ours, theirs = socket.socketpair()
     theirs.settimeout(10)
-    link = Link("", 0, lambda: [TOKEN], made=ours)
+    link = OutgoingConnection("", 0, lambda: [TOKEN], open_socket=ours)
     paths = RunPaths(run)
     paths.stream.mkdir(parents=True)
     with theirs:
@@ -125,29 +134,29 @@ def test_who_connects_is_told_at_once_of_jobs_that_spoke_since_the_last_look(
 ) -> None:
     clock = Told()
     with served(tmp_path, clock) as (relay, wire):
-        viewer = Session(VIEWER, [TOKEN], b"v" * 16)
+        viewer = StreamSession(VIEWER, [TOKEN], b"v" * 16)
         relay.step()
-        told = pack_segment(1, Writer("slot-0", "n", "1", "0"), 5, [report(0)], [])
+        told = pack_segment(1, WriterIdentity("slot-0", "n", "1", "0"), 5, [report(0)], [])
         (tmp_path / "stream" / "spool").mkdir()
         SpoolWriter(tmp_path / "stream", "slot-0").write(1, told)
         clock.seconds += IDLE_POLL_S / 4
         heard: list[Message] = []
-        while Kind.TELEM not in {one.kind for one in heard}:
+        while MessageKind.TELEM not in {one.kind for one in heard}:
             relay.step()
             heard += viewer.receive(wire.recv(1 << 16))
-            wire.sendall(viewer.take())
-    telem = next(one for one in heard if one.kind == Kind.TELEM)
+            wire.sendall(viewer.take_output())
+    telem = next(one for one in heard if one.kind == MessageKind.TELEM)
     assert telem.body[:2] != b"\0\0", "somebody is featured"
     assert (tmp_path / "stream" / "wanted.json").exists(), "and pictures of it are asked for"
 
 
 def test_what_a_step_has_made_leaves_with_it(tmp_path: Path) -> None:
     with served(tmp_path, Told()) as (relay, wire):
-        viewer = Session(VIEWER, [TOKEN], b"v" * 16)
+        viewer = StreamSession(VIEWER, [TOKEN], b"v" * 16)
         relay.step()
         while not viewer.established:
             relay.step()
             viewer.receive(wire.recv(1 << 16))
-            wire.sendall(viewer.take())
+            wire.sendall(viewer.take_output())
         relay.step()
-        assert Kind.STATUS in {one.kind for one in viewer.receive(wire.recv(1 << 16))}
+        assert MessageKind.STATUS in {one.kind for one in viewer.receive(wire.recv(1 << 16))}

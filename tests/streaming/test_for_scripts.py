@@ -15,10 +15,16 @@ import pytest
 from Daddy.core.errors import run_entry
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.login import relay_connections
-from Daddy.streaming.protocol.framing import Kind, read_bye
-from Daddy.streaming.protocol.handshake import RELAY, Session, Token, ensure_token, load_tokens
+from Daddy.streaming.protocol.framing import MessageKind, read_bye
+from Daddy.streaming.protocol.handshake import (
+    RELAY,
+    StreamSession,
+    Token,
+    ensure_token,
+    load_tokens,
+)
 from Daddy.streaming.protocol.messages import Peer
-from Daddy.streaming.viewer.headless_viewer import agent_line
+from Daddy.streaming.viewer.headless_viewer import agent_json
 from tests.streaming.helpers import CHECKOUT, finish, free_port, start
 from tests.streaming.test_relay_to_viewer import learners, relay
 from tests.streaming.test_viewer import panel
@@ -52,8 +58,8 @@ def test_one_json_object_per_agent_and_second(run: Path, token: Path, tmp_path: 
 def test_a_line_is_bounded_whatever_the_names() -> None:
     peer = Peer("ö" * 31, "ö" * 64, "ö" * 32)
     long = replace(panel(), name="n" * 37, peer=peer, map_name="é" * 40)
-    assert len(agent_line(long, 60, 1e10)) <= 2048
-    assert "\n" not in agent_line(long, 60, 1e10)
+    assert len(agent_json(long, 60, 1e10)) <= 2048
+    assert "\n" not in agent_json(long, 60, 1e10)
 
 
 def leave(*flags: object, home: Path) -> tuple[int, str]:
@@ -112,14 +118,14 @@ def test_a_signal_says_goodbye_to_the_relay_and_ends_in_good_order(
         assert viewer.wait(20) == 0
     finally:
         finish(viewer)
-    assert heard[-1].kind == Kind.BYE
+    assert heard[-1].kind == MessageKind.BYE
     assert read_bye(heard[-1].body)[1] == "the viewer was closed"
 
 
-def introduce(wire: socket.socket, known: tuple[Token, ...]) -> Session:
-    session = Session(RELAY, known, b"r" * 16)
+def introduce(wire: socket.socket, known: tuple[Token, ...]) -> StreamSession:
+    session = StreamSession(RELAY, known, b"r" * 16)
     while not session.established:
-        wire.sendall(session.take())
+        wire.sendall(session.take_output())
         session.receive(wire.recv(4096))
     return session
 

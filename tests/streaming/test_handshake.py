@@ -10,78 +10,90 @@ from hypothesis import strategies as st
 
 from Daddy.streaming.protocol.framing import (
     HEADER,
-    Kind,
     Message,
+    MessageKind,
     ProtocolError,
     Reason,
-    from_json,
-    pack,
-    to_json,
+    pack_json,
+    pack_message,
+    unpack_json,
 )
-from Daddy.streaming.protocol.handshake import RELAY, VIEWER, Session, Token, parse_tokens
+from Daddy.streaming.protocol.handshake import RELAY, VIEWER, StreamSession, Token, parse_tokens
 from tests.streaming.helpers import OTHER, TOKEN, introduced, shake
 
 
 def test_with_a_common_token_messages_pass_both_ways() -> None:
     relay, viewer = introduced()
-    relay.send(Message(Kind.NOTE, b"hello"))
-    viewer.send(Message(Kind.ACK, b"1234", stream=3))
-    assert viewer.receive(relay.take()) == [Message(Kind.NOTE, b"hello")]
-    assert relay.receive(viewer.take()) == [Message(Kind.ACK, b"1234", stream=3)]
+    relay.send(Message(MessageKind.NOTE, b"hello"))
+    viewer.send(Message(MessageKind.ACK, b"1234", stream=3))
+    assert viewer.receive(relay.take_output()) == [Message(MessageKind.NOTE, b"hello")]
+    assert relay.receive(viewer.take_output()) == [Message(MessageKind.ACK, b"1234", stream=3)]
 
 
 def test_either_side_may_know_several_tokens() -> None:
-    relay, viewer = Session(RELAY, [OTHER, TOKEN], b"r" * 16), Session(VIEWER, [TOKEN], b"v" * 16)
+    relay, viewer = (
+        StreamSession(RELAY, [OTHER, TOKEN], b"r" * 16),
+        StreamSession(VIEWER, [TOKEN], b"v" * 16),
+    )
     shake(relay, viewer)
     assert relay.token == viewer.token == TOKEN
 
 
 def test_without_a_common_token_both_key_ids_are_named_and_no_secret() -> None:
-    relay, viewer = Session(RELAY, [OTHER], b"r" * 16), Session(VIEWER, [TOKEN], b"v" * 16)
+    relay, viewer = (
+        StreamSession(RELAY, [OTHER], b"r" * 16),
+        StreamSession(VIEWER, [TOKEN], b"v" * 16),
+    )
     with pytest.raises(ProtocolError, match="no token in common") as caught:
-        viewer.receive(relay.take())
+        viewer.receive(relay.take_output())
     assert caught.value.reason is Reason.NO_COMMON_TOKEN
     assert TOKEN.key_id in str(caught.value)
     assert OTHER.key_id in str(caught.value)
-    assert viewer.take() == b""
+    assert viewer.take_output() == b""
 
 
 def test_a_viewer_says_nothing_before_it_is_greeted() -> None:
-    assert Session(VIEWER, [TOKEN], b"v" * 16).take() == b""
+    assert StreamSession(VIEWER, [TOKEN], b"v" * 16).take_output() == b""
 
 
 def test_who_knows_only_the_key_id_cannot_prove_the_token() -> None:
-    viewer, impostor = Session(VIEWER, [TOKEN], b"v" * 16), Session(RELAY, [TOKEN], b"r" * 16)
-    viewer.receive(impostor.take())
-    viewer.take()
+    viewer, impostor = (
+        StreamSession(VIEWER, [TOKEN], b"v" * 16),
+        StreamSession(RELAY, [TOKEN], b"r" * 16),
+    )
+    viewer.receive(impostor.take_output())
+    viewer.take_output()
     with pytest.raises(ProtocolError, match="could not prove") as caught:
-        viewer.receive(pack(Message(Kind.AUTH, bytes(32))))
+        viewer.receive(pack_message(Message(MessageKind.AUTH, bytes(32))))
     assert caught.value.reason is Reason.REFUSED
-    assert viewer.take() == b""
+    assert viewer.take_output() == b""
 
 
 def test_a_recorded_handshake_is_worth_nothing() -> None:
-    relay, viewer = Session(RELAY, [TOKEN], b"r" * 16), Session(VIEWER, [TOKEN], b"v" * 16)
-    hello = relay.take()
+    relay, viewer = (
+        StreamSession(RELAY, [TOKEN], b"r" * 16),
+        StreamSession(VIEWER, [TOKEN], b"v" * 16),
+    )
+    hello = relay.take_output()
     viewer.receive(hello)
-    relay.receive(viewer.take())
-    auth = relay.take()
-    later = Session(VIEWER, [TOKEN], b"w" * 16)
+    relay.receive(viewer.take_output())
+    auth = relay.take_output()
+    later = StreamSession(VIEWER, [TOKEN], b"w" * 16)
     later.receive(hello)
     with pytest.raises(ProtocolError, match="could not prove"):
         later.receive(auth)
 
 
 def test_a_proof_cannot_be_reflected() -> None:
-    relay = Session(RELAY, [TOKEN], b"r" * 16)
+    relay = StreamSession(RELAY, [TOKEN], b"r" * 16)
     with pytest.raises(ProtocolError, match="no greeting of a viewer"):
-        relay.receive(relay.take())
+        relay.receive(relay.take_output())
 
 
 def test_a_repeated_message_does_not_pass() -> None:
     relay, viewer = introduced()
-    relay.send(Message(Kind.NOTE, b"once"))
-    wire = relay.take()
+    relay.send(Message(MessageKind.NOTE, b"once"))
+    wire = relay.take_output()
     viewer.receive(wire)
     with pytest.raises(ProtocolError, match="MAC"):
         viewer.receive(wire)
@@ -89,26 +101,26 @@ def test_a_repeated_message_does_not_pass() -> None:
 
 def test_a_dropped_message_is_noticed() -> None:
     relay, viewer = introduced()
-    relay.send(Message(Kind.NOTE, b"lost"))
-    relay.take()
-    relay.send(Message(Kind.NOTE, b"next"))
+    relay.send(Message(MessageKind.NOTE, b"lost"))
+    relay.take_output()
+    relay.send(Message(MessageKind.NOTE, b"next"))
     with pytest.raises(ProtocolError, match="MAC"):
-        viewer.receive(relay.take())
+        viewer.receive(relay.take_output())
 
 
 def test_what_a_viewer_sent_cannot_be_sent_back_to_it() -> None:
     _, viewer = introduced()
-    viewer.send(Message(Kind.PING, bytes(16)))
+    viewer.send(Message(MessageKind.PING, bytes(16)))
     with pytest.raises(ProtocolError, match="MAC"):
-        viewer.receive(viewer.take())
+        viewer.receive(viewer.take_output())
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 255))
 def test_not_one_bit_of_a_sealed_message_can_be_changed(where: int, flip: int) -> None:
     relay, viewer = introduced()
-    relay.send(Message(Kind.NOTE, b"a sentence of some length"))
-    wire = bytearray(relay.take())
+    relay.send(Message(MessageKind.NOTE, b"a sentence of some length"))
+    wire = bytearray(relay.take_output())
     wire[where % len(wire)] ^= flip
     with suppress(ProtocolError):
         assert viewer.receive(bytes(wire)) == []  # a longer length waits for bytes
@@ -116,11 +128,11 @@ def test_not_one_bit_of_a_sealed_message_can_be_changed(where: int, flip: int) -
 
 def greeting(**changes: object) -> bytes:
     hello = {"proto": [2, 2], "role": RELAY, "nonce": "00" * 16, "keys": [TOKEN.key_id]}
-    return pack(Message(Kind.HELLO, to_json({**hello, **changes})))
+    return pack_message(Message(MessageKind.HELLO, pack_json({**hello, **changes})))
 
 
 def test_another_protocol_version_is_refused_with_both_versions() -> None:
-    viewer = Session(VIEWER, [TOKEN], b"v" * 16)
+    viewer = StreamSession(VIEWER, [TOKEN], b"v" * 16)
     with pytest.raises(ProtocolError, match=r"version 2, the relay 3-9") as caught:
         viewer.receive(greeting(proto=[3, 9]))
     assert caught.value.reason is Reason.VERSION
@@ -132,12 +144,14 @@ def test_another_protocol_version_is_refused_with_both_versions() -> None:
 )
 def test_a_misshapen_greeting_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ProtocolError):
-        Session(VIEWER, [TOKEN], b"v" * 16).receive(greeting(**changes))
+        StreamSession(VIEWER, [TOKEN], b"v" * 16).receive(greeting(**changes))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.HELLO, Kind.BYE)])
-def test_nothing_but_a_greeting_may_come_first(kind: Kind) -> None:
-    viewer = Session(VIEWER, [TOKEN], b"v" * 16)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in MessageKind if kind not in (MessageKind.HELLO, MessageKind.BYE)]
+)
+def test_nothing_but_a_greeting_may_come_first(kind: MessageKind) -> None:
+    viewer = StreamSession(VIEWER, [TOKEN], b"v" * 16)
     with pytest.raises(ProtocolError):
         viewer.receive(HEADER.pack(kind, 0, 0, 0))
 
@@ -146,19 +160,19 @@ def test_nothing_but_a_greeting_may_come_first(kind: Kind) -> None:
 @given(st.binary(max_size=2000))
 def test_garbage_never_does_more_than_end_the_connection(data: bytes) -> None:
     _, viewer = introduced()
-    for session in (Session(VIEWER, [TOKEN], b"v" * 16), viewer):
+    for session in (StreamSession(VIEWER, [TOKEN], b"v" * 16), viewer):
         with suppress(ProtocolError):
             assert session.receive(data) == []
 
 
 def test_the_greeting_tells_nothing_but_versions_role_nonce_and_key_ids() -> None:
-    wire = Session(RELAY, [TOKEN], b"r" * 16).take()
-    assert set(from_json(wire[HEADER.size :])) == {"proto", "role", "nonce", "keys"}
+    wire = StreamSession(RELAY, [TOKEN], b"r" * 16).take_output()
+    assert set(unpack_json(wire[HEADER.size :])) == {"proto", "role", "nonce", "keys"}
     assert TOKEN.secret.hex().encode() not in wire
 
 
 def test_a_token_file_may_hold_labels_and_comments() -> None:
-    text = f"# mine\n{TOKEN.line()}\n\n{OTHER.secret.hex()}\n"
+    text = f"# mine\n{TOKEN.to_line()}\n\n{OTHER.secret.hex()}\n"
     assert parse_tokens(text) == (TOKEN, Token(OTHER.secret))
     with pytest.raises(ValueError, match="line 2"):
         parse_tokens("\nabc\n")

@@ -16,27 +16,27 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError
 from Daddy.streaming.protocol import frame_codec, handshake
 from Daddy.streaming.protocol.framing import (
-    Kind,
     Message,
+    MessageKind,
     ProtocolError,
-    from_json,
-    pack,
+    pack_json,
+    pack_message,
     read_bye,
-    to_json,
+    unpack_json,
 )
-from Daddy.streaming.protocol.handshake import RELAY, Session
+from Daddy.streaming.protocol.handshake import RELAY, StreamSession
 from Daddy.streaming.protocol.messages import (
     Frame,
     Peer,
-    Wish,
+    Subscription,
     pack_rows,
+    pack_stamps,
     read_status,
-    row_of,
-    stamps,
+    row_from_report,
 )
 from Daddy.streaming.viewer import receiver as module
 from Daddy.streaming.viewer.receiver import Receiver
-from Daddy.streaming.viewer.view_model import MAX_NAMES, Source, compose
+from Daddy.streaming.viewer.view_model import MAX_NAMES, RelayState, compose_scene
 from tests.patience import until
 from tests.streaming.helpers import TOKEN, picture, report
 from tests.streaming.test_messages import status
@@ -45,18 +45,18 @@ from tests.streaming.test_view_model import send
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    made = Receiver(0, lambda: [TOKEN], Wish(2, 60.0), SystemClock())
+    made = Receiver(0, lambda: [TOKEN], Subscription(2, 60.0), SystemClock())
     yield made
     made.close()
 
 
 @contextmanager
-def believed(port: int) -> Iterator[tuple[socket.socket, Session]]:
+def believed(port: int) -> Iterator[tuple[socket.socket, StreamSession]]:
     """A relay of ours in the test's hands that has proved itself to the viewer at ``port``."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
-        relay = Session(RELAY, [TOKEN], b"r" * 16)
+        relay = StreamSession(RELAY, [TOKEN], b"r" * 16)
         while not relay.established:
-            wire.sendall(relay.take())
+            wire.sendall(relay.take_output())
             data = wire.recv(4096)
             assert data
             relay.receive(data)
@@ -76,31 +76,31 @@ def closed(wire: socket.socket) -> bool:
 def test_a_status_of_long_names_always_fits() -> None:
     peers = tuple(Peer("s" * 31, "ö" * 64, "ö" * 32) for _ in range(32))
     long = replace(status(), peers=peers, maps=dict.fromkeys(range(64), "é" * 40))
-    assert read_status(long.pack()).peers
+    assert read_status(long.to_body()).peers
 
 
 def test_numbers_of_any_size_are_shown_and_end_nothing() -> None:
-    raw = from_json(status().pack())
+    raw = unpack_json(status().to_body())
     raw |= {"steps": 10**400, "agents": -5, "best": 10**300}
     told = read_status(json.dumps(raw).encode())
     assert (told.steps, told.agents, told.best) == (2**63 - 1, 0, 2**63 - 1)
 
 
 def test_names_beyond_a_runs_are_shown_and_not_counted() -> None:
-    source = Source("ssh")
+    source = RelayState("ssh")
     for agent in range(MAX_NAMES + 50):
-        row = replace(row_of(report(agent)), stream=1 + agent % 0xFFFF, place=1)
-        source.hear(Message(Kind.TELEM, pack_rows([row])), 0.0)
+        row = replace(row_from_report(report(agent)), stream=1 + agent % 0xFFFF, place=1)
+        source.handle_message(Message(MessageKind.TELEM, pack_rows([row])), 0.0)
         send(source, row.stream, picture(agent % 7), now=1.0)
-    assert len(source.totals) == MAX_NAMES
-    assert compose([source], 2, 1.0, (), "", {}).panels[0].pixels is not None
+    assert len(source.frame_counts) == MAX_NAMES
+    assert compose_scene([source], 2, 1.0, (), "", {}).panels[0].pixels is not None
 
 
 def test_places_that_no_window_has_are_not_kept() -> None:
-    source = Source("ssh")
+    source = RelayState("ssh")
     for place in range(1, 100):
-        row = replace(row_of(report(place)), stream=place, place=place)
-        source.hear(Message(Kind.TELEM, pack_rows([row])), 0.0)
+        row = replace(row_from_report(report(place)), stream=place, place=place)
+        source.handle_message(Message(MessageKind.TELEM, pack_rows([row])), 0.0)
         send(source, place, picture(place % 7), now=1.0)
     assert len(source._outgoing) <= 16
 
@@ -113,9 +113,9 @@ def test_a_relay_that_never_reads_is_given_up(receiver: Receiver, monkeypatch) -
         with suppress(ConnectionError):
             while True:
                 for _ in range(500):
-                    relay.send(Message(Kind.PING, stamps(1)))
-                wire.sendall(relay.take())
-    assert until(lambda: not receiver.scene(2).connected, 10)
+                    relay.send(Message(MessageKind.PING, pack_stamps(1)))
+                wire.sendall(relay.take_output())
+    assert until(lambda: not receiver.current_scene(2).connected, 10)
 
 
 def test_a_laptop_that_slept_begins_anew_at_once(monkeypatch) -> None:
@@ -127,14 +127,14 @@ def test_a_laptop_that_slept_begins_anew_at_once(monkeypatch) -> None:
 
     monkeypatch.setattr(handshake, "SILENT_S", 1e9)
     clock = Sleeper()
-    viewer = Receiver(0, lambda: [TOKEN], Wish(2, 60.0), clock)
+    viewer = Receiver(0, lambda: [TOKEN], Subscription(2, 60.0), clock)
     try:
         with believed(viewer.port) as (wire, _):
-            assert until(lambda: viewer.scene(2).connected, 10)
+            assert until(lambda: viewer.current_scene(2).connected, 10)
             clock.slept = 8 * 3600.0
             assert closed(wire)
         with believed(viewer.port):
-            assert until(lambda: viewer.scene(2).connected, 10)
+            assert until(lambda: viewer.current_scene(2).connected, 10)
     finally:
         viewer.close()
 
@@ -147,46 +147,46 @@ def test_three_pictures_that_cannot_be_decoded_end_one_connection_and_no_other(
     data = {"a bomb": zlib.compress(bytes(4_000_000), 9)[2:-4][:6000], "cut": whole[:-9],
             "an unknown base": whole}[bad]  # fmt: skip
     base = 7 if bad == "an unknown base" else 0
-    row = replace(row_of(report(3)), stream=1, place=1)
+    row = replace(row_from_report(report(3)), stream=1, place=1)
     with believed(receiver.port) as (wire, relay), believed(receiver.port) as (good, _):
-        relay.send(Message(Kind.TELEM, pack_rows([row])))
-        relay.send(Message(Kind.FRAME, Frame(1, 0, 0, 0, 0, whole).pack(), 1))
-        wire.sendall(relay.take())
-        assert until(lambda: any(p.pixels for p in receiver.scene(2).panels), 10)
+        relay.send(Message(MessageKind.TELEM, pack_rows([row])))
+        relay.send(Message(MessageKind.FRAME, Frame(1, 0, 0, 0, 0, whole).to_body(), 1))
+        wire.sendall(relay.take_output())
+        assert until(lambda: any(p.pixels for p in receiver.current_scene(2).panels), 10)
         answers: list[Message] = []
         for number in range(2, 4):
-            relay.send(Message(Kind.FRAME, Frame(number, base, 0, 0, 0, data).pack(), 1))
-        wire.sendall(relay.take())
-        while sum(one.kind == Kind.NEED_KEY for one in answers) < 2:
+            relay.send(Message(MessageKind.FRAME, Frame(number, base, 0, 0, 0, data).to_body(), 1))
+        wire.sendall(relay.take_output())
+        while sum(one.kind == MessageKind.NEED_KEY for one in answers) < 2:
             answers += relay.receive(wire.recv(4096))
-        assert receiver.scene(2).panels[0].pixels == picture(1), "the last good one stays"
-        relay.send(Message(Kind.FRAME, Frame(4, base, 0, 0, 0, data).pack(), 1))
-        wire.sendall(relay.take())
+        assert receiver.current_scene(2).panels[0].pixels == picture(1), "the last good one stays"
+        relay.send(Message(MessageKind.FRAME, Frame(4, base, 0, 0, 0, data).to_body(), 1))
+        wire.sendall(relay.take_output())
         assert closed(wire)
-        assert receiver.scene(2).connected, "the other relay is served on"
+        assert receiver.current_scene(2).connected, "the other relay is served on"
         assert good.fileno() > 0
 
 
 def test_a_relay_of_another_version_is_told_both(receiver: Receiver) -> None:
     hello = {"proto": [3, 9], "role": "relay", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
     with socket.create_connection(("127.0.0.1", receiver.port), timeout=20) as wire:
-        wire.sendall(pack(Message(Kind.HELLO, to_json(hello))))
+        wire.sendall(pack_message(Message(MessageKind.HELLO, pack_json(hello))))
         said = wire.makefile("rb").read()
-    assert said[0] == Kind.BYE
+    assert said[0] == MessageKind.BYE
     assert "version 2, the relay 3-9" in read_bye(said[8:])[1]
     assert "3-9" in receiver.refused
 
 
 def test_a_stranger_who_listens_gets_no_picture_even_with_the_key_id() -> None:
-    relay = Session(RELAY, [TOKEN], b"r" * 16)
-    relay.take()
+    relay = StreamSession(RELAY, [TOKEN], b"r" * 16)
+    relay.take_output()
     hello = {"proto": [2, 2], "role": "viewer", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
-    relay.receive(pack(Message(Kind.HELLO, to_json(hello))))
-    relay.take()
+    relay.receive(pack_message(Message(MessageKind.HELLO, pack_json(hello))))
+    relay.take_output()
     with pytest.raises(ProtocolError, match="could not prove"):
-        relay.receive(pack(Message(Kind.AUTH, bytes(32))))
+        relay.receive(pack_message(Message(MessageKind.AUTH, bytes(32))))
     assert not relay.established
-    assert relay.take() == b""
+    assert relay.take_output() == b""
 
 
 def test_a_connection_that_comes_while_all_is_closed_is_closed(receiver: Receiver) -> None:
@@ -194,11 +194,11 @@ def test_a_connection_that_comes_while_all_is_closed_is_closed(receiver: Receive
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.settimeout(10)
-        receiver.adopt(theirs, b"")
+        receiver.adopt_socket(theirs, b"")
         assert theirs.fileno() < 0
         assert ours.recv(1) == b""
 
 
 def test_a_port_in_use_names_who_uses_it(receiver: Receiver) -> None:
     with pytest.raises(NetworkError, match=f"in use by .*process {os.getpid()}"):
-        Receiver(receiver.port, lambda: [TOKEN], Wish(2, 60.0), SystemClock())
+        Receiver(receiver.port, lambda: [TOKEN], Subscription(2, 60.0), SystemClock())

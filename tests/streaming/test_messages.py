@@ -8,24 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.streaming.protocol.framing import BODY_LIMIT, Kind, ProtocolError
+from Daddy.streaming.protocol.framing import BODY_LIMIT, MessageKind, ProtocolError
 from Daddy.streaming.protocol.messages import (
     MAX_ROWS,
     ROW,
     Frame,
     Peer,
     Status,
-    Wish,
-    ack,
+    Subscription,
+    pack_ack,
     pack_rows,
+    pack_stamps,
     read_ack,
     read_frame,
     read_rows,
     read_stamps,
     read_status,
-    read_wish,
-    row_of,
-    stamps,
+    read_subscription,
+    row_from_report,
     to_pins,
 )
 from tests.streaming.helpers import report
@@ -36,40 +36,40 @@ u32 = st.integers(0, 2**32 - 1)
 @given(u32, u32, u32, u32, st.integers(0, 65535), st.binary(max_size=50))
 def test_a_frame_comes_back(seq, base, step, captured, episode, data) -> None:
     frame = Frame(seq, base, step, captured, episode, data)
-    assert read_frame(frame.pack()) == frame
+    assert read_frame(frame.to_body()) == frame
 
 
 def test_a_row_has_32_bytes_and_comes_back() -> None:
-    row = row_of(report(3, badges=2, story_flags=40, episode_return=-1.5, step=70_000))
+    row = row_from_report(report(3, badges=2, story_flags=40, episode_return=-1.5, step=70_000))
     assert ROW.size == 32
     assert read_rows(pack_rows([row])) == [row]
     assert row.score == 42
 
 
 def test_a_row_says_where_its_agent_is_and_older_ones_do_not() -> None:
-    row = row_of(report(3, x=0, y=17))
+    row = row_from_report(report(3, x=0, y=17))
     assert read_rows(pack_rows([row])) == [row]
     assert (row.x, row.y) == (0, 17)
-    assert row_of(report(x=-7, y=10**6)).y == 0xFFFE
-    older = pack_rows([row_of(report(3))])
+    assert row_from_report(report(x=-7, y=10**6)).y == 0xFFFE
+    older = pack_rows([row_from_report(report(3))])
     assert older[-4:] == bytes(4)
     assert (read_rows(older)[0].x, read_rows(older)[0].y) == (-1, -1)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_return_that_is_no_number_is_shown_as_nothing(value: float) -> None:
-    assert row_of(report(episode_return=value)).episode_return == 0.0
+    assert row_from_report(report(episode_return=value)).episode_return == 0.0
 
 
 def test_values_out_of_range_are_brought_into_it() -> None:
-    row = row_of(report(badges=999, level=-4, step=2**40, episode_return=1e300))
+    row = row_from_report(report(badges=999, level=-4, step=2**40, episode_return=1e300))
     assert (row.badges, row.level, row.step) == (255, 0, 2**32 - 1)
     assert read_rows(pack_rows([row]))[0].episode_return == pytest.approx(1e9)
 
 
 def test_more_rows_than_fit_are_left_out() -> None:
-    body = pack_rows([row_of(report(one)) for one in range(MAX_ROWS + 10)])
-    assert len(body) == BODY_LIMIT[Kind.TELEM]
+    body = pack_rows([row_from_report(report(one)) for one in range(MAX_ROWS + 10)])
+    assert len(body) == BODY_LIMIT[MessageKind.TELEM]
 
 
 def status(**changes: object) -> Status:
@@ -90,13 +90,13 @@ def status(**changes: object) -> Status:
 
 
 def test_a_status_comes_back() -> None:
-    assert read_status(status().pack()) == status()
+    assert read_status(status().to_body()) == status()
 
 
 def test_a_status_of_a_crowd_still_fits() -> None:
     peers = tuple(Peer("p" * 31, "h" * 64, "j" * 32, 1e6) for _ in range(200))
     maps = dict.fromkeys(range(500), "m" * 40)
-    assert len(status(peers=peers, maps=maps).pack()) <= BODY_LIMIT[Kind.STATUS]
+    assert len(status(peers=peers, maps=maps).to_body()) <= BODY_LIMIT[MessageKind.STATUS]
 
 
 @pytest.mark.parametrize(
@@ -115,37 +115,39 @@ def test_a_status_with_a_wrong_field_is_refused(body: bytes) -> None:
 
 
 def test_wishes_are_brought_into_bounds() -> None:
-    assert read_wish(Wish(500, 1e9).pack()) == Wish(16, 60.0)
-    assert read_wish(b'{"k":-1,"fps":0}') == Wish(1, 1.0)
+    assert read_subscription(Subscription(500, 1e9).to_body()) == Subscription(16, 60.0)
+    assert read_subscription(b'{"k":-1,"fps":0}') == Subscription(1, 1.0)
     with pytest.raises(ProtocolError):
-        read_wish(b'{"k":"all"}')
+        read_subscription(b'{"k":"all"}')
 
 
 def test_pins_come_back_and_older_sides_are_understood() -> None:
-    pinned = Wish(2, 15.0, to_pins(["slot-0/3", "anna-s-mac/0"]))
+    pinned = Subscription(2, 15.0, to_pins(["slot-0/3", "anna-s-mac/0"]))
     assert pinned.pins == (("slot-0", 3), ("anna-s-mac", 0))
-    assert read_wish(pinned.pack()) == pinned
-    assert Wish(2, 15.0).pack() == b'{"k":2,"fps":15.0}', "what older viewers send and relays read"
+    assert read_subscription(pinned.to_body()) == pinned
+    assert Subscription(2, 15.0).to_body() == b'{"k":2,"fps":15.0}', (
+        "what older viewers send and relays read"
+    )
     assert to_pins(["?/3", "slot-0", "../x/1", "slot-0/x"]) == ()
 
 
 def test_as_many_pins_travel_as_fit() -> None:
-    many = Wish(16, 60.0, tuple(("p" * 31, 65_535) for _ in range(50)))
-    assert len(many.pack()) <= BODY_LIMIT[Kind.SUBSCRIBE]
-    assert read_wish(many.pack()).pins == many.pins[:5]
-    small = Wish(16, 60.0, tuple((f"slot-{n}", 12) for n in range(8)))
-    assert read_wish(small.pack()) == small
+    many = Subscription(16, 60.0, tuple(("p" * 31, 65_535) for _ in range(50)))
+    assert len(many.to_body()) <= BODY_LIMIT[MessageKind.SUBSCRIBE]
+    assert read_subscription(many.to_body()).pins == many.pins[:5]
+    small = Subscription(16, 60.0, tuple((f"slot-{n}", 12) for n in range(8)))
+    assert read_subscription(small.to_body()) == small
 
 
 @pytest.mark.parametrize("pins", ['[["../up",1]]', '[["slot-0"]]', "7", "[[1,2,3]]", '["ab"]'])
 def test_pins_of_nobody_are_refused(pins: str) -> None:
     with pytest.raises(ProtocolError):
-        read_wish(f'{{"k":2,"pins":{pins}}}'.encode())
+        read_subscription(f'{{"k":2,"pins":{pins}}}'.encode())
 
 
 def test_small_bodies_have_exact_sizes() -> None:
-    assert read_ack(ack(7)) == 7
-    assert read_stamps(stamps(1, 2)) == (1, 2)
+    assert read_ack(pack_ack(7)) == 7
+    assert read_stamps(pack_stamps(1, 2)) == (1, 2)
     for reader in (read_ack, read_stamps, read_frame):
         with pytest.raises(ProtocolError):
             reader(b"123")

@@ -19,9 +19,9 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, run_entry
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming import tunnel_server
-from Daddy.streaming.protocol.messages import Wish
-from Daddy.streaming.viewer.receiver import Receiver, listen
-from Daddy.streaming.viewer.view_model import Waiting
+from Daddy.streaming.protocol.messages import Subscription
+from Daddy.streaming.viewer.receiver import Receiver, listen_on_loopback
+from Daddy.streaming.viewer.view_model import TunnelInfo
 from Daddy.streaming.web import web_server
 from Daddy.streaming.web.web_server import WebServer
 from tests.patience import until
@@ -29,7 +29,7 @@ from tests.streaming.helpers import finish, free_port, picture, start
 from tests.streaming.test_relay_to_viewer import learners, receiver, relay, run, token
 
 __all__ = ["receiver", "run", "token"]  # fixtures
-WAITING = Waiting(9999, "anna@login.example.edu")
+WAITING = TunnelInfo(9999, "anna@login.example.edu")
 PICTURES = {picture(one) for one in range(40)}
 
 
@@ -66,9 +66,9 @@ def page(receiver: Receiver) -> Iterator[Page]:
 
     def wish(top_k: int) -> None:
         served.wishes.append(top_k)
-        receiver.subscribe(Wish(top_k, 60.0))
+        receiver.subscribe(Subscription(top_k, 60.0))
 
-    server = WebServer(0, receiver.scene, wish, WAITING, 2, SystemClock(), said.append)
+    server = WebServer(0, receiver.current_scene, wish, WAITING, 2, SystemClock(), said.append)
     served.port = server.port
     yield served
     server.close()
@@ -174,7 +174,7 @@ def test_every_answer_forbids_to_keep_guess_frame_or_fetch_from_elsewhere(page: 
 
 def test_the_page_names_nothing_outside_itself() -> None:
     for name in ("page.html", "page.css", "page.js"):
-        text = web_server._part(name).decode()
+        text = web_server._read_asset(name).decode()
         others = set(re.findall(r"https?://[^\s\"')]+", text)) - {"http://www.w3.org/2000/svg"}
         assert others == set()
         assert "innerHTML" not in text
@@ -319,7 +319,7 @@ def _answers(page: Page) -> bool:
 
 
 def test_both_loopback_addresses_listen_and_no_other(page: Page, receiver) -> None:
-    listeners = listen(0, 1, "")
+    listeners = listen_on_loopback(0, 1, "")
     names = {one.getsockname()[0] for one in listeners}
     for one in listeners:
         one.close()
@@ -330,14 +330,16 @@ def test_both_loopback_addresses_listen_and_no_other(page: Page, receiver) -> No
 
 def test_a_page_port_in_use_says_which_other_to_take(page: Page, receiver) -> None:
     with pytest.raises(NetworkError) as error:
-        WebServer(page.port, receiver.scene, lambda _: None, WAITING, 2, SystemClock(), print)
+        WebServer(
+            page.port, receiver.current_scene, lambda _: None, WAITING, 2, SystemClock(), print
+        )
     assert error.value.exit_code == 8
     assert f"--web {page.port - 1}" in error.value.fix
 
 
 def test_closing_frees_the_port_and_ends_whoever_waits(receiver) -> None:
     said: list[str] = []
-    show = (receiver.scene, lambda _: None, WAITING, 2, SystemClock(), said.append)
+    show = (receiver.current_scene, lambda _: None, WAITING, 2, SystemClock(), said.append)
     first = WebServer(0, *show)
     served = Page(first.port, said)
     browser = Browser(served).enter(served)

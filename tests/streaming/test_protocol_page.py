@@ -20,7 +20,7 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
-from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
@@ -151,7 +151,7 @@ def _play(stream: Path, stop: threading.Event) -> None:
         while not stop.wait(1 / 30):
             step += 1
             sender.report([report(0), report(1, badges=4, step=step)])
-            for agent in sender.wanted():
+            for agent in sender.wanted_agents():
                 sender.offer(agent, picture(step % 40))
 
 
@@ -181,10 +181,10 @@ def served(run: Path, token_file: Path, newest: int = 2) -> Iterator[PageClient]
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(20)
     relay = make_relay(
-        run, listener.getsockname()[1], [token_file], Wish(1, 15), "ssh-R", SystemClock()
+        run, listener.getsockname()[1], [token_file], Subscription(1, 15), "ssh-R", SystemClock()
     )
     threads = [
-        threading.Thread(target=relay.run, args=(stop,)),
+        threading.Thread(target=relay.serve_until, args=(stop,)),
         threading.Thread(target=_play, args=(run / "stream", stop)),
     ]
     for thread in threads:
@@ -306,7 +306,7 @@ def _segment(path: Path, end: str) -> dict[int, bytes] | None:
 
 
 def test_a_viewer_answers_a_version_it_does_not_speak_as_the_page_says(token_file: Path) -> None:
-    viewer = Receiver(0, lambda: load_tokens([token_file]), Wish(1, 15), SystemClock())
+    viewer = Receiver(0, lambda: load_tokens([token_file]), Subscription(1, 15), SystemClock())
     body = json.dumps({"proto": [7, 8], "role": "relay", "nonce": "0" * 32, "keys": []}).encode()
     try:
         with socket.create_connection(("127.0.0.1", viewer.port), timeout=20) as wire:

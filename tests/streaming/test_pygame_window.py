@@ -13,24 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming.protocol.messages import row_of
-from Daddy.streaming.viewer.clip_writer import REEL_S
+from Daddy.streaming.protocol.messages import row_from_report
+from Daddy.streaming.viewer.clip_writer import BUFFER_S
 from Daddy.streaming.viewer.draw_list import (
     MOST_PLACES,
     THEMES,
     Box,
     Curve,
     Draw,
-    Picture,
+    GamePicture,
     Rect,
     Text,
-    changed,
-    unpacked,
+    changed_areas,
+    unpack_pixels,
 )
-from Daddy.streaming.viewer.key_bindings import Act, View
-from Daddy.streaming.viewer.pygame_window import Painter, Watcher, paint
-from Daddy.streaming.viewer.view_history import History, World
-from Daddy.streaming.viewer.window_layout import draw
+from Daddy.streaming.viewer.key_bindings import ViewOptions, WindowAction
+from Daddy.streaming.viewer.pygame_window import Painter, ViewerState, paint_items
+from Daddy.streaming.viewer.view_history import HistorySnapshot, ViewHistory
+from Daddy.streaming.viewer.window_layout import draw_window
 from tests.streaming.helpers import picture, report
 from tests.streaming.test_viewer import WAITING, panel, scene
 
@@ -46,7 +46,7 @@ BOXES = st.builds(Box, st.builds(Rect, XS, YS, st.integers(1, 60), st.integers(1
 TEXTS = st.builds(Text, XS, YS, st.text("agjW_|…", min_size=1, max_size=12), COLOURS,
                   st.integers(1, 2))  # fmt: skip
 PICTURES = st.builds(
-    lambda x, y, seed: Picture(Rect(x, y, 160, 144), picture(seed), THEMES[0].shades),
+    lambda x, y, seed: GamePicture(Rect(x, y, 160, 144), picture(seed), THEMES[0].shades),
     XS, YS, st.integers(0, 3),
 )  # fmt: skip
 CURVES = st.builds(
@@ -64,7 +64,7 @@ def pixels(surface: pygame.Surface) -> bytes:
 
 def at_once(things: list[Draw], size: tuple[int, int] = SIZE) -> bytes:
     surface = pygame.Surface(size)
-    paint(surface, things)
+    paint_items(surface, things)
     return pixels(surface)
 
 
@@ -75,13 +75,13 @@ def at_once(things: list[Draw], size: tuple[int, int] = SIZE) -> bytes:
 )
 def test_whatever_takes_whosever_place(things: list[Draw], changes: list[tuple[int, Draw]]) -> None:
     painter, surface, shown = Painter(), pygame.Surface(SIZE), [BACK, *things]
-    painter.update(surface, shown)
+    painter.update_surface(surface, shown)
     for number, thing in changes:
         place = 1 + number % len(things)
         shown = [*shown[:place], thing, *shown[place + 1 :]]
-        painter.update(surface, shown)
+        painter.update_surface(surface, shown)
         assert pixels(surface) == at_once(shown)
-        assert painter.update(surface, shown) == []
+        assert painter.update_surface(surface, shown) == []
 
 
 def test_a_line_that_another_thing_cuts_keeps_its_pixels() -> None:
@@ -89,23 +89,25 @@ def test_a_line_that_another_thing_cuts_keeps_its_pixels() -> None:
     painter, surface = Painter(), pygame.Surface(SIZE)
     for said in ("a", "a word", "a long word over the line", "a"):
         shown = [BACK, curve, Text(60, 60, said, (248, 200, 88), 1)]
-        places = painter.update(surface, shown)
+        places = painter.update_surface(surface, shown)
         assert pixels(surface) == at_once(shown)
     assert 0 < sum(wide * tall for _, _, wide, tall in places) < 0.1 * SIZE[0] * SIZE[1]
 
 
-def worlds(agents: int, maps: int, seconds: int) -> Iterator[World]:
+def worlds(agents: int, maps: int, seconds: int) -> Iterator[HistorySnapshot]:
     """Agents who go up and down maps of 20 by 20 cells; two of them are on screen."""
-    chance, history = random.Random(3), History()
+    chance, history = random.Random(3), ViewHistory()
     cells = [(chance.randrange(20), chance.randrange(20)) for _ in range(agents)]
     for _ in range(seconds):
         cells = [_beside(cell, chance) for cell in cells]
-        rows = [row_of(report(n, map_id=n % maps, x=x, y=y)) for n, (x, y) in enumerate(cells)]
-        history.add([
+        rows = [
+            row_from_report(report(n, map_id=n % maps, x=x, y=y)) for n, (x, y) in enumerate(cells)
+        ]
+        history.add_telemetry([
             (f"slot-0/{n}", "A Map", replace(row, place=n + 1 if n < 2 else 0))
             for n, row in enumerate(rows)
         ])  # fmt: skip
-        yield history.world
+        yield history.snapshot
 
 
 def _beside(cell: tuple[int, int], chance: random.Random) -> tuple[int, int]:
@@ -119,10 +121,12 @@ def test_a_map_that_is_known_is_painted_at_once_and_not_in_a_thousand_pieces() -
     for second, world in enumerate(worlds(agents=32, maps=3, seconds=320)):
         if second < 300:
             continue
-        shown = draw(replace(scene(panel(), panel(1)), world=world), (800, 600), View(2), WAITING)
+        shown = draw_window(
+            replace(scene(panel(), panel(1)), history=world), (800, 600), ViewOptions(2), WAITING
+        )
         apart = sum(old != new for old, new in zip(before, shown, strict=False))
         known += len(before) == len(shown) and apart > 2 * MOST_PLACES
-        assert 0 < len(painter.update(surface, shown)) <= MOST_PLACES
+        assert 0 < len(painter.update_surface(surface, shown)) <= MOST_PLACES
         assert pixels(surface) == at_once(shown, (800, 600))
         before = shown
     assert known > 5, "as many things as a second before, and hundreds of them others"
@@ -133,15 +137,15 @@ def test_what_changes_in_a_few_places_is_told_of_these() -> None:
     few = [one._replace(text="W") if 2 <= n < 2 + MOST_PLACES // 2 else one
            for n, one in enumerate(before)]  # fmt: skip
     most = [one if n == 0 else one._replace(text="W") for n, one in enumerate(before)]
-    assert 0 < len(changed(before, few)) <= MOST_PLACES
-    assert BACK.rect not in changed(before, few)
-    assert changed(before, most) == changed(before, before[:-1]) == {BACK.rect}
-    assert changed(before, before) == set()
+    assert 0 < len(changed_areas(before, few)) <= MOST_PLACES
+    assert BACK.rect not in changed_areas(before, few)
+    assert changed_areas(before, most) == changed_areas(before, before[:-1]) == {BACK.rect}
+    assert changed_areas(before, before) == set()
 
 
 def test_a_pixel_in_each_shade_at_every_place_of_a_byte() -> None:
-    assert unpacked(bytes([0b00_01_10_11, 0b11_00_00_10])) == bytes([0, 1, 2, 3, 3, 0, 0, 2])
-    assert unpacked(bytes([0b00_01_10_11]), (9, 8, 7, 200)) == bytes([9, 8, 7, 200])
+    assert unpack_pixels(bytes([0b00_01_10_11, 0b11_00_00_10])) == bytes([0, 1, 2, 3, 3, 0, 0, 2])
+    assert unpack_pixels(bytes([0b00_01_10_11]), (9, 8, 7, 200)) == bytes([9, 8, 7, 200])
 
 
 SMALL = (800, 600)
@@ -157,35 +161,35 @@ class Hands(SystemClock):
 
 
 @pytest.fixture
-def watcher() -> Iterator[Watcher]:
-    made = Watcher(View(2), WAITING, Hands())
+def watcher() -> Iterator[ViewerState]:
+    made = ViewerState(ViewOptions(2), WAITING, Hands())
     yield made
     made.close()
 
 
-def seen(watcher: Watcher) -> list[bytes]:
-    return [one.pixels for one in watcher.drawings(SMALL) if isinstance(one, Picture)]
+def seen(watcher: ViewerState) -> list[bytes]:
+    return [one.pixels for one in watcher.draw_items(SMALL) if isinstance(one, GamePicture)]
 
 
-def words(watcher: Watcher) -> list[str]:
-    return [one.text for one in watcher.drawings(SMALL) if isinstance(one, Text)]
+def words(watcher: ViewerState) -> list[str]:
+    return [one.text for one in watcher.draw_items(SMALL) if isinstance(one, Text)]
 
 
 def test_a_paused_window_keeps_its_picture_and_never_calls_it_live(watcher) -> None:
-    watcher.look(scene(panel(pixels=picture(1))))
-    watcher.press("space")
-    watcher.look(scene(panel(pixels=picture(2))))
+    watcher.show_scene(scene(panel(pixels=picture(1))))
+    watcher.press_key("space")
+    watcher.show_scene(scene(panel(pixels=picture(2))))
     assert seen(watcher) == [picture(1)]
     assert "paused  ·  Space goes on" in words(watcher)
     assert not any(word.startswith("live") for word in words(watcher))
-    watcher.press("space")
-    watcher.look(scene(panel(pixels=picture(2))))
+    watcher.press_key("space")
+    watcher.show_scene(scene(panel(pixels=picture(2))))
     assert seen(watcher) == [picture(2)]
 
 
 def test_a_word_in_the_header_passes(watcher) -> None:
-    watcher.look(scene(panel()))
-    watcher.press("v")
+    watcher.show_scene(scene(panel()))
+    watcher.press_key("v")
     assert "palette: silver" in words(watcher)
     watcher._clock.time += 4.0
     assert "palette: silver" not in words(watcher)
@@ -194,10 +198,10 @@ def test_a_word_in_the_header_passes(watcher) -> None:
 def test_a_recording_ends_by_itself_and_becomes_a_film(watcher, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "")
-    watcher.look(scene(panel(pixels=picture(1))))
-    watcher.press("r")
-    watcher._clock.time += REEL_S
-    watcher.look(scene(panel(pixels=picture(2))))
+    watcher.show_scene(scene(panel(pixels=picture(1))))
+    watcher.press_key("r")
+    watcher._clock.time += BUFFER_S
+    watcher.show_scene(scene(panel(pixels=picture(2))))
     assert not watcher.view.recording
     watcher.close()
     assert [path.suffix for path in tmp_path.iterdir()] == [".gif"]
@@ -207,11 +211,15 @@ def test_without_a_picture_nothing_is_written_and_that_is_said(
     watcher, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    watcher.look(scene())
-    assert watcher.press("b") is None
+    watcher.show_scene(scene())
+    assert watcher.press_key("b") is None
     assert "there is no picture to keep yet" in words(watcher)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_only_the_window_can_do_is_handed_on(watcher) -> None:
-    assert [watcher.press(key) for key in ("f12", "c", "q")] == [Act.SHOT, Act.COPY, Act.LEAVE]
+    assert [watcher.press_key(key) for key in ("f12", "c", "q")] == [
+        WindowAction.SHOT,
+        WindowAction.COPY,
+        WindowAction.LEAVE,
+    ]

@@ -20,11 +20,11 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
 from Daddy.core.machine_info import identify_process, is_alive
 from Daddy.streaming import relay as relays
-from Daddy.streaming.best_selector import Rules
+from Daddy.streaming.best_selector import FeaturingRules
 from Daddy.streaming.login.spool import SpoolReader
 from Daddy.streaming.protocol import handshake
-from Daddy.streaming.protocol.handshake import VIEWER, Session, ensure_token, load_tokens
-from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.protocol.handshake import VIEWER, StreamSession, ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.relay import ATTACH, HOME_ATTACH, make_relay
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
@@ -49,7 +49,7 @@ class Learner:
             self.sender.report(
                 [report(a, badges=self.badges - a, step=step, x=a, y=7) for a in (0, 1)]
             )
-            for agent in self.sender.wanted():
+            for agent in self.sender.wanted_agents():
                 self.sender.offer(agent, picture(step % 40))
 
     def close(self) -> None:
@@ -72,8 +72,8 @@ def learners(stream: Path) -> Iterator[list[Learner]]:
 @contextmanager
 def relay(run: Path, port: int, token: Path) -> Iterator[None]:
     stop = threading.Event()
-    served = make_relay(run, port, [token], Wish(2, 15.0), "spool", SystemClock())
-    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    served = make_relay(run, port, [token], Subscription(2, 15.0), "spool", SystemClock())
+    thread = threading.Thread(target=served.serve_until, args=(stop,), daemon=True)
     thread.start()
     try:
         yield
@@ -98,22 +98,22 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def receiver(token: Path) -> Iterator[Receiver]:
-    made = Receiver(0, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
+    made = Receiver(0, lambda: load_tokens([token]), Subscription(2, 60.0), SystemClock())
     yield made
     made.close()
 
 
 def test_the_best_two_of_four_agents_arrive_picture_by_picture(run, token, receiver) -> None:
     with learners(run / "stream"), relay(run, receiver.port, token):
-        assert until(lambda: sum(receiver.scene(2).frames.values()) > 60, 15)
-        scene = receiver.scene(2)
+        assert until(lambda: sum(receiver.current_scene(2).frames.values()) > 60, 15)
+        scene = receiver.current_scene(2)
     assert [panel.name for panel in scene.panels] == ["slot-1/0", "slot-1/1"]
     first = scene.panels[0]
     assert first.pixels in {picture(one) for one in range(40)}
     assert (first.row.badges, first.map_name, first.peer.host) == (6, "Fern Hollow", "node1")
     assert first.peer.job == "17"
     assert scene.statuses[0].agents == 4
-    (fern_hollow,) = scene.world.places
+    (fern_hollow,) = scene.history.maps
     assert sorted((dot.x, dot.y) for dot in fern_hollow.dots) == [(0, 7), (0, 7), (1, 7), (1, 7)]
     assert scene.transport == "spool", "no ssh stands between"
     assert 0.0 < first.age_s < 6.0
@@ -121,20 +121,20 @@ def test_the_best_two_of_four_agents_arrive_picture_by_picture(run, token, recei
 
 def test_the_viewer_may_ask_for_more(run, token, receiver) -> None:
     with learners(run / "stream"), relay(run, receiver.port, token):
-        assert until(lambda: len(receiver.scene(9).panels) == 2, 10)
-        receiver.subscribe(Wish(4, 60.0))
-        assert until(lambda: all(p.pixels for p in receiver.scene(9).panels[:4])
-                          and len(receiver.scene(9).panels) == 4, 10)  # fmt: skip
+        assert until(lambda: len(receiver.current_scene(9).panels) == 2, 10)
+        receiver.subscribe(Subscription(4, 60.0))
+        assert until(lambda: all(p.pixels for p in receiver.current_scene(9).panels[:4])
+                          and len(receiver.current_scene(9).panels) == 4, 10)  # fmt: skip
 
 
 def test_a_pinned_agent_is_shown_whatever_its_rank_and_through_a_change_of_jobs(
     run, token, receiver, monkeypatch
 ) -> None:
-    monkeypatch.setattr(relays, "Rules", lambda: Rules(stale_s=3.0))
-    shown = lambda: {p.name for p in receiver.scene(2).panels if p.pixels and not p.stale}  # noqa: E731
+    monkeypatch.setattr(relays, "FeaturingRules", lambda: FeaturingRules(stale_s=3.0))
+    shown = lambda: {p.name for p in receiver.current_scene(2).panels if p.pixels and not p.stale}  # noqa: E731
     with learners(run / "stream") as playing, relay(run, receiver.port, token):
         assert until(lambda: shown() == {"slot-1/0", "slot-1/1"}, 15)
-        receiver.subscribe(Wish(2, 60.0, (("slot-0", 1),)))
+        receiver.subscribe(Subscription(2, 60.0, (("slot-0", 1),)))
         assert until(lambda: shown() == {"slot-0/1", "slot-1/0"}, 15)
         playing[0].close()
         assert until(lambda: shown() == {"slot-1/0", "slot-1/1"}, 30), "its place is not left empty"
@@ -148,11 +148,11 @@ def test_a_pinned_agent_is_shown_whatever_its_rank_and_through_a_change_of_jobs(
 def test_a_new_viewer_gets_pictures_after_the_first_was_closed(run, token, receiver) -> None:
     port = receiver.port
     with learners(run / "stream"), relay(run, port, token):
-        assert until(lambda: receiver.scene(2).frames, 10)
+        assert until(lambda: receiver.current_scene(2).frames, 10)
         receiver.close()
-        again = Receiver(port, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
+        again = Receiver(port, lambda: load_tokens([token]), Subscription(2, 60.0), SystemClock())
         try:
-            assert until(lambda: sum(again.scene(2).frames.values()) > 20, 15)
+            assert until(lambda: sum(again.current_scene(2).frames.values()) > 20, 15)
         finally:
             again.close()
 
@@ -160,8 +160,8 @@ def test_a_new_viewer_gets_pictures_after_the_first_was_closed(run, token, recei
 def test_nothing_is_wanted_any_more_once_the_relay_has_ended(run, token, receiver) -> None:
     with learners(run / "stream") as playing:
         with relay(run, receiver.port, token):
-            assert until(playing[1].sender.wanted, 10)
-        assert until(lambda: not playing[1].sender.wanted(), 5)
+            assert until(playing[1].sender.wanted_agents, 10)
+        assert until(lambda: not playing[1].sender.wanted_agents(), 5)
 
 
 def test_a_relay_with_another_token_is_refused_and_both_key_ids_are_told(
@@ -170,9 +170,9 @@ def test_a_relay_with_another_token_is_refused_and_both_key_ids_are_told(
     other = tmp_path / "other"
     ensure_token(other, "stranger")
     with relay(run, receiver.port, other):
-        assert until(lambda: "no token in common" in receiver.scene(2).trouble, 10)
-        assert load_tokens([other])[0].key_id in receiver.scene(2).trouble
-        assert not receiver.scene(2).connected
+        assert until(lambda: "no token in common" in receiver.current_scene(2).trouble, 10)
+        assert load_tokens([other])[0].key_id in receiver.current_scene(2).trouble
+        assert not receiver.current_scene(2).connected
         texts = lambda: [e["data"].get("text", "") for e in read_events(run / "events")]  # noqa: E731
         assert until(lambda: any("no token in common" in text for text in texts()), 5)
 
@@ -181,10 +181,10 @@ def test_a_token_copied_later_is_taken_up_without_a_restart(run, token, receiver
     other = tmp_path / "other"
     ensure_token(other, "cluster")
     with learners(run / "stream"), relay(run, receiver.port, other):
-        assert until(lambda: receiver.scene(2).trouble, 10)
+        assert until(lambda: receiver.current_scene(2).trouble, 10)
         with token.open("a") as mine:
             mine.write(other.read_text())
-        assert until(lambda: receiver.scene(2).connected, 15)
+        assert until(lambda: receiver.current_scene(2).connected, 15)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
     assert last["run"] == "slim_run"
     assert last["data"]["transport"] == "spool"
     assert set(last["data"]["frames"]) == {"slot-1/0", "slot-1/1"}
-    assert "a viewer has proved itself" in served
+    assert "a viewer has proved the token" in served
     script = tmp_path / HOME_ATTACH
     assert f"--run-dir {run} " in script.read_text(), "how a further viewer's ssh starts a relay"
     assert script.read_bytes() == (run / "stream" / ATTACH).read_bytes()
@@ -323,9 +323,9 @@ def test_a_relay_ends_with_its_parent_when_asked(run, token, tmp_path) -> None:
 def test_a_relay_that_cannot_write_its_events_goes_on(run, token, caplog) -> None:
     caplog.set_level("INFO")
     (run / "events").write_text("no folder")
-    relay = make_relay(run, free_port(), [token], Wish(2, 30), "spool", SystemClock())
+    relay = make_relay(run, free_port(), [token], Subscription(2, 30), "spool", SystemClock())
     stop = threading.Event()
-    thread = threading.Thread(target=relay.run, args=(stop,), daemon=True)
+    thread = threading.Thread(target=relay.serve_until, args=(stop,), daemon=True)
     thread.start()
     try:
         assert until(lambda: "nobody listens" in caplog.text, 5)
@@ -342,10 +342,10 @@ class FrozenViewer:
 
     def __init__(self, listener: socket.socket, token: Path) -> None:
         self.socket, _ = listener.accept()
-        self.session = Session(VIEWER, load_tokens([token]), b"v" * 16)
+        self.session = StreamSession(VIEWER, load_tokens([token]), b"v" * 16)
         while not self.session.established:
             self.session.receive(self.socket.recv(4096))
-            self.socket.sendall(self.session.take())
+            self.socket.sendall(self.session.take_output())
 
 
 def test_a_frozen_viewer_is_sent_little_and_given_up(run, token, monkeypatch) -> None:
@@ -358,18 +358,18 @@ def test_a_frozen_viewer_is_sent_little_and_given_up(run, token, monkeypatch) ->
     ):
         listener.settimeout(10)
         served = make_relay(
-            run, listener.getsockname()[1], [token], Wish(2, 30), "spool", SystemClock()
+            run, listener.getsockname()[1], [token], Subscription(2, 30), "spool", SystemClock()
         )
-        thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+        thread = threading.Thread(target=served.serve_until, args=(stop,), daemon=True)
         thread.start()
         try:
             viewer = FrozenViewer(listener, token)
-            assert until(lambda: served._programme.channels, 10)
+            assert until(lambda: served._scheduler.streams, 10)
             time.sleep(4)
-            channels = list(served._programme.channels.values())
+            channels = list(served._scheduler.streams.values())
             assert sum(one.sender._seq for one in channels) <= 2 * 16
             assert sum(one.sender.unacked_bytes() for one in channels) <= 64 * 1024
-            assert until(lambda: "silent" in served._link.trouble, 15)
+            assert until(lambda: "silent" in served._viewer.trouble, 15)
             viewer.socket.close()
         finally:
             stop.set()

@@ -6,19 +6,19 @@ import json
 import struct
 from pathlib import Path
 
-from Daddy.streaming.login.spool import Wishes, read_wishes
-from Daddy.streaming.protocol.framing import Message, Splitter, pack
-from Daddy.streaming.protocol.messages import Wish, read_wish
+from Daddy.streaming.login.spool import WatchRequest, read_watch_request
+from Daddy.streaming.protocol.framing import Message, Splitter, pack_message
+from Daddy.streaming.protocol.messages import Subscription, read_subscription
 from Daddy.streaming.protocol.spool_segment import (
-    Packer,
-    Picture,
-    Writer,
+    CapturedPicture,
+    FramePacker,
+    WriterIdentity,
+    pack_file,
     pack_head,
     pack_reports,
     read_segment,
-    seal,
 )
-from Daddy.streaming.viewer.view_model import Source
+from Daddy.streaming.viewer.view_model import RelayState
 from tests.streaming.helpers import picture, report
 from tests.streaming.test_featured_streams import play, programme
 
@@ -28,32 +28,34 @@ PIECE = struct.pack("<II", 1, 1) + b"a stretch"
 
 
 def test_a_viewer_that_asks_for_inputs_gets_pictures() -> None:
-    wish = read_wish(b'{"k":2,"fps":60,"inputs":true,"pins":[["slot-0",1]]}')
-    assert wish == Wish(2, 60.0, (("slot-0", 1),))
+    wish = read_subscription(b'{"k":2,"fps":60,"inputs":true,"pins":[["slot-0",1]]}')
+    assert wish == Subscription(2, 60.0, (("slot-0", 1),))
     told = programme()
-    told.wish = wish
+    told.subscription = wish
     (stream, _), *_ = play(told, 100.0)
-    want = pack(Message(WANT, struct.pack("<IIB", 1, 7, 1), stream=stream))
+    want = pack_message(Message(WANT, struct.pack("<IIB", 1, 7, 1), stream=stream))
     splitter = Splitter()
     splitter.feed(want)
-    message = splitter.next()
+    message = splitter.next_message()
     assert message is not None
-    assert told.hear(message, 100.1) == ()
+    assert told.handle_viewer_message(message, 100.1) == ()
     assert [stream for stream, _ in play(told, 101.0)] == [1, 2], "pictures go on"
 
 
 def test_a_relay_that_offers_inputs_is_heard_and_its_offers_are_passed_over() -> None:
-    source = Source("ssh")
+    source = RelayState("ssh")
     for kind, body in ((OFFER, BEGINNING), (PLAY, struct.pack("<III", 1, 1, 5) + b"a stretch")):
-        assert source.hear(Message(kind, body, stream=1), 100.0) == ([], "")
+        assert source.handle_message(Message(kind, body, stream=1), 100.0) == ([], "")
 
 
 def test_a_job_that_writes_inputs_beside_its_pictures_is_read() -> None:
-    writer = Writer("slot-0", "node1", "17", "01234567")
-    frame = Packer().pack(Picture(1, 5, 0, 66, picture(1)))
+    writer = WriterIdentity("slot-0", "node1", "17", "01234567")
+    frame = FramePacker().pack_frame(CapturedPicture(1, 5, 0, 66, picture(1)))
     assert frame is not None
     head = pack_head(pack_reports(writer, [report(1)]), 100)
-    segment = read_segment(seal(3, [*head, Message(PLAY, struct.pack("<I", 7) + PIECE, 1), frame]))
+    segment = read_segment(
+        pack_file(3, [*head, Message(PLAY, struct.pack("<I", 7) + PIECE, 1), frame])
+    )
     assert segment is not None
     assert [one.pixels for one in segment.pictures] == [picture(1)]
     assert [row.agent for row in segment.rows] == [1]
@@ -63,5 +65,5 @@ def test_a_wish_list_that_wants_inputs_is_read_as_one_for_pictures(tmp_path: Pat
     wanted = {"slot-0": [1, 2]}
     facts = {"v": 1, "counter": 7, "fps": 15.0, "wanted": wanted, "taped": wanted, "host": "login1"}
     (tmp_path / "wanted.json").write_text(json.dumps(facts))
-    wishes = Wishes(7, 15.0, {"slot-0": frozenset({1, 2})}, host="login1")
-    assert read_wishes(tmp_path) == wishes
+    wishes = WatchRequest(7, 15.0, {"slot-0": frozenset({1, 2})}, host="login1")
+    assert read_watch_request(tmp_path) == wishes

@@ -26,13 +26,13 @@ def test_what_is_broken_on_purpose_is_found(weakness: str, monkeypatch) -> None:
         monkeypatch.setattr("scripts.soaks.visits._READERS", (messages.read_ack,))
         word = "unpack requires"
     else:
-        kept, hear = [], view_model.Source.hear
+        kept, hear = [], view_model.RelayState.handle_message
 
         def hoard(self, message, now):
             kept.append(bytearray(16_000))
             return hear(self, message, now)
 
-        monkeypatch.setattr(view_model.Source, "hear", hoard)
+        monkeypatch.setattr(view_model.RelayState, "handle_message", hoard)
         word = "held"
     broken = stream.throw(7, (0, 1_500)).broken
     assert any(word in one for one in broken), broken

@@ -5,24 +5,24 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.streaming.protocol.framing import BODY_LIMIT, Kind
-from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.protocol.framing import BODY_LIMIT, MessageKind
+from Daddy.streaming.protocol.messages import row_from_report
 from Daddy.streaming.protocol.spool_segment import (
     SEGMENT_LIMIT,
-    Picture,
-    Writer,
+    CapturedPicture,
+    WriterIdentity,
     pack_head,
     pack_reports,
     read_segment,
-    unseal,
+    unpack_file,
 )
 from tests.streaming.helpers import pack_segment, picture, report
 
-WRITER = Writer("slot-1", "node7", "4711", "0123abcd")
+WRITER = WriterIdentity("slot-1", "node7", "4711", "0123abcd")
 
 
-def pictures(count: int, agents: int = 2) -> list[Picture]:
-    return [Picture(i % agents, 10 * i, 1, 1000 + 66 * i, picture(i)) for i in range(count)]
+def pictures(count: int, agents: int = 2) -> list[CapturedPicture]:
+    return [CapturedPicture(i % agents, 10 * i, 1, 1000 + 66 * i, picture(i)) for i in range(count)]
 
 
 def test_a_segment_comes_back() -> None:
@@ -36,7 +36,7 @@ def test_a_segment_comes_back() -> None:
         "4711",
     )
     assert (segment.incarnation, segment.sent_ms) == ("0123abcd", 5000)
-    assert segment.rows == tuple(row_of(one) for one in reports)
+    assert segment.rows == tuple(row_from_report(one) for one in reports)
     assert segment.maps == {1: "Fern Hollow", 2: "Lake Path"}
     assert segment.pictures == tuple(taken)
 
@@ -61,7 +61,7 @@ def test_a_cut_segment_says_nothing(length: int) -> None:
 def test_what_an_older_longer_segment_left_behind_is_passed_over() -> None:
     long = pack_segment(1, WRITER, 0, [report()], pictures(12))
     short = pack_segment(2, WRITER, 0, [report()], [])
-    assert unseal(short + long[len(short) :])[0] == 2
+    assert unpack_file(short + long[len(short) :])[0] == 2
 
 
 def test_hundreds_of_agents_and_pictures_stay_within_the_bound() -> None:
@@ -78,9 +78,9 @@ def test_of_many_maps_as_many_names_as_a_greeting_holds_are_told() -> None:
     reports = [report(one, map_id=one, map_name="the \u00e9lder's house") for one in range(200)]
     told = pack_reports(WRITER, reports)
     hello = pack_head(told, 2**63)[0]
-    assert BODY_LIMIT[Kind.HELLO] - 40 < len(hello.body) <= BODY_LIMIT[Kind.HELLO]
+    assert BODY_LIMIT[MessageKind.HELLO] - 40 < len(hello.body) <= BODY_LIMIT[MessageKind.HELLO]
     few = pack_reports(WRITER, [report(one, map_id=one % 2) for one in range(200)])
-    assert set(few.who["maps"]) == {"0", "1"}
+    assert set(few.writer["maps"]) == {"0", "1"}
 
 
 @given(st.binary(max_size=400))

@@ -18,7 +18,7 @@ import pytest
 from Daddy.core.clock import SystemClock
 from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
-from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
@@ -109,7 +109,7 @@ def playing(stream: Path) -> Iterator[None]:
         while not stop.wait(1 / 30):
             step += 1
             sender.report([report(0, step=step), report(1, step=step)])
-            for agent in sender.wanted():
+            for agent in sender.wanted_agents():
                 sender.offer(agent, picture(step % 40))
 
     with FrameSender(stream, "slot-0") as sender:
@@ -129,20 +129,20 @@ def test_pictures_come_through_ssh_and_come_back_after_the_tunnel_was_cut(
     (run / "stream").mkdir(parents=True)
     ensure_token(token, "test")
     remote = free_port()
-    receiver = Receiver(0, lambda: load_tokens([token]), Wish(2, 60), SystemClock())
-    served = make_relay(run, remote, [token], Wish(2, 15), "ssh-R", SystemClock())
+    receiver = Receiver(0, lambda: load_tokens([token]), Subscription(2, 60), SystemClock())
+    served = make_relay(run, remote, [token], Subscription(2, 15), "ssh-R", SystemClock())
     stop = threading.Event()
-    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    thread = threading.Thread(target=served.serve_until, args=(stop,), daemon=True)
     thread.start()
     try:
         with playing(run / "stream"):
-            assert until(lambda: "nobody listens" in served._link.trouble, 5)
+            assert until(lambda: "nobody listens" in served._viewer.trouble, 5)
             with tunnel(login, remote, receiver.port):
-                assert until(lambda: len(receiver.scene(2).frames) == 2, 20)
+                assert until(lambda: len(receiver.current_scene(2).frames) == 2, 20)
                 before = frames(receiver)
                 assert until(lambda: frames(receiver) > before + 40, 20)
-                assert receiver.scene(2).transport == "ssh-R"
-            assert until(lambda: not receiver.scene(2).connected, 10)
+                assert receiver.current_scene(2).transport == "ssh-R"
+            assert until(lambda: not receiver.current_scene(2).connected, 10)
             before = frames(receiver)
             with tunnel(login, remote, receiver.port):
                 assert until(lambda: frames(receiver) > before + 20, 20)
@@ -153,7 +153,7 @@ def test_pictures_come_through_ssh_and_come_back_after_the_tunnel_was_cut(
 
 
 def frames(receiver: Receiver) -> int:
-    return sum(receiver.scene(2).frames.values())
+    return sum(receiver.current_scene(2).frames.values())
 
 
 def test_a_tunnel_without_a_viewer_never_counts_as_connected(login: Login, tmp_path: Path) -> None:
@@ -162,15 +162,15 @@ def test_a_tunnel_without_a_viewer_never_counts_as_connected(login: Login, tmp_p
     (run / "stream").mkdir(parents=True)
     ensure_token(token, "test")
     remote = free_port()
-    served = make_relay(run, remote, [token], Wish(2, 15), "ssh-R", SystemClock())
+    served = make_relay(run, remote, [token], Subscription(2, 15), "ssh-R", SystemClock())
     stop = threading.Event()
-    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    thread = threading.Thread(target=served.serve_until, args=(stop,), daemon=True)
     with tunnel(login, remote, free_port()):
         thread.start()
         try:
-            assert until(lambda: "viewer" in served._link.trouble, 10)
-            assert not served._link.established
-            assert served._link.connections == 0
+            assert until(lambda: "viewer" in served._viewer.trouble, 10)
+            assert not served._viewer.established
+            assert served._viewer.connections == 0
         finally:
             stop.set()
             thread.join(5)
@@ -184,18 +184,18 @@ def test_a_frozen_ssh_is_noticed_by_the_viewer_and_pictures_come_back(
     run, token, remote = tmp_path / "slim_run", tmp_path / "token", free_port()
     (run / "stream").mkdir(parents=True)
     ensure_token(token, "test")
-    receiver = Receiver(0, lambda: load_tokens([token]), Wish(2, 60), SystemClock())
-    served = make_relay(run, remote, [token], Wish(2, 15), "ssh-R", SystemClock())
+    receiver = Receiver(0, lambda: load_tokens([token]), Subscription(2, 60), SystemClock())
+    served = make_relay(run, remote, [token], Subscription(2, 15), "ssh-R", SystemClock())
     stop = threading.Event()
-    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    thread = threading.Thread(target=served.serve_until, args=(stop,), daemon=True)
     thread.start()
     try:
         with playing(run / "stream"), tunnel(login, remote, receiver.port) as ssh:
             assert until(lambda: frames(receiver) > 10, 20)
             ssh.send_signal(signal.SIGSTOP)
             try:
-                assert until(lambda: not receiver.scene(2).connected, 15)
-                assert until(lambda: "silent" in served._link.trouble, 15)
+                assert until(lambda: not receiver.current_scene(2).connected, 15)
+                assert until(lambda: "silent" in served._viewer.trouble, 15)
             finally:
                 ssh.send_signal(signal.SIGCONT)
             before = frames(receiver)

@@ -15,8 +15,8 @@ from pathlib import Path
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine_info import host_name
 from Daddy.streaming.learner.shared_ring import LearnerEnd, StreamerEnd, nameless_file
-from Daddy.streaming.protocol.messages import Wish
-from Daddy.streaming.protocol.spool_segment import Picture, Writer
+from Daddy.streaming.protocol.messages import Subscription
+from Daddy.streaming.protocol.spool_segment import CapturedPicture, WriterIdentity
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
@@ -38,7 +38,7 @@ def relay_process(run: Path, port: int, token: Path, home: Path) -> Iterator[sub
 
 
 def frames(viewer: Receiver) -> int:
-    return sum(viewer.scene(16).frames.values())
+    return sum(viewer.current_scene(16).frames.values())
 
 
 def more(viewer: Receiver, count: int = 10) -> bool:
@@ -91,7 +91,7 @@ def test_a_killed_relay_is_missed_and_its_successor_is_shown(
         with relay_process(run, viewer.port, token, tmp_path) as child:
             assert more(viewer)
             child.kill()
-            assert until(lambda: not viewer.scene(2).connected, 10)
+            assert until(lambda: not viewer.current_scene(2).connected, 10)
             assert all(one.thread.is_alive() for one in playing)
         with relay_process(run, viewer.port, token, tmp_path):
             assert more(viewer)
@@ -100,17 +100,17 @@ def test_a_killed_relay_is_missed_and_its_successor_is_shown(
 def test_more_and_fewer_agents_while_watching(run: Path, token: Path, viewer: Receiver) -> None:
     with learners(run / "stream") as playing, relay(run, viewer.port, token):
         for top_k in (1, 4, 2):
-            viewer.subscribe(Wish(top_k, 60.0))
+            viewer.subscribe(Subscription(top_k, 60.0))
             assert until(lambda k=top_k: len(shown(viewer)) == k, 25)
             assert until(lambda k=top_k: wanted(playing) == k, 25), "the others are not made"
 
 
 def shown(viewer: Receiver) -> list[str]:
-    return [one.name for one in viewer.scene(16).panels if one.pixels and one.row.place]
+    return [one.name for one in viewer.current_scene(16).panels if one.pixels and one.row.place]
 
 
 def wanted(playing: list) -> int:
-    return sum(len(one.sender.wanted()) for one in playing)
+    return sum(len(one.sender.wanted_agents()) for one in playing)
 
 
 def test_a_slot_whose_job_changes_keeps_its_agents(
@@ -126,8 +126,11 @@ def test_a_slot_whose_job_changes_keeps_its_agents(
                 try:
                     assert until(lambda j=job: jobs(viewer) == {j}, 25)
                     assert more(viewer, 5)
-                    assert [one.name for one in viewer.scene(2).panels] == ["slot-0/0", "slot-0/1"]
-                    assert viewer.scene(2).panels[0].peer.host == host
+                    assert [one.name for one in viewer.current_scene(2).panels] == [
+                        "slot-0/0",
+                        "slot-0/1",
+                    ]
+                    assert viewer.current_scene(2).panels[0].peer.host == host
                 finally:
                     stop.set()
                     thread.join(5)
@@ -138,12 +141,12 @@ def play(sender: FrameSender, stop: threading.Event) -> None:
     while not stop.wait(1 / 30):
         step += 1
         sender.report([report(agent, badges=3 - agent, step=step) for agent in (0, 1)])
-        for agent in sender.wanted():
+        for agent in sender.wanted_agents():
             sender.offer(agent, picture(step % 40))
 
 
 def jobs(viewer: Receiver) -> set[str]:
-    return {one.peer.job for one in viewer.scene(2).panels}
+    return {one.peer.job for one in viewer.current_scene(2).panels}
 
 
 class Skewed(SystemClock):
@@ -165,7 +168,7 @@ def test_clocks_that_are_hours_apart_change_nothing(
     try:
         with relay(run, viewer.port, token):
             assert more(viewer, 20)
-            assert until(lambda: all(0 < p.age_s < 60 for p in viewer.scene(2).panels), 10)
+            assert until(lambda: all(0 < p.age_s < 60 for p in viewer.current_scene(2).panels), 10)
     finally:
         stop.set()
         job.join(5)
@@ -174,15 +177,15 @@ def test_clocks_that_are_hours_apart_change_nothing(
 def skewed_job(stream: Path, stop: threading.Event) -> None:
     """A learner's memory and its streamer, whose clock is another."""
     file, clock, step = nameless_file(), Skewed(), 0
-    learner, who = LearnerEnd(file), Writer("slot-0", host_name(), "17", "0" * 8)
+    learner, who = LearnerEnd(file), WriterIdentity("slot-0", host_name(), "17", "0" * 8)
     streamer = Streamer(StreamerEnd(file), stream, who, clock, 30.0, direct=True)
     os.close(file)
     while not stop.wait(1 / 30):
         step += 1
-        learner.report([report(0, step=step)])
-        for agent in learner.wanted():
+        learner.write_reports([report(0, step=step)])
+        for agent in learner.wanted_agents():
             now_ms = round(clock.monotonic() * 1000)
-            learner.put(Picture(agent, step, 0, now_ms, picture(step % 40)))
+            learner.write_picture(CapturedPicture(agent, step, 0, now_ms, picture(step % 40)))
         streamer.step()
     streamer.port.close()
     learner.close()

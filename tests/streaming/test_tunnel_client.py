@@ -22,22 +22,28 @@ from Daddy.core.machine_info import identify_process, is_alive
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming import streamer, tunnel_client
 from Daddy.streaming.learner import direct_port as listener
-from Daddy.streaming.learner.direct_port import Port
+from Daddy.streaming.learner.direct_port import DirectPort
 from Daddy.streaming.learner.shared_ring import LearnerEnd, StreamerEnd, nameless_file
 from Daddy.streaming.login import spool
-from Daddy.streaming.login.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
+from Daddy.streaming.login.spool import (
+    SpoolReader,
+    SpoolWriter,
+    WatchRequest,
+    read_watch_request,
+    write_watch_request,
+)
 from Daddy.streaming.protocol import handshake
-from Daddy.streaming.protocol.spool_segment import Picture, Writer
+from Daddy.streaming.protocol.spool_segment import CapturedPicture, WriterIdentity
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
 from tests.streaming.helpers import CHECKOUT, pack_segment, picture, report
 
-WHO = Writer("slot-1", "node3", "17", "0" * 8)
+WHO = WriterIdentity("slot-1", "node3", "17", "0" * 8)
 
 
 def ask(stream: Path, counter: int = 1, agents: frozenset[int] = frozenset({3})) -> None:
-    write_wishes(stream, Wishes(counter, 60.0, {"slot-1": agents}))
+    write_watch_request(stream, WatchRequest(counter, 60.0, {"slot-1": agents}))
 
 
 def test_reports_and_wanted_pictures_reach_the_spool(tmp_path: Path) -> None:
@@ -45,7 +51,7 @@ def test_reports_and_wanted_pictures_reach_the_spool(tmp_path: Path) -> None:
     ask(tmp_path)
     with FrameSender(tmp_path, "slot-1", job="17", host="node3") as sender:
         sender.report([report(3, step=42), report(4)])
-        assert until(lambda: sender.wanted() == {3}, 10)
+        assert until(lambda: sender.wanted_agents() == {3}, 10)
         sender.offer(3, picture(1))
         sender.offer(4, picture(2))
         sender.offer(3, bytes(SCREEN_BYTES - 1))
@@ -61,7 +67,7 @@ def test_reports_and_wanted_pictures_reach_the_spool(tmp_path: Path) -> None:
 
 
 def test_closing_writes_what_is_left_and_a_successor_goes_on(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(tunnel_client, "_LAST_WORDS_S", 60.0)  # it runs at the lowest priority
+    monkeypatch.setattr(tunnel_client, "_EXIT_S", 60.0)  # it runs at the lowest priority
     reader = SpoolReader(tmp_path)
     for job in ("1", "2", "3"):
         sender = FrameSender(tmp_path, "slot-1", job=job)
@@ -84,7 +90,7 @@ def test_a_killed_streamer_is_started_again_and_a_frozen_one_holds_up_nobody(
     with FrameSender(tmp_path, "slot-1") as sender:
         first = sender.streamer
         assert first
-        assert until(sender.wanted, 10)
+        assert until(sender.wanted_agents, 10)
         assert psutil.Process(first.pid).nice() == 19
         first.signal(signal.SIGKILL)
         assert first.wait(5)
@@ -92,8 +98,8 @@ def test_a_killed_streamer_is_started_again_and_a_frozen_one_holds_up_nobody(
         second = sender.streamer
         assert second
         assert second.pid != first.pid
-        assert sender.wanted() == frozenset(), "nothing is wanted by who is dead"
-        assert until(sender.wanted, 10)
+        assert sender.wanted_agents() == frozenset(), "nothing is wanted by who is dead"
+        assert until(sender.wanted_agents, 10)
         second.signal(signal.SIGTERM)  # signals are meant for the learner
         second.signal(signal.SIGSTOP)
         spent = []
@@ -162,7 +168,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch) -> Iterator[Desk]:
-    monkeypatch.setattr(streamer, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(streamer, "READ_REQUESTS_EVERY_S", 0.02)
     monkeypatch.setattr(streamer, "WRITE_EVERY_S", 0.05)
     monkeypatch.setattr(streamer, "IDLE_WRITE_EVERY_S", 0.1)
     monkeypatch.setattr(streamer, "RETRY_S", 0.1)
@@ -172,19 +178,21 @@ def desk(tmp_path: Path, monkeypatch) -> Iterator[Desk]:
 
 
 def test_a_streamer_begins_by_wanting_nothing(desk: Desk, tmp_path: Path) -> None:
-    desk.end.want({3})
+    desk.end.set_wanted({3})
     Streamer(desk.end, tmp_path, WHO, SystemClock(), 60.0, direct=False)
-    assert desk.learner.wanted() == frozenset()
+    assert desk.learner.wanted_agents() == frozenset()
 
 
 def test_nobody_watching_means_nothing_is_wanted(desk: Desk) -> None:
-    assert desk.until(lambda: desk.learner.asks[0]), "one report, for a viewer to choose from"
-    desk.learner.report([report(3)])
+    assert desk.until(lambda: desk.learner.request_byte[0]), (
+        "one report, for a viewer to choose from"
+    )
+    desk.learner.write_reports([report(3)])
     assert desk.until(lambda: desk.streamer.written)
-    asked, written = desk.learner.asks[0], desk.streamer.written
+    asked, written = desk.learner.request_byte[0], desk.streamer.written
     assert desk.until(lambda: desk.streamer.written > written + 3)
-    assert desk.learner.asks[0] == asked
-    assert desk.learner.wanted() == frozenset()
+    assert desk.learner.request_byte[0] == asked
+    assert desk.learner.wanted_agents() == frozenset()
 
 
 def test_a_wish_list_whose_counter_stands_still_wears_off(
@@ -192,35 +200,35 @@ def test_a_wish_list_whose_counter_stands_still_wears_off(
 ) -> None:
     monkeypatch.setattr(spool, "WATCHED_FOR_S", 0.5)
     ask(tmp_path)
-    assert desk.until(desk.learner.wanted)
-    assert desk.until(lambda: not desk.learner.wanted())
+    assert desk.until(desk.learner.wanted_agents)
+    assert desk.until(lambda: not desk.learner.wanted_agents())
     ask(tmp_path, counter=2)
-    assert desk.until(desk.learner.wanted)
+    assert desk.until(desk.learner.wanted_agents)
 
 
 def test_pictures_are_asked_for_at_the_pace_wanted(desk: Desk, tmp_path: Path) -> None:
-    write_wishes(tmp_path, Wishes(1, 5.0, {"slot-1": frozenset({0})}))
-    assert desk.until(lambda: desk.learner.picture_ask)
-    before, began = desk.learner.picture_ask, time.monotonic()
+    write_watch_request(tmp_path, WatchRequest(1, 5.0, {"slot-1": frozenset({0})}))
+    assert desk.until(lambda: desk.learner.picture_request)
+    before, began = desk.learner.picture_request, time.monotonic()
     desk.until(lambda: time.monotonic() - began > 1.0)
-    assert 3 <= desk.learner.picture_ask - before <= 6
+    assert 3 <= desk.learner.picture_request - before <= 6
 
 
 def wanted_and_put(desk: Desk, stream: Path) -> None:
     """A picture is wanted and lies there; nothing is due for a long time."""
     ask(stream)
-    assert desk.until(desk.learner.wanted)
+    assert desk.until(desk.learner.wanted_agents)
     desk.streamer._due = dict.fromkeys(desk.streamer._due, float("inf"))
-    desk.learner.put(Picture(3, 1, 0, 1, picture(1)))
+    desk.learner.write_picture(CapturedPicture(3, 1, 0, 1, picture(1)))
 
 
 def test_a_pass_in_which_only_a_picture_is_due_asks_for_it_and_no_more(
     desk: Desk, tmp_path: Path
 ) -> None:
     wanted_and_put(desk, tmp_path)
-    desk.streamer._due["picture"], asked = 0.0, desk.learner.picture_ask
+    desk.streamer._due["picture"], asked = 0.0, desk.learner.picture_request
     desk.streamer.step([])
-    assert (desk.learner.picture_ask - asked, desk.streamer._frames) == (1, [])
+    assert (desk.learner.picture_request - asked, desk.streamer._frames) == (1, [])
     desk.streamer.step(["the bell"])
     assert len(desk.streamer._frames) == 1
 
@@ -232,15 +240,15 @@ def test_a_pass_in_which_anything_else_is_due_attends_to_everything(
     wanted_and_put(desk, tmp_path)
     desk.streamer._due[what] = 0.0
     desk.streamer.step([])
-    assert desk.end.records() == [], "it has been taken"
+    assert desk.end.read_pictures() == [], "it has been taken"
 
 
-def opened(desk: Desk) -> Port:
+def opened(desk: Desk) -> DirectPort:
     """The streamer's port, open whoever watches."""
     port = desk.streamer.port
-    port.look(frozenset({port._writer.host}), 0.0)
+    port.listen_for(frozenset({port._writer.host}), 0.0)
     assert port.port
-    port.look = lambda *_: None  # type: ignore[method-assign]
+    port.listen_for = lambda *_: None  # type: ignore[method-assign]
     return port
 
 
@@ -252,14 +260,14 @@ def test_a_stranger_is_let_go_by_a_streamer_that_hears_nothing(
     monkeypatch.setattr(streamer, "REPORT_EVERY_S", 0.05)
     monkeypatch.setattr(streamer, "RETRY_S", 60.0)
     ask(tmp_path)
-    desk.learner.report([report(3)])
+    desk.learner.write_reports([report(3)])
     if refuses:
         (tmp_path / "spool").write_text("in the way")
     assert desk.until(lambda: desk.streamer.failures if refuses else desk.streamer.written)
     ours = opened(desk)
     with closing(ours), socket.create_connection((ours.address, ours.port)):
-        assert desk.until(lambda: ours.callers)
-        silent = lambda: desk.streamer.step([]) and not ours.callers  # noqa: E731
+        assert desk.until(lambda: ours.relays)
+        silent = lambda: desk.streamer.step([]) and not ours.relays  # noqa: E731
         assert until(silent, 5)
 
 
@@ -270,8 +278,8 @@ def test_a_relay_that_has_room_again_is_served_by_a_streamer_that_hears_nothing(
     wanted_and_put(desk, tmp_path)
     ours = opened(desk)
     with closing(ours), socket.create_connection((ours.address, ours.port)) as relay:
-        assert until(lambda: ours.step(time.monotonic()) or ours.callers, 5)
-        much = ours.callers[0].out = bytearray(os.urandom(listener.OUT_LIMIT - 100))
+        assert until(lambda: ours.step(time.monotonic()) or ours.relays, 5)
+        much = ours.relays[0].out = bytearray(os.urandom(listener.OUT_LIMIT - 100))
         expected, arrived = bytes(much), bytearray()
         relay.settimeout(5)
         while len(arrived) < len(expected):
@@ -301,9 +309,9 @@ def test_a_folder_that_refuses_is_counted_and_tried_again(
             (spool / f"slot-1.{end}").symlink_to(victim)
     else:
         spool.write_text("in the way")
-    desk.learner.report([report(3)])
+    desk.learner.write_reports([report(3)])
     assert desk.until(lambda: desk.streamer.failures >= 2)
-    assert desk.learner.wanted() == frozenset()
+    assert desk.learner.wanted_agents() == frozenset()
     assert victim.read_text() == "precious", "a link is never followed"
     monkeypatch.undo()
     if obstacle == "a file":
@@ -317,8 +325,8 @@ def test_memory_stays_bounded_while_the_disk_hangs(desk: Desk, tmp_path: Path) -
     ask(tmp_path)
     desk.streamer._due["write"] = float("inf")
     for step in range(2000):
-        desk.learner.put(Picture(3, step, 0, step, picture(step % 40)))
-        desk.streamer._take()
+        desk.learner.write_picture(CapturedPicture(3, step, 0, step, picture(step % 40)))
+        desk.streamer._read_learner()
     assert sum(len(one.body) for one in desk.streamer._frames) < 64 * 1024
 
 
@@ -329,7 +337,7 @@ def test_memory_stays_bounded_while_the_disk_hangs(desk: Desk, tmp_path: Path) -
 )  # fmt: skip
 def test_a_damaged_wish_list_is_no_wish(tmp_path: Path, text: str) -> None:
     (tmp_path / "wanted.json").write_text(text)
-    assert read_wishes(tmp_path) is None
+    assert read_watch_request(tmp_path) is None
 
 
 def test_a_writer_alternates_so_that_the_newest_whole_segment_survives_a_torn_one(

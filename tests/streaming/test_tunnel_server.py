@@ -122,8 +122,8 @@ def test_without_a_display_lines_are_printed_instead(tmp_path: Path) -> None:
 
 def test_closing_leaves_the_port_free(tmp_path: Path) -> None:
     from Daddy.core.clock import SystemClock
-    from Daddy.streaming.protocol.messages import Wish
+    from Daddy.streaming.protocol.messages import Subscription
 
     port = free_port()
     for _ in range(2):
-        Receiver(port, tuple, Wish(2, 30), SystemClock()).close()
+        Receiver(port, tuple, Subscription(2, 30), SystemClock()).close()

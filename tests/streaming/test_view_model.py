@@ -5,33 +5,39 @@ from __future__ import annotations
 from dataclasses import replace
 
 from Daddy.streaming.protocol import frame_codec
-from Daddy.streaming.protocol.framing import Kind, Message
-from Daddy.streaming.protocol.messages import Frame, Row, pack_rows, row_of, stamps
-from Daddy.streaming.viewer.view_model import STALE_S, Source, compose
+from Daddy.streaming.protocol.framing import Message, MessageKind
+from Daddy.streaming.protocol.messages import (
+    Frame,
+    TelemetryRow,
+    pack_rows,
+    pack_stamps,
+    row_from_report,
+)
+from Daddy.streaming.viewer.view_model import STALE_S, RelayState, compose_scene
 from tests.streaming.helpers import picture, report
 
 
-def told(source: Source, *rows: Row) -> None:
-    source.hear(Message(Kind.TELEM, pack_rows(rows)), 0.0)
+def told(source: RelayState, *rows: TelemetryRow) -> None:
+    source.handle_message(Message(MessageKind.TELEM, pack_rows(rows)), 0.0)
 
 
-def shown(source: Source, now: float) -> list[tuple[int, bytes | None]]:
-    scene = compose([source], 2, now, (), "", {})
+def shown(source: RelayState, now: float) -> list[tuple[int, bytes | None]]:
+    scene = compose_scene([source], 2, now, (), "", {})
     return [(panel.row.agent, panel.pixels) for panel in scene.panels]
 
 
-def featured(agent: int, stream: int, place: int = 1) -> Row:
-    return replace(row_of(report(agent)), stream=stream, place=place)
+def featured(agent: int, stream: int, place: int = 1) -> TelemetryRow:
+    return replace(row_from_report(report(agent)), stream=stream, place=place)
 
 
-def send(source: Source, stream: int, pixels: bytes, now: float) -> None:
-    frame = Frame(1, 0, 0, 0, 0, frame_codec.encode(pixels)).pack()
-    answers, _ = source.hear(Message(Kind.FRAME, frame, stream=stream), now)
-    assert [one.kind for one in answers] == [Kind.ACK]
+def send(source: RelayState, stream: int, pixels: bytes, now: float) -> None:
+    frame = Frame(1, 0, 0, 0, 0, frame_codec.encode(pixels)).to_body()
+    answers, _ = source.handle_message(Message(MessageKind.FRAME, frame, stream=stream), now)
+    assert [one.kind for one in answers] == [MessageKind.ACK]
 
 
 def test_who_is_replaced_is_shown_until_the_newcomers_first_picture_is_here() -> None:
-    source = Source("ssh")
+    source = RelayState("ssh")
     told(source, featured(agent=3, stream=1))
     assert shown(source, 0.0) == [(3, None)]
     send(source, 1, picture(1), now=10.0)
@@ -42,7 +48,7 @@ def test_who_is_replaced_is_shown_until_the_newcomers_first_picture_is_here() ->
 
 
 def test_nobody_is_shown_for_long_who_plays_no_more() -> None:
-    source = Source("ssh")
+    source = RelayState("ssh")
     told(source, featured(agent=3, stream=1))
     send(source, 1, picture(1), now=10.0)
     told(source, featured(agent=5, stream=2))
@@ -50,7 +56,7 @@ def test_nobody_is_shown_for_long_who_plays_no_more() -> None:
 
 
 def test_who_moves_up_is_not_shown_twice() -> None:
-    source = Source("ssh")
+    source = RelayState("ssh")
     told(source, featured(3, 1, place=1), featured(5, 2, place=2))
     send(source, 1, picture(1), now=1.0)
     send(source, 2, picture(2), now=1.0)
@@ -59,7 +65,7 @@ def test_who_moves_up_is_not_shown_twice() -> None:
 
 
 def test_two_that_change_places_take_their_pictures_along() -> None:
-    source = Source("ssh")
+    source = RelayState("ssh")
     told(source, featured(3, 1, place=1), featured(5, 2, place=2))
     send(source, 1, picture(1), now=1.0)
     send(source, 2, picture(2), now=1.0)
@@ -68,21 +74,21 @@ def test_two_that_change_places_take_their_pictures_along() -> None:
 
 
 def test_a_picture_that_was_old_when_it_came_is_not_shown_as_live() -> None:
-    source = Source("ssh")
+    source = RelayState("ssh")
     told(source, featured(3, 1))
-    source.hear(Message(Kind.PING, stamps(100_000)), 100.0)
+    source.handle_message(Message(MessageKind.PING, pack_stamps(100_000)), 100.0)
     send(source, 1, picture(1), now=100.0)  # taken at 0 of the relay's clock
-    (panel,) = compose([source], 2, 100.1, (), "", {}).panels
+    (panel,) = compose_scene([source], 2, 100.1, (), "", {}).panels
     assert panel.stale
     assert round(panel.silent_s) == 100
 
 
 def test_pictures_a_second_are_those_of_the_last_five() -> None:
-    source = Source("ssh")
+    source = RelayState("ssh")
     told(source, featured(agent=3, stream=1))
 
     def rate(now: float) -> float:
-        return compose([source], 1, now, (), "", {}).panels[0].per_second
+        return compose_scene([source], 1, now, (), "", {}).panels[0].per_second
 
     for number in range(40):
         send(source, 1, picture(number), now=100 + number / 8)

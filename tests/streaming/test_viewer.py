@@ -18,7 +18,7 @@ import pygame
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.shared_types import SCREEN_BYTES
-from Daddy.streaming.protocol.messages import Peer, row_of
+from Daddy.streaming.protocol.messages import Peer, row_from_report
 from Daddy.streaming.viewer import pygame_window as painting
 from Daddy.streaming.viewer.draw_list import (
     ADVANCE,
@@ -29,25 +29,25 @@ from Daddy.streaming.viewer.draw_list import (
     Box,
     Curve,
     Draw,
-    Picture,
+    GamePicture,
     Rect,
     Style,
     Text,
-    extent,
-    fit,
-    measure,
+    bounding_box,
+    fit_text,
+    text_width,
 )
-from Daddy.streaming.viewer.key_bindings import TABLE, Sheet, View
-from Daddy.streaming.viewer.pygame_window import Painter, Window, paint, save_picture
-from Daddy.streaming.viewer.view_history import History, World
-from Daddy.streaming.viewer.view_model import Panel, Scene, Waiting
-from Daddy.streaming.viewer.window_layout import arrange, draw, panel_at
+from Daddy.streaming.viewer.key_bindings import TABLE, Overlay, ViewOptions
+from Daddy.streaming.viewer.pygame_window import Painter, ViewerWindow, paint_items, save_picture
+from Daddy.streaming.viewer.view_history import HistorySnapshot, ViewHistory
+from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo
+from Daddy.streaming.viewer.window_layout import arrange_panels, draw_window, panel_at
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start
 from tests.streaming.test_messages import status
 
-WAITING = Waiting(9999, "anna@login.example.edu")
+WAITING = TunnelInfo(9999, "anna@login.example.edu")
 SIZES = [(320, 240), (640, 480), (800, 600), (1280, 800), (1920, 1080), (500, 900)]
 
 
@@ -55,7 +55,7 @@ def panel(number: int = 0, *, pixels: bytes | None = None, silent_s: float = 0.1
     return Panel(
         name=f"slot-{number}/3",
         peer=Peer(f"slot-{number}", "linuxlab07", "4815162"),
-        row=row_of(report(3, **row)),
+        row=row_from_report(report(3, **row)),
         map_name="A Map Whose Name Is Rather Long",
         pixels=picture(number) if pixels is None else pixels,
         frames=100,
@@ -88,7 +88,7 @@ def test_every_pixel_of_the_game_is_in_the_png_at_a_whole_factor(tmp_path, no_di
     save_picture(shot, scene(panel(pixels=pixels), panel(1)), (800, 600), WAITING)
     image = pygame.image.load(str(shot))
     assert image.get_size() == (800, 600)
-    place = arrange(800, 600, 2).panels[0].picture
+    place = arrange_panels(800, 600, 2).panels[0].picture
     assert place.width == 320, "two pictures at twice their size"
     shades = THEMES[0].shades
     for y in range(0, 144, 5):
@@ -102,13 +102,13 @@ def test_every_pixel_of_the_game_is_in_the_png_at_a_whole_factor(tmp_path, no_di
 def test_a_stale_picture_is_dimmed_and_says_for_how_long(tmp_path, no_display) -> None:
     white = bytes(SCREEN_BYTES)
     live, stale = panel(pixels=white), panel(1, pixels=white, silent_s=12.0)
-    things = draw(scene(live, stale), (800, 600), View(2), WAITING)
-    shades = [thing.shades for thing in things if isinstance(thing, Picture)]
+    things = draw_window(scene(live, stale), (800, 600), ViewOptions(2), WAITING)
+    shades = [thing.shades for thing in things if isinstance(thing, GamePicture)]
     assert shades[0] == THEMES[0].shades
     assert sum(shades[1][0]) < sum(shades[0][0]) / 1.5
     assert "no new picture for 12 s" in texts(things)
     assert any(text.startswith("live") for text in texts(things))
-    alone = texts(draw(scene(stale), (800, 600), View(2), WAITING))
+    alone = texts(draw_window(scene(stale), (800, 600), ViewOptions(2), WAITING))
     assert not any(text.startswith("live") for text in alone)
 
 
@@ -117,8 +117,8 @@ def texts(things: list) -> list[str]:
 
 
 def test_a_panel_says_who_where_and_how_far() -> None:
-    things = draw(scene(panel(badges=3, story_flags=4, level=21, episode_return=12.34)),
-                  (800, 600), View(2), WAITING)  # fmt: skip
+    things = draw_window(scene(panel(badges=3, story_flags=4, level=21, episode_return=12.34)),
+                  (800, 600), ViewOptions(2), WAITING)  # fmt: skip
     said = texts(things)
     for word in ("slot-0/3", "score 7", "21", "12.3", "linuxlab07", "job 4815162"):
         assert word in said
@@ -127,7 +127,7 @@ def test_a_panel_says_who_where_and_how_far() -> None:
 
 
 def test_waiting_offers_the_exact_line() -> None:
-    said = texts(draw(scene(connected=False), (800, 600), View(2), WAITING))
+    said = texts(draw_window(scene(connected=False), (800, 600), ViewOptions(2), WAITING))
     assert "ssh -R 9999:localhost:9999 anna@login.example.edu" in said
     assert "listening on 127.0.0.1:9999" in said
 
@@ -135,7 +135,7 @@ def test_waiting_offers_the_exact_line() -> None:
 def test_a_refused_token_offers_the_line_that_copies_it() -> None:
     trouble = "no token in common: viewer has 1a2b3c4d, relay has 99887766"
     refused = scene(trouble=trouble, connected=False)
-    said = " ".join(texts(draw(refused, (800, 600), View(2), WAITING)))
+    said = " ".join(texts(draw_window(refused, (800, 600), ViewOptions(2), WAITING)))
     assert trouble in said
     assert "ssh anna@login.example.edu cat .config/daddy/stream.token" in said
 
@@ -143,7 +143,7 @@ def test_a_refused_token_offers_the_line_that_copies_it() -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 8])
 def test_pictures_keep_whole_factors_and_never_overlap(size, count) -> None:
-    layout = arrange(*size, count)
+    layout = arrange_panels(*size, count)
     pictures = [place.picture for place in layout.panels]
     assert len(pictures) == count or size == (320, 240) or (size == (500, 900) and count > 6)
     assert all(rect.width % 160 == 0 and rect.height % 144 == 0 for rect in pictures)
@@ -158,40 +158,43 @@ def overlap(a: Rect, b: Rect) -> bool:
     return a.x < b.right and b.x < a.right and a.y < b.bottom and b.y < a.bottom
 
 
-def world(maps: int = 3, agents: int = 32, seconds: int = 30) -> World:
+def world(maps: int = 3, agents: int = 32, seconds: int = 30) -> HistorySnapshot:
     """A world in which agents walk, and get better."""
-    history = History()
+    history = ViewHistory()
     for second in range(seconds):
         rows = [
-            row_of(report(n, map_id=n % maps, episode_return=second * n / 9, x=n + second, y=n))
+            row_from_report(
+                report(n, map_id=n % maps, episode_return=second * n / 9, x=n + second, y=n)
+            )
             for n in range(agents)
         ]
         named = [(f"slot-0/{n}", "Long Name Of A Map", replace(row, place=n + 1 if n < 2 else 0))
                  for n, row in enumerate(rows)]  # fmt: skip
-        history.add(named)
-    return history.world
+        history.add_telemetry(named)
+    return history.snapshot
 
 
 WORLD = world()
 
 
 def test_below_the_panels_stand_maps_with_everybody_and_the_course_of_the_run() -> None:
-    here = replace(scene(panel(), panel(1)), world=WORLD)
-    things = draw(here, (800, 600), View(2), WAITING)
+    here = replace(scene(panel(), panel(1)), history=WORLD)
+    things = draw_window(here, (800, 600), ViewOptions(2), WAITING)
     assert len([text for text in texts(things) if text.startswith("Long N")]) == 3
     assert "best return 99.9" in texts(things)
     assert len([thing for thing in things if isinstance(thing, Curve)]) == 2
     inside = [thing.rect for thing in things if isinstance(thing, Box)]
     assert all(r.x >= 0 and r.y >= 0 and r.right <= 800 and r.bottom <= 600 for r in inside)
-    without = draw(here, (800, 600), View(2, maps=False), WAITING)
+    without = draw_window(here, (800, 600), ViewOptions(2, maps=False), WAITING)
     assert "best return 99.9" not in texts(without)
 
 
 LOOKS = [
-    View(2), View(2, full=True), View(2, paused=True, chosen="slot-1/3"),
-    View(2, pins=("slot-0/3", "slot-9/9"), recording=True), View(2, touring="slot-0/3"),
-    View(2, maps=False),
-    View(2, sheet=Sheet.HELP), View(2, sheet=Sheet.SCORE), View(2, sheet=Sheet.FIGURES),
+    ViewOptions(2), ViewOptions(2, full=True), ViewOptions(2, paused=True, chosen="slot-1/3"),
+    ViewOptions(2, pins=("slot-0/3", "slot-9/9"), recording=True),
+    ViewOptions(2, touring="slot-0/3"), ViewOptions(2, maps=False),
+    ViewOptions(2, overlay=Overlay.HELP), ViewOptions(2, overlay=Overlay.SCORE),
+    ViewOptions(2, overlay=Overlay.FIGURES),
 ]  # fmt: skip
 
 
@@ -200,9 +203,9 @@ LOOKS = [
 @pytest.mark.parametrize("view", LOOKS)
 def test_no_text_runs_into_another_or_out_of_the_window(size, count, view) -> None:
     agents = [panel(n, badges=8, step=1_234_567) for n in range(count)]
-    things = draw(replace(scene(*agents), world=WORLD), size, view, WAITING)
+    things = draw_window(replace(scene(*agents), history=WORLD), size, view, WAITING)
     boxes = [
-        Rect(t.x, t.y, measure(t.text, t.scale), HEIGHT * t.scale)
+        Rect(t.x, t.y, text_width(t.text, t.scale), HEIGHT * t.scale)
         for t in things
         if isinstance(t, Text) and t.text
     ]
@@ -220,39 +223,43 @@ def test_no_text_runs_into_another_or_out_of_the_window(size, count, view) -> No
     ],
 )  # fmt: skip
 def test_pictures_are_as_large_as_they_can_be(size, count, scale) -> None:
-    assert arrange(*size, count).panels[0].picture.width == 160 * scale
+    assert arrange_panels(*size, count).panels[0].picture.width == 160 * scale
 
 
 def test_a_window_too_small_for_all_shows_fewer_and_says_so() -> None:
-    things = draw(scene(*(panel(n) for n in range(8))), (320, 240), View(8), WAITING)
-    assert len([thing for thing in things if isinstance(thing, Picture)]) == 2
+    things = draw_window(scene(*(panel(n) for n in range(8))), (320, 240), ViewOptions(8), WAITING)
+    assert len([thing for thing in things if isinstance(thing, GamePicture)]) == 2
     assert "room for 2 of 8: a larger window shows more" in texts(things)
 
 
 def test_help_lists_every_key_in_the_smallest_window() -> None:
-    said = texts(draw(scene(panel()), (320, 240), View(2, sheet=Sheet.HELP), WAITING))
-    assert [one.what for one in TABLE if one.what not in said] == []
+    said = texts(
+        draw_window(scene(panel()), (320, 240), ViewOptions(2, overlay=Overlay.HELP), WAITING)
+    )
+    assert [one.help for one in TABLE if one.help not in said] == []
 
 
 def test_the_score_is_taken_apart() -> None:
     agent = panel(badges=5, story_flags=52, episode_return=1234.5)
-    said = texts(draw(scene(agent), (800, 600), View(2, sheet=Sheet.SCORE), WAITING))
+    said = texts(
+        draw_window(scene(agent), (800, 600), ViewOptions(2, overlay=Overlay.SCORE), WAITING)
+    )
     for word in ("5", "+ 52", "= 57", "1234.5", "Ties: the return, then the newest report."):
         assert word in said
 
 
 def test_one_agent_can_fill_the_window_and_a_click_tells_which() -> None:
     two = scene(panel(), panel(1))
-    alone = draw(two, (800, 600), View(2, chosen="slot-1/3", full=True), WAITING)
-    assert [t.pixels for t in alone if isinstance(t, Picture)] == [picture(1)]
-    place = arrange(800, 600, 2).panels[1].picture
-    assert panel_at(two, (800, 600), View(2), place.x + 5, place.y + 5) == "slot-1/3"
-    assert panel_at(two, (800, 600), View(2), 5, 5) == ""
+    alone = draw_window(two, (800, 600), ViewOptions(2, chosen="slot-1/3", full=True), WAITING)
+    assert [t.pixels for t in alone if isinstance(t, GamePicture)] == [picture(1)]
+    place = arrange_panels(800, 600, 2).panels[1].picture
+    assert panel_at(two, (800, 600), ViewOptions(2), place.x + 5, place.y + 5) == "slot-1/3"
+    assert panel_at(two, (800, 600), ViewOptions(2), 5, 5) == ""
 
 
 def test_who_is_pinned_and_does_not_play_is_told() -> None:
     here = replace(scene(panel()), agents=("slot-0/3",))
-    said = texts(draw(here, (800, 600), View(2, pins=("slot-2/1",)), WAITING))
+    said = texts(draw_window(here, (800, 600), ViewOptions(2, pins=("slot-2/1",)), WAITING))
     assert "slot-2/1 is pinned and silent: back as soon as it plays" in said
 
 
@@ -279,7 +286,7 @@ def test_one_palette_can_be_read_by_all_eyes(eyes: str) -> None:
 
 
 def test_one_agent_alone_gets_a_larger_picture_with_its_words_beside() -> None:
-    place = arrange(800, 600, 1).panels[0]
+    place = arrange_panels(800, 600, 1).panels[0]
     assert place.picture.width == 480
     assert place.style is Style.BESIDE
 
@@ -290,7 +297,7 @@ def test_every_character_has_a_letter_of_its_own(scale: int) -> None:
     drawn = set()
     for sign in signs:
         surface = pygame.Surface((ADVANCE * scale, (HEIGHT + DEPTH) * scale))
-        paint(surface, [Text(0, 0, sign, (255, 255, 255), scale)])
+        paint_items(surface, [Text(0, 0, sign, (255, 255, 255), scale)])
         drawn.add(pygame.image.tobytes(surface, "RGB"))
     assert len(drawn) == len(signs)
 
@@ -299,25 +306,25 @@ def test_every_character_has_a_letter_of_its_own(scale: int) -> None:
 def test_a_sign_without_a_width_is_a_blank(sign: str) -> None:
     assert sign.isprintable()  # it comes over the line
     surface = pygame.Surface((50, 50))
-    paint(surface, [Text(0, 0, sign, (255, 255, 255), 2)])
+    paint_items(surface, [Text(0, 0, sign, (255, 255, 255), 2)])
     assert not any(pygame.image.tobytes(surface, "RGB"))
 
 
 @pytest.mark.parametrize("width", [0, 10, 40, 90, 400])
 def test_text_is_shortened_until_it_fits(width: int) -> None:
-    short = fit("A Map Whose Name Is Rather Long", width, 2)
-    assert measure(short, 2) <= width
+    short = fit_text("A Map Whose Name Is Rather Long", width, 2)
+    assert text_width(short, 2) <= width
     assert short in ("A Map Whose Name Is Rather Long", "") or short.endswith("…")
 
 
 def test_nothing_new_is_not_painted_again(monkeypatch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    window = Window((800, 600), View(2), WAITING, SystemClock())
+    window = ViewerWindow((800, 600), ViewOptions(2), WAITING, SystemClock())
     painted: list[int] = []
-    monkeypatch.setattr(painting, "paint", lambda *_: painted.append(1))
+    monkeypatch.setattr(painting, "paint_items", lambda *_: painted.append(1))
     for _ in range(5):
-        window._show(scene(panel()))
-    window._show(scene(panel(level=6)))
+        window._paint_scene(scene(panel()))
+    window._paint_scene(scene(panel(level=6)))
     pygame.display.quit()
     assert len(painted) == 2
 
@@ -326,12 +333,12 @@ def test_only_what_changed_is_carried_to_the_display_and_nothing_of_it_is_missin
     monkeypatch,
 ) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    window = Window((800, 600), View(2), WAITING, SystemClock())
+    window = ViewerWindow((800, 600), ViewOptions(2), WAITING, SystemClock())
     carried: list[list[Rect]] = []
     monkeypatch.setattr(pygame.display, "update", carried.append)
-    window._show(scene(panel()))
+    window._paint_scene(scene(panel()))
     before = pygame.surfarray.array2d(window._surface)
-    window._show(scene(panel(level=6, pixels=picture(2))))
+    window._paint_scene(scene(panel(level=6, pixels=picture(2))))
     changed = before != pygame.surfarray.array2d(window._surface)
     pygame.display.quit()
     assert any(one[2:] == (800, 600) for one in carried[0])
@@ -343,25 +350,25 @@ def test_only_what_changed_is_carried_to_the_display_and_nothing_of_it_is_missin
 
 
 def test_a_window_that_was_painted_bit_by_bit_is_as_one_painted_at_once(no_display) -> None:
-    seconds = [replace(scene(panel(), panel(1)), world=world(2, 8, second)) for second in (9, 20)]
+    seconds = [replace(scene(panel(), panel(1)), history=world(2, 8, second)) for second in (9, 20)]
     later = replace(seconds[1], notes=("slot-1/3 won badge 2",))
     scenes = [
         *seconds,
         replace(seconds[1], panels=(panel(pixels=picture(4)), panel(1, silent_s=9.0))),
         replace(later, panels=(panel(badges=3, level=30), panel(1, silent_s=9.0))),
         replace(later, panels=(panel(2), panel(5, pixels=picture(6)))),
-        replace(later, panels=(panel(2),), world=world(3, 30, 40)),
+        replace(later, panels=(panel(2),), history=world(3, 30, 40)),
         scene(),
         seconds[0],
     ]
     painter, surface, whole = Painter(), *(pygame.Surface((800, 600)) for _ in range(2))
     for number, one in enumerate(scenes):
-        view = View(2, pins=("slot-1/3",) if number > 1 else ())
-        things = draw(one, (800, 600), view, WAITING)
-        assert painter.update(surface, things)
-        paint(whole, things)
+        view = ViewOptions(2, pins=("slot-1/3",) if number > 1 else ())
+        things = draw_window(one, (800, 600), view, WAITING)
+        assert painter.update_surface(surface, things)
+        paint_items(whole, things)
         assert pygame.image.tobytes(surface, "RGB") == pygame.image.tobytes(whole, "RGB")
-        assert painter.update(surface, draw(one, (800, 600), view, WAITING)) == []
+        assert painter.update_surface(surface, draw_window(one, (800, 600), view, WAITING)) == []
 
 
 @pytest.mark.parametrize(
@@ -374,24 +381,26 @@ def test_a_window_that_was_painted_bit_by_bit_is_as_one_painted_at_once(no_displ
 )
 def test_nothing_is_painted_beyond_its_extent(thing: Draw) -> None:
     surface = pygame.Surface((300, 120))
-    paint(surface, [thing])
+    paint_items(surface, [thing])
     painted = pygame.mask.from_threshold(surface, (0, 0, 0), (1, 1, 1, 255))
     painted.invert()
-    where = pygame.Rect(extent(thing))
+    where = pygame.Rect(bounding_box(thing))
     assert painted.count()
     assert all(where.contains(one) for one in painted.get_bounding_rects())
 
 
-def played(keys: list[int], here: Scene) -> tuple[Window, list]:
+def played(keys: list[int], here: Scene) -> tuple[ViewerWindow, list]:
     """A window that is opened, given these keys one by one, and closed with Q."""
-    window, wishes = Window((800, 600), View(2), WAITING, SystemClock()), []
+    window, wishes = ViewerWindow((800, 600), ViewOptions(2), WAITING, SystemClock()), []
     left = iter([*keys, pygame.K_q])
 
     def scene_of(_: int) -> Scene:
         pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=next(left)))
         return here
 
-    window.run(scene_of, lambda *wish: wishes.append(wish), lambda _: None, threading.Event())
+    window.run_window(
+        scene_of, lambda *wish: wishes.append(wish), lambda _: None, threading.Event()
+    )
     assert not pygame.display.get_init()
     return window, wishes
 
@@ -401,7 +410,7 @@ def test_keys_change_agents_palette_and_pins_and_leave(monkeypatch) -> None:
     keys = [pygame.K_PLUS, pygame.K_v, pygame.K_MINUS, pygame.K_MINUS, pygame.K_2, pygame.K_p]
     window, wishes = played(keys, scene(panel(), panel(1)))
     assert wishes == [(3, ()), (2, ()), (1, ()), (1, ("slot-1/3",))]
-    assert window._watcher.view.theme == 1
+    assert window._state.view.theme == 1
 
 
 def test_the_last_seconds_and_a_recording_become_films(monkeypatch, tmp_path) -> None:

@@ -1,9 +1,9 @@
-"""Memory that a learner and its streamer share: what is asked for, the newest reports, a ring.
+"""Memory that a learner and its streamer share: requests, the newest reports, a ring of pictures.
 
-It is a file without a name, so it is gone when the last of both has ended, however they end. Each
-byte has one writer, and nobody waits for the other: the learner writes over the oldest record, and
-the streamer copies a record and then looks whether its counter is still the same. A counter is odd
-while its record is being written.
+It is a file without a name, so it disappears when both processes have ended. Each byte has one
+writer, and neither process waits for the other: (1) the learner sets a record's counter to an odd
+number, writes the record over the oldest, and sets the counter to the next even number; (2) the
+streamer reads the counter, copies the record, and drops the copy if the counter has changed.
 """
 
 from __future__ import annotations
@@ -20,88 +20,88 @@ from functools import lru_cache
 from operator import attrgetter
 
 from Daddy.core.shared_types import AgentReport
-from Daddy.streaming.protocol.spool_segment import Picture
+from Daddy.streaming.protocol.spool_segment import CapturedPicture
 
 MAX_AGENTS = 512
-_REPORT_ASK, _PICTURE_ASK, _ASKS, _CLOSING, _WANTED = 0, 1, 2, 8, 512
-"""Numbers that grow when reports, pictures or either are asked for; the learner's goodbye, which is
-the learner's byte; a byte an agent."""
+_REPORT_REQUEST, _PICTURE_REQUEST, _ANY_REQUEST, _EXIT, _WANTED = 0, 1, 2, 8, 512
+"""Offsets: counters of report, picture and all requests; the exit flag, which the learner writes;
+one byte per agent that is 1 while its pictures are wanted."""
 _REPORTS = 1024
 _REPORTS_HEAD = struct.Struct("<QI")
 _REPORTS_LIMIT = 256 * 1024
 _HEAD = struct.Struct("<QHHIQQI")
 """counter, 0, agent, length, step, captured (ms of the learner's monotonic clock), episode."""
-_SLOT = 6144
+_RECORD_BYTES = 6144
 RECORDS = 256
 """Records that wait for the streamer: eight seconds of two agents at 15 pictures a second."""
-RECORD_LIMIT = _SLOT - _HEAD.size
+RECORD_LIMIT = _RECORD_BYTES - _HEAD.size
 _RING = _REPORTS + _REPORTS_HEAD.size + _REPORTS_LIMIT
-SIZE = _RING + RECORDS * _SLOT
-_FIELDS = tuple(one.name for one in fields(AgentReport))
-_facts = attrgetter(*_FIELDS)
+SIZE = _RING + RECORDS * _RECORD_BYTES
+_FIELDS = tuple(field.name for field in fields(AgentReport))
+_values = attrgetter(*_FIELDS)
 
 
 def nameless_file() -> int:
-    """The descriptor of a file of ``SIZE`` bytes in no folder. OSError: no memory and no disk."""
+    """Return the descriptor of an unnamed file of ``SIZE`` bytes. OSError: no memory, no disk."""
     if hasattr(os, "memfd_create"):
-        with contextlib.suppress(OSError):  # a kernel or a sandbox that has none
+        with contextlib.suppress(OSError):  # refused by some kernels and sandboxes
             descriptor = os.memfd_create("daddy-stream")
-            os.ftruncate(descriptor, SIZE)  # pages that nobody touches take no memory
+            os.ftruncate(descriptor, SIZE)  # untouched pages take no memory
             return descriptor
     with tempfile.TemporaryFile() as file:
-        file.write(bytes(SIZE))  # a hole would be a SIGBUS once the disk is full
+        file.write(bytes(SIZE))  # a sparse file would raise SIGBUS once the disk is full
         file.flush()
         return os.dup(file.fileno())
 
 
 class LearnerEnd:
-    """The learner's end; every call is a few copies and never waits."""
+    """The learner's side of the memory; every call copies and never waits."""
 
     def __init__(self, descriptor: int) -> None:
-        """``descriptor`` is one of :func:`nameless_file`; it may be closed afterwards."""
+        """``descriptor`` comes from :func:`nameless_file`; it may be closed afterwards."""
         self._map = mmap.mmap(descriptor, SIZE)
         self._bytes = memoryview(self._map)
-        self.asks = self._bytes[_ASKS : _ASKS + 1]
-        """A byte that changes when anything is asked for, after what says what."""
-        self._told = 0
+        self.request_byte = self._bytes[_ANY_REQUEST : _ANY_REQUEST + 1]
+        """A byte that changes with every request, after the request itself was written."""
+        self._reports_counter = 0
         self._written = 0
 
     @property
-    def report_ask(self) -> int:
-        """A number that changes when reports are asked for."""
-        return self._bytes[_REPORT_ASK]
+    def report_request(self) -> int:
+        """A number that changes with every request for reports."""
+        return self._bytes[_REPORT_REQUEST]
 
     @property
-    def picture_ask(self) -> int:
-        """A number that changes when a picture of each wanted agent is asked for."""
-        return self._bytes[_PICTURE_ASK]
+    def picture_request(self) -> int:
+        """A number that changes with every request for a picture of each wanted agent."""
+        return self._bytes[_PICTURE_REQUEST]
 
-    def wants(self, agent: int) -> bool:
+    def is_wanted(self, agent: int) -> bool:
         return 0 <= agent < MAX_AGENTS and bool(self._bytes[_WANTED + agent])
 
-    def wanted(self) -> frozenset[int]:
+    def wanted_agents(self) -> frozenset[int]:
         return _agents(bytes(self._bytes[_WANTED : _WANTED + MAX_AGENTS]))
 
-    def want_nothing(self) -> None:
-        """To be called only while no streamer lives: the bytes are its own."""
+    def clear_wanted(self) -> None:
+        """Clear the wanted agents, which the streamer writes; call it only while none runs."""
         if any(self._bytes[_WANTED : _WANTED + MAX_AGENTS]):
             self._bytes[_WANTED : _WANTED + MAX_AGENTS] = bytes(MAX_AGENTS)
 
-    def report(self, reports: Sequence[AgentReport]) -> None:
-        """The newest reports take the place of those before; too many are left out."""
-        data = json.dumps([_facts(one) for one in reports[:MAX_AGENTS]], default=float).encode()
+    def write_reports(self, reports: Sequence[AgentReport]) -> None:
+        """Replace the reports; reports that do not fit into the memory are not written."""
+        data = json.dumps([_values(r) for r in reports[:MAX_AGENTS]], default=float).encode()
         if len(data) > _REPORTS_LIMIT:
             return
         start = _REPORTS + _REPORTS_HEAD.size
-        _REPORTS_HEAD.pack_into(self._map, _REPORTS, 2 * self._told + 1, 0)
+        _REPORTS_HEAD.pack_into(self._map, _REPORTS, 2 * self._reports_counter + 1, 0)
         self._bytes[start : start + len(data)] = data
-        self._told += 1
-        _REPORTS_HEAD.pack_into(self._map, _REPORTS, 2 * self._told, len(data))
+        self._reports_counter += 1
+        _REPORTS_HEAD.pack_into(self._map, _REPORTS, 2 * self._reports_counter, len(data))
 
-    def put(self, record: Picture) -> None:
-        """A record of at most ``RECORD_LIMIT`` bytes, over the oldest if the ring is full."""
+    def write_picture(self, record: CapturedPicture) -> None:
+        """Write a record of at most ``RECORD_LIMIT`` bytes, over the oldest if the ring is full."""
         number, size = self._written + 1, len(record.pixels)
-        at = _RING + number % RECORDS * _SLOT
+        at = _RING + number % RECORDS * _RECORD_BYTES
         start = at + _HEAD.size
         facts = (0, record.agent, size, record.step, record.captured_ms, record.episode)
         _HEAD.pack_into(self._map, at, 2 * number - 1, *facts)
@@ -109,91 +109,91 @@ class LearnerEnd:
         _HEAD.pack_into(self._map, at, 2 * number, *facts)
         self._written = number
 
-    def say_goodbye(self) -> None:
-        """The streamer is to write what is left and end."""
-        self._bytes[_CLOSING] = 1
+    def request_exit(self) -> None:
+        """Tell the streamer to write the remaining records and end."""
+        self._bytes[_EXIT] = 1
 
     def close(self) -> None:
-        self.asks.release()
+        self.request_byte.release()
         self._bytes.release()
         self._map.close()
 
 
-@lru_cache(maxsize=8)  # asked for with every picture, and the same for seconds
+@lru_cache(maxsize=8)  # called with every picture; the row stays the same for seconds
 def _agents(row: bytes) -> frozenset[int]:
     return frozenset(agent for agent, wanted in enumerate(row) if wanted)
 
 
 class StreamerEnd:
-    """The streamer's end."""
+    """The streamer's side of the memory."""
 
     def __init__(self, descriptor: int) -> None:
-        """Begins with what is put from now on: older pictures are nobody's any more."""
+        """Start after the newest record: older pictures were meant for a streamer that ended."""
         self._map = mmap.mmap(descriptor, SIZE)
-        self._told = 0
+        self._reports_counter = 0
         self._read = self._newest()
         self.lost = 0
 
     @property
-    def closing(self) -> bool:
-        return self._map[_CLOSING] == 1
+    def exit_requested(self) -> bool:
+        return self._map[_EXIT] == 1
 
-    def ask_report(self) -> None:
-        self._grow(_REPORT_ASK)
+    def request_reports(self) -> None:
+        self._increment(_REPORT_REQUEST)
 
-    def ask_pictures(self) -> None:
-        """Have the learner offer one picture of each wanted agent."""
-        self._grow(_PICTURE_ASK)
+    def request_pictures(self) -> None:
+        """Request one picture of each wanted agent."""
+        self._increment(_PICTURE_REQUEST)
 
-    def _grow(self, *asks: int) -> None:
-        for number in (*asks, _ASKS):
+    def _increment(self, *counters: int) -> None:
+        for number in (*counters, _ANY_REQUEST):
             self._map[number] = (self._map[number] + 1) % 256
 
-    def want(self, agents: Iterable[int]) -> None:
-        """Pictures of these agents are wanted, and of nobody else."""
+    def set_wanted(self, agents: Iterable[int]) -> None:
+        """Want pictures of these agents and of no others."""
         wanted = set(agents)
         row = bytes(agent in wanted for agent in range(MAX_AGENTS))
         self._map[_WANTED : _WANTED + MAX_AGENTS] = row
-        self._grow()
+        self._increment()
 
-    def reports(self) -> list[AgentReport] | None:
-        """The newest reports; None when there are none since the last call."""
+    def read_reports(self) -> list[AgentReport] | None:
+        """Return the newest reports; None when none came since the last call."""
         counter, size = _REPORTS_HEAD.unpack_from(self._map, _REPORTS)
-        if counter % 2 or counter == self._told:
+        if counter % 2 or counter == self._reports_counter:
             return None
         start = _REPORTS + _REPORTS_HEAD.size
         data = self._map[start : start + size]
         if _REPORTS_HEAD.unpack_from(self._map, _REPORTS)[0] != counter:
             return None
-        self._told = counter
+        self._reports_counter = counter
         return [AgentReport(*facts) for facts in json.loads(data)]
 
-    def records(self) -> list[Picture]:
-        """Every whole record since the last call; those that were written over count as lost."""
-        found = []
+    def read_pictures(self) -> list[CapturedPicture]:
+        """Return every complete record since the last call; overwritten ones count as lost."""
+        records = []
         while self._counter(self._read + 1) >= 2 * (self._read + 1):
             record = self._copy(self._read + 1)
-            if record is None:  # a lap behind: go on with the oldest that is still there
+            if record is None:  # overwritten: continue with the oldest record still in the ring
                 oldest = max(self._read + 1, self._newest() - RECORDS // 2)
                 self.lost, self._read = self.lost + oldest - self._read, oldest
                 continue
             self._read += 1
-            found.append(record)
-        return found
+            records.append(record)
+        return records
 
     def _newest(self) -> int:
         return max(self._counter(number) for number in range(RECORDS)) // 2
 
-    def _copy(self, number: int) -> Picture | None:
-        at = _RING + number % RECORDS * _SLOT
+    def _copy(self, number: int) -> CapturedPicture | None:
+        at = _RING + number % RECORDS * _RECORD_BYTES
         counter, _, agent, size, step, captured_ms, episode = _HEAD.unpack_from(self._map, at)
         payload = self._map[at + _HEAD.size : at + _HEAD.size + min(size, RECORD_LIMIT)]
         if counter != 2 * number or self._counter(number) != counter:
             return None
-        return Picture(agent, step, episode, captured_ms, payload)
+        return CapturedPicture(agent, step, episode, captured_ms, payload)
 
     def _counter(self, number: int) -> int:
-        return int(_HEAD.unpack_from(self._map, _RING + number % RECORDS * _SLOT)[0])
+        return int(_HEAD.unpack_from(self._map, _RING + number % RECORDS * _RECORD_BYTES)[0])
 
     def close(self) -> None:
         self._map.close()

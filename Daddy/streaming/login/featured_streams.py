@@ -1,7 +1,7 @@
-"""Pure. Chooses the agents to show, each with a stream of its own.
+"""Pure. Schedules the featured agents' pictures, each agent on a stream of its own.
 
-Takes segments in, gives messages for the viewer and wishes for the jobs out; the relay around it
-moves bytes and reads the clock.
+It takes segments in and returns messages for the viewer and the agents to request from jobs; the
+relay moves the bytes and reads the clock.
 """
 
 from __future__ import annotations
@@ -10,160 +10,161 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
-from Daddy.streaming.login.fleet_state import Fleet
-from Daddy.streaming.login.flow_control import FREE_S, UNACKED_BYTES, Pace, Playout, Sender, window
-from Daddy.streaming.protocol.framing import BODY_LIMIT, Kind, Message, ProtocolError
-from Daddy.streaming.protocol.messages import MAX_TOP_K, Status, Wish, pack_rows, read_ack
-from Daddy.streaming.protocol.spool_segment import Picture, Segment
+from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, score, select
+from Daddy.streaming.login import flow_control
+from Daddy.streaming.login.fleet_state import FleetState
+from Daddy.streaming.protocol.framing import BODY_LIMIT, Message, MessageKind, ProtocolError
+from Daddy.streaming.protocol.messages import MAX_TOP_K, Status, Subscription, pack_rows, read_ack
+from Daddy.streaming.protocol.spool_segment import CapturedPicture, Segment
 
 _DELAY_WEIGHT = 0.1
-_LAST_PICTURES = 2 * MAX_TOP_K
-_OURS = (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME)
+_MOST_LAST_PICTURES = 2 * MAX_TOP_K
+_RELAY_KINDS = {MessageKind[name] for name in ("HELLO", "AUTH", "STATUS", "TELEM", "FRAME")}
 
 
 @dataclass
-class Channel:
-    """One featured agent on its way to the viewer."""
+class FeaturedStream:
+    """The stream of one featured agent: its number, and its pictures on the way to the viewer."""
 
     stream: int
-    sender: Sender
-    playout: Playout = field(default_factory=Playout)
+    sender: flow_control.StreamSender
+    playout: flow_control.PlayoutBuffer = field(default_factory=flow_control.PlayoutBuffer)
 
 
-class Programme:
-    """Chooses and paces; ``about`` has the facts that stay, ``rules`` the choice's restlessness."""
+class StreamScheduler:
+    """Chooses agents and paces their pictures; ``about`` has the run's constant facts."""
 
-    def __init__(self, about: Status, wish: Wish, rules: Rules) -> None:
+    def __init__(self, about: Status, first: Subscription, rules: FeaturingRules) -> None:
         self.about = about
-        self.wish = wish
-        self.fleet = Fleet()
+        self.subscription = first
+        self.fleet = FleetState()
         self.direct: frozenset[str] = frozenset()
-        """Jobs that the relay is connected to; of the others it reads the spool."""
-        self.channels: dict[AgentKey, Channel] = {}
+        """Jobs that the relay is connected to; it reads the spool of the others."""
+        self.streams: dict[AgentKey, FeaturedStream] = {}
         self._rules = rules
-        self._pace = Pace()
-        self._places: tuple[Featured, ...] = ()
+        self._rate = flow_control.RateController()
+        self._places: tuple[FeaturedAgent, ...] = ()
         self._streams = 0
         self._delay_s = 0.0
         self._best = 0
-        self._lasts: dict[AgentKey, Picture] = {}
-        """The last picture sent of each agent; those that were not seen for longest go first."""
+        self._last_pictures: dict[AgentKey, CapturedPicture] = {}
+        """The last picture sent of each agent; the least recently sent is dropped first."""
 
     @property
     def featured(self) -> tuple[AgentKey, ...]:
-        """The featured agents by place."""
-        return tuple(self.channels)
+        """The featured agents, by place."""
+        return tuple(self.streams)
 
-    def wanted(self) -> dict[str, frozenset[int]]:
+    def wanted_agents(self) -> dict[str, frozenset[int]]:
         peers = {key.peer for key in self.featured}
         return {p: frozenset(k.agent for k in self.featured if k.peer == p) for p in peers}
 
-    def absorb(self, segments: Iterable[Segment], now: float) -> None:
-        """Take over new segments: telemetry at once, pictures at their own pace."""
+    def add_segments(self, segments: Iterable[Segment], now: float) -> None:
+        """Take over new segments: telemetry at once, pictures at the pace of their capture."""
         segments = list(segments)
-        self.fleet.absorb(segments, now)
+        self.fleet.add_segments(segments, now)
         for segment in segments:
-            for key, channel in self.channels.items():
+            for key, featured in self.streams.items():
                 if key.peer == segment.peer:
                     shift_ms = self.fleet.clock_offset_ms(key.peer)
-                    lump = [
+                    pictures = [
                         replace(picture, captured_ms=picture.captured_ms + shift_ms)
                         for picture in segment.pictures
                         if picture.agent == key.agent
                     ]
-                    channel.playout.add(lump, now, direct=key.peer in self.direct)
+                    featured.playout.add_pictures(pictures, now, direct=key.peer in self.direct)
 
-    def choose(self, now: float) -> tuple[str, ...]:
-        """Choose who is featured; returns a sentence for each change."""
-        candidates = self.fleet.candidates(now)
-        self._best = max((score(one.report) for one in candidates), default=0)
-        pins = [AgentKey(*pin) for pin in self.wish.pins]
-        selection = select(candidates, self._places, self.wish.top_k, now, self._rules, pins)
+    def choose_agents(self, now: float) -> tuple[str, ...]:
+        """Choose the featured agents and return a sentence for each change."""
+        candidates, wanted = self.fleet.candidates(now), self.subscription
+        self._best = max((score(agent.report) for agent in candidates), default=0)
+        pins = [AgentKey(*pin) for pin in wanted.pins]
+        selection = select(candidates, self._places, wanted.top_k, now, self._rules, pins)
         self._places = selection.places
         keys = [place.key for place in self._places]
-        self.channels = {key: self.channels.get(key) or self._channel(key) for key in keys}
+        self.streams = {key: self.streams.get(key) or self._new_stream(key) for key in keys}
         return selection.reasons
 
-    def _channel(self, key: AgentKey) -> Channel:
-        """A stream for ``key``; it begins with the last picture known, whose stamp is its age."""
+    def _new_stream(self, key: AgentKey) -> FeaturedStream:
+        """Return a new stream that begins with the agent's last picture, at that picture's age."""
         self._streams = self._streams % 0xFFFF + 1
-        channel = Channel(self._streams, Sender())
-        if key in self._lasts:
-            channel.sender.offer(self._lasts[key])
-        return channel
+        featured = FeaturedStream(self._streams, flow_control.StreamSender())
+        if key in self._last_pictures:
+            featured.sender.offer(self._last_pictures[key])
+        return featured
 
-    def restart(self) -> None:
-        """A new viewer: it has no picture yet, so every stream begins anew."""
-        self._pace = Pace()
-        self.channels = {key: self._channel(key) for key in self.channels}
+    def restart_streams(self) -> None:
+        """Begin every stream anew for a new viewer, which has no picture yet."""
+        self._rate = flow_control.RateController()
+        self.streams = {key: self._new_stream(key) for key in self.streams}
 
-    def awaits(self) -> bool:
-        """An agent is featured of which no picture is known."""
-        return not self.channels.keys() <= self._lasts.keys()
+    def lacks_picture(self) -> bool:
+        """Return True if no picture of some featured agent is known."""
+        return not self.streams.keys() <= self._last_pictures.keys()
 
-    def hear(self, message: Message, now: float) -> tuple[str, ...]:
-        """Take a viewer's message; sentences for the person. ProtocolError: not a viewer's."""
-        channel = next((c for c in self.channels.values() if c.stream == message.stream), None)
-        if message.kind == Kind.ACK:
+    def handle_viewer_message(self, message: Message, now: float) -> tuple[str, ...]:
+        """Handle a viewer's message; return sentences to show. ProtocolError: a relay's message."""
+        featured = next((c for c in self.streams.values() if c.stream == message.stream), None)
+        if message.kind == MessageKind.ACK:
             seq = read_ack(message.body)
-            rtt_s = channel.sender.acked(seq, now) if channel else None
-            return () if rtt_s is None else self._pace.heard(rtt_s, self.wish.fps, now)
-        if message.kind == Kind.NEED_KEY:
-            if channel:
-                channel.sender.need_key()
-        elif message.kind in _OURS:
+            rtt_s = featured.sender.handle_ack(seq, now) if featured else None
+            return () if rtt_s is None else self._rate.handle_ack(rtt_s, self.subscription.fps, now)
+        if message.kind == MessageKind.NEED_KEY:
+            if featured:
+                featured.sender.require_whole_picture()
+        elif message.kind in _RELAY_KINDS:
             raise ProtocolError(f"a viewer does not send kind {message.kind}")
         return ()
 
-    def frames(self, now: float) -> list[Message]:
-        """Frames that are due and that the link has room for; on a full line of one agent alone."""
-        for key, channel in self.channels.items():
-            for _, picture in channel.playout.due(now):
-                channel.sender.offer(picture)
-                self._lasts.pop(key, None)
-                self._lasts[key] = picture
-        while len(self._lasts) > _LAST_PICTURES:
-            del self._lasts[next(iter(self._lasts))]
-        channels = list(self.channels.values())
-        if self._pace.alone:
-            channels = [one for one in channels if one.sender.busy(now, FREE_S)][:1]
-        allowed = window(self._pace.least_s, self.wish.fps)
-        gap_s = 1 / self._pace.fps if self._pace.fps < self.wish.fps else 0.0
+    def due_frames(self, now: float) -> list[Message]:
+        """Return due frames that the link has room for; on a full link those of one agent."""
+        for key, featured in self.streams.items():
+            for _, picture in featured.playout.take_due(now):
+                featured.sender.offer(picture)
+                self._last_pictures.pop(key, None)
+                self._last_pictures[key] = picture
+        while len(self._last_pictures) > _MOST_LAST_PICTURES:
+            del self._last_pictures[next(iter(self._last_pictures))]
+        streams = list(self.streams.values())
+        if self._rate.first_agent_only:
+            streams = [s for s in streams if s.sender.is_active(now, flow_control.FREE_S)][:1]
+        allowed = flow_control.window_size(self._rate.least_s, self.subscription.fps)
+        gap_s = 1 / self._rate.fps if self._rate.fps < self.subscription.fps else 0.0
         messages = []
-        for channel in channels:
-            if self._unacked() > UNACKED_BYTES:
+        for featured in streams:
+            if self._unacked() > flow_control.UNACKED_BYTES:
                 break
-            frame = channel.sender.next(now, allowed, gap_s)
+            frame = featured.sender.next_frame(now, allowed, gap_s)
             if frame is not None:
                 late = ((round(now * 1000) - frame.captured_ms) % 2**32) / 1000
                 self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
-                messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
-        return messages + [note(text) for text in self._pace.sent(self._unacked(), now)]
+                messages.append(Message(MessageKind.FRAME, frame.to_body(), stream=featured.stream))
+        sentences = self._rate.handle_sent(self._unacked(), now)
+        return messages + [note_message(text) for text in sentences]
 
     def _unacked(self) -> int:
-        return sum(channel.sender.unacked_bytes() for channel in self.channels.values())
+        return sum(featured.sender.unacked_bytes() for featured in self.streams.values())
 
     def next_due(self) -> float:
-        """When the next picture is due (monotonic seconds); infinite when none waits."""
-        return min((one.playout.next_due() for one in self.channels.values()), default=math.inf)
+        """Return the time of the next due picture (monotonic seconds); infinite if none waits."""
+        return min((s.playout.next_due() for s in self.streams.values()), default=math.inf)
 
-    def news(self, now: float) -> list[Message]:
-        """How the run goes, and telemetry of all agents, featured ones first."""
-        rows = self.fleet.rows({key: one.stream for key, one in self.channels.items()}, now)
-        status = self.status(now).pack()
-        return [Message(Kind.STATUS, status), Message(Kind.TELEM, pack_rows(rows))]
+    def status_messages(self, now: float) -> list[Message]:
+        """Return a STATUS of the run, and a TELEM of all agents, featured ones first."""
+        rows = self.fleet.rows({key: s.stream for key, s in self.streams.items()}, now)
+        status = self.run_status(now).to_body()
+        return [Message(MessageKind.STATUS, status), Message(MessageKind.TELEM, pack_rows(rows))]
 
-    def status(self, now: float) -> Status:
+    def run_status(self, now: float) -> Status:
         return replace(
             self.about,
             best=self._best,
             delay_s=self._delay_s,
             direct=tuple(sorted(self.direct)),
-            **self.fleet.status(self.featured, now),
+            **self.fleet.status_fields(self.featured, now),
         )
 
 
-def note(text: str) -> Message:
-    """A sentence for the person at the viewer."""
-    return Message(Kind.NOTE, text.encode()[: BODY_LIMIT[Kind.NOTE]])
+def note_message(text: str) -> Message:
+    """Return a NOTE: a sentence that the viewer shows."""
+    return Message(MessageKind.NOTE, text.encode()[: BODY_LIMIT[MessageKind.NOTE]])

@@ -1,4 +1,4 @@
-"""Pure. Builds up the relay's knowledge of all jobs from their segments."""
+"""Pure. Collects the newest state of all jobs from their segments."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from statistics import median
 from typing import Any
 
 from Daddy.streaming.best_selector import AgentKey, Candidate
-from Daddy.streaming.protocol.messages import MAX_MAPS, Peer, Row
+from Daddy.streaming.protocol.messages import MAX_MAPS, Peer, TelemetryRow
 from Daddy.streaming.protocol.spool_segment import Segment
 
 _REMEMBERED = 64
-Began = tuple[int, float, bool]
-"""An episode's number, when it was first seen, and whether that was its beginning."""
+EpisodeStart = tuple[int, float, bool]
+"""An episode's number, the time it was first seen, and whether its first report was seen."""
 
 
-class Episodes:
-    """Learns from telemetry; times are monotonic seconds."""
+class EpisodeLengths:
+    """Estimates the length of a peer's episodes from telemetry; times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._began: dict[int, Began] = {}
+        self._began: dict[int, EpisodeStart] = {}
         self._lengths: deque[float] = deque(maxlen=_REMEMBERED)
         self._usual_s = math.inf
 
-    def add(self, rows: Iterable[Row], now: float) -> None:
+    def add_rows(self, rows: Iterable[TelemetryRow], now: float) -> None:
         before, self._began = self._began, {}
         for row in rows:
             number, since, whole = before.get(row.agent, (row.episode, now, False))
@@ -37,113 +37,114 @@ class Episodes:
                 since, whole = now, True
             self._began[row.agent] = (row.episode, since, whole)
 
-    def left_s(self, agent: int, now: float) -> float:
-        """Seconds left of the episode if it lasts as long as the median; infinite if unknown."""
+    def seconds_left(self, agent: int, now: float) -> float:
+        """Return the seconds left if the episode is as long as the median; infinite if unknown."""
         _, since, whole = self._began.get(agent, (0, now, False))
         return self._usual_s - (now - since) if whole else math.inf
 
-    def restart(self) -> None:
-        """Another process counts anew; its episodes are of the same kind."""
+    def forget_starts(self) -> None:
+        """Forget running episodes after a restart of the process, and keep the median length."""
         self._began.clear()
 
 
 FORGET_S = 60.0
-"""A peer that was silent for so long has ended."""
+"""Seconds of silence after which a peer counts as ended."""
 _RATE_WINDOW_S = 15.0
 
 
 @dataclass
 class PeerState:
-    """The newest words of one peer, and the growth of its steps."""
+    """The newest telemetry of one peer, and the growth of its steps."""
 
     name: str
     host: str = ""
     job: str = ""
     incarnation: str = ""
-    seen: float = 0.0
-    rows: tuple[Row, ...] = ()
+    reported_at: float = 0.0
+    rows: tuple[TelemetryRow, ...] = ()
     maps: dict[int, str] = field(default_factory=dict)
     steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
     offset_ms: int | None = None
     sent_ms: int | None = None
-    """Of the newest telemetry: the spool may tell again what came here straight."""
-    episodes: Episodes = field(default_factory=Episodes)
+    """Stamp of the newest telemetry: the spool repeats messages that came by the direct port."""
+    episodes: EpisodeLengths = field(default_factory=EpisodeLengths)
 
-    def absorb(self, segment: Segment, now: float) -> None:
+    def add_segment(self, segment: Segment, now: float) -> None:
         """Take over a segment that arrived at ``now`` (monotonic seconds)."""
         if segment.incarnation != self.incarnation:
             self.steps.clear()
-            self.episodes.restart()
+            self.episodes.forget_starts()
             self.offset_ms = self.sent_ms = None
         self.host, self.job, self.incarnation = segment.host, segment.job, segment.incarnation
         if not segment.rows or (self.sent_ms is not None and segment.sent_ms <= self.sent_ms):
             return
         self.sent_ms = segment.sent_ms
-        self.seen, self.rows = now, segment.rows
-        self.episodes.add(segment.rows, now)
+        self.reported_at, self.rows = now, segment.rows
+        self.episodes.add_rows(segment.rows, now)
         self.maps = dict(list({**self.maps, **segment.maps}.items())[-MAX_MAPS:])
         self.steps.append((now, max((row.step for row in segment.rows), default=0)))
         offset = round(now * 1000) - segment.sent_ms
         self.offset_ms = offset if self.offset_ms is None else min(offset, self.offset_ms)
 
     def steps_per_s(self, now: float) -> float:
-        recent = [one for one in self.steps if now - one[0] <= _RATE_WINDOW_S]
+        recent = [(at, steps) for at, steps in self.steps if now - at <= _RATE_WINDOW_S]
         if len(recent) < 2 or recent[-1][0] <= recent[0][0]:  # noqa: PLR2004 - a rate needs two
             return 0.0
         return max(0.0, (recent[-1][1] - recent[0][1]) / (recent[-1][0] - recent[0][0]))
 
 
-class Fleet:
-    """Every peer of the run that has spoken lately."""
+class FleetState:
+    """Holds the state of every peer that has reported within the last minute."""
 
     def __init__(self) -> None:
         self._peers: dict[str, PeerState] = {}
 
-    def absorb(self, segments: Iterable[Segment], now: float) -> None:
-        """Take over new segments and forget who has been silent for a minute."""
+    def add_segments(self, segments: Iterable[Segment], now: float) -> None:
+        """Take over new segments; forget peers that were silent for a minute."""
         for segment in segments:
-            self._peers.setdefault(segment.peer, PeerState(segment.peer)).absorb(segment, now)
-        recent = {name: one for name, one in self._peers.items() if now - one.seen <= FORGET_S}
-        self._peers = recent
+            self._peers.setdefault(segment.peer, PeerState(segment.peer)).add_segment(segment, now)
+        peers = self._peers.items()
+        self._peers = {name: p for name, p in peers if now - p.reported_at <= FORGET_S}
 
     def candidates(self, now: float) -> list[Candidate]:
         return [
-            Candidate(key, row, peer.seen, peer.episodes.left_s(row.agent, now))
+            Candidate(key, row, peer.reported_at, peer.episodes.seconds_left(row.agent, now))
             for peer in self._peers.values()
             for row in peer.rows
             if (key := AgentKey(peer.name, row.agent))
         ]
 
     def clock_offset_ms(self, peer: str) -> int:
-        """The relay's clock less ``peer``'s; off by the fastest delivery seen."""
+        """Return the relay's clock less ``peer``'s, ms; too large by the fastest delivery seen."""
         state = self._peers.get(peer)
         return (state.offset_ms or 0) if state else 0
 
     def _ordered(self) -> list[PeerState]:
-        """The peers in the order in which rows refer to them."""
-        return sorted(self._peers.values(), key=lambda one: one.name)
+        """Return the peers in the order in which rows refer to them."""
+        return sorted(self._peers.values(), key=lambda peer: peer.name)
 
-    def status(self, featured: Sequence[AgentKey], now: float) -> dict[str, Any]:
-        """Peers, agents, steps and names of maps (those of featured agents' peers win)."""
+    def status_fields(self, featured: Sequence[AgentKey], now: float) -> dict[str, Any]:
+        """Return STATUS fields; map names of the featured agents' peers replace others."""
         peers = self._ordered()
         names: dict[int, str] = {}
         for name in [*self._peers, *(key.peer for key in featured)]:
             names.update(self._peers[name].maps if name in self._peers else {})
+        named = tuple(Peer(p.name, p.host, p.job, now - p.reported_at) for p in peers)
         return {
-            "agents": sum(len(one.rows) for one in peers),
-            "steps": sum(one.steps[-1][1] for one in peers if one.steps),
-            "steps_per_s": sum(one.steps_per_s(now) for one in peers),
-            "peers": tuple(Peer(one.name, one.host, one.job, now - one.seen) for one in peers),
+            "agents": sum(len(peer.rows) for peer in peers),
+            "steps": sum(peer.steps[-1][1] for peer in peers if peer.steps),
+            "steps_per_s": sum(peer.steps_per_s(now) for peer in peers),
+            "peers": named,
             "maps": names,
         }
 
-    def rows(self, streams: Mapping[AgentKey, int], now: float) -> list[Row]:
-        """Telemetry of all agents, the featured ones first; ``streams`` is in order of place."""
+    def rows(self, streams: Mapping[AgentKey, int], now: float) -> list[TelemetryRow]:
+        """Return telemetry of all agents, featured ones first; ``streams`` is in order of place."""
         places = {key: number for number, key in enumerate(streams, 1)}
         rows = []
         for index, peer in enumerate(self._ordered()):
             for row in peer.rows:
                 key = AgentKey(peer.name, row.agent)
                 shown = {"stream": streams.get(key, 0), "place": places.get(key, 0)}
-                rows.append(replace(row, peer=index, age_s=now - peer.seen, **shown))
+                rows.append(replace(row, peer=index, age_s=now - peer.reported_at, **shown))
         return sorted(rows, key=lambda row: (row.place == 0, row.place))

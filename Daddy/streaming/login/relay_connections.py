@@ -1,8 +1,8 @@
-"""Adapter for the relay's sockets: one towards a viewer, and one to each job that can be reached.
+"""Adapter for the relay's sockets: one towards a viewer, and one to each reachable job.
 
-Through ``ssh -R`` a connection always succeeds, viewer or not; "connected" means that both sides
-have proved the token. Nothing blocks. A job's words stand in its spool as well, so the relay goes
-on reading that: pictures come by the first way that has them, none is missing and none comes twice.
+Through ``ssh -R`` a connection always succeeds, with or without a viewer; "established" means that
+both sides have proved the token. No call blocks. A connected job also writes its messages to the
+spool, and the relay goes on reading that; the first copy of each picture counts.
 """
 
 from __future__ import annotations
@@ -18,34 +18,26 @@ from pathlib import Path
 
 from Daddy.core.errors import DaddyError
 from Daddy.streaming.login.spool import Address, read_addresses
-from Daddy.streaming.protocol import handshake
-from Daddy.streaming.protocol.framing import (
-    Kind,
-    Message,
-    ProtocolError,
-    Reason,
-    bye,
-    read_bye,
-)
-from Daddy.streaming.protocol.handshake import RELAY, Channel, Token
-from Daddy.streaming.protocol.messages import stamps
-from Daddy.streaming.protocol.spool_segment import DAMAGED, Reassembly, Segment
+from Daddy.streaming.protocol import framing, handshake
+from Daddy.streaming.protocol.handshake import RELAY, SessionSocket, Token
+from Daddy.streaming.protocol.messages import pack_stamps
+from Daddy.streaming.protocol.spool_segment import DAMAGED, Segment, SegmentAssembler
 
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0)
 HANDSHAKE_S = 5.0
 PING_EVERY_S = 2.0
 _SEND_BUFFER = 32 * 1024
 _READS = 4
-"""Reads in one step: a viewer that never stops talking may not keep the relay from its work."""
+"""Reads in one step, so that a viewer that sends without pause cannot occupy the relay."""
 _OUT_LIMIT = 64 * 1024
-"""Bytes that wait for a viewer that does not read; above that it is given up."""
+"""Bytes waiting for a viewer above which it is disconnected, because it does not read."""
 _CONNECTING = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
-class Link:
-    """One viewer at ``host:port``, or at a connection that is ``made`` and over when it is lost.
+class OutgoingConnection:
+    """A connection to ``host:port``, or over ``open_socket``, which is not reopened when lost.
 
-    Call :meth:`step` often; it moves everything that can move.
+    Call :meth:`step` often: it connects, receives and sends.
     """
 
     def __init__(
@@ -53,13 +45,13 @@ class Link:
         host: str,
         port: int,
         tokens: Callable[[], Sequence[Token]],
-        made: socket.socket | None = None,
+        open_socket: socket.socket | None = None,
     ) -> None:
         self._address = (host, port)
         self._tokens = tokens
-        self._made = made
-        self.over = False
-        self._channel: Channel | None = None
+        self._open_socket = open_socket
+        self.finished = False
+        self._channel: SessionSocket | None = None
         self._attempt = 0
         self._next_try = self._pinged = 0.0
         self.trouble = ""
@@ -67,92 +59,92 @@ class Link:
 
     @property
     def established(self) -> bool:
-        """A viewer has proved itself and is served."""
+        """True once the viewer has proved the token."""
         return self._channel is not None and self._channel.session.established
 
     @property
     def waiting_bytes(self) -> int:
         return len(self._channel.out) if self._channel else 0
 
-    def send(self, message: Message) -> None:
+    def send(self, message: framing.Message) -> None:
         if self._channel and self.established:
             self._channel.session.send(message)
 
-    def step(self, now: float) -> list[Message]:
-        """Connect, receive, keep alive, send; returns what the viewer said."""
+    def step(self, now: float) -> list[framing.Message]:
+        """Connect, receive, keep alive and send; return the messages received."""
         try:
             if self._channel:
-                return self._attend(self._channel, now)
+                return self._exchange(self._channel, now)
             if now >= self._next_try:
                 self._connect(now)
-        except (ProtocolError, DaddyError, OSError) as error:
-            self._lose(now, error)
+        except (framing.ProtocolError, DaddyError, OSError) as error:
+            self._fail(now, error)
         return []
 
     def flush(self, now: float) -> None:
-        """Send what was queued since the last step, so that it does not wait for the next."""
+        """Send messages queued since the last step at once."""
         try:
             if self._channel and self.established:
                 self._channel.flush()
         except OSError as error:
-            self._lose(now, error)
+            self._fail(now, error)
 
-    def wait(self, seconds: float, beside: Sequence[Link] = ()) -> None:
-        """Sleep until something arrives here or ``beside``, at most ``seconds``."""
-        ears = [one for one in (self, *beside) if one.fileno() >= 0]
-        mouths = [one for one in ears if one.waiting_bytes]
-        select.select(ears, mouths, [], max(0.0, seconds))
+    def wait(self, seconds: float, beside: Sequence[OutgoingConnection] = ()) -> None:
+        """Sleep until bytes arrive here or on ``beside``, at most ``seconds``."""
+        readers = [connection for connection in (self, *beside) if connection.fileno() >= 0]
+        writers = [connection for connection in readers if connection.waiting_bytes]
+        select.select(readers, writers, [], max(0.0, seconds))
 
     def fileno(self) -> int:
         return self._channel.fileno() if self._channel else -1
 
-    def refuse(self, now: float, why: str) -> None:
-        """The viewer said what it may not say: BYE, and another try after a pause."""
-        self._lose(now, ProtocolError(why))
+    def disconnect(self, now: float, why: str) -> None:
+        """Send BYE after a forbidden message; connect again after a pause."""
+        self._fail(now, framing.ProtocolError(why))
 
     def close(self) -> None:
-        """Say BYE if anyone listens, and close."""
-        self._drop(bye(Reason.DONE, "the relay ends"))
+        """Send BYE if a viewer is connected, and close."""
+        self._drop(framing.bye_message(framing.Reason.DONE, "the relay ends"))
 
     def _connect(self, now: float) -> None:
-        sock = self._made or socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock = self._open_socket or socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            if sock is not self._made:
+            if sock is not self._open_socket:
                 sock.setblocking(False)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if (code := sock.connect_ex(self._address)) not in _CONNECTING:
                     raise OSError(code, os.strerror(code))
-            self._channel = Channel(sock, RELAY, self._tokens(), now)
+            self._channel = SessionSocket(sock, RELAY, self._tokens(), now)
         finally:
             if self._channel is None:
                 sock.close()
 
-    def _attend(self, channel: Channel, now: float) -> list[Message]:
+    def _exchange(self, channel: SessionSocket, now: float) -> list[framing.Message]:
         proved_before = self.established
         messages = channel.receive(now, _READS)
         if self.established and not proved_before:
             self._attempt, self.trouble = 0, ""
             self.connections += 1
         for message in messages:
-            if message.kind == Kind.BYE:
-                raise OSError(0, f"the viewer says: {read_bye(message.body)[1]}")
+            if message.kind == framing.MessageKind.BYE:
+                raise OSError(0, f"the viewer says: {framing.read_bye(message.body)[1]}")
         self._keep_alive(channel, now)
         channel.flush()
         if len(channel.out) > _OUT_LIMIT:
-            raise ProtocolError("the viewer reads nothing any more", Reason.SILENT)
-        return [message for message in messages if message.kind != Kind.PONG]
+            raise framing.ProtocolError("the viewer reads nothing any more", framing.Reason.SILENT)
+        return [message for message in messages if message.kind != framing.MessageKind.PONG]
 
-    def _keep_alive(self, channel: Channel, now: float) -> None:
+    def _keep_alive(self, channel: SessionSocket, now: float) -> None:
         if channel.is_overdue(now, HANDSHAKE_S):
             silent = f"the viewer was silent for {handshake.SILENT_S:.0f} s"
             why = silent if self.established else "no viewer answered the greeting"
-            raise ProtocolError(why, Reason.SILENT)
+            raise framing.ProtocolError(why, framing.Reason.SILENT)
         if self.established and now - self._pinged >= PING_EVERY_S:
             self._pinged = now
-            self.send(Message(Kind.PING, stamps(round(now * 1000))))
+            self.send(framing.Message(framing.MessageKind.PING, pack_stamps(round(now * 1000))))
 
-    def _say(self, error: Exception) -> str:
+    def _describe(self, error: Exception) -> str:
         if not isinstance(error, OSError):
             return error.message if isinstance(error, DaddyError) else str(error)
         if error.errno == errno.ECONNREFUSED:
@@ -161,127 +153,132 @@ class Link:
             return "connection lost: the viewer's end is closed (is the viewer running?)"
         return f"connection lost: {error.strerror or error}"
 
-    def _lose(self, now: float, error: Exception) -> None:
-        """Close with a reason where the viewer broke the protocol; try again after a pause."""
-        self.trouble = self._say(error)
-        self._drop(bye(error.reason, str(error)) if isinstance(error, ProtocolError) else None)
+    def _fail(self, now: float, error: Exception) -> None:
+        """Close, with a BYE if the viewer broke the protocol; connect again after a pause."""
+        self.trouble = self._describe(error)
+        last = (
+            framing.bye_message(error.reason, str(error))
+            if isinstance(error, framing.ProtocolError)
+            else None
+        )
+        self._drop(last)
         pause = BACKOFF_S[min(self._attempt, len(BACKOFF_S) - 1)] * random.uniform(0.8, 1.2)
         self._attempt += 1
         self._next_try = now + pause
 
-    def _drop(self, last: Message | None) -> None:
-        self.over = self._made is not None
+    def _drop(self, last: framing.Message | None) -> None:
+        self.finished = self._open_socket is not None
         if self._channel:
             self._channel.close(last)
         self._channel = None
 
 
 DIAL_S = 2.0
-"""A job that has not answered by then cannot be reached; its spool can."""
+"""Seconds after which a job that has not answered counts as unreachable; its spool is read."""
 AGAIN_S = 30.0
 FRESH_S = 2.0
-_AFTER = 1 << 31
+_HALF_CLOCK = 1 << 31
 
 
 @dataclass
-class _Call:
-    """One job that is dialled, or talked to."""
+class _JobConnection:
+    """The connection to one job."""
 
     address: Address
-    link: Link
-    began: float
-    said: Reassembly = field(default_factory=Reassembly)
-    heard: float = -1e9
-    connections: int = 0
+    connection: OutgoingConnection
+    last_established: float
+    assembler: SegmentAssembler = field(default_factory=SegmentAssembler)
+    last_segment_at: float = -1e9
+    connection_count: int = 0
 
 
-class Direct:
-    """Every job of a run that can be reached from here."""
+class JobConnections:
+    """Connects to every job of a run that can be reached from this host."""
 
     def __init__(self, stream: Path, tokens: Callable[[], Sequence[Token]]) -> None:
         self._stream = stream
         self._tokens = tokens
-        self._calls: dict[str, _Call] = {}
+        self._jobs: dict[str, _JobConnection] = {}
         self._failed: dict[str, tuple[Address, float]] = {}
 
     @property
-    def links(self) -> list[Link]:
-        return [call.link for call in self._calls.values()]
+    def connections(self) -> list[OutgoingConnection]:
+        return [job.connection for job in self._jobs.values()]
 
-    def reached(self, now: float) -> frozenset[str]:
-        """Jobs that have said something here lately."""
-        calls = self._calls.items()
-        return frozenset(peer for peer, call in calls if now - call.heard < FRESH_S)
+    def recently_heard(self, now: float) -> frozenset[str]:
+        """Return the jobs from which a segment arrived within the last seconds."""
+        jobs = self._jobs.items()
+        return frozenset(peer for peer, job in jobs if now - job.last_segment_at < FRESH_S)
 
-    def look(self, now: float) -> None:
-        """Dial jobs that listen somewhere new, and again those that could not be reached."""
-        there = read_addresses(self._stream)
-        for peer in [one for one, call in self._calls.items() if there.get(one) != call.address]:
-            self._calls.pop(peer).link.close()
-        for peer in there.keys() - self._calls.keys():
+    def dial_jobs(self, now: float) -> None:
+        """Connect to jobs with a new address; retry unreachable ones after a pause."""
+        addresses = read_addresses(self._stream)
+        for peer, job in list(self._jobs.items()):
+            if addresses.get(peer) != job.address:
+                self._jobs.pop(peer).connection.close()
+        for peer in addresses.keys() - self._jobs.keys():
             failed, again = self._failed.get(peer, (None, 0.0))
-            address = there[peer]
+            address = addresses[peer]
             if address != failed or now >= again:
-                link = Link(address.address, address.port, self._tokens)
-                self._calls[peer] = _Call(address, link, now)
+                connection = OutgoingConnection(address.address, address.port, self._tokens)
+                self._jobs[peer] = _JobConnection(address, connection, now)
 
-    def step(self, now: float) -> list[Segment]:
-        """The jobs' words since the last time."""
-        found = [self._hear(peer, call, now) for peer, call in list(self._calls.items())]
-        return [replace(said, direct=True) for said in found if said is not None]
+    def receive_segments(self, now: float) -> list[Segment]:
+        """Return the segments that the jobs sent since the last call."""
+        received = [self._receive_from(peer, job, now) for peer, job in list(self._jobs.items())]
+        return [replace(segment, direct=True) for segment in received if segment is not None]
 
-    def hang_up(self) -> None:
-        for call in self._calls.values():
-            call.link.close()
-        self._calls.clear()
+    def close_all(self) -> None:
+        for job in self._jobs.values():
+            job.connection.close()
+        self._jobs.clear()
         self._failed.clear()
 
-    def _hear(self, peer: str, call: _Call, now: float) -> Segment | None:
+    def _receive_from(self, peer: str, job: _JobConnection, now: float) -> Segment | None:
         try:
-            messages = call.link.step(now)
-            if call.link.connections != call.connections:
-                call.connections, call.said = call.link.connections, Reassembly()
+            messages = job.connection.step(now)
+            if job.connection.connections != job.connection_count:
+                job.connection_count, job.assembler = job.connection.connections, SegmentAssembler()
             for message in messages:
-                call.said.hear(message)
-            said = call.said.take()
+                job.assembler.add_message(message)
+            segment = job.assembler.take_segment()
         except DAMAGED:
-            said = None
-            call.began = -1e9
-            call.link.close()
-        if call.link.established:
-            call.began = now
-        elif now - call.began > DIAL_S:
-            self._calls.pop(peer).link.close()
-            self._failed[peer] = (call.address, now + AGAIN_S)
-        if said is None or said.peer != peer:
+            segment = None
+            job.last_established = -1e9
+            job.connection.close()
+        if job.connection.established:
+            job.last_established = now
+        elif now - job.last_established > DIAL_S:
+            self._jobs.pop(peer).connection.close()
+            self._failed[peer] = (job.address, now + AGAIN_S)
+        if segment is None or segment.peer != peer:
             return None
-        call.heard = now
-        return said
+        job.last_segment_at = now
+        return segment
 
 
-class Sieve:
-    """Lets every picture through once, whichever way it came first."""
+class Deduplicator:
+    """Lets every picture through once, by whichever route its first copy arrived."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, str, int], int] = {}
 
-    def new(self, segments: Iterable[Segment]) -> list[Segment]:
-        """The segments without the pictures that were there before, in the order of capture."""
-        return [self._sift(segment) for segment in segments]
+    def remove_duplicates(self, segments: Iterable[Segment]) -> list[Segment]:
+        """Return the segments without pictures that arrived before, in the order of capture."""
+        return [self._filter(segment) for segment in segments]
 
-    def _sift(self, segment: Segment) -> Segment:
-        kept = []
+    def _filter(self, segment: Segment) -> Segment:
+        new = []
         for picture in segment.pictures:
             key = (segment.peer, segment.incarnation, picture.agent)
-            newest = self._newest.pop(key, None)
-            if newest is None or 0 < (picture.captured_ms - newest) % (2 * _AFTER) < _AFTER:
-                kept.append(picture)
-                newest = picture.captured_ms
-            self._newest[key] = newest
+            newest = self._newest.pop(key, picture.captured_ms - 1)
+            later = 0 < (picture.captured_ms - newest) % (2 * _HALF_CLOCK) < _HALF_CLOCK
+            new += [picture] * later
+            self._newest[key] = picture.captured_ms if later else newest
         while len(self._newest) > _MOST:
             del self._newest[next(iter(self._newest))]
-        return replace(segment, pictures=tuple(kept))
+        return replace(segment, pictures=tuple(new))
 
 
 _MOST = 4096
-"""Agents whose newest picture is remembered; those that were not seen for longest go first."""
+"""Agents whose newest picture is remembered; the least recently seen is dropped first."""

@@ -1,16 +1,15 @@
-"""Adapter for the files of a run's stream folder: segments, wish lists, addresses of jobs.
+"""Adapter for the files of a run's stream folder: segments, watch requests, addresses of jobs.
 
-``spool/``: each job has two files of fixed names, written alternately in place, whole, and closed
-each time: on NFS closing flushes and opening looks afresh, whereas new names are cached as "absent"
-for up to a minute. A reader takes the newer one that is complete (sequence number and CRC-32).
+``spool/``: each job has two files of fixed names. It writes them in turn, in place, each as whole,
+and closes the file each time: on NFS, closing flushes and opening revalidates, whereas a new name
+may be cached as absent for a minute. A reader takes complete files (sequence number and CRC-32).
 
-``wanted*.json``: a wish list for each relay, with one writer. The first is the controller's
-relay's; a relay that a viewer brought along takes a free one, or one that stood still for as long
-as jobs believe it. A counter shows that somebody watches: no clocks of two machines are compared.
+``wanted*.json``: one watch request per relay, each with one writer. The first file belongs to the
+controller's relay. A viewer's own relay takes a file that is free, or that did not change for as
+long as jobs believe a request. A counter shows that a viewer watches, without comparing clocks.
 
-``direct/<peer>.json``: the address where a job listens while somebody watches. On the job's own
-host that is loopback; else the one address of this host from which packets for the relay's host
-leave.
+``direct/<peer>.json``: the address at which a job listens while a viewer watches: loopback for a
+relay on the same host, else the address from which this host sends packets to the relay's host.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from pathlib import Path
 from Daddy.core.atomic_files import JSON_LIMIT, parse_json, read_bounded, read_json, write_json
 from Daddy.core.errors import FileError
 from Daddy.core.name_validation import PEER
-from Daddy.streaming.protocol.framing import clean
+from Daddy.streaming.protocol.framing import clean_text
 from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import MAX_TOP_K
-from Daddy.streaming.protocol.spool_segment import SEGMENT_LIMIT, Segment, read_segment, unseal
+from Daddy.streaming.protocol.spool_segment import SEGMENT_LIMIT, Segment, read_segment, unpack_file
 
 _FILES = ("a", "b")
 MAX_SPOOLS = 64
@@ -38,17 +37,17 @@ MAX_SPOOLS = 64
 
 
 class SpoolWriter:
-    """Writes segments of one peer; raises OSError when the folder does not take them."""
+    """Writes segments of one peer; raises OSError when the folder refuses the write."""
 
     def __init__(self, stream: Path, peer: str) -> None:
         self._paths = [stream / "spool" / f"{peer}.{end}" for end in _FILES]
         self._sequence = 0
 
     def next_sequence(self) -> int:
-        """The number of the next segment; goes on where a predecessor in this slot ended."""
+        """Return the number of the next segment, after the last one of this slot's predecessor."""
         if not self._sequence:
             self._paths[0].parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._sequence = max(unseal(_read(path))[0] for path in self._paths)
+            self._sequence = max(unpack_file(_read(path))[0] for path in self._paths)
         return self._sequence + 1
 
     def write(self, sequence: int, data: bytes) -> None:
@@ -63,30 +62,30 @@ class SpoolWriter:
 
 
 class SpoolReader:
-    """Follows the segments of every peer of a run."""
+    """Reads the segments of every peer of a run."""
 
     def __init__(self, stream: Path) -> None:
         self._folder = stream / "spool"
-        self._seen: dict[str, int] = {}
+        self._newest: dict[str, int] = {}
 
     def poll(self) -> list[Segment]:
-        """Segments that are new since the last poll, oldest first per peer."""
+        """Return the segments that are new since the last poll, oldest first per peer."""
         peers = _peers_in(self._folder, *(f".{end}" for end in _FILES))
-        found = [one for peer in peers for one in self._new(peer)]
-        return sorted(found, key=lambda segment: (segment.peer, segment.sequence))
+        segments = [segment for peer in peers for segment in self._new(peer)]
+        return sorted(segments, key=lambda segment: (segment.peer, segment.sequence))
 
     def _new(self, peer: str) -> list[Segment]:
-        seen = self._seen.get(peer, 0)
-        there = [_read(self._folder / f"{peer}.{end}") for end in _FILES]
-        fresh = [data for data in there if unseal(data)[0] > seen]
-        segments = [one for data in fresh if (one := read_segment(data)) and one.peer == peer]
+        newest = self._newest.get(peer, 0)
+        files = [_read(self._folder / f"{peer}.{end}") for end in _FILES]
+        fresh = [read_segment(data) for data in files if unpack_file(data)[0] > newest]
+        segments = [segment for segment in fresh if segment and segment.peer == peer]
         if segments:
-            self._seen[peer] = max(one.sequence for one in segments)
+            self._newest[peer] = max(segment.sequence for segment in segments)
         return segments
 
 
 def _peers_in(folder: Path, *endings: str) -> list[str]:
-    """Peers that have a file with one of these endings there."""
+    """Return the peers that have a file with one of these endings in ``folder``."""
     try:
         names = {entry.name for entry in os.scandir(folder)}
     except OSError:
@@ -103,11 +102,11 @@ def _read(path: Path) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """A relay's wish of the jobs: pictures of these agents, this many a second.
+class WatchRequest:
+    """A relay's request for pictures: the wanted agents of each peer, and pictures a second.
 
-    ``counter`` moves as long as somebody watches; ``holder`` names the relay of a list that a relay
-    has to find; ``host`` is the relay's.
+    ``counter`` grows while a viewer watches; ``holder`` names the relay, except the controller's;
+    ``host`` is the relay's host.
     """
 
     counter: int
@@ -117,131 +116,136 @@ class Wishes:
     host: str = ""
 
 
-@lru_cache(maxsize=64)  # asked for at every look
-def _wishes_path(stream: Path, number: int) -> Path:
+@lru_cache(maxsize=64)  # called with every read, four times a second
+def _request_path(stream: Path, number: int) -> Path:
     return stream / (f"wanted-{number}.json" if number else "wanted.json")
 
 
-def write_wishes(stream: Path, wishes: Wishes, number: int = 0) -> None:
-    """Publish the wish list of this number; one writer (a relay)."""
-    wanted = {peer: sorted(agents) for peer, agents in wishes.wanted.items()}
-    facts = {"v": 1, "counter": wishes.counter, "fps": wishes.fps, "wanted": wanted}
-    facts |= {"host": wishes.host} if wishes.host else {}
-    facts |= {"holder": wishes.holder} if number else {}
-    write_json(_wishes_path(stream, number), facts)
+def write_watch_request(stream: Path, request: WatchRequest, number: int = 0) -> None:
+    """Publish watch request ``number``; one relay writes each number."""
+    wanted = {peer: sorted(agents) for peer, agents in request.wanted.items()}
+    facts = {"v": 1, "counter": request.counter, "fps": request.fps, "wanted": wanted}
+    facts |= {"host": request.host} if request.host else {}
+    facts |= {"holder": request.holder} if number else {}
+    write_json(_request_path(stream, number), facts)
 
 
-def read_wishes(stream: Path, number: int = 0) -> Wishes | None:
-    """The wish list of this number, or None when there is none or it is damaged."""
+def read_watch_request(stream: Path, number: int = 0) -> WatchRequest | None:
+    """Return watch request ``number``, or None when it is missing or damaged."""
     with contextlib.suppress(OSError, FileError):
-        return _wishes_of(read_bounded(_wishes_path(stream, number), JSON_LIMIT))
+        return _parse_watch_request(read_bounded(_request_path(stream, number), JSON_LIMIT))
     return None
 
 
-@lru_cache(maxsize=8)  # most lists are as they were at the last look, four times a second
-def _wishes_of(data: bytes) -> Wishes | None:
+@lru_cache(maxsize=8)  # most requests are unchanged since the last read, four times a second
+def _parse_watch_request(data: bytes) -> WatchRequest | None:
     with contextlib.suppress(
         FileError, KeyError, TypeError, ValueError, AttributeError, OverflowError
     ):
-        raw = parse_json(data, "a wish list")
-        wanted = {str(peer): frozenset(map(int, ones)) for peer, ones in raw["wanted"].items()}
+        raw = parse_json(data, "a watch request")
+        wanted = {str(peer): frozenset(map(int, some)) for peer, some in raw["wanted"].items()}
         fps, holder = max(0.2, min(60.0, float(raw["fps"]))), str(raw.get("holder", ""))
-        return Wishes(int(raw["counter"]), fps, wanted, holder, clean(raw.get("host", "")))
+        host = clean_text(raw.get("host", ""))
+        return WatchRequest(int(raw["counter"]), fps, wanted, holder, host)
     return None
 
 
-SEATS = 4
-"""Relays of a run at a time: the controller's and three that viewers brought along."""
+MAX_RELAYS = 4
+"""Relays of a run at a time: the controller's and three that viewers started."""
 WATCHED_FOR_S = 15.0
-"""A wish list's counter stands still for so long: nobody watches."""
-Seen = dict[int, tuple[object, float]]
-"""Newest value of each list, and the time since when it is that."""
+"""Seconds for which a request's counter stands still before jobs treat it as abandoned."""
+SeenValues = dict[int, tuple[object, float]]
+"""The newest value of each request file, and the time since when it has that value."""
 
 
-def prepare(stream: Path) -> None:
-    """Make the lists that are missing, so that no job's machine remembers them as absent."""
-    for number in range(1, SEATS):
-        if read_wishes(stream, number) is None:
-            write_wishes(stream, Wishes(0, 1.0, {}), number)
+def create_request_files(stream: Path) -> None:
+    """Create missing request files, so that no job's host caches their names as absent."""
+    for number in range(1, MAX_RELAYS):
+        if read_watch_request(stream, number) is None:
+            write_watch_request(stream, WatchRequest(0, 1.0, {}), number)
 
 
-class Seat:
-    """One relay's wish list."""
+class WatchRequestSlot:
+    """The watch request of one relay."""
 
     def __init__(self, stream: Path, counter: int, holder: str = "", host: str = "") -> None:
-        """``holder``: a relay on ``host`` that has to find a free list; empty: the controller's."""
+        """``holder``: name of a relay that takes a free file; empty for the controller's relay."""
         self._stream, self._counter = stream, counter
         self._holder, self._host = holder, host
         self._number = 0
-        self._seen: Seen = {}
+        self._newest: SeenValues = {}
 
     def publish(self, fps: float, wanted: Mapping[str, frozenset[int]], now: float) -> bool:
-        """Ask the jobs for pictures; False while every list is another's."""
-        if self._holder and not self._holds(now):
+        """Request pictures from the jobs; return False while every file is another relay's."""
+        if self._holder and not self._holds_file(now):
             return False
         self._counter += 1
-        wishes = Wishes(self._counter, fps, wanted, self._holder, self._host)
-        write_wishes(self._stream, wishes, self._number)
+        request = WatchRequest(self._counter, fps, wanted, self._holder, self._host)
+        write_watch_request(self._stream, request, self._number)
         return True
 
-    def leave(self) -> None:
-        """Want nothing any more, and make room."""
+    def withdraw(self) -> None:
+        """Request nothing any more, and free the file."""
         if not self._holder or self._number:
             self._counter += 1
-            write_wishes(self._stream, Wishes(self._counter, 1.0, {}), self._number)
+            write_watch_request(self._stream, WatchRequest(self._counter, 1.0, {}), self._number)
 
-    def _holds(self, now: float) -> bool:
-        """The list is ours: two that took the same at once find out at the next look."""
-        there = read_wishes(self._stream, self._number) if self._number else None
-        if there is None or there.holder != self._holder:
-            self._number = self._free(now)
+    def _holds_file(self, now: float) -> bool:
+        """Return True if the file is ours; take a free one otherwise.
+
+        Two relays may take one file: A and B read it as free, A writes, B writes. Its next call
+        shows A the name of B, and A takes another file.
+        """
+        request = read_watch_request(self._stream, self._number) if self._number else None
+        if request is None or request.holder != self._holder:
+            self._number = self._find_free_file(now)
         return self._number > 0
 
-    def _free(self, now: float) -> int:
-        for number in range(1, SEATS):
-            there = read_wishes(self._stream, number)
-            if there is None or not there.holder:
+    def _find_free_file(self, now: float) -> int:
+        for number in range(1, MAX_RELAYS):
+            request = read_watch_request(self._stream, number)
+            if request is None or not request.holder:
                 return number
-            if _still_for(self._seen, number, there, now) > WATCHED_FOR_S:
+            if _seconds_unchanged(self._newest, number, request, now) > WATCHED_FOR_S:
                 return number
         return 0
 
 
-def _still_for(seen: Seen, number: int, value: object, now: float) -> float:
-    """Seconds for which ``value`` of this list has been the same; remembers it in ``seen``."""
-    before, since = seen.get(number, (None, now))
+def _seconds_unchanged(newest: SeenValues, number: int, value: object, now: float) -> float:
+    """Return the seconds since file ``number`` first had ``value``; note it in ``newest``."""
+    before, since = newest.get(number, (None, now))
     if value != before:
         since = now
-        seen[number] = (value, now)
+        newest[number] = (value, now)
     return now - since
 
 
-class Watchers:
-    """A job's view of all wish lists."""
+class WatchRequests:
+    """Reads the watch requests of all relays for one job."""
 
     def __init__(self, stream: Path) -> None:
         self._stream = stream
-        self._seen: Seen = {}
+        self._newest: SeenValues = {}
         self.hosts: frozenset[str] = frozenset()
-        """Hosts of the relays that want something now."""
+        """Hosts of the relays that request pictures now."""
 
-    def wishes(self, now: float) -> Wishes:
-        """The union of what is wanted now, at the highest of the rates."""
+    def read_union(self, now: float) -> WatchRequest:
+        """Return the union of the current requests, at the highest of their rates."""
         counter, fps, hosts = 0, 0.2, set[str]()
         wanted = dict[str, frozenset[int]]()
-        for number in range(SEATS):
-            wishes = read_wishes(self._stream, number)
-            if wishes is None:
+        for number in range(MAX_RELAYS):
+            request = read_watch_request(self._stream, number)
+            if request is None:
                 continue
-            if _still_for(self._seen, number, wishes.counter, now) >= WATCHED_FOR_S:
+            if _seconds_unchanged(self._newest, number, request.counter, now) >= WATCHED_FOR_S:
                 continue
-            counter, fps = counter + wishes.counter, max(fps, wishes.fps)
-            hosts |= {wishes.host} if wishes.wanted and wishes.host else set()
-            for peer, agents in wishes.wanted.items():
+            counter, fps = counter + request.counter, max(fps, request.fps)
+            hosts |= {request.host} if request.wanted and request.host else set()
+            for peer, agents in request.wanted.items():
                 some = frozenset(sorted(agents)[:MAX_TOP_K])
                 wanted[peer] = wanted.get(peer, frozenset()) | some
         self.hosts = frozenset(hosts)
-        return Wishes(counter, fps, wanted)
+        return WatchRequest(counter, fps, wanted)
 
 
 LOOPBACK = "127.0.0.1"
@@ -251,7 +255,7 @@ _MOST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An open port of one job; port 0: it does not listen now."""
+    """The port at which a job listens; port 0: it does not listen now."""
 
     address: str
     port: int
@@ -259,25 +263,25 @@ class Address:
     host: str
 
 
-def jobs_token(stream: Path) -> tuple[Token, ...]:
-    """The token between jobs and relays, made where it is missing. FileError; OSError."""
+def ensure_jobs_token(stream: Path) -> tuple[Token, ...]:
+    """Return the token between jobs and relays; create it if missing. FileError; OSError."""
     path = stream / "jobs.token"
     ensure_token(path, "jobs")
     return load_tokens([path])
 
 
 def own_address(relays: frozenset[str], host: str) -> str | None:
-    """The address on ``host`` for relays on these hosts, or None. Waits for the name server."""
-    elsewhere = sorted(one for one in relays if one != host)
+    """Return the address on ``host`` for relays on these hosts, or None; asks the name server."""
+    elsewhere = sorted(name for name in relays if name != host)
     if not elsewhere:
         return LOOPBACK
     with (
-        contextlib.suppress(OSError, ValueError),  # a name may be none at all
+        contextlib.suppress(OSError, ValueError),  # a request may hold an invalid host name
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
     ):
-        probe.connect((elsewhere[0], _ANY_PORT))  # sends nothing: only the way is looked up
-        found = str(probe.getsockname()[0])
-        return None if ipaddress.ip_address(found).is_loopback else found
+        probe.connect((elsewhere[0], _ANY_PORT))  # sends nothing: only looks up the route
+        address = str(probe.getsockname()[0])
+        return None if ipaddress.ip_address(address).is_loopback else address
     return None
 
 
@@ -289,16 +293,17 @@ def write_address(stream: Path, peer: str, address: Address) -> None:
 
 
 def read_addresses(stream: Path) -> dict[str, Address]:
-    """Addresses of the jobs that listen, by peer; damaged files are none."""
-    found = {peer: read_address(stream, peer) for peer in _peers_in(stream / "direct", ".json")}
-    return {peer: one for peer, one in found.items() if one and one.port}
+    """Return the addresses of the jobs that listen, by peer; damaged files are skipped."""
+    published = {p: read_address(stream, p) for p in _peers_in(stream / "direct", ".json")}
+    return {peer: address for peer, address in published.items() if address and address.port}
 
 
 def read_address(stream: Path, peer: str) -> Address | None:
-    """The address that ``peer`` has published; None where it has not, or the file is damaged."""
+    """Return the address that ``peer`` has published; None if there is none or it is damaged."""
     with contextlib.suppress(OSError, FileError, KeyError, TypeError, ValueError, AttributeError):
         raw = read_json(stream / "direct" / f"{peer}.json")
         address, port = str(ipaddress.IPv4Address(str(raw["address"]))), int(raw["port"])
+        incarnation, host = clean_text(raw["incarnation"], 8), clean_text(raw["host"])
         if 0 <= port <= _MOST_PORT:
-            return Address(address, port, clean(raw["incarnation"], 8), clean(raw["host"]))
+            return Address(address, port, incarnation, host)
     return None

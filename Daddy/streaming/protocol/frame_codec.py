@@ -1,13 +1,13 @@
-"""Pure. Encodes one Game Boy picture as a few bytes and back, lossless, standard library only.
+"""Pure. Compresses a Game Boy picture to a few bytes and back, without loss, with zlib alone.
 
-A picture is ``SCREEN_BYTES`` bytes (160x144, 2 bits a pixel, row-major). Before deflate it is put
-into tile order: the 16 bytes of each 8x8 tile side by side, because the game draws tiles and equal
-tiles then become equal byte strings.
+A picture has ``SCREEN_BYTES`` bytes (160x144, 2 bits a pixel, row-major). Before deflate it is put
+into tile order, the 16 bytes of each 8x8 tile next to each other: the game draws tiles, so equal
+tiles become equal byte strings.
 
-``deflate`` makes a delta with the base picture as preset dictionary, which finds what has scrolled.
-``deflate_tiled`` makes a smaller one: 360 numbers into a table of the tiles that up to 32 bases
-show, then the bytes of the tiles that no base shows, deflated with the table and the newest bases'
-own numbers as preset dictionary. Both sides make the table of pictures that both have.
+``deflate`` makes a delta with the base picture as preset dictionary, which also matches a scrolled
+picture. ``deflate_tiled`` makes a smaller delta: 360 numbers into a table of the tiles of up to 32
+bases, then the bytes of the tiles that no base has, deflated with the table and the newest bases'
+own numbers as preset dictionary. Sender and receiver build the same table from the same bases.
 """
 
 from __future__ import annotations
@@ -35,21 +35,20 @@ _SAME = tuple(
     for band in range(0, _BANDS * _UNITS_IN_BAND, _UNITS_IN_BAND)
     for row in range(_TILE_ROWS)
 )
-"""Places of a line's units among the tiles, and in the picture; made once, it is half of the
-time that the turning round takes.
-"""
+"""Slices of a line's units in tile order and in the picture; building them for each picture would
+take half of the conversion's time."""
 _LEVEL = 6
 _RAW_DEFLATE = -15
 _SMALL_WINDOW = -14
-"""Reaches over a picture, its numbers and its bases, and takes half of the memory."""
+"""A window that covers a picture, its numbers and its bases, and needs half of the memory."""
 
 
 class CodecError(ValueError):
-    """The bytes are no picture: damaged, too long, too short, or made against another base."""
+    """The bytes are no picture: damaged, too long, too short, or a delta against another base."""
 
 
 def to_tiles(picture: bytes) -> bytes:
-    """Row-major picture to tile order; ValueError unless it has ``SCREEN_BYTES`` bytes."""
+    """Return a row-major picture in tile order; CodecError unless it has ``SCREEN_BYTES`` bytes."""
     lines = _units(picture)
     tiles = array("H", bytes(SCREEN_BYTES))
     for in_tiles, in_lines in _SAME:
@@ -58,7 +57,7 @@ def to_tiles(picture: bytes) -> bytes:
 
 
 def from_tiles(tiles: bytes) -> bytes:
-    """Tile order back to row-major; the inverse of :func:`to_tiles`."""
+    """Return a picture in tile order as row-major; the inverse of :func:`to_tiles`."""
     units = _units(tiles)
     lines = array("H", bytes(SCREEN_BYTES))
     for in_tiles, in_lines in _SAME:
@@ -73,38 +72,38 @@ def _units(picture: bytes) -> array[int]:
 
 
 def deflate(tiles: bytes, base: bytes | None) -> bytes:
-    """Raw deflate of a picture in tile order; ``base`` (also in tile order) makes it a delta."""
-    squeeze = zlib.compressobj(_LEVEL, wbits=_RAW_DEFLATE, zdict=base or b"")
-    return squeeze.compress(tiles) + squeeze.flush()
+    """Return a picture in tile order as raw deflate; ``base`` (in tile order) makes it a delta."""
+    compressor = zlib.compressobj(_LEVEL, wbits=_RAW_DEFLATE, zdict=base or b"")
+    return compressor.compress(tiles) + compressor.flush()
 
 
 def inflate(data: bytes, base: bytes | None) -> bytes:
-    """A picture in tile order, at most one picture and a byte; CodecError for anything else."""
-    tiles = _widen(data, base or b"", SCREEN_BYTES)
+    """Return a picture in tile order; CodecError unless the bytes hold exactly one picture."""
+    tiles = _decompress(data, base or b"", SCREEN_BYTES)
     if len(tiles) != SCREEN_BYTES:
         raise CodecError(f"{len(tiles)} bytes where one picture was expected")
     return tiles
 
 
-def _widen(data: bytes, dictionary: bytes, most: int) -> bytes:
+def _decompress(data: bytes, dictionary: bytes, most: int) -> bytes:
     """Inflate at most ``most`` bytes; CodecError for damage, more bytes, and bytes left over."""
-    widen = zlib.decompressobj(_SMALL_WINDOW, zdict=dictionary)
+    decompressor = zlib.decompressobj(_SMALL_WINDOW, zdict=dictionary)
     try:
-        plain = widen.decompress(data, most + 1)
+        plain = decompressor.decompress(data, most + 1)
     except zlib.error as error:
         raise CodecError(f"not a deflated picture: {error}") from error
-    if len(plain) > most or not widen.eof or widen.unused_data:
+    if len(plain) > most or not decompressor.eof or decompressor.unused_data:
         raise CodecError(f"{len(plain)} bytes and leftovers where one picture was expected")
     return plain
 
 
 def encode(picture: bytes, base: bytes | None = None) -> bytes:
-    """A row-major picture to wire bytes; ``base`` is the row-major picture to differ from."""
+    """Compress a row-major picture; ``base`` (row-major) makes it a delta."""
     return deflate(to_tiles(picture), None if base is None else to_tiles(base))
 
 
 def decode(data: bytes, base: bytes | None = None) -> bytes:
-    """Wire bytes to a row-major picture; CodecError when they are not one."""
+    """Decompress to a row-major picture; CodecError when the bytes are none."""
     return from_tiles(inflate(data, None if base is None else to_tiles(base)))
 
 
@@ -113,19 +112,19 @@ PLACES = SCREEN_BYTES // TILE_BYTES
 _TILE = struct.Struct(f"{TILE_BYTES}s")
 _PICTURE = struct.Struct(f"{TILE_BYTES}s" * PLACES)
 NEW = 255
-"""The number of a tile that no base shows; so the table has as many tiles at most."""
+"""The number that stands for a tile that no base has; the table has at most ``NEW`` tiles."""
 MAX_BASES = 32
 DICTIONARY_MAPS = 8
-"""Of so many bases, the newest, the numbers are in the dictionary."""
+"""Newest bases whose numbers are part of the preset dictionary."""
 _TILING_LEVEL = 9
-_PIECE = 60
+_JOIN_AT_ONCE = 60
 _ANY_FOR_NEW = bytes(range(NEW)) + bytes(1)
-"""Numbers as they are, but the first tile where a new one is to come."""
+"""Translates each number to itself, and ``NEW`` to 0 until its tile is filled in."""
 
 
 class Tiled(NamedTuple):
-    """A picture as its first ``NEW`` distinct tiles, a number of these a place, and the bytes of
-    the tiles beyond them: half of what the picture itself would take, as games draw.
+    """A picture as its first ``NEW`` distinct tiles, one number into them per place, and the bytes
+    of the remaining tiles; for the game's pictures half of the picture's own bytes.
     """
 
     distinct: tuple[bytes, ...]
@@ -133,97 +132,98 @@ class Tiled(NamedTuple):
     rest: bytes
 
     def tiles(self) -> bytes:
-        """The picture in tile order."""
-        return _joined(_paint(self.numbers, self.distinct, self.rest))
+        """Return the picture in tile order."""
+        return _join(_tile_per_place(self.numbers, self.distinct, self.rest))
 
 
 def tiled(tiles: bytes) -> Tiled:
-    """Take a picture in tile order apart; CodecError unless it has ``SCREEN_BYTES`` bytes."""
+    """Split a picture in tile order; CodecError unless it has ``SCREEN_BYTES`` bytes."""
     if len(tiles) != SCREEN_BYTES:
         raise CodecError(f"a picture has {SCREEN_BYTES} bytes, not {len(tiles)}")
     each = _PICTURE.unpack(tiles)
     table = _numbered(dict.fromkeys(each))
-    numbers = _looked_up(each, table)
-    return Tiled(tuple(table), numbers, _fresh(numbers, each))
+    numbers = _look_up(each, table)
+    return Tiled(tuple(table), numbers, _new_tiles(numbers, each))
 
 
 def deflate_tiled(picture: Tiled, bases: Sequence[Tiled]) -> bytes:
-    """A delta against ``bases``: one to ``MAX_BASES`` pictures, the oldest first."""
+    """Return a delta against ``bases``: one to ``MAX_BASES`` pictures, the oldest first."""
     table = _table(bases)
-    numbers = _turned(picture, table)
-    fresh = _fresh(numbers, _paint(picture.numbers, picture.distinct, picture.rest))
+    numbers = _renumber(picture, table)
+    each = _tile_per_place(picture.numbers, picture.distinct, picture.rest)
+    new = _new_tiles(numbers, each)
     dictionary = _dictionary(table, bases)
-    squeeze = zlib.compressobj(_TILING_LEVEL, wbits=_RAW_DEFLATE, zdict=dictionary)
-    return squeeze.compress(numbers + fresh) + squeeze.flush()
+    compressor = zlib.compressobj(_TILING_LEVEL, wbits=_RAW_DEFLATE, zdict=dictionary)
+    return compressor.compress(numbers + new) + compressor.flush()
 
 
 def inflate_tiled(data: bytes, bases: Sequence[Tiled]) -> bytes:
-    """A picture in tile order from :func:`deflate_tiled`'s bytes; CodecError where they make none.
+    """Return the picture in tile order that :func:`deflate_tiled` compressed; else CodecError.
 
-    With other bases than :func:`deflate_tiled` had, it is another picture or none.
+    Other bases than the sender's give another picture or an error.
     Never allocates more than 64 KiB, whatever ``data`` and ``bases`` hold.
     """
     table = _table(bases)
-    plain = _widen(data, _dictionary(table, bases), PLACES + SCREEN_BYTES)
-    numbers, fresh = plain[:PLACES], plain[PLACES:]
-    if len(numbers) != PLACES or len(fresh) != numbers.count(NEW) * TILE_BYTES:
+    plain = _decompress(data, _dictionary(table, bases), PLACES + SCREEN_BYTES)
+    numbers, new = plain[:PLACES], plain[PLACES:]
+    if len(numbers) != PLACES or len(new) != numbers.count(NEW) * TILE_BYTES:
         raise CodecError(f"{len(plain)} bytes where one picture was expected")
     try:
-        return _joined(_paint(numbers, tuple(table), fresh))
+        return _join(_tile_per_place(numbers, tuple(table), new))
     except IndexError:
         raise CodecError("a tile that is in no base") from None
 
 
-def _joined(each: Sequence[bytes]) -> bytes:
-    """One after the other. In pieces: a join of all would take 80 bytes for each meanwhile."""
-    return b"".join([b"".join(each[at : at + _PIECE]) for at in range(0, len(each), _PIECE)])
+def _join(each: Sequence[bytes]) -> bytes:
+    """Join tiles a few at a time: one join of all would need 80 bytes more for each of them."""
+    starts = range(0, len(each), _JOIN_AT_ONCE)
+    return b"".join([b"".join(each[at : at + _JOIN_AT_ONCE]) for at in starts])
 
 
-def _paint(numbers: bytes, known: Sequence[bytes], fresh: bytes) -> list[bytes]:
-    """The tile of each place; IndexError for a number that ``known`` (one at least) has not."""
-    painted = list(map(known.__getitem__, numbers.translate(_ANY_FOR_NEW)))
+def _tile_per_place(numbers: bytes, table: Sequence[bytes], new: bytes) -> list[bytes]:
+    """Return the tile of each place; IndexError for a number that is not in the table."""
+    tiles = list(map(table.__getitem__, numbers.translate(_ANY_FOR_NEW)))
     place = -1
-    for (tile,) in _TILE.iter_unpack(fresh):
+    for (tile,) in _TILE.iter_unpack(new):
         place = numbers.index(NEW, place + 1)
-        painted[place] = tile
-    return painted
+        tiles[place] = tile
+    return tiles
 
 
-def _fresh(numbers: bytes, each: Sequence[bytes]) -> bytes:
-    new = (number == NEW for number in numbers) if NEW in numbers else ()
-    return _joined(list(compress(each, new)))
+def _new_tiles(numbers: bytes, each: Sequence[bytes]) -> bytes:
+    is_new = (number == NEW for number in numbers) if NEW in numbers else ()
+    return _join(list(compress(each, is_new)))
 
 
 def _numbered(distinct: Iterable[bytes]) -> dict[bytes, int]:
-    """The first tiles and their numbers: as many as have one."""
+    """Assign numbers to the first ``NEW`` tiles."""
     return dict(zip(distinct, range(NEW), strict=False))
 
 
-def _looked_up(each: Sequence[bytes], table: dict[bytes, int]) -> bytes:
+def _look_up(each: Sequence[bytes], table: dict[bytes, int]) -> bytes:
     return bytes(map(table.get, each, repeat(NEW)))
 
 
 def _table(bases: Sequence[Tiled]) -> dict[bytes, int]:
-    """Number of each distinct tile, in order of appearance, the newest base first."""
+    """Assign numbers to the distinct tiles in order of appearance, the newest base first."""
     distinct: dict[bytes, None] = {}
-    keep = distinct.setdefault
     for base in reversed(bases):
         for tile in base.distinct:
-            keep(tile)
+            distinct.setdefault(tile)
         if len(distinct) >= NEW:
             break
     return _numbered(distinct)
 
 
-def _turned(picture: Tiled, table: dict[bytes, int]) -> bytes:
-    """A number a place into ``table`` instead of into the picture's own tiles."""
-    into = _looked_up(picture.distinct, table)
-    return picture.numbers.translate(into.ljust(NEW + 1, bytes([NEW])))
+def _renumber(picture: Tiled, table: dict[bytes, int]) -> bytes:
+    """Return the picture's numbers as numbers into ``table``."""
+    numbers = _look_up(picture.distinct, table)
+    return picture.numbers.translate(numbers.ljust(NEW + 1, bytes([NEW])))
 
 
 def _dictionary(table: dict[bytes, int], bases: Sequence[Tiled]) -> bytes:
-    """The tiles of the table, then the newest bases as numbers into it."""
-    maps = (_turned(base, table) for base in bases[-DICTIONARY_MAPS:])
+    """Return the tiles of the table, then the newest bases as numbers into it."""
+    maps = (_renumber(base, table) for base in bases[-DICTIONARY_MAPS:])
     return b"".join(table) + b"".join(maps)
 
 
@@ -232,13 +232,13 @@ KEEP = 64
 
 
 class FrameDecoder:
-    """Decodes the frames of one stream, of any format."""
+    """Decodes the frames of one stream, in any format."""
 
     def __init__(self) -> None:
         self._history: dict[int, Tiled] = {}
 
     def decode(self, frame: Frame) -> bytes | None:
-        """The row-major picture; None when a base is unknown or the bytes are damaged."""
+        """Return the row-major picture; None if a base is missing or the bytes are damaged."""
         try:
             tiles = self._inflate(frame)
         except (CodecError, KeyError):

@@ -1,8 +1,8 @@
-"""Pure. Frames messages of a relay and a viewer, each within its bound.
+"""Pure. Packs and splits the messages of a relay and a viewer, each with a bounded length.
 
-A message is an 8-byte header, a body whose length is bounded per kind *before* anything is
-allocated, and after the handshake a 16-byte MAC. Damage is never searched through for the next
-header: it raises :class:`ProtocolError`, and the connection closes.
+A message is an 8-byte header, a body whose length is checked against its kind's limit *before*
+anything is allocated, and after the handshake a 16-byte MAC. A damaged message raises
+:class:`ProtocolError`, and the connection closes; no later header is searched for.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MAC_BYTES = 16
 HEADER = struct.Struct("<BBHI")
 """kind, flags, stream, length of the body."""
 READ_BYTES = 16 * 1024
-"""Bytes read from a socket at a time; with the longest message well below 64 KiB are ever held."""
+"""Bytes read from a socket at a time; with the longest message less than 64 KiB are held."""
 
 
-class Kind(IntEnum):
-    """Every message. Down: relay to viewer. Up: viewer to relay."""
+class MessageKind(IntEnum):
+    """The kinds of messages."""
 
     HELLO = 1
     AUTH = 2
@@ -39,25 +39,25 @@ class Kind(IntEnum):
 
 
 BODY_LIMIT: dict[int, int] = {
-    Kind.HELLO: 1024,
-    Kind.AUTH: 32,
-    Kind.STATUS: 8192,
-    Kind.TELEM: 16384,
-    Kind.FRAME: 6144,
-    Kind.NOTE: 512,
-    Kind.ACK: 4,
-    Kind.NEED_KEY: 0,
-    Kind.SUBSCRIBE: 256,
-    Kind.PING: 16,
-    Kind.PONG: 16,
-    Kind.BYE: 128,
+    MessageKind.HELLO: 1024,
+    MessageKind.AUTH: 32,
+    MessageKind.STATUS: 8192,
+    MessageKind.TELEM: 16384,
+    MessageKind.FRAME: 6144,
+    MessageKind.NOTE: 512,
+    MessageKind.ACK: 4,
+    MessageKind.NEED_KEY: 0,
+    MessageKind.SUBSCRIBE: 256,
+    MessageKind.PING: 16,
+    MessageKind.PONG: 16,
+    MessageKind.BYE: 128,
 }
 UNKNOWN_LIMIT = 32768
-"""Bytes of a message of another release's kind: skipped, not an error."""
+"""Most bytes of a message of an unknown kind, which another release may send; it is skipped."""
 
 
 class Reason(IntEnum):
-    """Why a side says BYE."""
+    """The reason that a BYE gives."""
 
     DONE = 0
     VERSION = 1
@@ -69,7 +69,7 @@ class Reason(IntEnum):
 
 
 class ProtocolError(Exception):
-    """The other side broke the protocol; ``reason`` is what the BYE says."""
+    """The other side broke the protocol; ``reason`` goes into our BYE."""
 
     def __init__(self, text: str, reason: Reason = Reason.MALFORMED) -> None:
         super().__init__(text)
@@ -77,7 +77,7 @@ class ProtocolError(Exception):
 
 
 class Message(NamedTuple):
-    """One message without its MAC."""
+    """A message without its MAC."""
 
     kind: int
     body: bytes = b""
@@ -85,8 +85,8 @@ class Message(NamedTuple):
     flags: int = 0
 
 
-def pack(message: Message) -> bytes:
-    """Header and body; ValueError when the body is over its kind's limit (our own mistake)."""
+def pack_message(message: Message) -> bytes:
+    """Return header and body; ValueError when our own body exceeds its kind's limit."""
     if len(message.body) > _limit(message.kind):
         raise ValueError(f"{len(message.body)} bytes are too long for kind {message.kind}")
     header = HEADER.pack(message.kind, message.flags, message.stream, len(message.body))
@@ -98,22 +98,22 @@ def _limit(kind: int) -> int:
 
 
 class Splitter:
-    """Bytes in, whole messages out; holds one message and one read at most."""
+    """Splits received bytes into messages; holds at most one message and one read."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._check: Callable[[bytes, bytes], None] | None = None
 
-    def seal(self, check: Callable[[bytes, bytes], None]) -> None:
-        """From the next message on call ``check(header and body, mac)``."""
+    def verify_with(self, check: Callable[[bytes, bytes], None]) -> None:
+        """Call ``check(header and body, mac)`` for every message from the next one on."""
         self._check = check
 
     def feed(self, data: bytes) -> None:
-        """Add bytes that arrived (at most ``READ_BYTES`` at a time)."""
+        """Add received bytes, at most ``READ_BYTES`` at a time."""
         self._buffer += data
 
-    def next(self) -> Message | None:
-        """The next whole message, or None; ProtocolError as soon as a header is impossible."""
+    def next_message(self) -> Message | None:
+        """Return the next complete message, or None; ProtocolError for an invalid header."""
         if len(self._buffer) < HEADER.size:
             return None
         kind, flags, stream, length = HEADER.unpack_from(self._buffer)
@@ -130,13 +130,13 @@ class Splitter:
         return Message(kind, raw[HEADER.size : end], stream, flags)
 
 
-def to_json(value: Mapping[str, Any]) -> bytes:
-    """Compact JSON for a message's body."""
+def pack_json(value: Mapping[str, Any]) -> bytes:
+    """Return compact JSON for a message's body."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
-def from_json(body: bytes) -> dict[str, Any]:
-    """The JSON object of a message's body; ProtocolError when it is none."""
+def unpack_json(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a message's body; ProtocolError when there is none."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -146,22 +146,23 @@ def from_json(body: bytes) -> dict[str, Any]:
     return value
 
 
-def clean(text: object, limit: int = 64) -> str:
-    """Text from the wire made safe to print: no control characters, at most ``limit`` long."""
+def clean_text(text: object, limit: int = 64) -> str:
+    """Return received text without control characters, cut to ``limit`` characters."""
     return "".join(c for c in str(text)[:limit] if c.isprintable())
 
 
-def bye(reason: Reason, text: str) -> Message:
-    """A BYE with its reason and a sentence for the person."""
-    return Message(Kind.BYE, bytes([reason]) + text.encode()[: BODY_LIMIT[Kind.BYE] - 1])
+def bye_message(reason: Reason, text: str) -> Message:
+    """Return a BYE with its reason and a sentence for the person."""
+    most = BODY_LIMIT[MessageKind.BYE] - 1
+    return Message(MessageKind.BYE, bytes([reason]) + text.encode()[:most])
 
 
 def read_bye(body: bytes) -> tuple[int, str]:
-    """Reason code and sentence of a BYE."""
+    """Return the reason code and the sentence of a BYE."""
     code = body[0] if body else int(Reason.DONE)
-    return code, clean(body[1:].decode(errors="replace"), BODY_LIMIT[Kind.BYE])
+    return code, clean_text(body[1:].decode(errors="replace"), BODY_LIMIT[MessageKind.BYE])
 
 
-def copy_line(login: str) -> str:
-    """The line to type on the laptop, once, for the login node's token."""
+def token_copy_command(login: str) -> str:
+    """Return the command that copies the login node's token to the laptop; needed once."""
     return f"ssh {login} cat .config/daddy/stream.token >> ~/.config/daddy/stream.token"

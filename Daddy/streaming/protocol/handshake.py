@@ -1,13 +1,12 @@
-"""Greeting, proofs and seals of a connection, and the token files that both sides keep.
+"""The handshake and the MACs of a connection, and the token files that both sides read.
 
-Both sides know a token; each proves it with an HMAC over both greetings and sends it never, so that
-a stranger at either end of a port of a shared login node gets nothing and a recorded handshake is
-worth nothing. Every later message carries a MAC under a session key of its own direction. The order
-is fixed: relay HELLO, viewer HELLO, relay AUTH, viewer AUTH.
+Both sides know a token. Each proves this with an HMAC over both greetings and never sends it,
+so a stranger at either end of a shared login node's port learns nothing, and a recorded handshake
+cannot be replayed. Every later message carries a MAC under a session key of its direction. The
+order is fixed: relay HELLO, viewer HELLO, relay AUTH, viewer AUTH.
 
 ``~/.config/daddy/stream.token``, mode 0600, holds one token a line: a laptop may know several
-clusters and a run several friends. Removing a line revokes it; the file is read for every
-connection.
+clusters, and a run several friends. Removing a line revokes its token for new connections.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from Daddy.streaming.protocol.framing import (
     MAC_BYTES,
     READ_BYTES,
     VERSION,
-    Kind,
     Message,
+    MessageKind,
     ProtocolError,
     Reason,
     Splitter,
-    clean,
-    from_json,
-    pack,
+    clean_text,
+    pack_json,
+    pack_message,
     read_bye,
-    to_json,
+    unpack_json,
 )
 
 TOKEN_BYTES = 32
@@ -55,23 +54,23 @@ _COUNTER = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A secret of ``TOKEN_BYTES`` random bytes and whose it is."""
+    """A secret of ``TOKEN_BYTES`` random bytes, and a label that names its owner."""
 
     secret: bytes = field(repr=False)
-    """Never shown: tokens must not reach a log."""
+    """Left out of repr, so that no token reaches a log."""
     label: str = ""
 
     @property
     def key_id(self) -> str:
-        """Eight hexadecimal digits that name the token without telling it."""
+        """Eight hexadecimal digits that identify the token without revealing it."""
         return hashlib.sha256(_DOMAIN + b"key-id " + self.secret).hexdigest()[:8]
 
-    def line(self) -> str:
+    def to_line(self) -> str:
         return f"{self.secret.hex()} {self.label}".rstrip()
 
 
 def parse_tokens(text: str) -> tuple[Token, ...]:
-    """Tokens, one a line: 64 hex digits and a label; ValueError names the line, not its content."""
+    """Return tokens, one a line: 64 hex digits, label; ValueError names a line, not its content."""
     tokens = []
     for number, line in enumerate(text.splitlines(), 1):
         digits, *label = line.split("#")[0].split(maxsplit=1) or [""]
@@ -90,12 +89,12 @@ def _secret(digits: str) -> bytes | None:
 
 
 def opening_line(token: Token) -> str:
-    """The first line of a relay that a viewer's own ssh has started: a token for this session."""
+    """Return the first line of a relay that a viewer's ssh started: a token for this session."""
     return f"{_OPENING}{token.secret.hex()}"
 
 
 def find_opening(data: bytes) -> tuple[Token, bytes] | None:
-    """The token of the opening line and the bytes after it; None while there is no such line."""
+    """Return the opening line's token and the bytes after the line; None if there is none yet."""
     _, mark, rest = data.partition(_OPENING.encode())
     line, newline, after = rest.partition(b"\n")
     secret = _secret(line.decode("ascii", "replace")) if mark and newline else None
@@ -103,41 +102,41 @@ def find_opening(data: bytes) -> tuple[Token, bytes] | None:
 
 
 def transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:
-    """A digest of both greetings exactly as they travelled: what proofs and keys are bound to."""
+    """Return a digest of both greetings as sent, which proofs and keys depend on; 32 bytes."""
     digest = hashlib.sha256(_DOMAIN)
     for hello in (relay_hello, viewer_hello):
         digest.update(len(hello).to_bytes(4, "little") + hello)
     return digest.digest()
 
 
-def proof(token: Token, role: str, bound_to: bytes) -> bytes:
-    """The proof of ``role`` that it knows the token; 32 bytes."""
-    return _hmac(token.secret, _DOMAIN + b"auth " + role.encode() + b" " + bound_to)
+def proof(token: Token, role: str, transcript_digest: bytes) -> bytes:
+    """Return the proof that the side in ``role`` knows the token; 32 bytes."""
+    return _hmac(token.secret, _DOMAIN + b"auth " + role.encode() + b" " + transcript_digest)
 
 
-def session_key(token: Token, sender: str, bound_to: bytes) -> bytes:
-    """The key of everything that ``sender`` sends in this session."""
-    return _hmac(token.secret, _DOMAIN + b"key " + sender.encode() + b" " + bound_to)
+def session_key(token: Token, sender: str, transcript_digest: bytes) -> bytes:
+    """Return the MAC key of the messages that ``sender`` sends in this session; 32 bytes."""
+    return _hmac(token.secret, _DOMAIN + b"key " + sender.encode() + b" " + transcript_digest)
 
 
 class Mac:
-    """MACs of one direction. The message's number goes in but does not travel: both sides count,
-    so that a message that is dropped, repeated or swapped does not fit.
+    """Makes and verifies the MACs of one direction. Each covers the message's number, which both
+    sides count and neither sends, so a dropped, repeated or reordered message fails.
     """
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._number = 0
 
-    def next(self, message: bytes) -> bytes:
-        """The MAC of the next message (header and body); 16 bytes."""
+    def next_mac(self, message: bytes) -> bytes:
+        """Return the MAC of the next message (header and body); 16 bytes."""
         number = _COUNTER.pack(self._number)
         self._number += 1
         return _hmac(self._key, number + message)[:MAC_BYTES]
 
-    def check(self, message: bytes, given: bytes) -> None:
-        """ProtocolError when ``given`` is not the MAC of the next message."""
-        if not hmac.compare_digest(self.next(message), given):
+    def verify(self, message: bytes, given: bytes) -> None:
+        """Raise ProtocolError unless ``given`` is the MAC of the next message."""
+        if not hmac.compare_digest(self.next_mac(message), given):
             raise ProtocolError("a message's MAC does not fit", Reason.REFUSED)
 
 
@@ -149,8 +148,8 @@ RELAY = "relay"
 VIEWER = "viewer"
 
 
-class Session:
-    """One side of a connection without the socket; ``nonce`` must be fresh and random."""
+class StreamSession:
+    """One side of a connection, without its socket; ``nonce`` must be fresh and random."""
 
     def __init__(self, role: str, tokens: Sequence[Token], nonce: bytes) -> None:
         self.role = role
@@ -162,66 +161,66 @@ class Session:
         self._hellos: dict[str, bytes] = {}
         self._splitter = Splitter()
         self._out = bytearray()
-        self._seal: Mac | None = None
-        self._bound_to = b""
+        self._outgoing_mac: Mac | None = None
+        self._transcript = b""
         if role == RELAY:
-            self._greet([token.key_id for token in self._tokens])
+            self._send_hello([token.key_id for token in self._tokens])
 
     def send(self, message: Message) -> None:
-        """Queue a message, sealed once the session is established."""
-        data = pack(message)
-        self._out += data + (self._seal.next(data) if self._seal else b"")
+        """Queue a message, with a MAC once the session is established."""
+        data = pack_message(message)
+        self._out += data + (self._outgoing_mac.next_mac(data) if self._outgoing_mac else b"")
 
-    def take(self) -> bytes:
+    def take_output(self) -> bytes:
         data = bytes(self._out)
         self._out.clear()
         return data
 
     def receive(self, data: bytes) -> list[Message]:
-        """Whole messages after the handshake, which is answered here; ProtocolError ends it."""
+        """Return messages after the handshake, which is answered here; ProtocolError."""
         self._splitter.feed(data)
         messages = []
-        while (message := self._splitter.next()) is not None:
+        while (message := self._splitter.next_message()) is not None:
             if self.established:
                 messages.append(message)
-            elif message.kind == Kind.BYE:
+            elif message.kind == MessageKind.BYE:
                 code, text = read_bye(message.body)
                 reason = Reason(code) if code in set(Reason) else Reason.MALFORMED
                 raise ProtocolError(text or "the other side closed", reason)
-            elif message.kind == Kind.HELLO and self.other not in self._hellos:
+            elif message.kind == MessageKind.HELLO and self.other not in self._hellos:
                 self._on_hello(message.body)
-            elif message.kind == Kind.AUTH and self.token is not None:
+            elif message.kind == MessageKind.AUTH and self.token is not None:
                 self._on_auth(self.token, message.body)
             else:
                 raise ProtocolError(f"kind {message.kind} has no place in the handshake")
         return messages
 
-    def _greet(self, key_ids: list[str]) -> None:
+    def _send_hello(self, key_ids: list[str]) -> None:
         facts = {"proto": [VERSION, VERSION], "role": self.role}
-        body = to_json({**facts, "nonce": self._nonce.hex(), "keys": key_ids})
+        body = pack_json({**facts, "nonce": self._nonce.hex(), "keys": key_ids})
         self._hellos[self.role] = body
-        self.send(Message(Kind.HELLO, body))
+        self.send(Message(MessageKind.HELLO, body))
 
     def _on_hello(self, body: bytes) -> None:
-        hello = from_json(body)
+        hello = unpack_json(body)
         self._check_hello(hello)
-        offered = [str(one) for one in hello["keys"][:MAX_TOKENS]]
+        offered = [str(key_id) for key_id in hello["keys"][:MAX_TOKENS]]
         self._hellos[self.other] = body
-        known = {token.key_id: token for token in self._tokens}
-        token = next((known[key_id] for key_id in offered if key_id in known), None)
+        ours = {token.key_id: token for token in self._tokens}
+        token = next((ours[key_id] for key_id in offered if key_id in ours), None)
         if token is None:
-            mine, theirs = " ".join(known), " ".join(clean(one, 8) for one in offered)
+            names, theirs = " ".join(ours), " ".join(clean_text(key_id, 8) for key_id in offered)
             raise ProtocolError(
-                f"no token in common: {self.role} has {mine or 'none'}, "
+                f"no token in common: {self.role} has {names or 'none'}, "
                 f"{self.other} has {theirs or 'none'}",
                 Reason.NO_COMMON_TOKEN,
             )
         self.token = token
         if self.role == VIEWER:
-            self._greet([token.key_id])
-        self._bound_to = transcript(self._hellos[RELAY], self._hellos[VIEWER])
+            self._send_hello([token.key_id])
+        self._transcript = transcript(self._hellos[RELAY], self._hellos[VIEWER])
         if self.role == RELAY:
-            self.send(Message(Kind.AUTH, proof(token, RELAY, self._bound_to)))
+            self.send(Message(MessageKind.AUTH, proof(token, RELAY, self._transcript)))
 
     def _check_hello(self, hello: dict[str, Any]) -> None:
         match hello:
@@ -236,58 +235,58 @@ class Session:
             )
 
     def _on_auth(self, token: Token, given: bytes) -> None:
-        if not hmac.compare_digest(proof(token, self.other, self._bound_to), given):
+        if not hmac.compare_digest(proof(token, self.other, self._transcript), given):
             raise ProtocolError(f"the {self.other} could not prove the token", Reason.REFUSED)
         if self.role == VIEWER:
-            self.send(Message(Kind.AUTH, proof(token, VIEWER, self._bound_to)))
-        self._seal = Mac(session_key(token, self.role, self._bound_to))
-        self._splitter.seal(Mac(session_key(token, self.other, self._bound_to)).check)
+            self.send(Message(MessageKind.AUTH, proof(token, VIEWER, self._transcript)))
+        self._outgoing_mac = Mac(session_key(token, self.role, self._transcript))
+        self._splitter.verify_with(Mac(session_key(token, self.other, self._transcript)).verify)
         self.established = True
 
 
 GREETING_S = 3.0
 SILENT_S = 15.0
-_NOT_YET = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOTCONN}
+_WOULD_BLOCK = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOTCONN}
 
 
-class Channel:
-    """A session over a socket, which never blocks."""
+class SessionSocket:
+    """A session over a socket; no call blocks."""
 
     def __init__(self, sock: socket.socket, role: str, tokens: Sequence[Token], now: float) -> None:
         sock.setblocking(False)
         self.socket = sock
-        self.session = Session(role, tokens, secrets.token_bytes(NONCE_BYTES))
-        self.began = self.heard = now
+        self.session = StreamSession(role, tokens, secrets.token_bytes(NONCE_BYTES))
+        self.opened_at = self.received_at = now
         self.out = bytearray()
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
     def receive(self, now: float, reads: int = 1) -> list[Message]:
-        """Messages that so many reads bring. ProtocolError; OSError, also at the other's end."""
+        """Return the messages of ``reads`` reads. ProtocolError; OSError also when closed."""
         messages: list[Message] = []
-        with _passing_over_waits():
+        with _ignore_would_block():
             for _ in range(reads):
                 if not (data := self.socket.recv(READ_BYTES)):
                     raise ConnectionResetError
-                self.heard = now
+                self.received_at = now
                 messages += self.session.receive(data)
         return messages
 
     def flush(self) -> None:
-        """Hand the kernel what it takes. OSError."""
-        self.out += self.session.take()
-        with _passing_over_waits():
+        """Send as many bytes as the kernel takes. OSError."""
+        self.out += self.session.take_output()
+        with _ignore_would_block():
             while self.out:
                 del self.out[: self.socket.send(self.out)]
 
     def is_overdue(self, now: float, greeting_s: float = GREETING_S) -> bool:
-        """Too late with its proof, or silent for too long."""
-        late = not self.session.established and now - self.began > greeting_s
-        return late or now - self.heard > SILENT_S
+        """Return True if the proof is late, or nothing was received for too long."""
+        late = not self.session.established and now - self.opened_at > greeting_s
+        return late or now - self.received_at > SILENT_S
 
     def close(self, last: Message | None = None) -> None:
-        """Close, after a last word if there is one."""
+        """Send the ``last`` message, if any, and close."""
         with contextlib.suppress(OSError):
             if last:
                 self.session.send(last)
@@ -296,12 +295,12 @@ class Channel:
 
 
 @contextlib.contextmanager
-def _passing_over_waits() -> Iterator[None]:
-    """Pass over a socket that has no bytes, no room or no connection yet."""
+def _ignore_would_block() -> Iterator[None]:
+    """Ignore that a socket has no bytes, no room or no connection yet."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _NOT_YET:
+        if error.errno not in _WOULD_BLOCK:
             raise
 
 
@@ -310,20 +309,20 @@ _PRIVATE = stat.S_IRWXG | stat.S_IRWXO
 
 
 def home_token(home: Path) -> Path:
-    """The token file of the person whose home this is."""
+    """Return the path of the token file in ``home``."""
     return home / STREAM_TOKEN
 
 
 def ensure_token(path: Path, label: str) -> None:
-    """Create ``path`` with a fresh token, readable by its owner alone, unless it exists."""
+    """Create ``path`` with a new token, readable by its owner alone, unless it exists."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         token = Token(secrets.token_bytes(TOKEN_BYTES), label)
-        create_exclusive(path, f"{token.line()}\n".encode(), mode=0o600)
+        create_exclusive(path, f"{token.to_line()}\n".encode(), mode=0o600)
 
 
 def load_tokens(paths: Iterable[Path]) -> tuple[Token, ...]:
-    """The tokens of all files that exist; FileError when one is damaged or others may read it."""
+    """Return the tokens of all existing files; FileError if one is damaged or not private."""
     return tuple(token for path in paths for token in _load(path))
 
 
@@ -338,6 +337,5 @@ def _load(path: Path) -> tuple[Token, ...]:
     try:
         return parse_tokens(data.decode("ascii"))
     except ValueError as error:
-        raise FileError(
-            f"{path}: {error}", "remove the line, or the file to get a new one"
-        ) from error
+        fix = "remove the line, or the file to get a new one"
+        raise FileError(f"{path}: {error}", fix) from error

@@ -1,7 +1,7 @@
-"""Pure. Bodies of the messages that carry something: status, pictures, telemetry, wishes.
+"""Pure. Packs and reads the bodies of messages: status, pictures, telemetry, subscriptions.
 
-Everything is a fixed structure or a bounded JSON object that is read field by field: no dtype, no
-shape and no code ever comes from the wire.
+Each body is a fixed struct or a bounded JSON object that is read field by field; no dtype, shape or
+code is ever taken from the wire.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from Daddy.core.name_validation import PEER, check_peer
 from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.protocol.framing import (
     BODY_LIMIT,
-    Kind,
+    MessageKind,
     ProtocolError,
-    clean,
-    from_json,
-    to_json,
+    clean_text,
+    pack_json,
+    unpack_json,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One process that plays: its name, host and job, and for how long it has been silent."""
+    """A process that plays: its name, host and job, and the seconds since its last report."""
 
     name: str
     host: str
@@ -43,7 +43,7 @@ MAX_MAPS = 64
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A relay's words on its run, once a second; the header of the window."""
+    """The state of a run, which the relay sends once a second and the window's header shows."""
 
     run: str = ""
     workload: str = ""
@@ -57,12 +57,12 @@ class Status:
     peers: tuple[Peer, ...] = ()
     maps: Mapping[int, str] = field(default_factory=dict)
     direct: tuple[str, ...] = ()
-    """Peers that the relay is connected to; what the others say comes by the spool."""
+    """Peers that the relay is connected to; it reads the others' reports from the spool."""
 
-    def pack(self) -> bytes:
-        """The body of a STATUS; long lists are cut so that it always fits."""
+    def to_body(self) -> bytes:
+        """Return the body of a STATUS; long lists are shortened so that it fits."""
         peers, maps = MAX_PEERS, MAX_MAPS
-        while len(body := self._pack(peers, maps)) > BODY_LIMIT[Kind.STATUS]:
+        while len(body := self._pack(peers, maps)) > BODY_LIMIT[MessageKind.STATUS]:
             peers, maps = (peers, maps // 2) if maps else (peers // 2, 0)
         return body
 
@@ -75,41 +75,41 @@ class Status:
             "direct": list(self.direct[:most_peers]),
             "maps": {str(k): v for k, v in sorted(self.maps.items())[:most_maps]},
         }
-        return to_json({name: lists.get(name, getattr(self, name)) for name in self.__slots__})
+        return pack_json({name: lists.get(name, getattr(self, name)) for name in self.__slots__})
 
 
 def _peers(raw: Any) -> tuple[Peer, ...]:
     return tuple(
-        Peer(clean(name, 31), clean(host), clean(job, 32), number(silent))
+        Peer(clean_text(name, 31), clean_text(host), clean_text(job, 32), finite_number(silent))
         for name, host, job, silent in list(raw)[:MAX_PEERS]
     )
 
 
 def read_maps(raw: Any) -> dict[int, str]:
-    """Names of maps by number, at most ``MAX_MAPS``."""
-    return {int(key): clean(name, 40) for key, name in list(raw.items())[:MAX_MAPS]}
+    """Return the names of maps by number, at most ``MAX_MAPS``."""
+    return {int(key): clean_text(name, 40) for key, name in list(raw.items())[:MAX_MAPS]}
 
 
-def number(value: Any) -> float:
-    """A finite number, or 0 for one that is not; ValueError for what is none."""
+def finite_number(value: Any) -> float:
+    """Return a float, 0 for an infinity or a NaN; ValueError if ``value`` is no number."""
     number = float(value)
     return number if math.isfinite(number) else 0.0
 
 
 _STATUS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("run", "workload", "host", "via"), clean),
+    **dict.fromkeys(("run", "workload", "host", "via"), clean_text),
     **dict.fromkeys(("agents", "steps", "best"), lambda raw: _within(raw, 2**63 - 1)),
-    **dict.fromkeys(("steps_per_s", "delay_s"), number),
+    **dict.fromkeys(("steps_per_s", "delay_s"), finite_number),
     "peers": _peers,
     "maps": read_maps,
-    "direct": lambda raw: tuple(clean(one, 31) for one in list(raw)[:MAX_PEERS]),
+    "direct": lambda raw: tuple(clean_text(name, 31) for name in list(raw)[:MAX_PEERS]),
 }
-"""The reader of each field of a STATUS."""
+"""The function that reads each field of a STATUS."""
 
 
 def read_status(body: bytes) -> Status:
-    """A STATUS with every field typed, bounded and free of control characters."""
-    raw = from_json(body)
+    """Return a STATUS with every field typed, bounded and without control characters."""
+    raw = unpack_json(body)
     try:
         return Status(**{name: read(raw[name]) for name, read in _STATUS.items() if name in raw})
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -119,12 +119,12 @@ def read_status(body: bytes) -> Status:
 FORMAT_TILES = 1
 """2 bits a pixel in tile order, raw deflate, the base picture as preset dictionary."""
 FORMAT_TILING = 2
-"""Numbers of tiles that the base and the ``more`` pictures before it show."""
+"""Tile numbers into a table of the tiles of the base and of the ``more`` pictures before it."""
 FRAME_HEAD = struct.Struct("<IIIIBBH")
 ROW = struct.Struct("<HHHHBBHhfIIHHH")
 """stream, peer, agent, place, badges, level, story flags, map, return, episode, step, age (0.1 s),
-and x and y, each one more than it is, 0 where it is not known."""
-MAX_ROWS = BODY_LIMIT[Kind.TELEM] // ROW.size
+x + 1 and y + 1; an unknown x or y is sent as 0."""
+MAX_ROWS = BODY_LIMIT[MessageKind.TELEM] // ROW.size
 _ACK = struct.Struct("<I")
 _STAMPS = struct.Struct("<QQ")
 _U8, _U16, _U32 = 0xFF, 0xFFFF, 0xFFFFFFFF
@@ -132,9 +132,9 @@ _U8, _U16, _U32 = 0xFF, 0xFFFF, 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One picture on its way: ``data`` is deflated against picture ``base`` (0: against nothing).
+    """A picture on the wire: ``data`` is a delta against picture ``base``, or whole if that is 0.
 
-    ``seq`` counts from 1 per stream, ``captured_ms`` is the sender's monotonic clock modulo 2^32.
+    ``seq`` counts from 1 per stream; ``captured_ms`` is the sender's monotonic clock modulo 2^32.
     """
 
     seq: int
@@ -146,14 +146,14 @@ class Frame:
     format: int = FORMAT_TILES
     more: int = 0
 
-    def pack(self) -> bytes:
+    def to_body(self) -> bytes:
         step, captured_ms, episode = self.step & _U32, self.captured_ms & _U32, self.episode & _U16
         head = (self.seq, self.base, step, captured_ms, self.format, self.more, episode)
         return FRAME_HEAD.pack(*head) + self.data
 
 
 def read_frame(body: bytes) -> Frame:
-    """A FRAME's body; ProtocolError when it is shorter than its head."""
+    """Return the frame in a FRAME's body; ProtocolError when it is shorter than its head."""
     if len(body) < FRAME_HEAD.size:
         raise ProtocolError("a FRAME is shorter than its head")
     seq, base, step, captured, form, more, episode = FRAME_HEAD.unpack_from(body)
@@ -161,7 +161,7 @@ def read_frame(body: bytes) -> Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TelemetryRow:
     """One agent's telemetry, in the order of the wire.
 
     ``stream`` and ``place`` (from 1) are 0 when it is not featured, ``peer`` indexes the peer
@@ -185,13 +185,11 @@ class Row:
 
     @property
     def score(self) -> int:
-        """Badges and story flags: featuring is decided on them first."""
+        """Badges plus story flags, the first criterion for featuring an agent."""
         return self.badges + self.story_flags
 
 
-_facts = attrgetter(*Row.__slots__)
-
-
+_values = attrgetter(*TelemetryRow.__slots__)
 _MOST = {
     "agent": _U16,
     "badges": _U8,
@@ -201,17 +199,17 @@ _MOST = {
     "episode": _U32,
     "step": _U32,
 }
-"""The greatest number of each field that a row has room for."""
+"""The greatest number that each field of a row can hold."""
 
 
-def row_of(report: AgentReport) -> Row:
-    """A learner's report as a row, every field brought into the wire's range."""
-    return Row(
+def row_from_report(report: AgentReport) -> TelemetryRow:
+    """Return a learner's report as a row, every field limited to the wire's range."""
+    return TelemetryRow(
         **{name: _within(getattr(report, name), most) for name, most in _MOST.items()},
         stream=0,
         peer=0,
         place=0,
-        episode_return=max(-1e9, min(1e9, number(report.episode_return))),
+        episode_return=max(-1e9, min(1e9, finite_number(report.episode_return))),
         x=_within(report.x + 1, _U16) - 1,
         y=_within(report.y + 1, _U16) - 1,
     )
@@ -221,50 +219,51 @@ def _within(value: Any, most: int) -> int:
     return max(0, min(most, int(value)))
 
 
-def pack_rows(rows: Iterable[Row]) -> bytes:
-    """The body of a TELEM: at most ``MAX_ROWS`` rows, the rest is left out."""
+def pack_rows(rows: Iterable[TelemetryRow]) -> bytes:
+    """Return the body of a TELEM with the first ``MAX_ROWS`` rows."""
     packed = []
     for row in islice(rows, MAX_ROWS):
-        *facts, age_s, x, y = _facts(row)
-        packed.append(ROW.pack(*facts, _within(round(age_s * 10), _U16), x + 1, y + 1))
+        *first, age_s, x, y = _values(row)
+        packed.append(ROW.pack(*first, _within(round(age_s * 10), _U16), x + 1, y + 1))
     return b"".join(packed)
 
 
-def read_rows(body: bytes) -> list[Row]:
-    """The rows of a TELEM; ProtocolError unless the body is whole rows."""
+def read_rows(body: bytes) -> list[TelemetryRow]:
+    """Return the rows of a TELEM; ProtocolError unless the body is whole rows."""
     if len(body) % ROW.size:
         raise ProtocolError("TELEM is not made of whole rows")
     return [_read_row(*fields) for fields in ROW.iter_unpack(body)]
 
 
-def _read_row(*fields: Any) -> Row:
-    *facts, gained, episode, step, age, x, y = fields
-    return Row(*(*facts, number(gained), episode, step, age / 10, x - 1, y - 1))
+def _read_row(*fields: Any) -> TelemetryRow:
+    *first, episode_return, episode, step, age, x, y = fields
+    total = finite_number(episode_return)
+    return TelemetryRow(*(*first, total, episode, step, age / 10, x - 1, y - 1))
 
 
-def ack(seq: int) -> bytes:
-    """The body of an ACK: the newest sequence number that was decoded."""
+def pack_ack(seq: int) -> bytes:
+    """Return the body of an ACK: the newest sequence number that was decoded."""
     return _ACK.pack(seq)
 
 
 def read_ack(body: bytes) -> int:
-    """Sequence number of an ACK."""
+    """Return the sequence number of an ACK."""
     return _unpack(_ACK, body, "an ACK")[0]
 
 
-def stamps(mine_ms: int, yours_ms: int = 0) -> bytes:
-    """The body of PING (own clock, 0) and PONG (the pinger's stamp back, own clock), ms."""
-    return _STAMPS.pack(mine_ms, yours_ms)
+def pack_stamps(first_ms: int, second_ms: int = 0) -> bytes:
+    """Return the body of PING (own clock, 0) or PONG (the PING's stamp, own clock), ms."""
+    return _STAMPS.pack(first_ms, second_ms)
 
 
 def read_stamps(body: bytes) -> tuple[int, ...]:
-    """Both stamps of a PING or PONG."""
+    """Return both stamps of a PING or PONG, ms."""
     return _unpack(_STAMPS, body, "a PING or PONG")
 
 
-def _unpack(layout: struct.Struct, body: bytes, what: str) -> tuple[int, ...]:
+def _unpack(layout: struct.Struct, body: bytes, name: str) -> tuple[int, ...]:
     if len(body) != layout.size:
-        raise ProtocolError(f"{what} has {layout.size} bytes")
+        raise ProtocolError(f"{name} has {layout.size} bytes")
     return layout.unpack(body)
 
 
@@ -272,41 +271,41 @@ MAX_TOP_K = 16
 MAX_FPS = 60.0
 MAX_PINS = 8
 Pin = tuple[str, int]
-"""An agent by its peer's name and its index there: the same through a change of jobs."""
+"""A peer's name and an agent's index in it, which stay the same when the slot's job changes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """A viewer's wish: number of agents, pictures of each a second, agents whatever their rank."""
+class Subscription:
+    """A viewer's request: number of agents, pictures of each a second, pinned agents."""
 
     top_k: int
     fps: float
     pins: tuple[Pin, ...] = ()
 
-    def pack(self) -> bytes:
-        """The body of a SUBSCRIBE; pins that do not fit are left out, the last ones first."""
-        wish: dict[str, object] = {"k": self.top_k, "fps": self.fps}
+    def to_body(self) -> bytes:
+        """Return the body of a SUBSCRIBE; the last pins are left out if they do not fit."""
+        facts: dict[str, object] = {"k": self.top_k, "fps": self.fps}
         for count in range(min(MAX_PINS, len(self.pins)), 0, -1):
-            body = to_json({**wish, "pins": [list(pin) for pin in self.pins[:count]]})
-            if len(body) <= BODY_LIMIT[Kind.SUBSCRIBE]:
+            body = pack_json({**facts, "pins": [list(pin) for pin in self.pins[:count]]})
+            if len(body) <= BODY_LIMIT[MessageKind.SUBSCRIBE]:
                 return body
-        return to_json(wish)
+        return pack_json(facts)
 
 
-def read_wish(body: bytes) -> Wish:
-    """A SUBSCRIBE brought into bounds: 1 to 16 agents, 1 to 60 pictures a second, 8 pins."""
-    raw = from_json(body)
+def read_subscription(body: bytes) -> Subscription:
+    """Return a SUBSCRIBE within bounds: 1 to 16 agents, 1 to 60 pictures a second, 8 pins."""
+    raw = unpack_json(body)
     try:
-        top_k, fps = int(raw.get("k", 2)), number(raw.get("fps", MAX_FPS))
-        told = list(raw.get("pins", []))[:MAX_PINS]
-        pins = tuple((check_peer(str(peer)), _within(agent, _U16)) for peer, agent in told)
+        top_k, fps = int(raw.get("k", 2)), finite_number(raw.get("fps", MAX_FPS))
+        names = list(raw.get("pins", []))[:MAX_PINS]
+        pins = tuple((check_peer(str(peer)), _within(agent, _U16)) for peer, agent in names)
     except (TypeError, ValueError, OverflowError, UsageError) as error:
         raise ProtocolError("a SUBSCRIBE has a wrong field") from error
-    return Wish(max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)), pins)
+    return Subscription(max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)), pins)
 
 
 def to_pins(names: Iterable[str]) -> tuple[Pin, ...]:
-    """Agents as a window names them (``slot-0/3``) as pins; what can name no agent is left out."""
+    """Return pins for agents named as in a window (``slot-0/3``); skip names of no agent."""
     split = (name.rpartition("/") for name in names)
     return tuple(
         (peer, int(agent)) for peer, _, agent in split if PEER.fullmatch(peer) and agent.isdecimal()

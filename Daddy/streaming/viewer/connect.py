@@ -1,7 +1,7 @@
-"""``tunnel_server connect``: ssh brings a relay here, by any way that leads to one, and keeps on.
+"""``tunnel_server connect``: runs ssh until a relay is connected, and again when it is lost.
 
-A thread calls, reads what ssh says, hands the stream to the receiver and calls again when the
-network, the laptop's lid or the login node ended it. ``connect_plan`` decides what to do next.
+A thread starts ssh, reads its messages, passes the stream to the receiver, and starts ssh again
+when the network, a closed laptop or the login node ended it. ``connect_plan`` has the rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.streaming.protocol.framing import READ_BYTES
 from Daddy.streaming.protocol.handshake import Token, find_opening
 from Daddy.streaming.viewer import connect_plan
-from Daddy.streaming.viewer.connect_plan import Course, End, Target, Way
+from Daddy.streaming.viewer.connect_plan import CallEnd, ConnectPlan, LoginTarget, StreamRoute
 from Daddy.streaming.viewer.receiver import Receiver
 
 _WEIGHTS = "/shared_weights"
@@ -39,14 +39,12 @@ _WEIGHTS = "/shared_weights"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``connect`` to the viewer's own."""
-    parser.add_argument("login", nargs="?", default="", help="user@login (as setup keeps it)")
-    parser.add_argument("--run-dir", default="", help="the run there (the one begun last)")
-    parser.add_argument(
-        "--by", choices=[one.value for one in Way], help="the only way to try (all, in turn)"
-    )
-    parser.add_argument(
-        "--remote-port", default=str(TUNNEL_PORT), help=f"port there ({TUNNEL_PORT})"
-    )
+    parser.add_argument("login", nargs="?", default="", help="user@login (default: of setup)")
+    parser.add_argument("--run-dir", default="", help="run folder there (default: the newest)")
+    routes = [route.value for route in StreamRoute]
+    parser.add_argument("--by", choices=routes, help="the only route to try (default: all)")
+    default, port = str(TUNNEL_PORT), f"port there ({TUNNEL_PORT})"
+    parser.add_argument("--remote-port", default=default, help=port)
     parser.set_defaults(port=0)
 
 
@@ -56,40 +54,41 @@ _VARIABLES = {
     "key": "SYNC_SSH_KEY",
     "folder": "SYNC_REMOTE_DIR",
 }
-"""Settings that ``setup`` keeps, and the variables that come before them."""
+"""Settings that ``setup`` saves, and the environment variables that override them."""
 
 
 def find_target(
     args: argparse.Namespace, environ: Mapping[str, str], home: Path, *, asks: bool
-) -> Target:
-    """The login, and how ssh gets there; UsageError says what cannot be one."""
-    kept = read_saved_cluster(settings_path(environ, home))
+) -> LoginTarget:
+    """Return the login and its ssh options; UsageError for an invalid login."""
+    saved = read_saved_cluster(settings_path(environ, home))
     user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
-    login = args.login or (f"{user}@{host}" if user and host else saved_login(kept))
+    login = args.login or (f"{user}@{host}" if user and host else saved_login(saved))
     if not connect_plan.LOGIN.fullmatch(login):
-        raise UsageError(f"{login!r} is nobody to connect to", "type: connect user@login-node")
-    facts = kept if login == saved_login(kept) else {}
-    told = {name: environ.get(one) or facts.get(name, "") for name, one in _VARIABLES.items()}
+        raise UsageError(f"{login!r} is no login to connect to", "type: connect user@login-node")
+    facts = saved if login == saved_login(saved) else {}
+    used = {name: environ.get(var) or facts.get(name, "") for name, var in _VARIABLES.items()}
     port = _port(args.remote_port)
-    words = ["-F", str(Path(told["ssh_config"]).expanduser())] if told["ssh_config"] else []
-    words += ["-p", told["port"]] if told["port"] else []
-    words += ["-i", told["key"], "-o", "IdentitiesOnly=yes"] if told["key"] else []
+    words = ["-F", str(Path(used["ssh_config"]).expanduser())] if used["ssh_config"] else []
+    words += ["-p", used["port"]] if used["port"] else []
+    words += ["-i", used["key"], "-o", "IdentitiesOnly=yes"] if used["key"] else []
     sockets = [facts.get(name, "") for name in ("port", "key", "ssh_config")]
-    usual = port == TUNNEL_PORT and not told["key"]
-    return Target(
+    default = port == TUNNEL_PORT and not used["key"]
+    opened = str(login_socket(master_socket(login, *sockets))) if facts.get("opened") else ""
+    return LoginTarget(
         login=login,
-        scripts=_scripts(args.run_dir, told["folder"]),
-        whom=tuple(words),
-        opened=str(login_socket(master_socket(login, *sockets))) if facts.get("opened") else "",
-        tunnel_key=facts.get("tunnel_key", "") if usual else "",
+        scripts=_scripts(args.run_dir, used["folder"]),
+        ssh_options=tuple(words),
+        open_socket=opened,
+        tunnel_key=facts.get("tunnel_key", "") if default else "",
         port=port,
-        asks=asks,
+        may_ask=asks,
     )
 
 
 def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:
-    """Places of the relay's script there: in the run that was named, or the one whose weights are
-    pulled, else the place where the relay that began last has left it.
+    """Return paths of the relay's script on the login node: in the named run, or in the run whose
+    weights are pulled, else in the home folder, where the newest relay has written it.
     """
     run = run_dir or (weights.removesuffix(_WEIGHTS) if weights.endswith(_WEIGHTS) else "")
     if run.startswith("-") or not run.isprintable():
@@ -99,7 +98,7 @@ def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:
 
 
 def _port(text: str) -> int:
-    """A port of the login node's loopback. UsageError for any other address, with the reason."""
+    """Return a port of the login node's loopback; UsageError for any other address."""
     if text.isdigit() and 0 < int(text) < 65536:  # noqa: PLR2004 - ports are 16 bits
         return int(text)
     raise UsageError(
@@ -109,69 +108,69 @@ def _port(text: str) -> int:
     )
 
 
-LOOK_S = 0.1
+POLL_S = 0.1
 OPENING_S = 30.0
-"""Python may be slow to start from a shared disk."""
-ASKING_S = 150.0
-"""A person may be typing a password."""
+"""Seconds for a relay to start, as Python may start slowly from a shared disk."""
+PASSWORD_S = 150.0
+"""Seconds for a relay to start while a person may be typing a password."""
 _GRACE_S = 1.0
 _GREETING_BYTES = 64 * 1024
 
 
 @dataclass
-class Call:
-    """One running ssh; ``wire``: our end of its pipes; ``alone``: once no relay was here."""
+class SshCall:
+    """A running ssh, ``pipe`` being our end of its stdin and stdout."""
 
-    way: Way
+    route: StreamRoute
     ssh: ConnectedChild
-    wire: socket.socket
-    began: float
-    heard: bytearray = field(default_factory=bytearray)
-    told_port: bool = False
-    opened: float | None = None
-    alone: bool = False
-    worked: bool = False
+    pipe: socket.socket
+    started: float
+    received: bytearray = field(default_factory=bytearray)
+    port_sent: bool = False
+    opened_at: float | None = None
+    saw_no_relay: bool = False
+    connected: bool = False
 
     @property
     def adopted(self) -> bool:
-        """The receiver has the wire now."""
-        return self.opened is not None and self.way is Way.STDIO
+        """True once the receiver has taken over the pipe."""
+        return self.opened_at is not None and self.route is StreamRoute.STDIO
 
     def close(self) -> None:
-        """End ssh; its processes at the other side end with it."""
+        """End ssh, and with it its processes on the login node."""
         if not self.adopted:
-            self.wire.close()
+            self.pipe.close()
         self.ssh.terminate(_GRACE_S)
 
 
-class Carrier:
-    """Brings relays to ``receiver`` until closed, or until a person has to do something first.
+class SshConnector:
+    """Connects relays to ``receiver`` until closed, or until only a person can mend the cause.
 
-    Then ``error`` says what and ``hopeless`` is set. ``once`` holds the token of the relay that was
-    brought last; the receiver is to know it. As a context it raises that error at its end.
+    In that case it sets ``error`` and ``given_up``; the context raises ``error`` at its end.
+    ``session_tokens`` holds the token of the present relay, which the receiver must accept.
     """
 
     def __init__(
         self,
-        course: Course,
+        plan: ConnectPlan,
         receiver: Receiver,
-        once: list[Token],
+        session_tokens: list[Token],
         clock: Clock,
-        hopeless: threading.Event,
+        given_up: threading.Event,
     ) -> None:
         self.error: NetworkError | None = None
-        self._course = course
+        self._plan = plan
         self._receiver = receiver
-        self._once = once
+        self._session_tokens = session_tokens
         self._clock = clock
-        self._hopeless = hopeless
-        self._naps = connect_plan.Naps(clock.now(), clock.monotonic())
-        self._told: tuple[str, ...] = ()
+        self._given_up = given_up
+        self._sleep_detector = connect_plan.SleepDetector(clock.now(), clock.monotonic())
+        self._reported: tuple[str, ...] = ()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="carrier", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Carrier:
+    def __enter__(self) -> SshConnector:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -184,109 +183,112 @@ class Carrier:
         self._thread.join(timeout=4 * _GRACE_S)
 
     def _work(self) -> None:
-        course = self._course
-        while course.way is not None:
-            if self._clock.wait(self._stop, course.wait_s * random.uniform(0.8, 1.2)):
+        plan = self._plan
+        while plan.route is not None:
+            if self._clock.wait(self._stop, plan.wait_s * random.uniform(0.8, 1.2)):
                 return
-            calling = f"calling {course.target.login} by {course.name(course.way)}"
-            self._tell((calling, *course.failures()))
-            end = self._try(course.way)
+            calling = f"calling {plan.target.login} by {plan.describe_route(plan.route)}"
+            self._report((calling, *plan.failures()))
+            end = self._call(plan.route)
             if self._stop.is_set():
                 return
-            self._course = course = course.after(end)
-            if course.way is not None and (course.wait_s or course.fix):
-                again = f"{course.why}; again in {course.wait_s:.1f} s"
-                self._tell((again, *[course.fix] * bool(course.fix)))
-        reasons = (course.why, *course.failures())
-        self.error = NetworkError("\n  ".join(reasons), course.fix)
-        self._receiver.tell((*reasons, f"what to do: {course.fix}"))
-        self._hopeless.set()
+            self._plan = plan = plan.next_plan(end)
+            if plan.route is not None and (plan.wait_s or plan.remedy):
+                again = f"{plan.reason}; again in {plan.wait_s:.1f} s"
+                self._report((again, *[plan.remedy] * bool(plan.remedy)))
+        reasons = (plan.reason, *plan.failures())
+        self.error = NetworkError("\n  ".join(reasons), plan.remedy)
+        self._receiver.set_connect_lines((*reasons, f"what to do: {plan.remedy}"))
+        self._given_up.set()
 
-    def _try(self, way: Way) -> End:
-        """One call to its end; a computer without a socket to spare has ended it, too."""
-        words = connect_plan.ssh_words(way, self._course.target, self._receiver.port)
+    def _call(self, route: StreamRoute) -> CallEnd:
+        """Run one ssh to its end; an OSError of this computer counts as an end."""
+        words = connect_plan.ssh_command(route, self._plan.target, self._receiver.port)
         try:
             ours, theirs = socket.socketpair()
             with ours, theirs:
                 ssh = spawn_connected(words, theirs.fileno())
-                call = Call(way, ssh, socket.socket(fileno=ours.detach()), self._clock.monotonic())
-            call.wire.setblocking(False)
+                pipe = socket.socket(fileno=ours.detach())
+                call = SshCall(route, ssh, pipe, self._clock.monotonic())
+            call.pipe.setblocking(False)
             try:
-                return self._attend(call)
+                return self._watch_call(call)
             finally:
                 call.close()
         except ProgramMissingError as error:
-            return End(None, why=error.message)
+            return CallEnd(None, reason=error.message)
         except OSError as error:
-            return End(None, why=f"this computer: {error.strerror or error}")
+            return CallEnd(None, reason=f"this computer: {error.strerror or error}")
         finally:
-            self._once.clear()
+            self._session_tokens.clear()
 
-    def _attend(self, call: Call) -> End:
-        """Look after a call until it has ended, or has to be ended."""
-        while not self._clock.wait(self._stop, LOOK_S):
-            if self._naps.slept(self._clock.now(), self._clock.monotonic()):
-                return End(None, worked=call.worked, slept=True)
+    def _watch_call(self, call: SshCall) -> CallEnd:
+        """Watch a call until it has ended or must be ended."""
+        while not self._clock.wait(self._stop, POLL_S):
+            if self._sleep_detector.slept(self._clock.now(), self._clock.monotonic()):
+                return CallEnd(None, connected=call.connected, slept=True)
             if call.ssh.wait(0):
                 call.ssh.terminate(_GRACE_S)
-                return End(call.ssh.exit_code, call.ssh.error_lines(), worked=call.worked)
-            why = self._standing(call) if call.way is Way.PORT else self._opening(call)
-            if why:
-                return End(None, call.ssh.error_lines(), why, worked=call.worked)
+                return CallEnd(call.ssh.exit_code, call.ssh.error_lines(), connected=call.connected)
+            tunnel = call.route is StreamRoute.PORT
+            if reason := self._check_tunnel(call) if tunnel else self._check_own_relay(call):
+                return CallEnd(None, call.ssh.error_lines(), reason, connected=call.connected)
             connected = self._receiver.connected
-            call.alone |= not connected
-            if connected and call.alone and not call.worked:
-                call.worked = True
-                text = (f"connected by {self._course.name(call.way)}", *self._course.failures())
-                self._told = ()
-                self._tell(text, "; ".join(text))
-        return End(None)
+            call.saw_no_relay |= not connected
+            if connected and call.saw_no_relay and not call.connected:
+                call.connected = True
+                route = self._plan.describe_route(call.route)
+                text = (f"connected by {route}", *self._plan.failures())
+                self._reported = ()
+                self._report(text, "; ".join(text))
+        return CallEnd(None)
 
-    def _standing(self, call: Call) -> str:
-        """Reason why a tunnel is of no use, or nothing."""
-        target = self._course.target
-        if call.worked:
+    def _check_tunnel(self, call: SshCall) -> str:
+        """Return the reason to end a tunnel; report the usual causes while no relay connects."""
+        target = self._plan.target
+        if call.connected:
             return ""
         if wrong := connect_plan.wrong_node(call.ssh.error_lines(), target):
             return wrong
-        if self._clock.monotonic() - call.began > connect_plan.KNOCK_S:
+        if self._clock.monotonic() - call.started > connect_plan.NO_RELAY_S:
             causes = connect_plan.usual_causes(target.login, target.port)
-            self._tell((f"the tunnel stands: {self._course.name(Way.PORT)}", *causes))
+            route = self._plan.describe_route(StreamRoute.PORT)
+            self._report((f"the tunnel stands: {route}", *causes))
         return ""
 
-    def _opening(self, call: Call) -> str:
-        """Bring a relay of our own to its first word, and see whether it is still there."""
+    def _check_own_relay(self, call: SshCall) -> str:
+        """Wait for the opening line of our own relay; return the reason to end the call, if any."""
         now = self._clock.monotonic()
-        if call.opened is not None:
-            gone = call.adopted and call.wire.fileno() < 0
-            late = not call.worked and now - call.opened > connect_plan.KNOCK_S
+        if call.opened_at is not None:
+            gone = call.adopted and call.pipe.fileno() < 0
+            late = not call.connected and now - call.opened_at > connect_plan.NO_RELAY_S
             return (self._receiver.trouble or "the stream was lost") if gone or late else ""
-        if call.way is Way.DYNAMIC and not call.told_port:
-            self._tell_port(call)
+        if call.route is StreamRoute.DYNAMIC and not call.port_sent:
+            self._send_port(call)
         with contextlib.suppress(BlockingIOError, ConnectionError):
-            call.heard += call.wire.recv(READ_BYTES)
-        if (found := find_opening(bytes(call.heard))) is not None:
-            call.opened = now
-            self._once[:] = [found[0]]
+            call.received += call.pipe.recv(READ_BYTES)
+        if (opening := find_opening(bytes(call.received))) is not None:
+            call.opened_at = now
+            self._session_tokens[:] = [opening[0]]
             if call.adopted:
-                self._receiver.adopt(call.wire, found[1])
+                self._receiver.adopt_socket(call.pipe, opening[1])
             return ""
-        patience = ASKING_S if self._course.target.asks else OPENING_S
-        if now - call.began > patience or len(call.heard) > _GREETING_BYTES:
+        patience = PASSWORD_S if self._plan.target.may_ask else OPENING_S
+        if now - call.started > patience or len(call.received) > _GREETING_BYTES:
             return f"no relay has answered there for {patience:.0f} s"
         return ""
 
-    def _tell_port(self, call: Call) -> None:
+    def _send_port(self, call: SshCall) -> None:
         for line in call.ssh.error_lines():
             if (port := connect_plan.allocated_port(line)) is not None:
-                with contextlib.suppress(OSError):  # ssh has ended: seen at the next look
-                    call.wire.send(f"{port}\n".encode())
-                call.told_port = True
+                with contextlib.suppress(OSError):  # ssh has ended: noticed by the next poll
+                    call.pipe.send(f"{port}\n".encode())
+                call.port_sent = True
 
-    def _tell(self, lines: tuple[str, ...], note: str = "") -> None:
-        """To the screen, and what is new of it as lines to the terminal."""
+    def _report(self, lines: tuple[str, ...], note: str = "") -> None:
+        """Show lines in the viewer, and print the new ones to standard error."""
         for line in lines:
-            if line not in self._told:
+            if line not in self._reported:
                 print(f"connect: {line}", file=sys.stderr, flush=True)
-        self._told = lines
-        self._receiver.tell(lines, note)
+        self._reported = lines
+        self._receiver.set_connect_lines(lines, note)

@@ -1,7 +1,6 @@
-"""Pure. Shapes, colours and letters: the window is a list of these, painted by ``window.Painter``.
+"""Pure. Defines the items that a window is drawn from; ``pygame_window.Painter`` paints them.
 
-Every letter is as wide as the others, so that a text is laid out without its font. Equal lists need
-no painting at all.
+All letters have one width, so text is laid out without a font. Equal lists need no painting.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ PAD = 4
 
 
 class Style(Enum):
-    """A place for a panel's words, and their width and height in letter pixels."""
+    """The position of a panel's text, with the width and height that it needs in letter pixels."""
 
     BELOW = (2 * PAD, 8 * LINE)
     BESIDE = (3 * PAD + 120, 2 * PAD + 2)
@@ -43,7 +42,7 @@ class Rect(NamedTuple):
 
 
 class PanelLayout(NamedTuple):
-    """One agent's place: its frame, the picture in it, the words, and how they stand."""
+    """The rectangles of one agent's panel: its frame, picture and text, and the text's position."""
 
     frame: Rect
     picture: Rect
@@ -54,19 +53,19 @@ class PanelLayout(NamedTuple):
 HEIGHT = 7
 DEPTH = 3
 ADVANCE = 6
-"""Pixels of a letter at scale 1: above the line, below it, and from one to the next."""
+"""Pixels of a letter at scale 1: above the baseline, below it, and to the next letter."""
 ELLIPSIS = "…"
 BADGES = "●▼★✿♥◆▲■"
-"""Eight signs, one a badge: told apart by shape, not by colour."""
+"""Eight signs, one per badge, that differ in shape and not in colour only."""
 
 
-def measure(text: str, scale: int) -> int:
-    """Width of ``text`` in pixels."""
+def text_width(text: str, scale: int) -> int:
+    """Return the width of ``text`` in pixels."""
     return len(text) * ADVANCE * scale
 
 
-def fit(text: str, width: int, scale: int) -> str:
-    """``text``, shortened with an ellipsis until it is at most ``width`` pixels wide."""
+def fit_text(text: str, width: int, scale: int) -> str:
+    """Return ``text``, shortened with an ellipsis to at most ``width`` pixels."""
     room = max(0, width // (ADVANCE * scale))
     if len(text) <= room:
         return text
@@ -94,7 +93,7 @@ class Text(NamedTuple):
     scale: int
 
 
-class Picture(NamedTuple):
+class GamePicture(NamedTuple):
     """A game picture (row-major, 2 bits a pixel) in four shades, lightest first."""
 
     rect: Rect
@@ -112,13 +111,13 @@ class Curve(NamedTuple):
     width: int
 
 
-Draw = Box | Text | Picture | Curve
+Draw = Box | Text | GamePicture | Curve
 MOST_PLACES = 32
-"""All things are gone through for each place; of more, the whole window is painted instead."""
+"""Most areas repainted one by one, as each needs a pass over all items; else the whole window."""
 
 
-def unpacked(pixels: bytes, shades: tuple[int, ...] = (0, 1, 2, 3)) -> bytes:
-    """A game picture at a byte a pixel: which of ``shades`` it has, lightest first."""
+def unpack_pixels(pixels: bytes, shades: tuple[int, ...] = (0, 1, 2, 3)) -> bytes:
+    """Unpack a game picture to a byte a pixel, which is that pixel's entry in ``shades``."""
     apart = bytearray(4 * len(pixels))
     for place, of_byte in enumerate(_of_bytes(shades)):
         apart[place::4] = pixels.translate(of_byte)
@@ -127,40 +126,40 @@ def unpacked(pixels: bytes, shades: tuple[int, ...] = (0, 1, 2, 3)) -> bytes:
 
 @lru_cache
 def _of_bytes(shades: tuple[int, ...]) -> list[bytes]:
-    """For each of the four pixels of a byte: its shade by the byte."""
+    """Return translation tables from a byte to the shade of each of its four pixels."""
     return [bytes(shades[byte >> bits & 3] for byte in range(256)) for bits in (6, 4, 2, 0)]
 
 
-def extent(thing: Draw) -> Rect:
-    """A rectangle with all of it inside."""
-    if isinstance(thing, Text):
-        tall = (HEIGHT + DEPTH) * thing.scale
-        return Rect(thing.x, thing.y, measure(thing.text, thing.scale), tall)
-    if isinstance(thing, Curve):
-        xs, ys = [x for x, _ in thing.points], [y for _, y in thing.points]
-        left, top = min(xs) - thing.width, min(*ys, thing.floor) - thing.width
-        right, bottom = max(xs) + thing.width + 1, max(*ys, thing.floor) + thing.width + 1
+def bounding_box(item: Draw) -> Rect:
+    """Return a rectangle that contains the whole item."""
+    if isinstance(item, Text):
+        tall = (HEIGHT + DEPTH) * item.scale
+        return Rect(item.x, item.y, text_width(item.text, item.scale), tall)
+    if isinstance(item, Curve):
+        xs, ys = [x for x, _ in item.points], [y for _, y in item.points]
+        left, top = min(xs) - item.width, min(*ys, item.floor) - item.width
+        right, bottom = max(xs) + item.width + 1, max(*ys, item.floor) + item.width + 1
         return Rect(left, top, right - left, bottom - top)
-    return thing.rect
+    return item.rect
 
 
-def changed(before: Sequence[Draw], after: Sequence[Draw]) -> set[Rect]:
-    """Places with other pixels in ``after`` (its first thing is the whole window): at most
-    ``MOST_PLACES`` places, and the whole window where there would be more, as when a map changes.
+def changed_areas(before: Sequence[Draw], after: Sequence[Draw]) -> set[Rect]:
+    """Return the areas with other pixels in ``after``, whose first item is the whole window.
 
-    A thing that moved in the list counts as changed, as a later thing hides an earlier one.
+    Returns the whole window if there are more than ``MOST_PLACES``, as when a map changes. An item
+    that moved in the list counts as changed, because later items hide earlier ones.
     """
-    whole = {extent(one) for one in after[:1]}
+    whole = {bounding_box(item) for item in after[:1]}
     if len(before) != len(after):
         return whole
     both = zip(before, after, strict=True)
-    apart = [pair for pair in both if pair[0] is not pair[1] and pair[0] != pair[1]]
-    places = {extent(one) for pair in apart for one in pair}
-    return places if len(places) <= MOST_PLACES else whole
+    changed = [pair for pair in both if pair[0] is not pair[1] and pair[0] != pair[1]]
+    areas = {bounding_box(item) for pair in changed for item in pair}
+    return areas if len(areas) <= MOST_PLACES else whole
 
 
 class Theme(NamedTuple):
-    """Four shades of the game's screen, lightest first, and two colours that call."""
+    """Four shades of the game's screen, lightest first, and two colours for attention."""
 
     name: str
     shades: tuple[Colour, Colour, Colour, Colour]
@@ -204,34 +203,34 @@ THEMES = (
         alarm=(230, 159, 0),
     ),
 )
-"""The last one is for everybody: greys, and the blue and orange that no kind of colour blindness
-makes alike (Okabe and Ito, 2008)."""
+"""The last theme is for colour-blind people: greys, and a blue and an orange that differ for every
+kind of colour blindness (Okabe and Ito, 2008)."""
 
 
-def mix(colour: Colour, towards: Colour, part: float = 1 / 3) -> Colour:
+def mix_colours(colour: Colour, towards: Colour, part: float = 1 / 3) -> Colour:
     """Mix ``part`` of ``colour`` (a third) with the rest of ``towards``."""
     pairs = zip(colour, towards, strict=True)
-    red, green, blue = (int(other + part * (one - other)) for one, other in pairs)
+    red, green, blue = (int(theirs + part * (ours - theirs)) for ours, theirs in pairs)
     return red, green, blue
 
 
-def between(
+def draw_both_ends(
     rect: Rect, y: int, scale: int, left: tuple[str, Colour], right: tuple[str, Colour]
 ) -> Iterator[Draw]:
-    """A text at each end of a line; the left one gives way."""
-    wide = measure(right[0], scale)
+    """Draw a text at each end of a line; the left one is shortened to fit."""
+    wide = text_width(right[0], scale)
     gap = 4 * scale if right[0] else 0
-    yield Text(rect.x, y, fit(left[0], rect.width - wide - gap, scale), left[1], scale)
+    yield Text(rect.x, y, fit_text(left[0], rect.width - wide - gap, scale), left[1], scale)
     yield Text(rect.right - wide, y, right[0], right[1], scale)
 
 
-def label(
-    what: str, rect: Rect, text: int, colour: Colour, theme: Theme, *, corner: bool = False
+def draw_label(
+    label: str, rect: Rect, text: int, colour: Colour, theme: Theme, *, corner: bool = False
 ) -> Iterator[Draw]:
-    """A framed text in the middle of ``rect``, or in its upper right corner."""
+    """Draw a framed text in the middle of ``rect``, or in its upper right corner."""
     pad = 4 * text
-    fitted = fit(what, rect.width - 2 * pad, text)
-    wide, tall = measure(fitted, text), HEIGHT * text
+    fitted = fit_text(label, rect.width - 2 * pad, text)
+    wide, tall = text_width(fitted, text), HEIGHT * text
     x = rect.right - wide - pad if corner else rect.x + (rect.width - wide) // 2
     y = rect.y + pad if corner else rect.y + (rect.height - tall) // 2
     yield Box(Rect(x - pad, y - pad, wide + 2 * pad, tall + 2 * pad), theme.back, theme.faint)

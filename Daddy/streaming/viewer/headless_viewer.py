@@ -1,6 +1,6 @@
-"""The viewer without a window: lines for a person, JSON for a script, counts as events.
+"""The viewer without a window: prints lines or JSON, and records frame counts as events.
 
-Every string was bounded and cleaned where it came from the wire: a JSON line has at most 2 KiB.
+All strings were shortened and cleaned when they were received: a JSON line has at most 2 KiB.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from Daddy.core.errors import ExitCode, NetworkError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.machine_info import host_name
 from Daddy.core.name_validation import to_peer
-from Daddy.streaming.protocol.framing import to_json
-from Daddy.streaming.viewer.view_model import Panel, Scene, Waiting, line_to_copy, waiting_steps
+from Daddy.streaming.protocol.framing import pack_json
+from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo, line_to_copy, waiting_steps
 
 
 class NoRelayError(NetworkError):
-    """No relay came within the time that a script would wait."""
+    """No relay connected within the time given with ``--wait``."""
 
     exit_code = ExitCode.NO_RELAY
 
 
 class RefusedError(NetworkError):
-    """Relays came, and none had a token or a version in common with this viewer."""
+    """Relays connected, but none shared a token and a protocol version with this viewer."""
 
     exit_code = ExitCode.REFUSED
 
 
-def agent_line(panel: Panel, frames: int, now: float) -> str:
-    """One agent at ``now`` (wall time, seconds); ``frames`` came since the line before."""
+def agent_json(panel: Panel, frames: int, now: float) -> str:
+    """Return one agent as JSON; ``frames`` came since the last line, ``now`` is wall time (s)."""
     stream = {
         "from": "pictures",
         "frames": frames,
@@ -40,17 +40,17 @@ def agent_line(panel: Panel, frames: int, now: float) -> str:
         "age_s": round(panel.age_s, 3),
         "silent_s": round(panel.silent_s, 3),
     }
-    return to_json({"what": "agent", "time": round(now, 3), **panel.facts(), **stream}).decode()
+    return pack_json({"what": "agent", "time": round(now, 3), **panel.facts(), **stream}).decode()
 
 
-def waiting_line(waiting: Waiting, scene: Scene, now: float) -> str:
-    """The state while no agent is shown: nobody is connected, or nothing plays."""
-    state = {"port": waiting.port, "connected": scene.connected, "trouble": scene.trouble[:200]}
-    return to_json({"what": "waiting", "time": round(now, 3), **state}).decode()
+def waiting_json(tunnel: TunnelInfo, scene: Scene, now: float) -> str:
+    """Return JSON for a scene without agents: no relay is connected, or nothing plays."""
+    state = {"port": tunnel.port, "connected": scene.connected, "trouble": scene.trouble[:200]}
+    return pack_json({"what": "waiting", "time": round(now, 3), **state}).decode()
 
 
 def check_patience(wait_s: float | None, waited_s: float, served: int, refused: str) -> None:
-    """Raise when a script has waited ``wait_s`` and no relay has proved itself."""
+    """Raise NoRelayError or RefusedError if ``wait_s`` passed and no relay proved the token."""
     if wait_s is None or served or waited_s < wait_s:
         return
     if refused:
@@ -66,16 +66,16 @@ def check_patience(wait_s: float | None, waited_s: float, served: int, refused: 
 
 
 @dataclass
-class Recorder:
-    """Counts frames of each agent in an event file, which is named for the run that is watched."""
+class FrameCountRecorder:
+    """Counts the frames of each agent in an event file that is named for the watched run."""
 
     folder: Path | None
     clock: Clock
     _events: EventWriter | None = None
     _before: Mapping[str, int] | None = None
 
-    def write(self, scene: Scene) -> None:
-        """Append the frames since the last call; nothing before anything came."""
+    def write_counts(self, scene: Scene) -> None:
+        """Append the frames since the last call, once a relay has sent a STATUS."""
         if self.folder is None or not scene.statuses:
             return
         if self._events is None:
@@ -90,14 +90,14 @@ class Recorder:
             "frames": {name: n - before.get(name, 0) for name, n in scene.frames.items()},
             "frames_total": sum(scene.frames.values()),
             "agents_total": len(scene.frames),
-            "age_s": {one.name: round(one.age_s, 3) for one in scene.panels},
-            "bytes_per_frame": {one.name: round(one.bytes_per_frame) for one in scene.panels},
+            "age_s": {panel.name: round(panel.age_s, 3) for panel in scene.panels},
+            "bytes_per_frame": {p.name: round(p.bytes_per_frame) for p in scene.panels},
         }
-        self._events.write("metric", max((one.steps for one in scene.statuses), default=0), data)
+        self._events.write("metric", max(status.steps for status in scene.statuses), data)
 
 
-def line(panel: Panel, frames: int) -> str:
-    """One agent as one line of text."""
+def agent_text(panel: Panel, frames: int) -> str:
+    """Return one agent as one line of text."""
     row = panel.row
     state = f"{frames:2d} frames" if not panel.stale else f"stale {panel.silent_s:.0f} s"
     return (
@@ -108,45 +108,44 @@ def line(panel: Panel, frames: int) -> str:
     )
 
 
-def waiting_lines(waiting: Waiting, scene: Scene) -> list[str]:
-    """Words for a person without a picture, with the line to copy."""
-    if scene.carrier:  # connect prints its own words
+def waiting_text(tunnel: TunnelInfo, scene: Scene) -> list[str]:
+    """Return lines for a scene without agents, with the command to copy."""
+    if scene.connect_lines:  # connect prints its own lines
         return [f"last trouble: {scene.trouble}"] * bool(scene.trouble)
-    steps = waiting_steps(scene, waiting)
-    caption, copy = line_to_copy(scene, waiting)
-    remarks = [what for state, what in steps if state in {"alarm", ""}]
-    heading = f"waiting for the tunnel on 127.0.0.1:{waiting.port}"
+    caption, copy = line_to_copy(scene, tunnel)
+    remarks = [text for state, text in waiting_steps(scene, tunnel) if state in {"alarm", ""}]
+    heading = f"waiting for the tunnel on 127.0.0.1:{tunnel.port}"
     return [*([] if scene.connected else [heading]), *remarks, caption, f"  {copy}"]
 
 
-class Printer:
-    """Prints a line per agent, and the state when that changes."""
+class LinePrinter:
+    """Prints a line per agent, and without agents the state when it changes."""
 
-    def __init__(self, waiting: Waiting, clock: Clock, *, json: bool) -> None:
-        self._waiting = waiting
+    def __init__(self, tunnel: TunnelInfo, clock: Clock, *, json: bool) -> None:
+        self._tunnel = tunnel
         self._clock = clock
         self._json = json
         self._frames: Mapping[str, int] = {}
-        self._told: list[str] = []
+        self._printed: list[str] = []
 
-    def print(self, scene: Scene) -> None:
-        """Print what is new since the last call."""
+    def print_scene(self, scene: Scene) -> None:
+        """Print each agent, or the state if it changed since the last call."""
         now = self._clock.now()
         if not scene.panels:
             self._print_state(scene, now)
         for panel in scene.panels:
             frames = scene.frames.get(panel.name, 0) - self._frames.get(panel.name, 0)
-            print(agent_line(panel, frames, now) if self._json else line(panel, frames))
+            print(agent_json(panel, frames, now) if self._json else agent_text(panel, frames))
         self._frames = dict(scene.frames)
         sys.stdout.flush()
 
     def _print_state(self, scene: Scene, now: float) -> None:
         if self._json:
             state = [scene.trouble, str(scene.connected)]
-            lines = [] if state == self._told else [waiting_line(self._waiting, scene, now)]
+            lines = [] if state == self._printed else [waiting_json(self._tunnel, scene, now)]
         else:
-            state = waiting_lines(self._waiting, scene)
-            lines = [one for one in state if one not in self._told]
-        self._told = state
-        for one in lines:
-            print(one)
+            state = waiting_text(self._tunnel, scene)
+            lines = [line for line in state if line not in self._printed]
+        self._printed = state
+        for line in lines:
+            print(line)

@@ -1,4 +1,4 @@
-"""Pure. Draws an agent's panel, the sheets over the panels, and maps and course below them."""
+"""Pure. Draws an agent's panel, the tables over the panels, and maps and returns below them."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from Daddy.streaming.viewer.draw_list import (
     Colour,
     Curve,
     Draw,
+    GamePicture,
     PanelLayout,
-    Picture,
     Rect,
     Style,
     Text,
     Theme,
-    between,
-    fit,
-    label,
-    measure,
-    mix,
+    draw_both_ends,
+    draw_label,
+    fit_text,
+    mix_colours,
+    text_width,
 )
-from Daddy.streaming.viewer.key_bindings import TABLE, Sheet
-from Daddy.streaming.viewer.view_history import Cell, Place, World
+from Daddy.streaming.viewer.key_bindings import TABLE, Overlay
+from Daddy.streaming.viewer.view_history import Cell, HistorySnapshot, MapView
 from Daddy.streaming.viewer.view_model import Panel, Scene
 
 _CURVE = 2 * LINE
 _ROOMY = 120
-"""Letter pixels that a picture must be wide for the words below to keep to its edges."""
+"""Width of a picture in letter pixels from which the text below keeps to its edges."""
 _PAD = 4
 
-Word = tuple[str, Colour]
+ColouredText = tuple[str, Colour]
 
 
 def draw_panel(
@@ -49,69 +49,70 @@ def draw_panel(
     chosen: bool = False,
     mark: str = "",
 ) -> Iterator[Draw]:
-    """Everything of one agent, back to front; ``mark`` is a word for it, such as that it stays."""
+    """Draw one agent's panel, back to front; ``mark`` is a label such as "pinned"."""
     yield Box(place.frame, theme.panel, theme.accent if chosen else theme.faint)
-    yield from _screen(panel, place.picture, text, theme)
+    yield from _draw_screen(panel, place.picture, text, theme)
     if mark:
-        yield from label(mark, place.picture, text, theme.accent, theme, corner=True)
+        yield from draw_label(mark, place.picture, text, theme.accent, theme, corner=True)
     words = place.words
     roomy = place.picture.width >= _ROOMY * text
     if place.style is not Style.BESIDE and roomy:
         left, right = max(words.x, place.picture.x), min(words.right, place.picture.right)
         words = Rect(left, words.y, right - left, words.height)
-    yield from _words(panel, place, words, text, theme)
+    yield from _draw_texts(panel, place, words, text, theme)
 
 
-def _screen(panel: Panel, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+def _draw_screen(panel: Panel, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
     rim = Rect(rect.x - text, rect.y - text, rect.width + 2 * text, rect.height + 2 * text)
     yield Box(rim, theme.shades[3], theme.faint)
     if panel.pixels is None:
-        yield from label("the first picture is on its way", rect, text, theme.soft, theme)
+        yield from draw_label("the first picture is on its way", rect, text, theme.soft, theme)
         return
-    shades = tuple(mix(one, theme.panel) if panel.stale else one for one in theme.shades)
-    yield Picture(rect, panel.pixels, shades)
+    shades = tuple(mix_colours(s, theme.panel) if panel.stale else s for s in theme.shades)
+    yield GamePicture(rect, panel.pixels, shades)
     if panel.stale:
         age = f"no new picture for {panel.silent_s:.0f} s"
-        yield from label(age, rect, text, theme.alarm, theme)
+        yield from draw_label(age, rect, text, theme.alarm, theme)
 
 
-def _words(
+def _draw_texts(
     panel: Panel, place: PanelLayout, words: Rect, text: int, theme: Theme
 ) -> Iterator[Draw]:
-    """Name and score, badges, facts, and the curve of the return where there is room for it."""
+    """Draw name and score, badges, facts, and the return curve if there is room."""
     beside, pad = place.style is Style.BESIDE, _PAD * text
-    yield from _title(panel, words, words.y + (0 if beside else pad), text, theme, job=not beside)
+    y = words.y + (0 if beside else pad)
+    yield from _draw_title(panel, words, y, text, theme, job=not beside)
     if place.style is Style.BARE:
         return
     y = words.y + (LINE + 4) * text if beside else place.picture.bottom + pad
-    yield from _badges(panel.row.badges, words, y, text, theme)
+    yield from _draw_badges(panel.row.badges, words, y, text, theme)
     for step, left, right in _facts(panel, place.style, theme, narrow=words.width < _ROOMY * text):
         y += step * text
-        yield from between(words, y, text, left, right)
+        yield from draw_both_ends(words, y, text, left, right)
     y += LINE * text
     bottom = words.bottom if beside else place.frame.bottom - pad
     top = max(y, bottom - 2 * _CURVE * text) if beside else y
     if place.style is not Style.COMPACT:
         room = Rect(words.x, top, words.width, bottom - top)
-        area = mix(theme.faint, theme.panel)
-        yield from _curves([(panel.returns, theme.soft, area)], room, text)
+        area = mix_colours(theme.faint, theme.panel)
+        yield from _draw_curves([(panel.returns, theme.soft, area)], room, text)
 
 
 def _facts(
     panel: Panel, style: Style, theme: Theme, *, narrow: bool
-) -> Iterator[tuple[int, Word, Word]]:
-    """Lines below the title: letter pixels from the line before, left word, right word."""
+) -> Iterator[tuple[int, ColouredText, ColouredText]]:
+    """Yield the lines below the title: letter pixels from the line before, left, right text."""
     row, ink, soft = panel.row, theme.ink, theme.soft
-    gained, steps = f"{row.episode_return:.1f}", format_count(row.step)
+    total, steps = f"{row.episode_return:.1f}", format_count(row.step)
     if style is not Style.BESIDE:
-        named = gained if narrow or style is Style.COMPACT else f"return {gained}"
+        named = total if narrow or style is Style.COMPACT else f"return {total}"
         yield 0, ("", ink), (f"L{row.level}" if row.level else "", ink)
         yield LINE + 1, (panel.map_name, ink), (named, ink)
         if style is Style.BELOW:
             yield LINE, (panel.peer.host, soft), (f"{steps} steps", soft)
         return
     yield LINE + 4, (panel.map_name, ink), ("", ink)
-    facts = {"level": str(row.level), "story flags": str(row.story_flags), "return": gained}
+    facts = {"level": str(row.level), "story flags": str(row.story_flags), "return": total}
     step = LINE + 4
     for name, value in {**facts, "steps": steps}.items():
         yield step, (name, soft), (value, ink)
@@ -120,20 +121,20 @@ def _facts(
     yield LINE, (panel.peer.host, soft), (job, theme.faint)
 
 
-def _title(
+def _draw_title(
     panel: Panel, words: Rect, y: int, text: int, theme: Theme, *, job: bool
 ) -> Iterator[Draw]:
-    """The agent, its job if that is wanted and there is room, and its score."""
+    """Draw the agent's name, its job if there is room, and its score."""
     score = f"score {panel.row.score}"
-    yield from between(words, y, text, (panel.name, theme.ink), (score, theme.accent))
+    yield from draw_both_ends(words, y, text, (panel.name, theme.ink), (score, theme.accent))
     named = f"job {panel.peer.job}"
-    x = words.x + measure(panel.name, text) + 3 * text
-    room = words.right - measure(score, text) - 3 * text - x
-    if job and panel.peer.job and measure(named, text) <= room:
+    x = words.x + text_width(panel.name, text) + 3 * text
+    room = words.right - text_width(score, text) - 3 * text - x
+    if job and panel.peer.job and text_width(named, text) <= room:
         yield Text(x, y, named, theme.faint, text)
 
 
-def _badges(count: int, rect: Rect, y: int, text: int, theme: Theme) -> Iterator[Draw]:
+def _draw_badges(count: int, rect: Rect, y: int, text: int, theme: Theme) -> Iterator[Draw]:
     room = rect.width - 4 * LINE * text
     step = min(HEIGHT + 3, max(ADVANCE + 1, room // (8 * text))) * text
     for number, icon in enumerate(BADGES):
@@ -145,8 +146,8 @@ Series = tuple[Sequence[float], Colour, Colour]
 """Values, colour of the line, and colour of the area below it."""
 
 
-def _curves(series: Sequence[Series], rect: Rect, text: int) -> Iterator[Draw]:
-    """Lines through the values of each series, on one scale; nothing where there is no room."""
+def _draw_curves(series: Sequence[Series], rect: Rect, text: int) -> Iterator[Draw]:
+    """Draw a line through each series' values on one scale; nothing if there is no room."""
     numbers = [number for values, _, _ in series for number in values]
     if rect.height < HEIGHT * text or len(numbers) < 2 * len(series):
         return
@@ -167,10 +168,10 @@ _GAP = 8
 Line = tuple[str, ...]
 
 
-def draw_sheet(sheet: Sheet, scene: Scene, room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
-    """The sheet in the middle of ``room``, in the largest letters in which it is whole."""
-    makers = {Sheet.HELP: _help, Sheet.SCORE: _score_lines, Sheet.FIGURES: _figures}
-    title, rows, last = makers[sheet](scene)
+def draw_table(kind: Overlay, scene: Scene, room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+    """Draw the table in the middle of ``room``, in the largest letters that fit."""
+    lines_of = {Overlay.HELP: _keys, Overlay.SCORE: _scores, Overlay.FIGURES: _figures}
+    title, rows, last = lines_of[kind](scene)
     lines, step = [(title,), *rows, (last,)], LINE
     columns = [max(map(len, column)) * ADVANCE for column in zip(*rows, strict=True)]
     alone = max(len(title), len(last)) * ADVANCE
@@ -183,27 +184,27 @@ def draw_sheet(sheet: Sheet, scene: Scene, room: Rect, text: int, theme: Theme) 
     rect = Rect(room.x + (room.width - wide) // 2, room.y + (room.height - tall) // 2, wide, tall)
     yield Box(rect, theme.back, theme.accent)
     inner = Rect(rect.x + _GAP * text, rect.y + _GAP * text, wide - 2 * _GAP * text, tall)
-    yield from _table(lines, columns, step * text, inner, text, theme)
+    yield from _draw_columns(lines, columns, step * text, inner, text, theme)
 
 
-def _table(
+def _draw_columns(
     lines: Sequence[Line], columns: Sequence[int], step: int, rect: Rect, text: int, theme: Theme
 ) -> Iterator[Draw]:
-    """Words in columns; a line of one word goes across all of them."""
+    """Draw texts in columns; a line of one text spans all of them."""
     for index, line in enumerate(lines):
         x, title = rect.x, theme.accent if index == 0 else theme.soft
         colours = (title,) if len(line) == 1 else (theme.ink, *[theme.soft] * len(line))
         for word, colour, across in zip(line, colours, (*columns, 0), strict=False):
-            yield Text(x, rect.y + index * step, fit(word, rect.right - x, text), colour, text)
+            yield Text(x, rect.y + index * step, fit_text(word, rect.right - x, text), colour, text)
             x += (across + _GAP) * text
 
 
-def _help(_: Scene) -> tuple[str, list[Line], str]:
-    rows: list[Line] = [(one.label, one.what) for one in TABLE]
+def _keys(_: Scene) -> tuple[str, list[Line], str]:
+    rows: list[Line] = [(binding.label, binding.help) for binding in TABLE]
     return "keys", rows, "Watching never slows training."
 
 
-def _score_lines(scene: Scene) -> tuple[str, list[Line], str]:
+def _scores(scene: Scene) -> tuple[str, list[Line], str]:
     rows: list[Line] = [("agent", "badges", "flags", "score", "return")]
     for panel in scene.panels:
         row = panel.row
@@ -225,21 +226,21 @@ def _figures(scene: Scene) -> tuple[str, list[Line], str]:
 
 
 MIN_LINES = 5
-"""Lines of text that a band needs in height."""
+"""Least height of the band below the panels, in lines of text."""
 _LEAST_CELLS = 6
-"""A map is drawn as if at least so many cells wide and high were known of it."""
+"""Least width and height of a drawn map in cells, also if fewer cells are known."""
 _MOST_CELL = 16
 _KEPT = 4
-"""Bands that were drawn last: few, as each holds its world."""
+"""Bands kept by the cache; each holds a whole history snapshot."""
 
 
 @lru_cache(_KEPT)
 def draw_band(
-    world: World, room: Rect, text: int, theme: Theme, news: tuple[str, ...]
+    history: HistorySnapshot, room: Rect, text: int, theme: Theme, news: tuple[str, ...]
 ) -> tuple[Draw, ...]:
-    """Maps on the left four sevenths; on the right the course, and below it the news.
+    """Draw maps on the left four sevenths; on the right the return curve, and news below it.
 
-    The last drawings are kept: a large map takes longer than all the rest of the window.
+    Results are cached: a large map takes longer than the rest of the window.
     """
     pad = _PAD * text
     left = Rect(room.x, room.y, room.width * 4 // 7 - pad, room.height)
@@ -247,17 +248,17 @@ def draw_band(
     inner = Rect(right.x + pad, right.y + pad, right.width - 2 * pad, right.height - 2 * pad)
     lines = min(len(news), max(0, inner.height // (LINE * text) - 3), 4)
     tall = inner.height - lines * LINE * text
-    course = Rect(inner.x, inner.y, inner.width, tall)
+    curve = Rect(inner.x, inner.y, inner.width, tall)
     below = [
         Text(inner.x, inner.y + tall + (index * LINE + 2) * text, line, theme.soft, text)
-        for index, line in enumerate(fit(what, inner.width, text) for what in news[:lines])
+        for index, line in enumerate(fit_text(note, inner.width, text) for note in news[:lines])
     ]
     frame = Box(right, theme.panel, theme.faint)
-    maps = _maps(world.places, left, text, theme)
-    return (*maps, frame, *_course(world.course, course, text, theme), *below)
+    maps = _draw_maps(history.maps, left, text, theme)
+    return (*maps, frame, *_draw_returns(history.returns, curve, text, theme), *below)
 
 
-def _maps(places: Sequence[Place], room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+def _draw_maps(places: Sequence[MapView], room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
     count = max(1, min(len(places), room.width // max(1, room.height * 3 // 5), 4))
     wide, pad = room.width // count, _PAD * text
     for index, place in enumerate(places[:count]):
@@ -266,20 +267,20 @@ def _maps(places: Sequence[Place], room: Rect, text: int, theme: Theme) -> Itera
         yield from _draw_map(place, rect, text, theme)
     if not places:
         yield Box(room, theme.panel, theme.faint)
-        word = fit("nobody says where it is", room.width - 2 * pad, text)
-        yield Text(room.x + pad, room.y + pad, word, theme.soft, text)
+        hint = fit_text("nobody says where it is", room.width - 2 * pad, text)
+        yield Text(room.x + pad, room.y + pad, hint, theme.soft, text)
 
 
-def _draw_map(place: Place, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+def _draw_map(place: MapView, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
     yield Box(rect, theme.panel, theme.faint)
     pad = _PAD * text
     inner = Rect(rect.x + pad, rect.y + pad, rect.width - 2 * pad, rect.height - 2 * pad)
-    agents = str(len(place.dots)) if measure(place.name, text) < inner.width else ""
-    yield from between(inner, inner.y, text, (place.name, theme.ink), (agents, theme.soft))
+    agents = str(len(place.dots)) if text_width(place.name, text) < inner.width else ""
+    yield from draw_both_ends(inner, inner.y, text, (place.name, theme.ink), (agents, theme.soft))
     top = inner.y + LINE * text
     grid = _Grid(place, Rect(inner.x, top, inner.width, inner.bottom - top))
     for x, y, share in place.heat:
-        warm = mix(theme.faint, theme.panel, 0.35 + 0.65 * share)
+        warm = mix_colours(theme.faint, theme.panel, 0.35 + 0.65 * share)
         yield Box(grid.rect((x, y)), warm, warm)
     for cell in (cell for trail in place.trails for cell in trail):
         yield Box(grid.rect(cell, -(grid.size // 3)), theme.soft, theme.soft)
@@ -289,22 +290,22 @@ def _draw_map(place: Place, rect: Rect, text: int, theme: Theme) -> Iterator[Dra
 
 
 class _Grid:
-    """Cells of a map on a piece of the window: as large as the known part of the map lets them."""
+    """Converts the cells of a map to window pixels, as large as the map's known part allows."""
 
-    def __init__(self, place: Place, ground: Rect) -> None:
+    def __init__(self, place: MapView, room: Rect) -> None:
         cells = [(dot.x, dot.y) for dot in place.dots]
         cells += [(x, y) for x, y, _ in place.heat]
         cells += [cell for trail in place.trails for cell in trail]
-        self._least_x, across = _extent([x for x, _ in cells])
-        self._least_y, down = _extent([y for _, y in cells])
-        self._scale = min(_MOST_CELL, ground.width / across, max(1, ground.height) / down)
-        self._x = ground.x + (ground.width - across * self._scale) / 2
-        self._y = ground.y + (ground.height - down * self._scale) / 2
+        self._least_x, across = _axis_range([x for x, _ in cells])
+        self._least_y, down = _axis_range([y for _, y in cells])
+        self._scale = min(_MOST_CELL, room.width / across, max(1, room.height) / down)
+        self._x = room.x + (room.width - across * self._scale) / 2
+        self._y = room.y + (room.height - down * self._scale) / 2
         self.size = max(1, int(self._scale))
         """Window pixels of a cell."""
 
     def rect(self, cell: Cell, larger: int = 0) -> Rect:
-        """The cell in window pixels, at least one, ``larger`` by so many at each side."""
+        """Return the cell in window pixels, at least one, ``larger`` at each side."""
         x = self._x + (cell[0] - self._least_x) * self._scale
         y = self._y + (cell[1] - self._least_y) * self._scale
         wide = max(1, int(x + self._scale) - int(x))
@@ -313,23 +314,23 @@ class _Grid:
         return Rect(int(x) - larger, int(y) - larger, *sides)
 
 
-def _extent(known: Sequence[int]) -> tuple[int, int]:
-    """The first of the cells to draw, and how many, the known ones in the middle."""
-    length = max(known) - min(known) + 1
+def _axis_range(cells: Sequence[int]) -> tuple[int, int]:
+    """Return the first cell to draw and the number of cells, the known ones in the middle."""
+    length = max(cells) - min(cells) + 1
     shown = max(_LEAST_CELLS, length)
-    return min(known) - (shown - length) // 2, shown
+    return min(cells) - (shown - length) // 2, shown
 
 
-def _course(
-    course: Sequence[tuple[float, float]], rect: Rect, text: int, theme: Theme
+def _draw_returns(
+    returns: Sequence[tuple[float, float]], rect: Rect, text: int, theme: Theme
 ) -> Iterator[Draw]:
-    """Best and mean return since we watch."""
-    if not course:
+    """Draw the best and the mean return since this viewer started."""
+    if not returns:
         return
-    best, mean = zip(*course, strict=True)
+    best, mean = zip(*returns, strict=True)
     left, right = f"best return {best[-1]:.1f}", f"mean {mean[-1]:.1f}"
-    yield from between(rect, rect.y, text, (left, theme.ink), (right, theme.accent))
+    yield from draw_both_ends(rect, rect.y, text, (left, theme.ink), (right, theme.accent))
     room = Rect(rect.x, rect.y + LINE * text, rect.width, rect.height - LINE * text)
-    series = [(best, theme.soft, mix(theme.faint, theme.panel))]
-    series += [(mean, theme.accent, mix(theme.accent, theme.panel))]
-    yield from _curves(series, room, text)
+    series = [(best, theme.soft, mix_colours(theme.faint, theme.panel))]
+    series += [(mean, theme.accent, mix_colours(theme.accent, theme.panel))]
+    yield from _draw_curves(series, room, text)

@@ -1,7 +1,7 @@
-"""Adapter for pygame: paints ``draw_list`` lists, and brings the person's keys and clicks.
+"""Adapter for pygame: paints ``draw_list`` items, and reads keys and clicks.
 
-The window belongs to the main thread; the network has its own. It is painted only where something
-changed, at most 30 times a second.
+The window runs on the main thread and the network on another. At most 30 times a second it repaints
+the changed areas.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError
 from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
-from Daddy.streaming.viewer.clip_writer import Films
+from Daddy.streaming.viewer import key_bindings as keys
+from Daddy.streaming.viewer.clip_writer import ClipWriter
 from Daddy.streaming.viewer.draw_list import (
     DEPTH,
     HEIGHT,
@@ -27,17 +28,16 @@ from Daddy.streaming.viewer.draw_list import (
     Colour,
     Curve,
     Draw,
-    Picture,
+    GamePicture,
     Rect,
     Text,
-    changed,
-    extent,
-    measure,
-    unpacked,
+    bounding_box,
+    changed_areas,
+    text_width,
+    unpack_pixels,
 )
-from Daddy.streaming.viewer.key_bindings import Act, View, choose, focus, press, tick
-from Daddy.streaming.viewer.view_model import Scene, Waiting
-from Daddy.streaming.viewer.window_layout import draw, panel_at
+from Daddy.streaming.viewer.view_model import Scene, TunnelInfo
+from Daddy.streaming.viewer.window_layout import draw_window, panel_at
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
@@ -46,73 +46,73 @@ _TEXTS_KEPT = 256
 _FONT = str(
     distribution("matplotlib").locate_file("matplotlib/mpl-data/fonts/ttf/DejaVuSansMono.ttf")
 )
-"""The same on every machine, and every letter of one width."""
+"""The font file of matplotlib, which is the same on every machine; its letters have one width."""
 _POINTS, _ABOVE = 10, 2
-"""The size at which letters have the width of ``drawing.ADVANCE``, and the rows above capitals."""
+"""Size at which letters are ``draw_list.ADVANCE`` wide, and the rows above capital letters."""
 
 
 class Painter:
-    """Keeps a surface up to date. Most of a window stays as it is, and is not touched."""
+    """Keeps a surface up to date by repainting the areas that changed."""
 
     def __init__(self) -> None:
         self._shown: Sequence[Draw] = ()
-        self._extents: list[pygame.Rect] = []
+        self._boxes: list[pygame.Rect] = []
 
-    def update(self, surface: Any, things: Sequence[Draw]) -> list[Rect]:
-        """Bring ``surface`` to ``things``, back to front; returns the places that changed."""
-        places = changed(self._shown, things)
-        if not places:
+    def update_surface(self, surface: Any, items: Sequence[Draw]) -> list[Rect]:
+        """Paint ``items``, back to front, onto ``surface``; return the changed areas."""
+        areas = changed_areas(self._shown, items)
+        if not areas:
             return []
-        self._shown, self._extents = things, self._extents_of(things)
-        for place in places:
-            surface.set_clip(place)
-            there = pygame.Rect(place).collidelistall(self._extents)
-            paint(surface, [things[one] for one in there])
+        self._shown, self._boxes = items, self._boxes_of(items)
+        for area in areas:
+            surface.set_clip(area)
+            touched = pygame.Rect(area).collidelistall(self._boxes)
+            paint_items(surface, [items[index] for index in touched])
         surface.set_clip(None)
-        return list(places)
+        return list(areas)
 
-    def forget(self) -> None:
-        """The next surface has nothing on it."""
-        self._shown, self._extents = (), []
+    def forget_surface(self) -> None:
+        """Repaint everything next time, because the surface is a new one."""
+        self._shown, self._boxes = (), []
 
-    def _extents_of(self, things: Sequence[Draw]) -> list[pygame.Rect]:
-        """The extents of ``things`` as pygame's; those of things that stayed are taken over."""
-        if len(things) != len(self._extents):
-            return [pygame.Rect(extent(one)) for one in things]
-        before = zip(things, self._shown, self._extents, strict=True)
-        return [at if one is same else pygame.Rect(extent(one)) for one, same, at in before]
-
-
-def paint(surface: Any, things: Iterable[Draw]) -> None:
-    """Paint ``things`` in their order; a clip changes no pixel inside it."""
-    for thing in things:
-        _PAINTERS[type(thing)](surface, thing)
+    def _boxes_of(self, items: Sequence[Draw]) -> list[pygame.Rect]:
+        """Return the items' bounding boxes; boxes of items that stayed are reused."""
+        if len(items) != len(self._boxes):
+            return [pygame.Rect(bounding_box(item)) for item in items]
+        before = zip(items, self._shown, self._boxes, strict=True)
+        return [box if new is old else pygame.Rect(bounding_box(new)) for new, old, box in before]
 
 
-def save(surface: Any, path: Path) -> None:
-    """Write a PNG file; one that is there is replaced whole."""
+def paint_items(surface: Any, items: Iterable[Draw]) -> None:
+    """Paint ``items`` in their order; pixels inside a clip do not depend on the clip."""
+    for item in items:
+        _PAINTERS[type(item)](surface, item)
+
+
+def save_png(surface: Any, path: Path) -> None:
+    """Write a PNG file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temp = path.with_name(f".tmp-{path.stem}.png")
     pygame.image.save(surface, str(temp))
     temp.replace(path)
 
 
-def _box(surface: Any, what: Box) -> None:
-    """In fills: pygame's outlines come out otherwise where a clip cuts them."""
-    x, y, wide, tall = what.rect
-    surface.fill(what.border, what.rect)
-    surface.fill(what.fill, (x + 1, y + 1, max(0, wide - 2), max(0, tall - 2)))
+def _paint_box(surface: Any, box: Box) -> None:
+    """Paint a box as two fills: pygame's outlines change where a clip cuts them."""
+    x, y, wide, tall = box.rect
+    surface.fill(box.border, box.rect)
+    surface.fill(box.fill, (x + 1, y + 1, max(0, wide - 2), max(0, tall - 2)))
 
 
-def _text(surface: Any, what: Text) -> None:
-    surface.blit(_written(what.text, what.colour, what.scale), (what.x, what.y))
+def _paint_text(surface: Any, text: Text) -> None:
+    surface.blit(_render_text(text.text, text.colour, text.scale), (text.x, text.y))
 
 
 @lru_cache(_TEXTS_KEPT)
-def _written(text: str, colour: Colour, scale: int) -> Any:
-    """A text as large as its cells, whatever the font does beyond them."""
-    cells = pygame.Surface((measure(text, scale), (HEIGHT + DEPTH) * scale), pygame.SRCALPHA)
-    with contextlib.suppress(pygame.error):  # a text that is no wider than nothing
+def _render_text(text: str, colour: Colour, scale: int) -> Any:
+    """Render a text exactly as large as its cells; font pixels beyond them are cut off."""
+    cells = pygame.Surface((text_width(text, scale), (HEIGHT + DEPTH) * scale), pygame.SRCALPHA)
+    with contextlib.suppress(pygame.error):  # pygame refuses a surface of zero width
         cells.blit(_font(scale).render(text, True, colour), (0, -_ABOVE * scale))
     return cells
 
@@ -123,87 +123,88 @@ def _font(scale: int) -> Any:
     return pygame.font.Font(_FONT, _POINTS * scale)
 
 
-def _picture(surface: Any, what: Picture) -> None:
+def _paint_picture(surface: Any, picture: GamePicture) -> None:
     size = (SCREEN_WIDTH, SCREEN_HEIGHT)
-    image = pygame.image.frombuffer(unpacked(what.pixels), size, "P")
-    image.set_palette([*what.shades, *[(0, 0, 0)] * (256 - len(what.shades))])
-    surface.blit(pygame.transform.scale(image, what.rect[2:]), what.rect[:2])
+    image = pygame.image.frombuffer(unpack_pixels(picture.pixels), size, "P")
+    image.set_palette([*picture.shades, *[(0, 0, 0)] * (256 - len(picture.shades))])
+    surface.blit(pygame.transform.scale(image, picture.rect[2:]), picture.rect[:2])
 
 
-def _curve(surface: Any, what: Curve) -> None:
-    """On a sheet of its own first: a line that a clip cuts has other pixels."""
-    left, top, *size = extent(what)
-    sheet = pygame.Surface(size, pygame.SRCALPHA)
-    points = [(x - left, y - top) for x, y in what.points]
-    area = [*points, (points[-1][0], what.floor - top), (points[0][0], what.floor - top)]
-    pygame.draw.polygon(sheet, what.area, area)
-    pygame.draw.lines(sheet, what.colour, closed=False, points=points, width=what.width)
-    surface.blit(sheet, (left, top))
+def _paint_curve(surface: Any, curve: Curve) -> None:
+    """Paint a curve onto its own surface first: a line's pixels change where a clip cuts it."""
+    left, top, *size = bounding_box(curve)
+    own = pygame.Surface(size, pygame.SRCALPHA)
+    points = [(x - left, y - top) for x, y in curve.points]
+    area = [*points, (points[-1][0], curve.floor - top), (points[0][0], curve.floor - top)]
+    pygame.draw.polygon(own, curve.area, area)
+    pygame.draw.lines(own, curve.colour, closed=False, points=points, width=curve.width)
+    surface.blit(own, (left, top))
 
 
 _PAINTERS: dict[type, Callable[[Any, Any], None]] = {
-    Box: _box,
-    Text: _text,
-    Picture: _picture,
-    Curve: _curve,
+    Box: _paint_box,
+    Text: _paint_text,
+    GamePicture: _paint_picture,
+    Curve: _paint_curve,
 }
 _TOAST_S = 3.0
+Size = tuple[int, int]
 
 
-class Watcher:
-    """Looks at scenes, presses keys. :meth:`close` finishes the films that were asked for."""
+class ViewerState:
+    """The state of a viewer's window: its scene, view and clips. :meth:`close` waits for clips."""
 
-    def __init__(self, view: View, waiting: Waiting, clock: Clock) -> None:
+    def __init__(self, view: keys.ViewOptions, tunnel: TunnelInfo, clock: Clock) -> None:
         self.view = view
-        self.films = Films(clock)
-        self._waiting = waiting
+        self.clips = ClipWriter(clock)
+        self._tunnel = tunnel
         self._clock = clock
         self._scene: Scene | None = None
         self._toast, self._toast_until = "", 0.0
 
-    def look(self, scene: Scene) -> None:
-        """There is a new scene to see; while paused the one before stays."""
+    def show_scene(self, scene: Scene) -> None:
+        """Show a new scene; while the view is paused the old one stays."""
         now = self._clock.monotonic()
-        self.view = tick(self.view, scene.agents, now)
-        self.films.reel.see(((one.name, one.pixels) for one in scene.panels), now)
-        if self.view.recording and self.films.full(now):
-            self.press("r")
-        if said := self.films.said():
-            self.say(said)
+        self.view = keys.advance_tour(self.view, scene.agents, now)
+        self.clips.buffer.add_pictures(((panel.name, panel.pixels) for panel in scene.panels), now)
+        if self.view.recording and self.clips.is_full(now):
+            self.press_key("r")
+        if outcome := self.clips.take_outcome():
+            self.show_toast(outcome)
         if self._scene is None or not self.view.paused:
             self._scene = scene
 
-    def drawings(self, size: tuple[int, int]) -> list[Draw]:
-        """The window of ``size`` pixels at this moment; empty before the first scene."""
+    def draw_items(self, size: Size) -> list[Draw]:
+        """Return the items of a window of ``size`` pixels now; empty before the first scene."""
         if self._scene is None:
             return []
         toast = self._toast if self._clock.monotonic() < self._toast_until else ""
-        return draw(self._scene, size, self.view, self._waiting, toast)
+        return draw_window(self._scene, size, self.view, self._tunnel, toast)
 
-    def press(self, key: str) -> Act | None:
-        """A key; returns what only the window can do about it."""
-        self.view, toast, act = press(self.view, key, self._names())
-        if act in (Act.CLIP, Act.RECORD, Act.SAVE):
-            name, theme = focus(self.view, self._names()), THEMES[self.view.theme]
-            toast, act = self.films.take(act, name, theme), None
+    def press_key(self, key: str) -> keys.WindowAction | None:
+        """Apply a key; return the action that only the window can carry out."""
+        self.view, toast, action = keys.apply_key(self.view, key, self._names())
+        if action in (keys.WindowAction.CLIP, keys.WindowAction.RECORD, keys.WindowAction.SAVE):
+            name, theme = keys.focused_agent(self.view, self._names()), THEMES[self.view.theme]
+            toast, action = self.clips.do_action(action, name, theme), None
         if toast:
-            self.say(toast)
-        return act
+            self.show_toast(toast)
+        return action
 
-    def click(self, at: tuple[int, int], size: tuple[int, int]) -> None:
+    def click_at(self, at: tuple[int, int], size: Size) -> None:
         name = panel_at(self._scene, size, self.view, *at) if self._scene else ""
         if name:
-            self.view = choose(self.view, name)
+            self.view = keys.click_panel(self.view, name)
 
-    def say(self, text: str) -> None:
-        """A word in the header for three seconds."""
+    def show_toast(self, text: str) -> None:
+        """Show a sentence in the header for three seconds."""
         self._toast, self._toast_until = text, self._clock.monotonic() + _TOAST_S
 
     def close(self) -> None:
-        """End a recording and wait for what is being written."""
+        """End a recording and wait until all clips are written."""
         if self.view.recording:
-            self.press("r")
-        self.films.close()
+            self.press_key("r")
+        self.clips.close()
 
     def _names(self) -> list[str]:
         return [panel.name for panel in self._scene.panels] if self._scene else []
@@ -211,95 +212,98 @@ class Watcher:
 
 FPS = 30
 _WAITING_S = 0.1
-"""Between two looks while there is nobody to see: a hundredth of a core is enough to wait with."""
+"""Seconds between two scenes without an agent; this takes about a hundredth of a core."""
 
 
-def save_picture(path: Path, scene: Scene, size: tuple[int, int], waiting: Waiting) -> None:
-    """Paint ``scene`` into a PNG file; needs no display. Replaces the file whole."""
+def save_picture(path: Path, scene: Scene, size: Size, tunnel: TunnelInfo) -> None:
+    """Paint ``scene`` into a PNG file, atomically; needs no display."""
     surface = pygame.Surface(size)
-    paint(surface, draw(scene, size, View(max(1, len(scene.panels))), waiting))
-    save(surface, path)
+    view = keys.ViewOptions(max(1, len(scene.panels)))
+    paint_items(surface, draw_window(scene, size, view, tunnel))
+    save_png(surface, path)
 
 
-class Window:
-    """The viewer's window; :meth:`run` returns when it is closed."""
+class ViewerWindow:
+    """The viewer's window; :meth:`run_window` returns when it is closed."""
 
-    def __init__(self, size: tuple[int, int], view: View, waiting: Waiting, clock: Clock) -> None:
-        """Open the window; NetworkError where there is no display."""
+    def __init__(
+        self, size: Size, view: keys.ViewOptions, tunnel: TunnelInfo, clock: Clock
+    ) -> None:
+        """Open the window; NetworkError without a display."""
         title = "Daddy: the best agents, live"
-        self._surface = _on_display(title, size, pygame.RESIZABLE, "use --headless")
+        self._surface = _open_display(title, size, pygame.RESIZABLE, "use --headless")
         self._painter = Painter()
-        self._watcher = Watcher(view, waiting, clock)
+        self._state = ViewerState(view, tunnel, clock)
         self._leave = False
-        self._waiting = waiting
+        self._tunnel = tunnel
         self._clock = clock
 
-    def run(
+    def run_window(
         self,
         scene_of: Callable[[int], Scene],
-        wish: Callable[[int, tuple[str, ...]], None],
+        subscribe: Callable[[int, tuple[str, ...]], None],
         each_second: Callable[[Scene], None],
         stop: threading.Event,
     ) -> None:
-        """Show ``scene_of(top_k)`` until closed or ``stop``; ``wish`` is told of another wish."""
-        next_second, asked, pause = 0.0, self._watcher.view, 1 / FPS
+        """Show ``scene_of(top_k)`` until closed or ``stop``; call ``subscribe`` on changes."""
+        next_second, asked, pause = 0.0, self._state.view, 1 / FPS
         try:
             while not self._clock.wait(stop, pause) and not self._leave:
                 scene = scene_of(asked.top_k)
-                self._show(scene)
+                self._paint_scene(scene)
                 pause = 1 / FPS if scene.panels else _WAITING_S
-                self._listen()
-                view = self._watcher.view
-                if (view.top_k, view.wanted) != (asked.top_k, asked.wanted):
-                    wish(view.top_k, view.wanted)
+                self._handle_events()
+                view = self._state.view
+                if (view.top_k, view.requested_agents) != (asked.top_k, asked.requested_agents):
+                    subscribe(view.top_k, view.requested_agents)
                 asked = view
                 if self._clock.monotonic() >= next_second:
                     next_second = self._clock.monotonic() + 1.0
                     each_second(scene)
         finally:
-            self._watcher.close()
+            self._state.close()
             pygame.display.quit()
 
-    def _show(self, scene: Scene) -> None:
-        self._watcher.look(scene)
-        things = self._watcher.drawings(self._surface.get_size())
-        if places := self._painter.update(self._surface, things):
+    def _paint_scene(self, scene: Scene) -> None:
+        self._state.show_scene(scene)
+        items = self._state.draw_items(self._surface.get_size())
+        if places := self._painter.update_surface(self._surface, items):
             pygame.display.update(places)
 
-    def _listen(self) -> None:
+    def _handle_events(self) -> None:
         for event in pygame.event.get():
             if event.type == pygame.QUIT:
                 self._leave = True
             elif event.type == pygame.KEYDOWN:
                 self._press(_key_name(event))
             elif event.type == pygame.MOUSEBUTTONDOWN and event.button == 1:
-                self._watcher.click(event.pos, self._surface.get_size())
+                self._state.click_at(event.pos, self._surface.get_size())
             elif event.type in (pygame.VIDEORESIZE, pygame.VIDEOEXPOSE):
                 self._surface = pygame.display.get_surface()
-                self._painter.forget()
+                self._painter.forget_surface()
 
     def _press(self, key: str) -> None:
-        act = self._watcher.press(key)
-        if act is Act.LEAVE:
+        action = self._state.press_key(key)
+        if action is keys.WindowAction.LEAVE:
             self._leave = True
-        elif act is Act.COPY:
-            line = self._waiting.ssh_line
+        elif action is keys.WindowAction.COPY:
+            line = self._tunnel.ssh_line
             with contextlib.suppress(pygame.error):
                 pygame.scrap.init()
                 pygame.scrap.put(pygame.SCRAP_TEXT, line.encode())
             print(line, flush=True)
-            self._watcher.say("copied, and printed to the terminal")
-        elif act is Act.SHOT:
-            path = self._watcher.films.next_path("png")
-            save(self._surface, path)
-            self._watcher.say(f"saved {path}")
+            self._state.show_toast("copied, and printed to the terminal")
+        elif action is keys.WindowAction.SHOT:
+            path = self._state.clips.next_path("png")
+            save_png(self._surface, path)
+            self._state.show_toast(f"saved {path}")
 
 
-def _on_display(caption: str, size: tuple[int, int], flags: int, otherwise: str) -> Any:
-    """The surface of a window; NetworkError with the remedy ``otherwise`` without a display.
+def _open_display(caption: str, size: Size, flags: int, remedy: str) -> Any:
+    """Open a window and return its surface; NetworkError with ``remedy`` without a display.
 
-    X11 takes pixels as they are. SDL would go through OpenGL, and without a GPU a program then
-    paints every picture once more: half of what watching costs.
+    On X11 pixels are sent as they are. SDL would send them through OpenGL, which without a GPU
+    paints every picture a second time and takes half of the viewer's CPU time.
     """
     try:
         pygame.display.init()
@@ -308,43 +312,43 @@ def _on_display(caption: str, size: tuple[int, int], flags: int, otherwise: str)
             os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
         return pygame.display.set_mode(size, flags)
     except pygame.error as error:
-        raise NetworkError(f"no display ({error})", otherwise) from error
+        raise NetworkError(f"no display ({error})", remedy) from error
 
 
 def _key_name(event: Any) -> str:
-    """The character that a key writes if it means something, else its name: ``+``, ``f12``."""
-    written = str(getattr(event, "unicode", ""))
-    named = str(pygame.key.name(event.key)).strip("[]").replace("enter", "return")
-    return written if written in {"+", "-", "?"} else named
+    """Return ``+``, ``-`` or ``?`` if the key writes one of these, else pygame's name (``f12``)."""
+    character = str(getattr(event, "unicode", ""))
+    name = str(pygame.key.name(event.key)).strip("[]").replace("enter", "return")
+    return character if character in {"+", "-", "?"} else name
 
 
-class Handheld:
-    """A window with nothing in it but the game, and the keys of the person before it."""
+class GameWindow:
+    """A window with nothing but the game's picture; it collects the person's keys."""
 
     def __init__(self, caption: str, scale: int = 4) -> None:
-        """Open it; NetworkError where there is no display."""
+        """Open the window; NetworkError without a display."""
         size = (SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale)
-        self._surface = _on_display(caption, size, 0, "play into a file: --gif FILE")
+        self._surface = _open_display(caption, size, 0, "play into a file: --gif FILE")
         self.caption, self._rect = caption, Rect(0, 0, *size)
         self.held: set[str] = set()
-        """Names of the keys that are down, as pygame has them: left, return, z."""
+        """Pygame's names of the keys that are held down: left, return, z."""
         self.closed = False
 
-    def show(self, pixels: bytes) -> list[str]:
-        """Show a picture (2 bits a pixel); names of the keys pressed since the last one."""
+    def show_picture(self, pixels: bytes) -> list[str]:
+        """Show a picture (2 bits a pixel); return names of keys pressed since the last call."""
         pygame.display.set_caption(self.caption)
-        paint(self._surface, [Picture(self._rect, pixels, THEMES[0].shades)])
+        paint_items(self._surface, [GamePicture(self._rect, pixels, THEMES[0].shades)])
         pygame.display.flip()
-        struck = []
+        pressed = []
         for event in pygame.event.get((pygame.QUIT, pygame.KEYDOWN, pygame.KEYUP)):
             if event.type == pygame.QUIT:
                 self.closed = True
             elif event.type == pygame.KEYDOWN:
-                struck.append(pygame.key.name(event.key))
-                self.held.add(struck[-1])
+                pressed.append(pygame.key.name(event.key))
+                self.held.add(pressed[-1])
             else:
                 self.held.discard(pygame.key.name(event.key))
-        return struck
+        return pressed
 
     def close(self) -> None:
         pygame.display.quit()

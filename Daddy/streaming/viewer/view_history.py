@@ -1,4 +1,4 @@
-"""Pure. Keeps where agents have been and how the run went, as a viewer saw it, within bounds."""
+"""Pure. Keeps the agents' positions and the returns that a viewer received, within bounds."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from Daddy.streaming.protocol.messages import Row
+from Daddy.streaming.protocol.messages import TelemetryRow
 
 _TRAIL = 40
-"""Seconds of a trail: telemetry comes once a second."""
-_COURSE = 240
-"""Points of the course; when there are more, every second one is left out from then on."""
+"""Positions of a trail, one per second, as telemetry comes once a second."""
+_MOST_RETURNS = 240
+"""Most points of the return curve; beyond that every second point is dropped from then on."""
 _CELLS = 4000
 _MAPS_KNOWN = 64
 _WARMEST = 400
-"""Cells of a map whose heat is shown."""
+"""Most visited cells of a map that are shown."""
 _MAPS = 12
 Cell = tuple[int, int]
 
@@ -29,8 +29,8 @@ class Dot(NamedTuple):
     place: int
 
 
-class Place(NamedTuple):
-    """One map: agents, trails of the shown ones, and visits of each cell, 1 for the most."""
+class MapView(NamedTuple):
+    """One map: its agents, trails of shown agents, visits of each cell relative to the most."""
 
     name: str
     dots: tuple[Dot, ...]
@@ -39,51 +39,51 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
-    """The maps, those of shown agents first, and the best and mean return since we watch.
+class HistorySnapshot:
+    """The maps, those of shown agents first, and the (best, mean) returns since the start.
 
-    Equal to itself alone: thousands of cells, made anew once a second and drawn thirty times.
+    It compares by identity: it has thousands of cells, is built once a second and drawn 30 times.
     """
 
-    places: tuple[Place, ...] = ()
-    course: tuple[tuple[float, float], ...] = ()
+    maps: tuple[MapView, ...] = ()
+    returns: tuple[tuple[float, float], ...] = ()
 
 
-NOWHERE = World()
+NO_HISTORY = HistorySnapshot()
 
-Named = tuple[str, str, Row]
-"""An agent's name, its map's name, its row."""
+Named = tuple[str, str, TelemetryRow]
+"""An agent's name, its map's name and its row."""
 
 
-class History:
-    """Learns from telemetry; :attr:`world` is what there is to see of it."""
+class ViewHistory:
+    """Collects telemetry; :attr:`snapshot` is the newest state to draw."""
 
     def __init__(self) -> None:
-        self.world = NOWHERE
+        self.snapshot = NO_HISTORY
         self._trails: dict[str, deque[tuple[int, Cell]]] = {}
         self._heat: dict[int, Counter[Cell]] = {}
-        self._course: list[tuple[float, float]] = []
-        self._every, self._heard = 1, 0
+        self._returns: list[tuple[float, float]] = []
+        self._every, self._updates = 1, 0
 
-    def add(self, agents: Sequence[Named]) -> None:
+    def add_telemetry(self, agents: Sequence[Named]) -> None:
         if not agents:
             return
         returns = [row.episode_return for _, _, row in agents]
-        if self._heard % self._every == 0:
-            self._course.append((max(returns), sum(returns) / len(returns)))
-        self._heard += 1
-        if len(self._course) > _COURSE:
-            self._course, self._every = self._course[::2], 2 * self._every
-        placed = [one for one in agents if one[2].x >= 0 and one[2].y >= 0]
+        if self._updates % self._every == 0:
+            self._returns.append((max(returns), sum(returns) / len(returns)))
+        self._updates += 1
+        if len(self._returns) > _MOST_RETURNS:
+            self._returns, self._every = self._returns[::2], 2 * self._every
+        placed = [agent for agent in agents if agent[2].x >= 0 and agent[2].y >= 0]
         for name, _, row in placed:
             cell = (row.x, row.y)
-            self._warm(row.map_id, cell)
+            self._count_visit(row.map_id, cell)
             self._trails.setdefault(name, deque(maxlen=_TRAIL)).append((row.map_id, cell))
-        known = {name for name, _, _ in placed}
-        self._trails = {name: one for name, one in self._trails.items() if name in known}
-        self.world = World(self._places(placed), tuple(self._course))
+        names = {name for name, _, _ in placed}
+        self._trails = {name: trail for name, trail in self._trails.items() if name in names}
+        self.snapshot = HistorySnapshot(self._make_maps(placed), tuple(self._returns))
 
-    def _warm(self, number: int, cell: Cell) -> None:
+    def _count_visit(self, number: int, cell: Cell) -> None:
         if number not in self._heat and len(self._heat) >= _MAPS_KNOWN:
             del self._heat[next(iter(self._heat))]
         heat = self._heat.setdefault(number, Counter())
@@ -91,17 +91,17 @@ class History:
         if len(heat) > _CELLS:
             self._heat[number] = Counter(dict(heat.most_common(_CELLS // 2)))
 
-    def _places(self, placed: Sequence[Named]) -> tuple[Place, ...]:
-        there: dict[int, list[Named]] = {}
-        for one in sorted(placed, key=lambda one: (one[2].place == 0, one[2].place)):
-            there.setdefault(one[2].map_id, []).append(one)
-        return tuple(self._place(number, there[number]) for number in list(there)[:_MAPS])
+    def _make_maps(self, placed: Sequence[Named]) -> tuple[MapView, ...]:
+        by_map: dict[int, list[Named]] = {}
+        for agent in sorted(placed, key=lambda agent: (agent[2].place == 0, agent[2].place)):
+            by_map.setdefault(agent[2].map_id, []).append(agent)
+        return tuple(self._make_map(number, by_map[number]) for number in list(by_map)[:_MAPS])
 
-    def _place(self, number: int, agents: Sequence[Named]) -> Place:
+    def _make_map(self, number: int, agents: Sequence[Named]) -> MapView:
         cells = self._heat[number].most_common(_WARMEST)
         most = cells[0][1]
         shown = [self._trails[name] for name, _, row in agents if row.place]
-        trails = (tuple(cell for where, cell in trail if where == number) for trail in shown)
+        trails = (tuple(cell for map_id, cell in trail if map_id == number) for trail in shown)
         dots = (Dot(row.x, row.y, row.place) for _, _, row in agents)
-        heat = ((*cell, round(seen / most, 2)) for cell, seen in cells)
-        return Place(agents[0][1], tuple(dots), tuple(trails), tuple(heat))
+        heat = ((*cell, round(visits / most, 2)) for cell, visits in cells)
+        return MapView(agents[0][1], tuple(dots), tuple(trails), tuple(heat))

@@ -1,4 +1,4 @@
-"""Pure. Composes the whole window as a list of drawings: header, panels, news, waiting screen."""
+"""Pure. Composes the whole window as a list of items: header, panels, news, waiting screen."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from Daddy.streaming.viewer.draw_list import (
     Style,
     Text,
     Theme,
-    between,
-    fit,
+    draw_both_ends,
+    fit_text,
 )
-from Daddy.streaming.viewer.key_bindings import HINT, Sheet, View, focus
-from Daddy.streaming.viewer.panels import MIN_LINES, draw_band, draw_panel, draw_sheet
+from Daddy.streaming.viewer.key_bindings import HINT, Overlay, ViewOptions, focused_agent
+from Daddy.streaming.viewer.panels import MIN_LINES, draw_band, draw_panel, draw_table
 from Daddy.streaming.viewer.view_model import (
     Panel,
     Scene,
-    Waiting,
+    TunnelInfo,
     fleet_line,
     headline,
     line_to_copy,
@@ -41,57 +41,57 @@ from Daddy.streaming.viewer.view_model import (
 )
 
 
-def draw(
-    scene: Scene, size: tuple[int, int], view: View, waiting: Waiting, toast: str = ""
+def draw_window(
+    scene: Scene, size: tuple[int, int], view: ViewOptions, tunnel: TunnelInfo, toast: str = ""
 ) -> list[Draw]:
-    """Everything in a window of ``size`` pixels, back to front; ``toast`` is a passing word."""
-    theme, scene = THEMES[view.theme], seen(scene, view)
+    """Draw a window of ``size`` pixels, back to front; ``toast`` is shown in the header."""
+    theme, scene = THEMES[view.theme], visible_scene(scene, view)
     layout = _place_panels(scene, size, view)
-    things: list[Draw] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
-    things += _header(scene, layout, theme, view, toast)
-    if view.sheet is not Sheet.NONE:
+    items: list[Draw] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
+    items += _header(scene, layout, theme, view, toast)
+    if view.overlay is not Overlay.NONE:
         room = Rect(8, layout.header.bottom, size[0] - 16, size[1] - layout.header.height - 8)
-        return things + list(draw_sheet(view.sheet, scene, room, layout.text, theme))
+        return items + list(draw_table(view.overlay, scene, room, layout.text, theme))
     if not scene.panels:
-        return things + list(_waiting(scene, layout, size, theme, waiting))
+        return items + list(_draw_waiting(scene, layout, size, theme, tunnel))
     shown = [panel.name for panel in scene.panels]
     for panel, place in zip(scene.panels, layout.panels, strict=False):
         mark = _mark(panel, view, shown)
         chosen = panel.name == view.chosen and len(shown) > 1
-        things += draw_panel(panel, place, layout.text, theme, chosen=chosen, mark=mark)
-    return things + list(_below(scene, layout, theme, view))
+        items += draw_panel(panel, place, layout.text, theme, chosen=chosen, mark=mark)
+    return items + list(_below(scene, layout, theme, view))
 
 
-def _place_panels(scene: Scene, size: tuple[int, int], view: View) -> Layout:
-    return arrange(*size, len(scene.panels), band=_has_band(scene, view))
+def _place_panels(scene: Scene, size: tuple[int, int], view: ViewOptions) -> WindowLayout:
+    return arrange_panels(*size, len(scene.panels), band=_has_band(scene, view))
 
 
-def _has_band(scene: Scene, view: View) -> bool:
-    return view.maps and bool(scene.world.course)
+def _has_band(scene: Scene, view: ViewOptions) -> bool:
+    return view.maps and bool(scene.history.returns)
 
 
-def _below(scene: Scene, layout: Layout, theme: Theme, view: View) -> Iterator[Draw]:
-    """Maps, course and news where there is room for them, else the news alone, newest first."""
+def _below(scene: Scene, layout: WindowLayout, theme: Theme, view: ViewOptions) -> Iterator[Draw]:
+    """Draw maps, returns and news if there is room, else the news alone, newest first."""
     text, rect = layout.text, layout.footer
     if _has_band(scene, view) and rect.height >= MIN_LINES * LINE * text:
-        yield from draw_band(scene.world, rect, text, theme, scene.notes[::-1])
+        yield from draw_band(scene.history, rect, text, theme, scene.notes[::-1])
         return
     x, width = rect.x + PAD * text, rect.width - 2 * PAD * text
     for index, line in enumerate(scene.notes[::-1][: rect.height // (LINE * text)]):
-        yield Text(x, rect.y + index * LINE * text, fit(line, width, text), theme.faint, text)
+        yield Text(x, rect.y + index * LINE * text, fit_text(line, width, text), theme.faint, text)
 
 
-def seen(scene: Scene, view: View) -> Scene:
-    """The scene with the panels that are on screen: all, or the one that fills the window."""
+def visible_scene(scene: Scene, view: ViewOptions) -> Scene:
+    """Return the scene with the visible panels only: all, or the one that fills the window."""
     if not view.full or not scene.panels:
         return scene
-    name = focus(view, [panel.name for panel in scene.panels])
-    return replace(scene, panels=tuple(one for one in scene.panels if one.name == name))
+    name = focused_agent(view, [panel.name for panel in scene.panels])
+    return replace(scene, panels=tuple(panel for panel in scene.panels if panel.name == name))
 
 
-def panel_at(scene: Scene, size: tuple[int, int], view: View, x: int, y: int) -> str:
-    """The agent whose panel is at a point of the window, if any."""
-    panels = seen(scene, view).panels
+def panel_at(scene: Scene, size: tuple[int, int], view: ViewOptions, x: int, y: int) -> str:
+    """Return the agent whose panel is at a point of the window; empty if there is none."""
+    panels = visible_scene(scene, view).panels
     layout = _place_panels(replace(scene, panels=panels), size, view)
     for panel, place in zip(panels, layout.panels, strict=False):
         frame = place.frame
@@ -100,68 +100,71 @@ def panel_at(scene: Scene, size: tuple[int, int], view: View, x: int, y: int) ->
     return ""
 
 
-def _mark(panel: Panel, view: View, shown: Sequence[str]) -> str:
+def _mark(panel: Panel, view: ViewOptions, shown: Sequence[str]) -> str:
     name = panel.name
     marks = [
         "on tour" if name == view.touring else "",
         "pinned" if name in view.pins else "",
-        "recording" if view.recording and name == focus(view, shown) else "",
+        "recording" if view.recording and name == focused_agent(view, shown) else "",
     ]
     return "  ·  ".join(mark for mark in marks if mark)
 
 
-def _header(scene: Scene, layout: Layout, theme: Theme, view: View, toast: str) -> Iterator[Draw]:
+def _header(
+    scene: Scene, layout: WindowLayout, theme: Theme, view: ViewOptions, toast: str
+) -> Iterator[Draw]:
     text, rect = layout.text, layout.header
     inner = Rect(rect.x + 8 * text, rect.y, rect.width - 16 * text, rect.height)
     top = rect.y + 6 * text
     state, mood = ("paused  ·  Space goes on", "calls") if view.paused else headline(scene)
     colour = {"calls": theme.accent, "alarm": theme.alarm}.get(mood, theme.soft)
-    yield from between(inner, top, text, (run_names(scene), theme.ink), (state, colour))
-    said = fit(toast or _second_line(scene, layout, view), inner.width, text)
-    yield Text(inner.x, top + (LINE + 1) * text, said, theme.accent if toast else theme.soft, text)
+    yield from draw_both_ends(inner, top, text, (run_names(scene), theme.ink), (state, colour))
+    second = fit_text(toast or _second_line(scene, layout, view), inner.width, text)
+    colour = theme.accent if toast else theme.soft
+    yield Text(inner.x, top + (LINE + 1) * text, second, colour, text)
 
 
-def _second_line(scene: Scene, layout: Layout, view: View) -> str:
-    """A word on pinned agents that do not play or on panels without room, else on the fleet."""
+def _second_line(scene: Scene, layout: WindowLayout, view: ViewOptions) -> str:
+    """Return a line on pinned agents that are silent or panels without room, else the fleet's."""
     gone = [name for name in view.pins if scene.agents and name not in scene.agents]
     if gone:
         return f"{', '.join(gone)} is pinned and silent: back as soon as it plays"
-    shown, there = len(layout.panels), len(scene.panels)
-    if shown < there:
-        return f"room for {shown} of {there}: a larger window shows more"
+    shown, wanted = len(layout.panels), len(scene.panels)
+    if shown < wanted:
+        return f"room for {shown} of {wanted}: a larger window shows more"
     return fleet_line(scene)
 
 
-def _waiting(
-    scene: Scene, layout: Layout, size: tuple[int, int], theme: Theme, waiting: Waiting
+def _draw_waiting(
+    scene: Scene, layout: WindowLayout, size: tuple[int, int], theme: Theme, tunnel: TunnelInfo
 ) -> Iterator[Draw]:
     text = layout.text
     margin = max(12 * text, size[0] // 12)
     room = Rect(margin, layout.header.bottom, size[0] - 2 * margin, size[1])
-    steps = waiting_steps(scene, waiting)
+    steps = waiting_steps(scene, tunnel)
     big = 2 if any(not state for state, _ in steps) else 5
     y = max(layout.header.bottom, size[1] // 5 if big > 2 else size[1] // 12)  # noqa: PLR2004
     yield Text(room.x, y, "Daddy", theme.ink, big * text)
     y += big * (HEIGHT + 4) * text
     marks = {"done": "✓", "now": ">", "later": "·", "alarm": "!"}
     colours = {"now": theme.accent, "later": theme.faint, "alarm": theme.alarm}
-    for state, what in steps:
+    for state, sentence in steps:
         colour = colours.get(state, theme.soft)
         yield Text(room.x, y, marks.get(state, ""), colour, text)
-        for line in _wrap(what, room.width - 12 * text, text):
+        for line in _wrap(sentence, room.width - 12 * text, text):
             yield Text(room.x + 12 * text, y, line, colour, text)
             y += (LINE + 2) * text
-    caption, copy = line_to_copy(scene, waiting)
+    caption, copy = line_to_copy(scene, tunnel)
     y += 6 * text
-    if y + 4 * LINE * text < size[1]:  # else C copies it all the same
-        yield Text(room.x, y, fit(caption, room.width, text), theme.soft, text)
+    if y + 4 * LINE * text < size[1]:  # without room C copies the line all the same
+        yield Text(room.x, y, fit_text(caption, room.width, text), theme.soft, text)
         yield from _card(copy, Rect(room.x, y + (LINE + 1) * text, room.width, 0), text, theme)
-    keys = fit(HINT, room.width, text)
+    keys = fit_text(HINT, room.width, text)
     yield Text(room.x, size[1] - 12 * text, keys, theme.faint, text)
 
 
 def _card(copy: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
-    """A framed line to copy, broken where it is too long."""
+    """Draw a framed command to copy, wrapped if it is too long."""
     lines = _wrap(copy, rect.width - 10 * text, text)
     height = ((len(lines) - 1) * LINE + HEIGHT + 10) * text
     yield Box(Rect(rect.x, rect.y, rect.width, height), theme.panel, theme.faint)
@@ -170,16 +173,16 @@ def _card(copy: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
         yield Text(rect.x + 5 * text, y, line, theme.ink, text)
 
 
-def _wrap(what: str, width: int, text: int) -> list[str]:
-    return wrap(what, max(1, width // (ADVANCE * text)), break_on_hyphens=False)
+def _wrap(sentence: str, width: int, text: int) -> list[str]:
+    return wrap(sentence, max(1, width // (ADVANCE * text)), break_on_hyphens=False)
 
 
 _BESIDE_HEIGHT = 10 * LINE
-"""Letter pixels that a picture must be high to have a column of words beside it."""
+"""Least height of a picture in letter pixels that has text beside it."""
 
 
-class Layout(NamedTuple):
-    """A window: header, panels, and what is left for news (may be of no height)."""
+class WindowLayout(NamedTuple):
+    """The rectangles of a window; the ``footer`` for news may have no height."""
 
     text: int
     header: Rect
@@ -195,20 +198,19 @@ class _Grid(NamedTuple):
     rows: int
     text: int
     gap: int
-    """Letter pixels between panels: none where that lets larger pictures in."""
+    """Letter pixels between panels; 0 if that makes larger pictures possible."""
     room: Rect
 
 
 _SMALLER_LETTERS = 0.79
-"""Letters and words give way to pictures that become larger by a third, not by a quarter."""
+"""Factor on the merit of small letters or missing text: pictures a third larger outweigh them."""
 
 
 @lru_cache
-def arrange(width: int, height: int, count: int, *, band: bool = False) -> Layout:
-    """Lay ``count`` panels out so that their pictures are as large as they can be.
+def arrange_panels(width: int, height: int, count: int, *, band: bool = False) -> WindowLayout:
+    """Lay out ``count`` panels with the largest possible pictures; fewer if they do not fit.
 
-    ``band``: without curves of their own, which leaves more room below.
-    Fewer panels, if so many whole pictures do not fit.
+    ``band``: the panels have no curves, which leaves room for the band below them.
     """
     styles = [style for style in Style if not (band and style is Style.BELOW)]
     best = (
@@ -216,7 +218,7 @@ def arrange(width: int, height: int, count: int, *, band: bool = False) -> Layou
         for number in range(max(1, count), 0, -1)
     )
     smallest = _Grid((), 1, Style.BARE, 1, 1, 1, 0, _room(width, height, 1, 0))
-    grid = next((one for one in best if one), smallest)
+    grid = next((grid for grid in best if grid), smallest)
     room, text = grid.room, grid.text
     needed = grid.scale * SCREEN_HEIGHT + grid.style.value[1] * text
     wide, tall = room.width // grid.columns, min(room.height // grid.rows, needed)
@@ -228,17 +230,17 @@ def arrange(width: int, height: int, count: int, *, band: bool = False) -> Layou
     pad, bottom = PAD * text, room.y + grid.rows * tall
     low = max(0, height - bottom - pad - pad // 2)
     footer = Rect(pad, bottom + pad // 2, width - 2 * pad, low)
-    return Layout(text, Rect(0, 0, width, room.y), panels[:count], footer)
+    return WindowLayout(text, Rect(0, 0, width, room.y), panels[:count], footer)
 
 
 def _room(width: int, height: int, text: int, gap: int) -> Rect:
-    """The room below the header."""
+    """Return the rectangle below the header."""
     top, side = (2 * LINE + 4 * PAD) * text, gap * text
     return Rect(side, top, width - 2 * side, height - top - side)
 
 
 def _grids(width: int, height: int, count: int, styles: Sequence[Style]) -> Iterator[_Grid]:
-    """Grids of ``count`` panels in which whole pictures fit.
+    """Yield grids of ``count`` panels in which whole pictures fit.
 
     Merit: largest pictures; among equals larger letters, fuller words, wider gaps, fewer rows.
     """

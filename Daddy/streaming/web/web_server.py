@@ -1,20 +1,20 @@
-"""Adapter for browsers: the same panels as the window's at ``http://127.0.0.1:9998/``.
+"""Adapter for browsers: serves the window's panels as a page at ``http://127.0.0.1:9998/``.
 
-Loopback only. A page asks for what is new since its last answer and gets the newest there is, at
-once or within a second: nothing is queued for it, so one that is slow or frozen holds up nobody. A
-request is a head of at most 8 KiB and nothing after it; nothing of it is logged: the key stands in
-one. Every wait ends by itself.
+It listens on loopback only. The page requests the changes since its last answer and gets the newest
+state at once, or after a second without a change. Nothing is queued, so a slow or frozen page holds
+up no other. A request has a head of at most 8 KiB and no body, and is never logged, because it may
+hold the key. Every wait has a timeout.
 
-A message is a u32 (little-endian), so many bytes of JSON, and then pictures of ``SCREEN_BYTES``
+An answer is a u32 (little-endian), that many bytes of JSON, and then pictures of ``SCREEN_BYTES``
 each, row-major, 2 bits a pixel. The JSON:
 
-- ``tags`` name the ``facts`` and the ``world`` (maps, course), each there only when the browser's
-  differs;
+- ``tags`` of the ``facts`` and the ``world`` (maps and returns); these two follow only if they
+  differ from the browser's;
 - ``live``: for each panel the tag of its picture (``""`` for none), its age and silence in seconds;
 - ``new``: tags of the pictures that follow, in their order.
 
-A tag is a hash of what it names: the server remembers nothing of any browser, and an answer that
-was lost costs nothing.
+A tag is a hash of the tagged data. The server stores nothing about a browser, so an answer may be
+lost without any recovery.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from urllib.parse import parse_qs, urlsplit
 from Daddy.core.clock import Clock
 from Daddy.streaming.protocol.messages import MAX_TOP_K
 from Daddy.streaming.viewer.draw_list import BADGES, THEMES
-from Daddy.streaming.viewer.receiver import listen
-from Daddy.streaming.viewer.view_history import World
+from Daddy.streaming.viewer.receiver import listen_on_loopback
+from Daddy.streaming.viewer.view_history import HistorySnapshot
 from Daddy.streaming.viewer.view_model import (
     Scene,
-    Waiting,
+    TunnelInfo,
     fleet_line,
     headline,
     line_to_copy,
@@ -58,77 +58,77 @@ MAPS = 4
 """Maps on a page, as many as in the window."""
 
 
-class Had(NamedTuple):
-    """A browser's present tags: of its facts, of its world, and of its pictures."""
+class BrowserTags(NamedTuple):
+    """The tags of the facts, the world and the pictures that a browser has."""
 
     facts: str = ""
     world: str = ""
     pictures: Collection[str] = ()
 
 
-def tag(data: bytes) -> str:
-    """16 hexadecimal digits that name ``data``."""
+def hash_tag(data: bytes) -> str:
+    """Return 16 hexadecimal digits that identify ``data``."""
     return hashlib.blake2b(data, digest_size=TAG_BYTES).hexdigest()
 
 
-def pack(scene: Scene, top_k: int, waiting: Waiting, had: Had) -> tuple[bytes, bool]:
-    """The message for a browser that has ``had``, and whether it holds anything but ages."""
-    told = {"facts": to_json(_facts(scene, top_k, waiting)), "world": _world(scene.world)}
-    tags = {name: tag(data) for name, data in told.items()}
-    shown = [tag(one.pixels) if one.pixels else "" for one in scene.panels]
+def pack_news(scene: Scene, top_k: int, tunnel: TunnelInfo, had: BrowserTags) -> tuple[bytes, bool]:
+    """Return the answer for a browser that has ``had``, and True if more than ages changed."""
+    parts = {"facts": page_json(_facts(scene, top_k, tunnel)), "world": _world(scene.history)}
+    tags = {name: hash_tag(data) for name, data in parts.items()}
+    shown = [hash_tag(panel.pixels) if panel.pixels else "" for panel in scene.panels]
     panels = list(zip(shown, scene.panels, strict=True))
-    new = {name: one.pixels for name, one in panels if one.pixels and name not in had.pictures}
-    news = {name: json.loads(told[name]) for name in told if tags[name] != getattr(had, name)}
-    live = [(name, round(one.age_s, 2), round(one.silent_s, 1)) for name, one in panels]
-    body = to_json({"tags": tags, "live": live, "new": list(new), **news})
+    new = {name: p.pixels for name, p in panels if p.pixels and name not in had.pictures}
+    news = {name: json.loads(parts[name]) for name in parts if tags[name] != getattr(had, name)}
+    live = [(name, round(p.age_s, 2), round(p.silent_s, 1)) for name, p in panels]
+    body = page_json({"tags": tags, "live": live, "new": list(new), **news})
     return LENGTH.pack(len(body)) + body + b"".join(new.values()), bool(new or news)
 
 
-def to_json(value: object) -> bytes:
-    """Compact JSON; ``<`` and ``&`` never stand in it as such, whatever a name holds."""
+def page_json(value: object) -> bytes:
+    """Return compact JSON in which ``<`` and ``&`` are escaped."""
     text = json.dumps(value, separators=(",", ":"), sort_keys=True)
     return text.replace("<", "\\u003c").replace("&", "\\u0026").encode()
 
 
-def style() -> bytes:
-    """The page's look as JSON: the window's palettes and the signs of its badges."""
-    return to_json({"themes": [theme._asdict() for theme in THEMES], "badges": BADGES})
+def style_json() -> bytes:
+    """Return the window's palettes and badge signs as JSON."""
+    return page_json({"themes": [theme._asdict() for theme in THEMES], "badges": BADGES})
 
 
-def _facts(scene: Scene, top_k: int, waiting: Waiting) -> dict[str, Any]:
-    """All that a page shows but pictures and ages, so that equal facts need no telling again."""
+def _facts(scene: Scene, top_k: int, tunnel: TunnelInfo) -> dict[str, Any]:
+    """Return all that a page shows but pictures and ages; equal facts are not sent again."""
     return {
         "top_k": top_k,
         "run": run_names(scene),
         "state": headline(scene),
         "fleet": fleet_line(scene),
-        "steps": waiting_steps(scene, waiting),
-        "copy": line_to_copy(scene, waiting),
+        "steps": waiting_steps(scene, tunnel),
+        "copy": line_to_copy(scene, tunnel),
         "panels": [
-            {**one.facts(), "returns": [round(value, 1) for value in one.returns]}
-            for one in scene.panels
+            {**panel.facts(), "returns": [round(value, 1) for value in panel.returns]}
+            for panel in scene.panels
         ],
         "notes": scene.notes[::-1],
     }
 
 
 @lru_cache(maxsize=4)
-def _world(world: World) -> bytes:
-    """The maps and the run's course. A page asks sixty times between two of them."""
-    places = [place._asdict() for place in world.places[:MAPS]]
-    return to_json({"places": places, "course": world.course})
+def _world(history: HistorySnapshot) -> bytes:
+    """Return maps and returns as JSON; cached, as pages ask 60 times per change."""
+    places = [place._asdict() for place in history.maps[:MAPS]]
+    return page_json({"places": places, "course": history.returns})
 
 
 Headers = Mapping[str, Sequence[str]]
-"""All values of each header, by its name in small letters."""
+"""All values of each header, by its lower-case name."""
 
 
-class Doorkeeper:
-    """Admits one browser with the link, asked by the page on ``port`` itself.
+class PageAuth:
+    """Admits browsers that opened the printed link, and only requests of the page on ``port``.
 
-    Every program of every user of this computer can reach a loopback port, and so can any page that
-    the browser has open, also under a name that its owner points to 127.0.0.1. Hence a key that
-    works once and becomes a cookie, and names that must be ours.
+    Every program of every user of this computer can reach a loopback port, and so can every page
+    that the browser has open, even by a name that its owner resolves to 127.0.0.1. Therefore the
+    link's key works once and is replaced by a cookie, and Host and Origin must be ours.
     """
 
     def __init__(self, port: int) -> None:
@@ -138,44 +138,44 @@ class Doorkeeper:
 
     @property
     def link(self) -> str:
-        """The address that opens the page in one more browser, once."""
+        """The address that opens the page in one browser, once."""
         return f"http://{self._names[0]}/?key={self._key}"
 
-    def objection(self, headers: Headers) -> str:
-        """Reason to refuse a request that is not from our own page; empty when it may be."""
+    def find_objection(self, headers: Headers) -> str:
+        """Return the reason to refuse a request; empty for one that our own page may send."""
         hosts = headers.get("host", ())
         if len(hosts) != 1 or hosts[0].lower() not in self._names:
             return f"This page is only at http://{self._names[0]}/ and under no other name."
         origins = headers.get("origin", ())
-        if any(one.lower() != f"http://{hosts[0].lower()}" for one in origins):
+        if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
             return "Another page may not ask for this one."
         lengths = headers.get("content-length", ())
-        if "transfer-encoding" in headers or any(one.strip() != "0" for one in lengths):
+        if "transfer-encoding" in headers or any(length.strip() != "0" for length in lengths):
             return "A request to this page has no body."
         return ""
 
-    def knows(self, headers: Headers) -> bool:
-        crumbs = [crumb for one in headers.get("cookie", ()) for crumb in one.split(";")]
-        pairs = [crumb.strip().partition("=") for crumb in crumbs]
-        mine = [value for name, _, value in pairs if name == self._cookie_name]
-        return any(_same(value, self._cookie) for value in mine)
+    def has_cookie(self, headers: Headers) -> bool:
+        cookies = [part for value in headers.get("cookie", ()) for part in value.split(";")]
+        pairs = [cookie.strip().partition("=") for cookie in cookies]
+        ours = [value for name, _, value in pairs if name == self._cookie_name]
+        return any(_equal(value, self._cookie) for value in ours)
 
-    def exchange(self, key: str) -> str:
-        """The cookie to set for the key of the link, which is used up; empty for any other key."""
-        if not _same(key, self._key):
+    def redeem_key(self, key: str) -> str:
+        """Use up the link's key and return the cookie to set; empty for any other key."""
+        if not _equal(key, self._key):
             return ""
         self._key = secrets.token_urlsafe()
         return f"{self._cookie_name}={self._cookie}; HttpOnly; SameSite=Strict; Path=/"
 
 
-def _same(one: str, other: str) -> bool:
-    """Equal, in a time that does not tell how far they are."""
-    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
+def _equal(given: str, secret: str) -> bool:
+    """Compare in a time that does not depend on the first difference."""
+    return hmac.compare_digest(given.encode(errors="replace"), secret.encode())
 
 
 HEAD_LIMIT = 8192
 HEAD_S = 5.0
-"""A head that has begun is whole by then, and the first one of a connection has begun."""
+"""Seconds for a connection's first byte to arrive, and for a head that has begun to be complete."""
 IDLE_S = 30.0
 SEND_S = 5.0
 _PAGE = {
@@ -201,8 +201,8 @@ NO_KEY = (
 )
 
 
-class Visit(BaseHTTPRequestHandler):
-    """One connection: request after request until either side has enough."""
+class PageRequestHandler(BaseHTTPRequestHandler):
+    """Handles the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -215,7 +215,7 @@ class Visit(BaseHTTPRequestHandler):
         self._site, self._patience = self.server.site, HEAD_S
 
     def handle_one_request(self) -> None:
-        """Read a whole head within its time and size, then let the library take it apart."""
+        """Read a complete head within its time and size limit, then let the library parse it."""
         head = read_head(self.connection, self._site.clock, self._patience)
         self._patience = IDLE_S
         self.connection.settimeout(SEND_S)
@@ -224,7 +224,7 @@ class Visit(BaseHTTPRequestHandler):
         super().handle_one_request()
 
     def do_GET(self) -> None:
-        """Answer our own page, whatever it asks, and refuse everybody else."""
+        """Answer requests of our own page, and refuse all others."""
         headers = {name.lower(): self.headers.get_all(name, []) for name in self.headers}
         try:
             address = urlsplit(self.path)
@@ -232,43 +232,43 @@ class Visit(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return
         asked = {name: values[0] for name, values in parse_qs(address.query).items()}
-        objection = self._site.keeper.objection(headers)
-        self._cookie = "" if objection else self._site.enter(asked.get("key", ""))
+        objection = self._site.auth.find_objection(headers)
+        self._cookie = "" if objection else self._site.redeem_key(asked.get("key", ""))
         if objection:
             self._refuse(HTTPStatus.FORBIDDEN, objection)
-        elif not (self._cookie or self._site.keeper.knows(headers)):
+        elif not (self._cookie or self._site.auth.has_cookie(headers)):
             self._refuse(HTTPStatus.FORBIDDEN, NO_KEY)
         elif self.command == "POST":
-            self._take_wish(address.path, asked.get("top_k", ""))
+            self._change_top_k(address.path, asked.get("top_k", ""))
         else:
-            self._show(address.path, asked)
+            self._answer_path(address.path, asked)
 
     def do_POST(self) -> None:
         self.do_GET()
 
-    def _show(self, path: str, asked: Mapping[str, str]) -> None:
+    def _answer_path(self, path: str, asked: Mapping[str, str]) -> None:
         if path in _PAGE:
             name, kind = _PAGE[path]
-            self._send(HTTPStatus.OK, _part(name), kind)
+            self._send(HTTPStatus.OK, _read_asset(name), kind)
         elif path == "/style":
-            self._send(HTTPStatus.OK, style(), "application/json")
+            self._send(HTTPStatus.OK, style_json(), "application/json")
         elif path != "/news":
             self._refuse(HTTPStatus.NOT_FOUND, "There is nothing here but the page at /.")
         else:
             pictures = asked.get("pictures", "").split(",")
-            had = Had(asked.get("facts", ""), asked.get("world", ""), pictures)
-            if message := self._site.news(had):
+            had = BrowserTags(asked.get("facts", ""), asked.get("world", ""), pictures)
+            if message := self._site.wait_for_news(had):
                 self._send(HTTPStatus.OK, message)
             else:
                 self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "The viewer was closed.")
 
-    def _take_wish(self, path: str, top_k: str) -> None:
+    def _change_top_k(self, path: str, top_k: str) -> None:
         if path != "/wish":
-            self._refuse(HTTPStatus.NOT_FOUND, "Only a wish can be posted.")
+            self._refuse(HTTPStatus.NOT_FOUND, "Only /wish can be posted.")
         elif top_k not in {str(number) for number in range(1, MAX_TOP_K + 1)}:
             self._refuse(HTTPStatus.BAD_REQUEST, f"The number of agents is 1 to {MAX_TOP_K}.")
         else:
-            self._site.want(int(top_k))
+            self._site.set_top_k(int(top_k))
             self._send(HTTPStatus.NO_CONTENT)
 
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
@@ -291,25 +291,25 @@ class Visit(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def send_error(self, code: int, *_: str | None) -> None:
-        """Refuse as the library does, without its page, which repeats the request."""
+        """Refuse without the library's page, which repeats the request."""
         self._cookie = ""
         self._refuse(HTTPStatus(code), f"{HTTPStatus(code).phrase}.")
 
     def version_string(self) -> str:
-        """Hide program and version."""
+        """Hide the program's name and version."""
         return "Daddy"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-        """Nothing: a request may hold the key."""
+        """Log nothing, because a request may hold the key."""
 
 
 @cache
-def _part(name: str) -> bytes:
+def _read_asset(name: str) -> bytes:
     return files(__package__).joinpath(name).read_bytes()
 
 
 def read_head(connection: socket.socket, clock: Clock, patience: float) -> bytes:
-    """The next head; empty unless whole, small and alone. ``patience``: s for its first byte."""
+    """Return the next head; empty unless complete, small and alone. ``patience``: s to wait."""
     head, until = b"", clock.monotonic() + patience
     while len(head) <= HEAD_LIMIT and b"\r\n\r\n" not in head:
         connection.settimeout(max(0.001, until - clock.monotonic()))
@@ -327,64 +327,65 @@ def read_head(connection: socket.socket, clock: Clock, patience: float) -> bytes
 
 MAX_CONNECTIONS = 16
 HOLD_S = 1.0
-"""A page waits for news no longer than this: ages alone tell it that we live."""
-_LOOK_S = 1 / 60
+"""Longest wait of a page for news, seconds; then it gets the ages, which show that we live."""
+_POLL_S = 1 / 60
 _SEND_BYTES = 64 * 1024
 
 
 class WebServer:
     """Serves from construction until :meth:`close`; NetworkError when the port is taken.
 
-    Its link goes to ``say`` alone: on a command line every user of this computer could read it.
-    The lock is for what two visits might change at once.
+    The link is passed to ``print_line`` only: every user could read it on a command line. The lock
+    protects the key and ``top_k`` from two connections at once.
     """
 
     def __init__(
         self,
         port: int,
         scene: Callable[[int], Scene],
-        wish: Callable[[int], None],
-        waiting: Waiting,
+        request_agents: Callable[[int], None],
+        tunnel: TunnelInfo,
         top_k: int,
         clock: Clock,
-        say: Callable[[str], None],
+        print_line: Callable[[str], None],
     ) -> None:
-        """``wish`` is told of another number of agents, ``say`` of each new link to the page."""
-        self._scene, self._wish, self._waiting, self._top_k = scene, wish, waiting, top_k
+        """``request_agents`` gets each new number of agents, ``print_line`` each new link."""
+        self._scene, self._request_agents = scene, request_agents
+        self._tunnel, self._top_k = tunnel, top_k
         self.clock = clock
-        self._say = say
+        self._print_line = print_line
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self.places = threading.Semaphore(MAX_CONNECTIONS)
-        listeners = listen(port, MAX_CONNECTIONS, f"--web {port - 1}")
+        self.connection_slots = threading.Semaphore(MAX_CONNECTIONS)
+        listeners = listen_on_loopback(port, MAX_CONNECTIONS, f"--web {port - 1}")
         self.port = int(listeners[0].getsockname()[1])
-        self.keeper = Doorkeeper(self.port)
-        self._listeners = [_Listener(one, self) for one in listeners]
-        say(f"open in a browser: {self.keeper.link}")
+        self.auth = PageAuth(self.port)
+        self._listeners = [_Listener(listener, self) for listener in listeners]
+        print_line(f"open in a browser: {self.auth.link}")
 
-    def enter(self, key: str) -> str:
-        """The cookie for the link's key, once; the next link is told at once."""
+    def redeem_key(self, key: str) -> str:
+        """Return the cookie for the link's key, once, and print the next link."""
         with self._lock:
-            cookie = self.keeper.exchange(key)
+            cookie = self.auth.redeem_key(key)
         if cookie:
-            with suppress(OSError):  # a terminal that has gone is no reason to refuse a browser
-                self._say(f"shown; in another browser: {self.keeper.link}")
+            with suppress(OSError):  # a closed terminal is no reason to refuse a browser
+                self._print_line(f"shown; in another browser: {self.auth.link}")
         return cookie
 
-    def news(self, had: Had) -> bytes:
-        """The news for a page that has ``had``, once there is any; empty at the end."""
+    def wait_for_news(self, had: BrowserTags) -> bytes:
+        """Return the news for a page that has ``had`` once there are any; empty after close."""
         until = self.clock.monotonic() + HOLD_S
         while True:
-            message, new = pack(self._scene(self._top_k), self._top_k, self._waiting, had)
+            message, new = pack_news(self._scene(self._top_k), self._top_k, self._tunnel, had)
             if new or self.clock.monotonic() >= until:
                 return message
-            if self.clock.wait(self._stop, _LOOK_S):
+            if self.clock.wait(self._stop, _POLL_S):
                 return b""
 
-    def want(self, top_k: int) -> None:
+    def set_top_k(self, top_k: int) -> None:
         with self._lock:
             self._top_k = top_k
-            self._wish(top_k)
+            self._request_agents(top_k)
 
     def close(self) -> None:
         self._stop.set()
@@ -394,27 +395,27 @@ class WebServer:
 
 
 class _Listener(ThreadingHTTPServer):
-    """One loopback address; a thread for each connection, which lives as long as it is open."""
+    """Listens on one loopback address, with a thread for each open connection."""
 
     def __init__(self, listener: socket.socket, site: WebServer) -> None:
-        super().__init__(listener.getsockname()[:2], Visit, bind_and_activate=False)
+        super().__init__(listener.getsockname()[:2], PageRequestHandler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
         self.site = site
-        # serve_forever looks for its end this often.
+        # serve_forever checks for its end this often.
         threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection; where ``MAX_CONNECTIONS`` are open, close it."""
-        if not self.site.places.acquire(blocking=False):
+        """Serve a connection; close it if ``MAX_CONNECTIONS`` are open."""
+        if not self.site.connection_slots.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.site.places.release()
+            self.site.connection_slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke is no news; anything else is a bug of ours."""
+        """Ignore a connection that broke; report any other error, which is a bug of ours."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
