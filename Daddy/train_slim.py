@@ -159,7 +159,7 @@ def _learn(attempt: Attempt, seat: HeldSlot, events: Told) -> Outcome:
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)
         outcome = train(parts)
-        exchange.leave(outcome.reason)
+        exchange.leave_fleet(outcome.reason)
         _speaker(attempt)(voice.farewell(outcome.reason))
         return outcome
 

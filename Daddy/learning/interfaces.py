@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 class WeightExchange(Protocol):
     """One peer's view of the shared weights. Called between PPO iterations only."""
 
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """The weights to start from.
 
         A fresh peer gets the newest version; the first caller of all writes `initial()` as version
-        0. `resumed` is what `bookkeeping()` returned when the checkpoint was written, None for a
+        0. `resumed` is what `resume_state()` returned when the checkpoint was written, None for a
         fresh peer; a resumed peer keeps its own weights, `initial()`, rebased if there is newer.
         """
         ...
@@ -65,7 +65,7 @@ class WeightExchange(Protocol):
         """Environment steps of all contributors, from the newest commit record."""
         ...
 
-    def bookkeeping(self) -> bytes:
+    def resume_state(self) -> bytes:
         """What the next process needs besides the weights to go on: base, sequence, ..."""
         ...
 
@@ -168,7 +168,7 @@ class EnvWorkload:
 class NoExchange:
     """Shares with nobody; the fleet is this learner."""
 
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:  # noqa: ARG002
+    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:  # noqa: ARG002
         return Adoption(0, initial(), "own weights: collaboration is off")
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:  # noqa: ARG002
@@ -183,10 +183,10 @@ class NoExchange:
     def fleet_steps(self) -> int:
         return 0
 
-    def bookkeeping(self) -> bytes:
+    def resume_state(self) -> bytes:
         return b""
 
-    def leave(self, reason: str) -> None:
+    def leave_fleet(self, reason: str) -> None:
         """Nobody waits."""
 
 

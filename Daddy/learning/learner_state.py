@@ -138,7 +138,7 @@ def to_checkpoint(session: Session) -> Checkpoint:
     tensors["random.playing"] = collector.generator.get_state()
     tensors["memory"] = collector.state
     tensors["starts"] = torch.from_numpy(collector.starts.copy())
-    tensors["exchange"] = tensor_of(session.parts.exchange.bookkeeping())
+    tensors["exchange"] = tensor_of(session.parts.exchange.resume_state())
     for env, state in enumerate(session.parts.vector.save_states()):
         tensors[f"environment.{env}"] = tensor_of(state)
     begun, about_it = session.rollout.begun()

@@ -75,7 +75,7 @@ def begin(parts: Parts) -> Session:
     if not session.collector.observations:
         reset_environments(session)
     resumed = disk.bytes_of(found.checkpoint.tensors["exchange"]) if found else None
-    take_over(session, parts.exchange.begin(session.weights, resumed))
+    take_over(session, parts.exchange.join_fleet(session.weights, resumed))
     session.walks.begin(parts.vector.telemetry())
     session.collector.after_step = new_step_hook(session)
     if found is not None:

@@ -70,12 +70,12 @@ class SharedExchange:
     @property
     def _at(self) -> PeerProgress:
         if self._progress is None:
-            raise WeightsError("begin() has not been called", "call begin() first")
+            raise WeightsError("join_fleet() has not been called", "call join_fleet() first")
         return self._progress
 
     # -- the port
 
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """Weights to start from: version 0 if we are first, the newest, or our own, rebased.
 
         WeightsError when the folder belongs to other weights or nothing in it can be read.
@@ -143,11 +143,11 @@ class SharedExchange:
                 self._fleet_steps = self._store.version(newest).fleet_steps
         return self._fleet_steps
 
-    def bookkeeping(self) -> bytes:
+    def resume_state(self) -> bytes:
         """The note from which a successor goes on with these weights."""
         return self._at.to_json_bytes()
 
-    def leave(self, reason: str) -> None:
+    def leave_fleet(self, reason: str) -> None:
         """Say goodbye, so that nobody waits for us; the last one merges what is left."""
         with self._trying("leave"):
             self._beat(goodbye=reason)

@@ -90,7 +90,7 @@ class Plain:
         self._version: Version | None = None
         self._base: StateDict = {}
 
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """The newest version; somebody honest has begun before. Its heart beats from here on."""
         del initial, resumed
         self.beat()
@@ -142,7 +142,7 @@ class Plain:
         """Of no interest to it."""
         return 0
 
-    def bookkeeping(self) -> bytes:
+    def resume_state(self) -> bytes:
         """It never comes back."""
         return b""
 

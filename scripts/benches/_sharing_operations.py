@@ -93,7 +93,7 @@ def _state(seed: int) -> dict[str, torch.Tensor]:
 def _prepare(root: Path, count: int) -> None:
     """``VERSIONS`` versions, and of each peer one contribution that no version has judged."""
     crew = [_exchange(root, slot) for slot in range(count)]
-    weights = [dict(one.begin(lambda: _state(0), None).weights) for one in crew]
+    weights = [dict(one.join_fleet(lambda: _state(0), None).weights) for one in crew]
     for round_ in range(1, VERSIONS + 2):
         for slot, one in enumerate(crew):
             step = _state(round_ * 1000 + slot)
@@ -137,7 +137,7 @@ def _child(what: str, root: Path) -> int:
     exchange = _exchange(root, 0)
     work: Callable[[], Any] = partial(exchange._merge, 0.0)  # noqa: SLF001
     if what == "look":
-        own = dict(exchange.begin(lambda: _state(0), None).weights)
+        own = dict(exchange.join_fleet(lambda: _state(0), None).weights)
         for _ in range(2):
             exchange._merge(0.0)  # noqa: SLF001 - one merge takes 48 contributions at most
             exchange.adopt(own)

@@ -120,7 +120,7 @@ def _counts(size: int, number: int | None = None) -> StateDict:
 
 def _share_through_exchange(folder: Path, number: int, merges: int, size: int) -> None:
     peer, step = bare_exchange(folder, number, wan=False), _counts(size, number)
-    own = dict(peer.begin(lambda: _counts(size), None).weights)
+    own = dict(peer.join_fleet(lambda: _counts(size), None).weights)
     for done in range(1, merges + 1):
         own = add_deltas(own, step)
         peer.publish(own, done, done)

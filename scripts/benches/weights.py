@@ -75,7 +75,7 @@ def _cost(root: Path, rounds: int) -> dict[str, object]:
     state = _policy_state()
     size = sum(one.numel() * one.element_size() for one in state.values())
     peers = [bare_exchange(root, number) for number in range(PEERS)]
-    weights = [dict(peer.begin(lambda: state, None).weights) for peer in peers]
+    weights = [dict(peer.join_fleet(lambda: state, None).weights) for peer in peers]
     publish, adopt, bare = [], [], []
     for round_ in range(1, rounds + 1):
         bare.append(_timed(lambda: _write_bare(root.parent, (size, size, size // 2))))

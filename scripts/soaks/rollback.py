@@ -96,7 +96,7 @@ def _job(paths: SharedPaths, number: int, seed: int, stop: Event) -> None:
         exchange = SharedExchange(
             paths, f"slot-{number}", new_incarnation(), settings, CLOCK, Silent(), term=term
         )
-        begun = exchange.begin(partial(dict, own), note)
+        begun = exchange.join_fleet(partial(dict, own), note)
         own, version = dict(begun.weights), begun.version
         for _ in range(chance.randint(20, 200)):
             own["w"][version] += 1.0
@@ -107,7 +107,7 @@ def _job(paths: SharedPaths, number: int, seed: int, stop: Event) -> None:
                 own, version = dict(adopted.weights), adopted.version
             if stop.is_set():
                 return
-        note = exchange.bookkeeping()
+        note = exchange.resume_state()
 
 
 def _laptop(paths: SharedPaths, number: int, seed: int, stop: Event) -> None:
@@ -122,7 +122,7 @@ def _laptop(paths: SharedPaths, number: int, seed: int, stop: Event) -> None:
         pass
     box.mkdir(parents=True)
     exchange = LaptopExchange(local, name, new_incarnation(), CLOCK, min_seconds=0)
-    begun = exchange.begin(lambda: small(*[0.0] * WIDTH), None)
+    begun = exchange.join_fleet(lambda: small(*[0.0] * WIDTH), None)
     own, version = dict(begun.weights), begun.version
     for step in count(1):
         own["w"][version] += 1.0

@@ -108,7 +108,7 @@ def _judge_end(fleet: Fleet, baton: Baton, witness: Witness, settings: ExchangeS
     before = len(witness.versions)
     last = SharedExchange(fleet.paths, "slot-9", "99999999", settings, fleet.clock(), Silent())
     try:
-        own = dict(last.begin(lambda: small(0.0, 0.0, 0.0), None).weights)
+        own = dict(last.join_fleet(lambda: small(0.0, 0.0, 0.0), None).weights)
         for round_ in range(1, DRAIN_ROUNDS):
             own = add_deltas(own, small(0.1, 0.01 * round_, 0.1))
             last.publish(own, 100 * round_, round_)

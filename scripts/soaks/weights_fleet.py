@@ -138,7 +138,7 @@ class Fleet:
         saved = self._saved.get(name)
         try:
             exchange = self._begin(name, incarnation, term)
-            begun = exchange.begin(
+            begun = exchange.join_fleet(
                 lambda: saved.weights if saved else small(0.0, 0.0, 0.0),
                 saved.note if saved else None,
             )
@@ -152,16 +152,16 @@ class Fleet:
             steps, updates = steps + 100, updates + 10
             self._witness.made(name, before + steps)
             if self._baton.by_chance(0.3):
-                self._saved[name] = Saved(own, steps, updates, exchange.bookkeeping(), before)
+                self._saved[name] = Saved(own, steps, updates, exchange.resume_state(), before)
             said = exchange.publish(own, steps, updates)
             if said.startswith("contribution "):
                 self._witness.promised.add((name, incarnation, int(said.split()[1])))
             if self._baton.by_chance(0.3):
-                self._saved[name] = Saved(own, steps, updates, exchange.bookkeeping(), before)
+                self._saved[name] = Saved(own, steps, updates, exchange.resume_state(), before)
             self._baton.sleep(self._baton.between(0.0, self._pause_s))
             if (adopted := exchange.adopt(own)) is not None:
                 own = dict(adopted.weights)
-        exchange.leave("it is done")
+        exchange.leave_fleet("it is done")
 
     def _begin(self, name: str, incarnation: str, term: int) -> SharedExchange:
         facts = (incarnation, self._settings, self.clock(), Silent())

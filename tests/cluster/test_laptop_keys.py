@@ -47,7 +47,7 @@ def installed(tmp_path_factory):
 
 def contribute(laptop: Laptop, peer: str = "anna") -> None:
     exchange = LaptopExchange(laptop.local, peer, os.urandom(4).hex(), CLOCK)
-    weights = exchange.begin(make_state, None).weights
+    weights = exchange.join_fleet(make_state, None).weights
     exchange.publish(nudged(weights, 7), 500, 20)
 
 

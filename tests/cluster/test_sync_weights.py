@@ -166,7 +166,7 @@ def test_a_contribution_goes_up_and_its_receipt_comes_down(home):
     job = home.job()
     home.sync("pull")
     laptop = LaptopExchange(home.local, "anna", os.urandom(4).hex(), home.clock)
-    weights = laptop.begin(make_state, None).weights
+    weights = laptop.join_fleet(make_state, None).weights
     laptop.publish(nudged(weights, 7), 500, 20)
     done = home.sync("push")
     assert (done.returncode, done.stdout.strip()) == (0, "pushed 1 contribution(s)")
@@ -185,7 +185,7 @@ def test_without_rsync_sftp_carries_the_same_both_ways(home, tmp_path):
     lonely = {"SYNC_TRANSPORT": "sftp", "PATH": programs(tmp_path / "bin", "ssh", "sftp", "bash")}
     assert "pulled v0" in sync_python(home, "pull", **lonely).stdout
     laptop = LaptopExchange(home.local, "anna", os.urandom(4).hex(), home.clock)
-    weights = laptop.begin(make_state, None).weights
+    weights = laptop.join_fleet(make_state, None).weights
     laptop.publish(nudged(weights, 7), 500, 20)
     assert "pushed 1" in sync_python(home, "push", **lonely).stdout
     advance(job, 3)

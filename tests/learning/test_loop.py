@@ -165,7 +165,7 @@ def test_a_rollout_begun_with_other_weights_is_not_learnt_from(tmp_path):
     train(cartpole_parts(tmp_path, settings=settings, stopper=StopAfter(3)))
     assert load_newest(tmp_path).checkpoint.facts["rollout"]["filled"] > 0
     partner = Partner()
-    partner.begin = lambda initial, resumed: Adoption(
+    partner.join_fleet = lambda initial, resumed: Adoption(
         8, {name: value + 1.0 for name, value in initial().items()}, "rebased"
     )
     parts = cartpole_parts(tmp_path, settings=settings, exchange=partner, place=Place(term=2))
@@ -381,7 +381,7 @@ class Partner(NoExchange):
         self.resumed = "never asked"
         self.steps = self.beats = 0
 
-    def begin(self, initial, resumed):
+    def join_fleet(self, initial, resumed):
         self.resumed = resumed
         return Adoption(7, initial(), "newest")
 
@@ -398,7 +398,7 @@ class Partner(NoExchange):
     def fleet_steps(self):
         return self.steps
 
-    def bookkeeping(self):
+    def resume_state(self):
         return b"base v7"
 
 

@@ -47,7 +47,7 @@ def laptop_box(root: Path) -> None:
     if not (local / "wan").exists():
         (local / "wan").symlink_to(root / "wan")
     laptop = LaptopExchange(local, "anna", os.urandom(4).hex(), ToldClock())
-    weights = laptop.begin(make_state, None).weights
+    weights = laptop.join_fleet(make_state, None).weights
     laptop.publish(nudged(weights, 77), 50, 5)
     box = root / "inbox" / "anna"
     box.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def work(root: Path, hook, rounds: int, said: Path, seed: int) -> None:
 
 
 def note(said: Path, word: str, peer: Peer) -> None:
-    sequence = json.loads(peer.exchange.bookkeeping())["sequence"]
+    sequence = json.loads(peer.exchange.resume_state())["sequence"]
     with said.open("a") as stream:
         stream.write(f"{word} {peer.incarnation} {sequence}\n")
 

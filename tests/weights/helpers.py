@@ -131,5 +131,5 @@ def begin(
     exchange = SharedExchange(
         SharedPaths(root), name, incarnation, settings(**changes), clock, told, hook
     )
-    adoption = exchange.begin(lambda: own or make_state(seed), resumed)
+    adoption = exchange.join_fleet(lambda: own or make_state(seed), resumed)
     return Peer(exchange, told, dict(adoption.weights), incarnation, version=adoption.version)

@@ -78,7 +78,7 @@ class LineageRun:
             (local / "receipts").mkdir()
             (local / "receipts" / name).symlink_to(self.shared / "receipts" / name)
             exchange = LaptopExchange(local, name, os.urandom(4).hex(), self.clock, min_seconds=0)
-            weights = dict(exchange.begin(make_state, None).weights)
+            weights = dict(exchange.join_fleet(make_state, None).weights)
             self.laptops[name] = (exchange, weights, [0])
         return local
 

@@ -63,17 +63,17 @@ def test_a_laptop_with_fewer_assists_takes_no_version(tmp_path, clock):
     cluster = Cluster(tmp_path, clock, assists=HELPED)
     for one in (PulledVersions(cluster.local), PulledVersions(cluster.local, ("money",))):
         with pytest.raises(WeightsError, match="learnt with the assists") as refused:
-            one.begin(make_state, None)
+            one.join_fleet(make_state, None)
         assert refused.value.exit_code is ExitCode.WEIGHTS
         assert "--assists money,flash" in refused.value.fix
-    assert PulledVersions(cluster.local, HELPED).begin(make_state, None).version == 0
+    assert PulledVersions(cluster.local, HELPED).join_fleet(make_state, None).version == 0
 
 
 def test_a_laptop_that_plays_does_not_take_a_later_version_either(tmp_path, clock):
     cluster = Cluster(tmp_path, clock)
     told: list[object] = []
     laptop = PulledVersions(cluster.local, tell=lambda _, data: told.append(data.get("text")))
-    weights = dict(laptop.begin(make_state, None).weights)
+    weights = dict(laptop.join_fleet(make_state, None).weights)
     cluster.merge()
     head = SharedPaths(cluster.root).wan / "HEAD.json"
     head.write_text(head.read_text().replace('"assists": []', '"assists": ["flash"]'))

@@ -128,7 +128,7 @@ def test_folders_of_processes_that_are_gone_disappear(tmp_path, clock):
     gone = begin(tmp_path, "slot-1", clock)
     (folder,) = SharedPaths(tmp_path).peers.glob("slot-1/*")
     (folder / "eval-000001.json").write_bytes(b"a job of the release before compared versions")
-    gone.exchange.leave("wall time")
+    gone.exchange.leave_fleet("wall time")
     peer = begin(tmp_path, "slot-0", clock)
     for round_ in range(8):
         run(peer, clock, 1, start=round_)
@@ -159,7 +159,7 @@ def test_under_polyak_a_contribution_whose_base_is_gone_stops_nobody(tmp_path, c
     fast = begin(tmp_path, "slot-0", clock, keep_versions=2, rule="polyak", silence_s=1.0)
     run(fast, clock, 2)
     slow = begin(tmp_path, "slot-1", clock, keep_versions=2, rule="polyak")
-    slow.exchange.leave("so that nobody keeps its base")
+    slow.exchange.leave_fleet("so that nobody keeps its base")
     run(fast, clock, 4, start=30)
     store = Store(SharedPaths(tmp_path))
     assert store.version(2).state not in blobs(tmp_path)

@@ -20,7 +20,7 @@ class Holder:
             *(ToldClock(), self.told),
             term=term,
         )
-        self.weights = self.exchange.begin(make_state, resumed).weights
+        self.weights = self.exchange.join_fleet(make_state, resumed).weights
 
     def learns_and_publishes(self):
         self.steps += 100
@@ -50,7 +50,7 @@ def test_the_last_contribution_of_one_that_left_in_good_order_counts(tmp_path):
     old = Holder(tmp_path, term=3)
     for _ in range(2):
         old.learns_and_publishes()
-    note = old.exchange.bookkeeping()
+    note = old.exchange.resume_state()
     folder = SharedPaths(tmp_path).peer("slot-0", old.exchange._incarnation)
     records = sorted(folder.glob("0*.json"))
     texts = {path: path.read_bytes() for path in records}

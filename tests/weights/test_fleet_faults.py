@@ -79,7 +79,7 @@ def test_a_signal_during_publishing_is_honoured_when_all_is_whole(tmp_path, cloc
     peer.learn(1)
     assert "contribution 1" in peer.publish()
     assert stopper.stop_reason() == "signal SIGTERM"
-    peer.exchange.leave("signal SIGTERM")
+    peer.exchange.leave_fleet("signal SIGTERM")
     store = Store(SharedPaths(tmp_path))
     assert store.version(store.newest()).contributors == {"slot-0": 100}
     assert store.head().version == store.keyframe().version == 1
@@ -139,8 +139,8 @@ def test_four_jobs_that_all_restart_at_once_lose_nothing_and_go_on(tmp_path, clo
     before = Store(SharedPaths(tmp_path)).newest()
     again = []
     for peer in peers:  # the wall: checkpoint, then gone, all within one second
-        note = peer.exchange.bookkeeping()
-        peer.exchange.leave("wall time")
+        note = peer.exchange.resume_state()
+        peer.exchange.leave_fleet("wall time")
         name, own = peer.exchange._peer, dict(peer.weights)
         fresh = begin(tmp_path, name, clock, resumed=note, own=own)
         fresh.env_steps, fresh.updates = peer.env_steps, peer.updates

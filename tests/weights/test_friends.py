@@ -45,7 +45,7 @@ def owner(tmp_path, clock):
     """The owner's folder with one job, and anna on the list."""
     root = tmp_path / "owner"
     root.mkdir(mode=0o755)
-    begin(root, "slot-0", clock).exchange.leave("done")
+    begin(root, "slot-0", clock).exchange.leave_fleet("done")
     enlist(root, tmp_path / "anna")
     return root
 
@@ -62,7 +62,7 @@ def enter(root, folder, slot, clock, *, resumed=None, own=None, **changes) -> Pe
     told, incarnation = Told(), new_incarnation()
     paths = JoinedPaths(folder, SharedPaths(root))
     exchange = join_run(paths, slot, incarnation, settings(**changes), clock, told)
-    begun = exchange.begin(lambda: own or make_state(9), resumed)
+    begun = exchange.join_fleet(lambda: own or make_state(9), resumed)
     return Peer(exchange, told, dict(begun.weights), incarnation, version=begun.version)
 
 
@@ -122,7 +122,7 @@ def test_each_account_writes_only_below_its_own_folder(tmp_path, owner, clock):
     theirs.shift(1.0)
     theirs.publish()
     theirs.adopt()
-    theirs.exchange.bookkeeping()
+    theirs.exchange.resume_state()
     assert sorted(owner.rglob("*")) == before
     mine = {path: path.read_bytes() for path in (tmp_path / "anna").rglob("*") if path.is_file()}
     ours.shift(1.0)
@@ -173,8 +173,8 @@ def test_a_friends_successor_goes_on_from_its_checkpoint(tmp_path, owner, clock)
     first.shift(1.0)
     first.publish()
     first.shift(0.5)  # since
-    note, own = first.exchange.bookkeeping(), dict(first.weights)
-    first.exchange.leave("wall time")
+    note, own = first.exchange.resume_state(), dict(first.weights)
+    first.exchange.leave_fleet("wall time")
     ours.shift(1.0)
     ours.publish()
     clock.pass_by(10)
@@ -282,7 +282,7 @@ def test_a_folder_that_went_wrong_is_told_once_and_merges_go_on(
     theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
     theirs.shift(1.0)
     theirs.publish()
-    theirs.exchange.leave("done")
+    theirs.exchange.leave_fleet("done")
     anna = tmp_path / "anna"
     if spoil in ("gone", "link", "file"):
         anna.rename(tmp_path / "elsewhere")

@@ -39,7 +39,7 @@ class Cluster:
     def laptop(self, name="anna", seed=5, assists=()) -> tuple[LaptopExchange, dict]:
         own = os.urandom(4).hex()
         laptop = LaptopExchange(self.local, name, own, self.clock, min_seconds=0, assists=assists)
-        return laptop, dict(laptop.begin(make_state, None).weights)
+        return laptop, dict(laptop.join_fleet(make_state, None).weights)
 
     def push(self, name="anna"):
         box = self.root / "inbox" / name

@@ -67,7 +67,7 @@ def test_under_polyak_an_offer_from_before_the_last_rebase_is_no_part_of_the_anc
     assert one.exchange._at.unmerged
     one.shift(0.5)
     anchor = one.exchange._at.anchor
-    note = one.exchange.bookkeeping()
+    note = one.exchange.resume_state()
     again = begin(tmp_path, "slot-0", clock, rule="polyak", resumed=note, own=dict(one.weights))
     assert close(again.exchange._at.anchor, anchor)
 
@@ -86,7 +86,7 @@ def test_the_rest_of_the_way_that_the_release_before_held_back_is_gone_and_not_o
     rest = {name: torch.full_like(value, -1.0 * value.is_floating_point())
             for name, value in start.items()}  # fmt: skip
     store = one.exchange._store
-    note = json.loads(one.exchange.bookkeeping())
+    note = json.loads(one.exchange.resume_state())
     note["held_back"] = store.put_blob(encode(rest), "blob")
     own = shifted(start, 1.0 + 0.5)
     again = begin(tmp_path, "slot-0", clock, resumed=json.dumps(note).encode(), own=own)

@@ -314,7 +314,7 @@ def test_a_successor_behind_the_copy_adopts_plainly_and_counts_nothing_twice(run
     rounds(peers, clock, 2)
     peer = peers[0]
     peer.learn(5)
-    note, own, steps = peer.exchange.bookkeeping(), peer.weights, peer.env_steps
+    note, own, steps = peer.exchange.resume_state(), peer.weights, peer.env_steps
     shutil.rmtree(run.shared_weights)
     mend(run, only(home).root, clock=clock)
     counted = newest(run).contributors["slot-0"]
@@ -330,7 +330,7 @@ def test_a_successor_whose_base_is_still_there_is_not_carried_over_the_leap(run,
     peers = learnt(run, clock, 3)
     peer = peers[0]
     peer.learn(5)
-    note, own = peer.exchange.bookkeeping(), peer.weights
+    note, own = peer.exchange.resume_state(), peer.weights
     Store(SharedPaths(run.shared_weights)).paths.head.unlink()
     number = mend(run, clock=clock)
     heir = begin(run.shared_weights, "slot-0", clock, resumed=note, own=own)

@@ -22,7 +22,7 @@ def restart(root, clock, dead, note, **changes):
 def saved(peer):
     """What a checkpoint holds."""
     kept = {"weights": dict(peer.weights), "env_steps": peer.env_steps, "updates": peer.updates}
-    return kept, peer.exchange.bookkeeping()
+    return kept, peer.exchange.resume_state()
 
 
 def fleet(root):
@@ -90,7 +90,7 @@ def test_progress_on_a_base_that_is_too_old_is_dropped(tmp_path, clock):
     peer, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
     peer.shift(1.0)
     dead, note = saved(peer)
-    peer.exchange.leave("killed")
+    peer.exchange.leave_fleet("killed")
     for round_ in range(5):
         other.learn(round_)
         other.publish()

@@ -169,7 +169,7 @@ class Home:
         for folder in ("wan", "receipts"):
             (self.local / folder).symlink_to(run.root / folder)
         self.exchange = LaptopExchange(self.local, name, "0a0a0a0a", run.clock, min_seconds=0)
-        self.weights = dict(self.exchange.begin(make_state, None).weights)
+        self.weights = dict(self.exchange.join_fleet(make_state, None).weights)
 
     def contribute(self, own: StateDict, steps: int) -> None:
         self.exchange.publish(own, steps, 10)

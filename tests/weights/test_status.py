@@ -74,7 +74,7 @@ def test_the_record_tells_the_newest_version_its_age_its_proof_and_the_rate(stil
 
 
 def test_who_beats_lives_who_said_goodbye_left_and_who_stands_still_is_silent(run):
-    run.peers["slot-1"].exchange.leave("wall time")
+    run.peers["slot-1"].exchange.leave_fleet("wall time")
     beat = next(run.shared.glob("peers/slot-2/*/hb.json"))
     now = beat.stat().st_mtime
     os.utime(beat, (now - SILENCE_S - 5, now - SILENCE_S - 5))
@@ -143,7 +143,7 @@ def test_the_screen_says_it_in_words(run, capsys):
 
 def test_nobody_at_work_is_said(run, capsys):
     for peer in run.peers.values():
-        peer.exchange.leave("done")
+        peer.exchange.leave_fleet("done")
     assert "nobody is at work" in screen(capsys, run.run.root)
 
 

@@ -63,5 +63,5 @@ def test_strange_terms_are_no_record(tmp_path: Path, terms: object) -> None:
 def test_another_policy_names_the_release_to_install(tmp_path: Path) -> None:
     begin(tmp_path, "slot-0", ToldClock(), release="20260101-abc")
     with pytest.raises(WeightsError, match="another policy than ours") as caught:
-        PulledVersions(tmp_path).begin(lambda: make_state(0, size=9), None)
+        PulledVersions(tmp_path).join_fleet(lambda: make_state(0, size=9), None)
     assert "20260101-abc" in caught.value.fix

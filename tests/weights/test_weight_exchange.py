@@ -487,8 +487,8 @@ def test_plain_polyak_averages_absolute_weights(tmp_path, clock):
 
 def test_a_peer_that_said_goodbye_is_not_waited_for(tmp_path, clock):
     peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(3)]
-    peers[0].exchange.leave("wall time")
-    peers[1].exchange.leave("wall time")
+    peers[0].exchange.leave_fleet("wall time")
+    peers[1].exchange.leave_fleet("wall time")
     peers[2].learn(1)
     peers[2].publish()
     assert newest(tmp_path).version == 1
@@ -499,7 +499,7 @@ def test_the_last_to_leave_merges_what_is_left(tmp_path, clock):
     for peer in peers:
         peer.learn(1)
         peer.publish()
-        peer.exchange.leave("total_steps reached")
+        peer.exchange.leave_fleet("total_steps reached")
     history = read_history(SharedPaths(tmp_path))
     assert history.versions[-1].fleet_steps == 400
 

@@ -44,7 +44,7 @@ def enter(owner, folder, slot, clock, own):
     told, incarnation = Told(), new_incarnation()
     paths = JoinedPaths(folder, SharedPaths(owner))
     exchange = join_run(paths, slot, incarnation, settings(), clock, told)
-    base = exchange.begin(lambda: own, None)
+    base = exchange.join_fleet(lambda: own, None)
     return Peer(exchange, told, dict(base.weights), incarnation, version=base.version)
 
 

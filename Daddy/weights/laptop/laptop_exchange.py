@@ -55,10 +55,10 @@ class PulledVersions:
         self._tell = tell
         self._schema = ""
         self._complaint = ""
-        self._at: PeerProgress  # from begin() on, as is ``newest``
+        self._at: PeerProgress  # from join_fleet() on, as is ``newest``
         self.newest: VerifiedVersion
 
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """The newest version; WeightsError when none was pulled or it is not for us.
 
         A laptop always begins with the newest version: ``resumed`` is not used.
@@ -102,7 +102,7 @@ class PulledVersions:
         """Environment steps of all contributors in the version taken over last."""
         return self.newest.frame.fleet_steps
 
-    def bookkeeping(self) -> bytes:
+    def resume_state(self) -> bytes:
         """Nothing: a laptop begins with the newest version."""
         return b"{}"
 
