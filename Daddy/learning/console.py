@@ -34,7 +34,7 @@ class Commentary:
     ) -> None:
         self._events = events
         self._frames = frames
-        self.asks = frames.asks
+        self.request_counter = frames.request_counter
         self._clock = clock
         self._say = say
         self._every_s = every_s
@@ -100,19 +100,19 @@ class Commentary:
 
     # -- the frame sink
 
-    def due(self) -> tuple[bool, frozenset[int]]:
+    def poll_requests(self) -> tuple[bool, frozenset[int]]:
         """What is asked for, once."""
-        return self._frames.due()
+        return self._frames.poll_requests()
 
-    def report(self, reports: Sequence[AgentReport]) -> None:
+    def send_reports(self, reports: Sequence[AgentReport]) -> None:
         """Hand on, and remember the furthest agent."""
-        self._frames.report(reports)
+        self._frames.send_reports(reports)
         seen = [*reports, self._best] if self._best else reports
         self._best = max(seen, key=_rank, default=None)
 
-    def offer(self, agent: int, picture: bytes) -> None:
+    def send_picture(self, agent: int, picture: bytes) -> None:
         """Hand on."""
-        self._frames.offer(agent, picture)
+        self._frames.send_picture(agent, picture)
 
     # -- talking
 

@@ -74,16 +74,16 @@ class FrameSink(Protocol):
     """Where pictures and reports go. Never blocks, never raises for a viewer's sake."""
 
     @property
-    def asks(self) -> Sequence[int]:
+    def request_counter(self) -> Sequence[int]:
         """One byte, the same object always, that changes when anything is asked for."""
         ...
 
-    def due(self) -> tuple[bool, frozenset[int]]:
+    def poll_requests(self) -> tuple[bool, frozenset[int]]:
         """Whether reports are due, and the agents whose pictures are; each is told once."""
         ...
 
-    def report(self, reports: Sequence[AgentReport]) -> None: ...
-    def offer(self, agent: int, picture: bytes) -> None:
+    def send_reports(self, reports: Sequence[AgentReport]) -> None: ...
+    def send_picture(self, agent: int, picture: bytes) -> None:
         """One picture of SCREEN_BYTES that was asked for; the newest wins."""
         ...
 
@@ -193,15 +193,15 @@ class NoExchange:
 class NoFrames:
     """Nobody watches."""
 
-    asks: Sequence[int] = b"\0"
+    request_counter: Sequence[int] = b"\0"
 
-    def due(self) -> tuple[bool, frozenset[int]]:
+    def poll_requests(self) -> tuple[bool, frozenset[int]]:
         return False, frozenset()
 
-    def report(self, reports: Sequence[AgentReport]) -> None:
+    def send_reports(self, reports: Sequence[AgentReport]) -> None:
         """Says nothing to nobody."""
 
-    def offer(self, agent: int, picture: bytes) -> None:
+    def send_picture(self, agent: int, picture: bytes) -> None:
         """Shows nothing to nobody."""
 
     def close(self) -> None:

@@ -161,7 +161,7 @@ def new_step_hook(session: Session) -> Callable[[slice], None]:
     """A function to call with the environments that have just made a step."""
     walks = session.walks if session.walks.watching else None
     vector, frames = session.parts.vector, session.parts.frames
-    asks, asked, drawing = frames.asks, 0, frozenset[int]()
+    asks, asked, drawing = frames.request_counter, 0, frozenset[int]()
 
     def after_step(members: slice) -> None:
         nonlocal asked, drawing
@@ -171,12 +171,12 @@ def new_step_hook(session: Session) -> Callable[[slice], None]:
             pictures = vector.frames()
             if pictures.keys() >= drawing:  # as soon as the last of them is drawn
                 for agent in drawing:
-                    frames.offer(agent, pictures[agent])
+                    frames.send_picture(agent, pictures[agent])
                 drawing = frozenset()
                 vector.watch(drawing)
         elif asks[0] != asked:
             asked = asks[0]
-            reports, wanted = frames.due()
+            reports, wanted = frames.poll_requests()
             if reports:
                 report(session)
             if wanted:
@@ -190,4 +190,6 @@ def report(session: Session) -> None:
     """How far each agent is: when that is asked for, and now and then after a rollout."""
     session.mark("report")
     parts, steps = session.parts, session.counters.env_steps
-    parts.frames.report([replace(one, step=steps) for one in parts.workload.reports(parts.vector)])
+    parts.frames.send_reports(
+        [replace(one, step=steps) for one in parts.workload.reports(parts.vector)]
+    )

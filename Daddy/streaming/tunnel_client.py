@@ -65,8 +65,8 @@ class FrameSender:
         ]
         self._reports: dict[int, AgentReport] = {}
         self._offered: dict[int, int] = {}
-        self.asks = self._memory.request_byte
-        """A byte that changes with every request; :meth:`due` returns the requests."""
+        self.request_counter = self._memory.request_byte
+        """A byte that changes with every request; :meth:`poll_requests` returns the requests."""
         self._last_reports = self._last_pictures = 0
         self._closed = False
         self.streamer = self._start()
@@ -77,7 +77,7 @@ class FrameSender:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def due(self) -> tuple[bool, frozenset[int]]:
+    def poll_requests(self) -> tuple[bool, frozenset[int]]:
         """Return (reports are due, agents whose pictures are due); each one is returned once."""
         memory = self._memory
         reports, pictures = memory.report_request, memory.picture_request
@@ -89,14 +89,14 @@ class FrameSender:
         """Return the agents whose pictures are wanted now; empty without a viewer."""
         return self._memory.wanted_agents()
 
-    def report(self, reports: Sequence[AgentReport]) -> None:
+    def send_reports(self, reports: Sequence[AgentReport]) -> None:
         """Write the agents' progress; each report replaces that agent's report before."""
         self._restart_if_ended()
         self._reports.update({report.agent: report for report in reports})
         self._memory.write_reports(list(self._reports.values()))
         self._ring_bell()
 
-    def offer(self, agent: int, picture: bytes) -> None:
+    def send_picture(self, agent: int, picture: bytes) -> None:
         """Write a picture of a wanted agent; ignore one that was not requested."""
         request = self._memory.picture_request
         if self._offered.get(agent) == request or not self._memory.is_wanted(agent):

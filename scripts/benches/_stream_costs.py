@@ -116,7 +116,7 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
     run_log.report = reports.wrap(report)  # told apart; the loop's own, once a rollout, counts too
     loop.report = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
     hook, idle = tally.wrap(show), nothing.wrap(lambda _: None)
-    asks = session.parts.frames.asks
+    asks = session.parts.frames.request_counter
     look = looking.wrap(lambda _: asks[0])
     Emulator.packed_screen = drawn.wrap(picture)  # type: ignore[method-assign]
     beside = {"nothing": (nothing, idle), "look": (looking, look)}

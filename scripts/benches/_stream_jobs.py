@@ -29,11 +29,11 @@ def _play(sender: FrameSender, pictures: Sequence[bytes], until: float) -> None:
     step = 0
     while time.monotonic() < until:
         step += 1
-        sender.report(
+        sender.send_reports(
             [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for one in range(AGENTS)]
         )
         for agent in sender.wanted_agents():
-            sender.offer(agent, pictures[(step + 40 * agent) % len(pictures)])
+            sender.send_picture(agent, pictures[(step + 40 * agent) % len(pictures)])
         time.sleep(1 / 60)
 
 

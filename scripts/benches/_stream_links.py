@@ -205,12 +205,12 @@ def learner(stream: Path, corpus: bytes, *, direct: bool = False) -> Iterator[Fr
         step = 0
         while not stop.wait(1 / 60):
             step += 1
-            sender.report(
+            sender.send_reports(
                 [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for one in range(AGENTS)]
             )
             for agent in sender.wanted_agents():
                 picture = pictures[(step + 40 * agent) % len(pictures)]
-                sender.offer(agent, stamped(picture, time.monotonic()))
+                sender.send_picture(agent, stamped(picture, time.monotonic()))
 
     with FrameSender(stream, "slot-0", direct=direct) as sender:
         thread = threading.Thread(target=play, args=(sender,), daemon=True)

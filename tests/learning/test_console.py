@@ -39,13 +39,13 @@ class Sinks:
 
     asks = b"\1"
 
-    def due(self) -> tuple[bool, frozenset[int]]:
+    def poll_requests(self) -> tuple[bool, frozenset[int]]:
         return True, frozenset({1})
 
-    def report(self, reports: Sequence[AgentReport]) -> None:
+    def send_reports(self, reports: Sequence[AgentReport]) -> None:
         self.reports += reports
 
-    def offer(self, agent: int, picture: bytes) -> None:
+    def send_picture(self, agent: int, picture: bytes) -> None:
         self.pictures.append((agent, picture))
 
 
@@ -75,12 +75,12 @@ def commentary(clock: Clock, sinks: Sinks, said: list[str]) -> Commentary:
 
 def test_everything_is_handed_on(commentary: Commentary, sinks: Sinks) -> None:
     commentary.write("metric", 5, {"steps_per_second": 10.0})
-    commentary.report([agent(0, 1)])
-    commentary.offer(1, bytes(SCREEN_BYTES))
+    commentary.send_reports([agent(0, 1)])
+    commentary.send_picture(1, bytes(SCREEN_BYTES))
     assert sinks.events == [("metric", 5, {"steps_per_second": 10.0})]
     assert sinks.reports == [agent(0, 1)]
     assert sinks.pictures == [(1, bytes(SCREEN_BYTES))]
-    assert (commentary.asks, commentary.due()) == (b"\1", (True, {1}))
+    assert (commentary.request_counter, commentary.poll_requests()) == (b"\1", (True, {1}))
 
 
 def test_a_line_comes_at_most_every_ten_seconds(
@@ -96,8 +96,8 @@ def test_a_line_comes_at_most_every_ten_seconds(
 def test_the_line_tells_returns_and_the_furthest_agent(commentary: Commentary) -> None:
     commentary.write("metric", 1000, {"steps_per_second": 100.0})
     commentary.write("result", 1000, {"result": "episodes", "returns": [1.0, 2.0]})
-    commentary.report([agent(0, 1, 9, 9.0), agent(1, 2, 3)])
-    commentary.report([agent(0, 0)])
+    commentary.send_reports([agent(0, 1, 9, 9.0), agent(1, 2, 3)])
+    commentary.send_reports([agent(0, 0)])
     assert commentary.line() == (
         "step 1,000 · 100 steps/s · 2 episodes · mean return 1.50 · "
         "best 2 badges, 3 story flags at Town 1"

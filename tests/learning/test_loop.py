@@ -544,16 +544,16 @@ def test_the_fleets_steps_end_the_run_not_only_our_own(tmp_path):
 
 class Watcher(NoFrames):
     def __init__(self):
-        self.reports, self.pictures, self.asks = [], [], bytearray(b"\1")
+        self.reports, self.pictures, self.request_counter = [], [], bytearray(b"\1")
 
-    def due(self):
-        self.asks[0] ^= 2  # and more is asked for at once
+    def poll_requests(self):
+        self.request_counter[0] ^= 2  # and more is asked for at once
         return True, frozenset({1})
 
-    def report(self, reports):
+    def send_reports(self, reports):
         self.reports.append(list(reports))
 
-    def offer(self, agent, picture):
+    def send_picture(self, agent, picture):
         self.pictures.append((agent, picture))
 
 

@@ -101,8 +101,8 @@ def test_the_port_is_closed_when_nobody_watches_and_never_open_when_that_is_off(
         FrameSender(stream, "slot-0") as one,
         FrameSender(stream, "slot-1", direct=False) as other,
     ):
-        one.report([report(0)])
-        other.report([report(0)])
+        one.send_reports([report(0)])
+        other.send_reports([report(0)])
         with relay(run, viewer.port, token):
             assert until(lambda: read_addresses(stream).keys() == {"slot-0"}, 15)
             viewer.close()

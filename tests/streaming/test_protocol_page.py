@@ -150,9 +150,9 @@ def _play(stream: Path, stop: threading.Event) -> None:
         step = 0
         while not stop.wait(1 / 30):
             step += 1
-            sender.report([report(0), report(1, badges=4, step=step)])
+            sender.send_reports([report(0), report(1, badges=4, step=step)])
             for agent in sender.wanted_agents():
-                sender.offer(agent, picture(step % 40))
+                sender.send_picture(agent, picture(step % 40))
 
 
 def _watch(client: PageClient) -> dict:

@@ -46,11 +46,11 @@ class Learner:
         step = 0
         while not self.stop.wait(1 / 30):
             step += 1
-            self.sender.report(
+            self.sender.send_reports(
                 [report(a, badges=self.badges - a, step=step, x=a, y=7) for a in (0, 1)]
             )
             for agent in self.sender.wanted_agents():
-                self.sender.offer(agent, picture(step % 40))
+                self.sender.send_picture(agent, picture(step % 40))
 
     def close(self) -> None:
         self.stop.set()

@@ -108,9 +108,9 @@ def playing(stream: Path) -> Iterator[None]:
         step = 0
         while not stop.wait(1 / 30):
             step += 1
-            sender.report([report(0, step=step), report(1, step=step)])
+            sender.send_reports([report(0, step=step), report(1, step=step)])
             for agent in sender.wanted_agents():
-                sender.offer(agent, picture(step % 40))
+                sender.send_picture(agent, picture(step % 40))
 
     with FrameSender(stream, "slot-0") as sender:
         thread = threading.Thread(target=play, args=(sender,), daemon=True)

@@ -140,9 +140,9 @@ def play(sender: FrameSender, stop: threading.Event) -> None:
     step = 0
     while not stop.wait(1 / 30):
         step += 1
-        sender.report([report(agent, badges=3 - agent, step=step) for agent in (0, 1)])
+        sender.send_reports([report(agent, badges=3 - agent, step=step) for agent in (0, 1)])
         for agent in sender.wanted_agents():
-            sender.offer(agent, picture(step % 40))
+            sender.send_picture(agent, picture(step % 40))
 
 
 def jobs(viewer: Receiver) -> set[str]:

@@ -50,11 +50,11 @@ def test_reports_and_wanted_pictures_reach_the_spool(tmp_path: Path) -> None:
     reader, got = SpoolReader(tmp_path), []
     ask(tmp_path)
     with FrameSender(tmp_path, "slot-1", job="17", host="node3") as sender:
-        sender.report([report(3, step=42), report(4)])
+        sender.send_reports([report(3, step=42), report(4)])
         assert until(lambda: sender.wanted_agents() == {3}, 10)
-        sender.offer(3, picture(1))
-        sender.offer(4, picture(2))
-        sender.offer(3, bytes(SCREEN_BYTES - 1))
+        sender.send_picture(3, picture(1))
+        sender.send_picture(4, picture(2))
+        sender.send_picture(3, bytes(SCREEN_BYTES - 1))
         assert until(lambda: got.extend(reader.poll()) or any(s.pictures for s in got), 10)
     got.extend(reader.poll())
     shown = [one for segment in got for one in segment.pictures]
@@ -71,7 +71,7 @@ def test_closing_writes_what_is_left_and_a_successor_goes_on(tmp_path: Path, mon
     reader = SpoolReader(tmp_path)
     for job in ("1", "2", "3"):
         sender = FrameSender(tmp_path, "slot-1", job=job)
-        sender.report([report(0)])
+        sender.send_reports([report(0)])
         sender.close()
         assert sender.streamer
         assert sender.streamer.exit_code == 0
@@ -94,7 +94,7 @@ def test_a_killed_streamer_is_started_again_and_a_frozen_one_holds_up_nobody(
         assert psutil.Process(first.pid).nice() == 19
         first.signal(signal.SIGKILL)
         assert first.wait(5)
-        sender.report([report(3)])
+        sender.send_reports([report(3)])
         second = sender.streamer
         assert second
         assert second.pid != first.pid
@@ -105,9 +105,9 @@ def test_a_killed_streamer_is_started_again_and_a_frozen_one_holds_up_nobody(
         spent = []
         for step in range(2000):
             began = time.perf_counter()
-            sender.offer(3, picture(1))
+            sender.send_picture(3, picture(1))
             sender._offered.clear()
-            sender.report([report(3, step=step)])
+            sender.send_reports([report(3, step=step)])
             spent.append(time.perf_counter() - began)
         assert statistics.median(spent) < 0.2, "a step waits for a frozen streamer"
         sender.close()
