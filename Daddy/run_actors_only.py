@@ -255,7 +255,7 @@ def _surroundings(
         peer=visit.user_id,
         checkpoints=scratch,
         tensorboard=None,
-        place=limits,
+        lease=limits,
         exchange=exchange,
         frames=commentary,
         stopper=limits,

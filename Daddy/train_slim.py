@@ -143,7 +143,7 @@ def _learn(attempt: Attempt, seat: HeldSlot, events: Told) -> Outcome:
             peer=peer,
             checkpoints=attempt.run.slot(seat.number).checkpoints,
             tensorboard=attempt.run.tensorboard,
-            place=seat,
+            lease=seat,
             exchange=exchange,
             frames=voice,
             stopper=attempt,

@@ -120,7 +120,7 @@ class Transition:
     episodes: list[EpisodeEnd]
 
 
-class Place(Protocol):
+class LearnerLease(Protocol):
     """The place this learner fills: a slot of the run, or a laptop."""
 
     @property

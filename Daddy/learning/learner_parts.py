@@ -26,7 +26,7 @@ from Daddy.learning.hyperparameters import resolve as resolve_settings
 from Daddy.learning.interfaces import (
     EnvWorkload,
     FrameSink,
-    Place,
+    LearnerLease,
     Stopper,
     WeightExchange,
 )
@@ -67,7 +67,7 @@ class Surroundings:
     peer: str
     checkpoints: Path
     tensorboard: Path | None
-    place: Place
+    lease: LearnerLease
     exchange: WeightExchange
     frames: FrameSink
     stopper: Stopper

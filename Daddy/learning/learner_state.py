@@ -117,7 +117,7 @@ def new_session(parts: Parts) -> Session:
     rollout = Rollout(vector, settings, policy.memory)
     walks = Walks(vector.telemetry_names, vector.num_envs)
     milestones = Milestones(parts.workload.reached, parts.workload.helped)
-    return Session(parts, learner, collector, rollout, parts.place.term, walks, milestones)
+    return Session(parts, learner, collector, rollout, parts.lease.term, walks, milestones)
 
 
 def reset_environments(session: Session) -> None:

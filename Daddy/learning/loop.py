@@ -101,7 +101,7 @@ def take_over(session: Session, adoption: Adoption, own: StateDict | None = None
 def stop_reason(session: Session) -> tuple[str, str] | None:
     """Why to leave now, as kind and reason; None to go on."""
     total = session.parts.pace.total_steps
-    if not session.parts.place.held():
+    if not session.parts.lease.held():
         return "fenced", _LOST
     if total and max(session.fleet_steps, session.counters.env_steps) >= total:
         return "done", f"total_steps reached: {total:,}; raise it to go on"
@@ -223,7 +223,7 @@ def publish_if_due(session: Session) -> None:
     pace = session.parts.pace
     since = session.counters.env_steps - session.due["publish_steps"]
     due = since >= pace.sync_interval and session.affordable("publish")
-    if due and session.parts.place.held():
+    if due and session.parts.lease.held():
         publish(session)
 
 
@@ -251,7 +251,7 @@ def checkpoint_if_due(session: Session) -> None:
     since = session.counters.env_steps - session.due["checkpoint_steps"]
     due = since >= pace.checkpoint_interval
     due = due and session.since("checkpoint") >= pace.checkpoint_seconds
-    if due and session.parts.place.held():
+    if due and session.parts.lease.held():
         try:
             checkpoint(session)
         except OSError as error:  # a full disk: go on, the next try comes when due again
@@ -262,8 +262,8 @@ def checkpoint_if_due(session: Session) -> None:
 def leave(session: Session, kind: str, reason: str) -> Outcome:
     """Hand in what was learnt and put everything on disk, unless there is nothing good to keep."""
     if kind in ("done", "drained"):
-        session.parts.place.beat({"stage": LEAVING})
-        if not session.parts.place.held():
+        session.parts.lease.beat({"stage": LEAVING})
+        if not session.parts.lease.held():
             return Outcome("fenced", _LOST, session.counters.env_steps)
         if session.counters.env_steps > session.due["publish_steps"]:
             publish(session)

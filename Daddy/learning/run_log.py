@@ -88,7 +88,7 @@ def record(session: Session) -> None:
     session.metrics.update(_measured(session))
     _write_row(session)
     _write_episodes(session)
-    session.parts.place.beat(
+    session.parts.lease.beat(
         {
             "stage": "training",
             "env_steps": session.counters.env_steps,

@@ -136,7 +136,7 @@ def learner(
         device=torch.device("cpu"),
         seed=seed_for(seed, peer),
         checkpoints=folder / "checkpoints" / peer,
-        place=AlwaysHeld(),
+        lease=AlwaysHeld(),
         exchange=sharing,
         frames=NoFrames(),
         stopper=NeverStops(),

@@ -105,7 +105,7 @@ def session_of(
             peer="bench",
             checkpoints=Path(folder),
             tensorboard=None,
-            place=alone,
+            lease=alone,
             exchange=NoExchange(),
             frames=frames or NoFrames(),
             stopper=alone,

@@ -19,7 +19,7 @@ from Daddy.learning.vector_threads import SerialVector
 from Daddy.workloads import WORKLOADS
 
 
-class Place:
+class FakeLease:
     """A place that is ours until somebody says otherwise."""
 
     def __init__(self, term: int = 1) -> None:
@@ -112,7 +112,7 @@ def cartpole_parts(folder: Path, *, memory: int = 0, seed: int = 1, **changes: A
         "device": torch.device("cpu"),
         "seed": seed,
         "checkpoints": folder,
-        "place": Place(),
+        "lease": FakeLease(),
         "exchange": NoExchange(),
         "frames": NoFrames(),
         "stopper": Never(),

@@ -15,7 +15,7 @@ from Daddy.learning.learner_state import to_checkpoint
 from Daddy.learning.loop import adopt_newer, begin, collect, look_is_due, train
 from Daddy.learning.run_log import METRICS
 from Daddy.workloads import WORKLOADS
-from tests.learning.helpers import PACE, SETTINGS, Place, StopAfter, cartpole_parts
+from tests.learning.helpers import PACE, SETTINGS, FakeLease, StopAfter, cartpole_parts
 
 SHORT = replace(PACE, total_steps=8 * 32 * 3)
 
@@ -76,7 +76,7 @@ def test_a_disk_that_refuses_a_checkpoint_does_not_stop_the_learner(tmp_path):
     assert "no checkpoint could be written" in errors[0]
 
 
-class LosesItsPlace(Place):
+class LosesItsLease(FakeLease):
     def beat(self, data):
         super().beat(data)
         self.ours = len(self.beats) < 2
@@ -85,14 +85,14 @@ class LosesItsPlace(Place):
 def test_a_learner_that_lost_its_place_writes_nothing_any_more(tmp_path):
     exchange = Partner()
     pace = replace(PACE, checkpoint_interval=512, sync_interval=512)
-    parts = cartpole_parts(tmp_path, place=LosesItsPlace(), pace=pace, exchange=exchange)
+    parts = cartpole_parts(tmp_path, lease=LosesItsLease(), pace=pace, exchange=exchange)
     outcome = train(parts)
     assert outcome.kind == "fenced"
     assert [step for step, _ in parts.events.states("checkpointed")] == [512]
     assert exchange.published == [512]
 
 
-class LosesItsPlaceAtTheDoor(Place):
+class LosesItsLeaseAtTheEnd(FakeLease):
     def beat(self, data):
         super().beat(data)
         self.ours = data.get("stage") != "leaving"
@@ -101,7 +101,7 @@ class LosesItsPlaceAtTheDoor(Place):
 def test_a_learner_that_finds_its_place_lost_when_it_leaves_hands_nothing_in(tmp_path):
     exchange = Partner()
     parts = cartpole_parts(
-        tmp_path, place=LosesItsPlaceAtTheDoor(), exchange=exchange, stopper=StopAfter(3)
+        tmp_path, lease=LosesItsLeaseAtTheEnd(), exchange=exchange, stopper=StopAfter(3)
     )
     assert train(parts).kind == "fenced"
     assert exchange.published == []
@@ -116,7 +116,7 @@ def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path, memory):
     train(cartpole_parts(tmp_path / "halves", memory=memory, pace=half))
     torch.manual_seed(999)  # a new process begins with other weights and generators
     parts = cartpole_parts(tmp_path / "halves", memory=memory, pace=long)
-    train(replace(parts, place=Place(term=2)))
+    train(replace(parts, lease=FakeLease(term=2)))
     straight = load_newest(tmp_path / "straight").checkpoint
     halves = load_newest(tmp_path / "halves").checkpoint
     assert halves.step == straight.step == 1536
@@ -144,7 +144,7 @@ def test_a_stop_in_the_middle_of_a_rollout_changes_nothing_that_comes_after(
         term += 1
         assert term < 20
         torch.manual_seed(999 + term)
-        again = {**more, "place": Place(term), "stopper": StopAfter(looks)}
+        again = {**more, "lease": FakeLease(term), "stopper": StopAfter(looks)}
         parts = cartpole_parts(tmp_path / "parts", **again)
         outcome = train(parts)
         told += parts.events.returns()
@@ -168,10 +168,10 @@ def test_a_rollout_begun_with_other_weights_is_not_learnt_from(tmp_path):
     partner.join_fleet = lambda initial, resumed: Adoption(
         8, {name: value + 1.0 for name, value in initial().items()}, "rebased"
     )
-    parts = cartpole_parts(tmp_path, settings=settings, exchange=partner, place=Place(term=2))
+    parts = cartpole_parts(tmp_path, settings=settings, exchange=partner, lease=FakeLease(term=2))
     assert begin(parts).rollout.filled == 0
     other = replace(settings, horizon=32)
-    parts = cartpole_parts(tmp_path, settings=other, place=Place(term=2))
+    parts = cartpole_parts(tmp_path, settings=other, lease=FakeLease(term=2))
     assert begin(parts).rollout.filled == 0
 
 
@@ -194,7 +194,7 @@ def test_the_resumed_learner_says_where_it_goes_on_and_what_it_passed_over(tmp_p
     pace = replace(PACE, total_steps=1024, checkpoint_interval=512)
     train(cartpole_parts(tmp_path, pace=pace))
     manifests(tmp_path)[0].with_suffix(".safetensors").write_bytes(b"torn")
-    parts = cartpole_parts(tmp_path, pace=pace, place=Place(term=2))
+    parts = cartpole_parts(tmp_path, pace=pace, lease=FakeLease(term=2))
     train(parts)
     ((step, data),) = parts.events.states("resumed")
     assert (step, data["checkpoint_step"]) == (512, 512)
@@ -202,9 +202,9 @@ def test_the_resumed_learner_says_where_it_goes_on_and_what_it_passed_over(tmp_p
 
 
 def test_checkpoints_go_on_growing_even_if_the_terms_began_anew(tmp_path):
-    train(cartpole_parts(tmp_path, pace=SHORT, place=Place(term=7)))
+    train(cartpole_parts(tmp_path, pace=SHORT, lease=FakeLease(term=7)))
     longer = replace(SHORT, total_steps=256 * 5)
-    train(cartpole_parts(tmp_path, pace=longer, place=Place(term=1)))
+    train(cartpole_parts(tmp_path, pace=longer, lease=FakeLease(term=1)))
     assert load_newest(tmp_path).checkpoint.step == 256 * 5
 
 
@@ -212,7 +212,7 @@ def test_another_number_of_environments_keeps_what_was_learnt(tmp_path):
     train(cartpole_parts(tmp_path, pace=SHORT))
     kept = load_newest(tmp_path).checkpoint
     parts = cartpole_parts(tmp_path, settings=replace(SETTINGS, num_envs=3), seed=5)
-    session = begin(replace(parts, place=Place(term=2)))
+    session = begin(replace(parts, lease=FakeLease(term=2)))
     assert session.counters.env_steps == 768
     assert session.collector.observations["state"].shape == (3, 4)
     for name, value in session.weights().items():
@@ -232,7 +232,7 @@ def test_a_learner_whose_gradients_are_never_finite_gives_up_and_keeps_its_good_
 ):
     train(cartpole_parts(tmp_path, pace=SHORT))
     poisoned = replace(SETTINGS, value_coefficient=float("nan"))
-    parts = cartpole_parts(tmp_path, settings=poisoned, place=Place(term=2))
+    parts = cartpole_parts(tmp_path, settings=poisoned, lease=FakeLease(term=2))
     outcome = train(parts)
     assert outcome.kind == "diverged"
     assert load_newest(tmp_path).checkpoint.step == 768
@@ -286,7 +286,7 @@ def test_a_milestone_is_told_once_kept_and_not_told_again_after_a_restart(tmp_pa
     kept = load_newest(tmp_path).checkpoint.facts["milestones"]
     assert kept == {name: step for step, name in told}
     longer = replace(pace, total_steps=256 * 5)
-    again = cartpole_parts(tmp_path, pace=longer, reached=long_episode, place=Place(term=2))
+    again = cartpole_parts(tmp_path, pace=longer, reached=long_episode, lease=FakeLease(term=2))
     train(again)
     assert [row for row in again.events.rows if row[0] == "progress"] == []
     rows = [data for event, _, data in again.events.rows if event == "metric"]
@@ -337,11 +337,11 @@ class Curves:
 
 def test_a_checkpoint_goes_to_no_learner_with_fewer_assists(tmp_path):
     train(cartpole_parts(tmp_path, pace=SHORT, assists=("money", "flash")))
-    fewer = cartpole_parts(tmp_path, pace=SHORT, assists=("flash",), place=Place(term=2))
+    fewer = cartpole_parts(tmp_path, pace=SHORT, assists=("flash",), lease=FakeLease(term=2))
     with pytest.raises(WeightsError, match="the assists money, which are not in use here"):
         train(fewer)
     more = ("money", "flash", "flute")
-    again = cartpole_parts(tmp_path, pace=SHORT, assists=more, place=Place(term=3))
+    again = cartpole_parts(tmp_path, pace=SHORT, assists=more, lease=FakeLease(term=3))
     assert train(again).kind == "done"
 
 
@@ -357,7 +357,7 @@ def test_every_finished_episode_is_told_once(tmp_path):
 def test_the_beat_carries_what_status_shows(tmp_path):
     parts = cartpole_parts(tmp_path, pace=SHORT)
     train(parts)
-    *_, last, leaving = parts.place.beats
+    *_, last, leaving = parts.lease.beats
     assert leaving == {"stage": "leaving"}
     assert last["env_steps"] == 768
     assert last["steps_per_second"] > 0
@@ -425,7 +425,7 @@ def test_a_version_adopted_before_anything_was_played_leaves_the_memory_as_it_wa
     parts = cartpole_parts(tmp_path, memory=16, pace=SHORT)
     train(parts)
     partner = Partner()
-    again = cartpole_parts(tmp_path, memory=16, exchange=partner, place=Place(term=2))
+    again = cartpole_parts(tmp_path, memory=16, exchange=partner, lease=FakeLease(term=2))
     session = begin(again)
     restored = session.collector.state.clone()
     assert restored.any()
@@ -444,7 +444,7 @@ def test_a_checkpoint_from_before_the_gauges_goes_on(tmp_path):
     save(tmp_path / "old", replace(kept, tensors=tensors, facts=facts), 3)
     longer = replace(SHORT, total_steps=256 * 5)
     for name in ("new", "old"):
-        train(cartpole_parts(tmp_path / name, pace=longer, place=Place(term=2)))
+        train(cartpole_parts(tmp_path / name, pace=longer, lease=FakeLease(term=2)))
     new, old = (load_newest(tmp_path / name).checkpoint for name in ("new", "old"))
     assert [
         name for name in new.tensors if not torch.equal(new.tensors[name], old.tensors[name])
@@ -530,7 +530,7 @@ def test_who_cannot_afford_a_look_beats_twice_a_minute(tmp_path):
 def test_the_exchange_gets_its_bookkeeping_back_after_a_restart(tmp_path):
     first, second = Partner(), Partner()
     train(cartpole_parts(tmp_path, exchange=first, pace=SHORT))
-    train(cartpole_parts(tmp_path, exchange=second, pace=SHORT, place=Place(term=2)))
+    train(cartpole_parts(tmp_path, exchange=second, pace=SHORT, lease=FakeLease(term=2)))
     assert first.resumed is None
     assert second.resumed == b"base v7"
 

@@ -13,7 +13,7 @@ from Daddy.learning.cartpole import CartPole
 from Daddy.learning.checkpoint import Checkpoint, load_newest
 from Daddy.learning.loop import train
 from Daddy.learning.make_vector import Backend, make_vector
-from tests.learning.helpers import PACE, SETTINGS, Never, Place, StopAfter, cartpole_parts
+from tests.learning.helpers import PACE, SETTINGS, FakeLease, Never, StopAfter, cartpole_parts
 
 MEMORY = 16
 LONG = replace(PACE, total_steps=8 * 64 * 4)
@@ -42,7 +42,7 @@ def _played(folder: Path, backend: Backend, looks: int) -> Checkpoint:
             assert len(vector.groups) == 2
             stopper = StopAfter(looks) if looks else Never()
             settings = {"settings": IN_SEQUENCES, "pace": LONG, "memory": MEMORY}
-            place = {"place": Place(term), "stopper": stopper}
+            place = {"lease": FakeLease(term), "stopper": stopper}
             outcome = train(cartpole_parts(folder, vector=vector, **settings, **place))
         if outcome.kind != "drained":
             break
