@@ -42,7 +42,7 @@ from Daddy.weights.laptop.pulled_folder import VerifiedVersion, newest_verified
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.learning.console import Commentary
+    from Daddy.learning.console import ConsoleReporter
     from Daddy.learning.interfaces import FrameSink
     from Daddy.learning.learner_parts import Surroundings
 
@@ -209,7 +209,7 @@ def play_session(
     visit: LaptopSession, run_name: str, limits: LaptopLimits, frames: FrameSink, niceness: int
 ) -> str:
     """Play, or learn and contribute, until told to stop; returns the line that sums it up."""
-    from Daddy.learning.console import Commentary
+    from Daddy.learning.console import ConsoleReporter
     from Daddy.learning.learner_parts import assemble
     from Daddy.learning.loop import train
     from Daddy.learning.play_loop import play
@@ -218,33 +218,33 @@ def play_session(
     training, clock = visit.config.training, visit.clock
     who = (run_name, training.workload, "actor", visit.user_id, clock)
     writer = EventWriter(visit.run.events, *who)
-    commentary = Commentary(writer, frames, clock, partial(print, flush=True))
+    console = ConsoleReporter(writer, frames, clock, partial(print, flush=True))
     machine_info.lower_priority(
         niceness
     )  # now that all is loaded; what is started later inherits it
     # A laptop begins with the newest version, so its checkpoints are nobody's.
     with tempfile.TemporaryDirectory(prefix="daddy-") as scratch:
-        around = _surroundings(visit, commentary, limits, Path(scratch))
+        around = _surroundings(visit, console, limits, Path(scratch))
         environments = partial(
             laptop_cli.make_environments, visit.config, training.num_envs, visit.groups
         )
         parts = assemble(visit.config, WORKLOADS[training.workload], around, environments)
-        with closing(parts.vector), run_laptop_tasks(visit, commentary):
+        with closing(parts.vector), run_laptop_tasks(visit, console):
             outcome = train(parts) if visit.contribute else play(parts)
-    effort = LaptopTotals(commentary.step, commentary.milestones["handed in"])
+    effort = LaptopTotals(console.step, console.milestones["handed in"])
     with suppress(OSError):
         add_to_totals(visit.shared, visit.user_id, effort)
-    return commentary.farewell(outcome.reason)
+    return console.summary_line(outcome.reason)
 
 
 def _surroundings(
-    visit: LaptopSession, commentary: Commentary, limits: LaptopLimits, scratch: Path
+    visit: LaptopSession, console: ConsoleReporter, limits: LaptopLimits, scratch: Path
 ) -> Surroundings:
     from Daddy.learning.learner_parts import Surroundings
     from Daddy.weights.laptop.laptop_exchange import LaptopExchange, PulledVersions
 
     def log_event(event: str, data: Mapping[str, object]) -> None:
-        commentary.write(event, limits.steps, data)
+        console.write(event, limits.steps, data)
 
     shared, assists = visit.shared, tuple(visit.config.training.assists)
     exchange = PulledVersions(shared, assists, log_event)
@@ -257,9 +257,9 @@ def _surroundings(
         tensorboard=None,
         lease=limits,
         exchange=exchange,
-        frames=commentary,
+        frames=console,
         stopper=limits,
-        events=commentary,
+        events=console,
         clock=visit.clock,
     )
 

@@ -30,13 +30,13 @@ from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot, resume_slot
 from Daddy.core.stop_reasons import StopSignal
 from Daddy.hardware.recommend_envs import MachineFacts, recommend
-from Daddy.learning.job_attempt import Attempt, Told
+from Daddy.learning.job_attempt import JobAttempt, AttemptEvents
 from Daddy.learning.preloading import (
-    VectorAhead,
+    EnvironmentLoader,
     beat_while_loading,
     prepare,
-    read_ahead,
-    undisturbed,
+    prefetch_checkpoint,
+    garbage_collection_paused,
 )
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.workloads import WORKLOADS
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _seat(attempt: Attempt) -> HeldSlot | None:
+def _seat(attempt: JobAttempt) -> HeldSlot | None:
     """The slot that the launcher claimed before it became us; by hand, one that we claim."""
     job = read_job(os.environ)
     if job.slot is not None and job.term is not None and not attempt.by_hand:
@@ -96,7 +96,7 @@ def _seat(attempt: Attempt) -> HeldSlot | None:
     return claim_slot(attempt.run, attempt.slots, holder, attempt.clock, patience, asked)
 
 
-def _fill(attempt: Attempt, seat: HeldSlot) -> int:
+def _fill(attempt: JobAttempt, seat: HeldSlot) -> int:
     """Train in the slot; however it ends, say goodbye and give the slot back."""
     events = attempt.events(f"slot-{seat.number}")
     seat.leaves_at = attempt.wall.deadline
@@ -117,7 +117,7 @@ def _fill(attempt: Attempt, seat: HeldSlot) -> int:
     return code
 
 
-def _learn(attempt: Attempt, seat: HeldSlot, events: Told) -> Outcome:
+def _learn(attempt: JobAttempt, seat: HeldSlot, events: AttemptEvents) -> Outcome:
     """Load torch, build everything, run the loop, and close what was opened."""
     config, peer = attempt.config, f"slot-{seat.number}"
     os.environ[SLOT] = str(seat.number)  # by hand too: what environments keep says whose it is
@@ -128,16 +128,16 @@ def _learn(attempt: Attempt, seat: HeldSlot, events: Told) -> Outcome:
         ahead = _environments(attempt, events)
         closing.callback(ahead.close)
         beat_while_loading(seat, attempt.boot, attempt.clock)
-        read_ahead(attempt.run.slot(seat.number).checkpoints)
-        with undisturbed():
-            from Daddy.learning.console import Commentary
+        prefetch_checkpoint(attempt.run.slot(seat.number).checkpoints)
+        with garbage_collection_paused():
+            from Daddy.learning.console import ConsoleReporter
             from Daddy.learning.learner_parts import Surroundings, assemble
             from Daddy.learning.loop import train
 
         attempt.boot.mark("libraries")
         frames = _frames(attempt, peer)
         closing.callback(frames.close)
-        voice = Commentary(events, frames, attempt.clock, _speaker(attempt))
+        voice = ConsoleReporter(events, frames, attempt.clock, _speaker(attempt))
         exchange = _exchange(attempt, peer, seat.term, events)
         around = Surroundings(
             peer=peer,
@@ -160,26 +160,26 @@ def _learn(attempt: Attempt, seat: HeldSlot, events: Told) -> Outcome:
         closing.callback(parts.board.close)
         outcome = train(parts)
         exchange.leave_fleet(outcome.reason)
-        _speaker(attempt)(voice.farewell(outcome.reason))
+        _speaker(attempt)(voice.summary_line(outcome.reason))
         return outcome
 
 
-def _speaker(attempt: Attempt) -> Callable[[str], None]:
+def _speaker(attempt: JobAttempt) -> Callable[[str], None]:
     """A job's lines go to its log, with a time stamp; a person at a terminal reads them plain."""
     return partial(print, flush=True) if attempt.by_hand else logging.getLogger(__name__).info
 
 
-def _environments(attempt: Attempt, events: Told) -> VectorAhead:
+def _environments(attempt: JobAttempt, events: AttemptEvents) -> EnvironmentLoader:
     """Begun before torch is loaded, which needs longer."""
     from Daddy.learning.make_vector import is_forking, make_vector
 
     training, row = attempt.config.training, WORKLOADS[attempt.config.training.workload]
     count, backend = training.num_envs, _backend(attempt, events)
     make = partial(make_vector, row.make_env(attempt.config), count, backend)
-    return VectorAhead(make, beside=not is_forking(backend, count))
+    return EnvironmentLoader(make, on_thread=not is_forking(backend, count))
 
 
-def _backend(attempt: Attempt, events: Told) -> Backend:
+def _backend(attempt: JobAttempt, events: AttemptEvents) -> Backend:
     """As configured; else as measured on this machine, said beside the guide's table."""
     from Daddy.learning.env_benchmark import chosen_backend
     from Daddy.learning.make_vector import groups_for
@@ -199,7 +199,7 @@ def _backend(attempt: Attempt, events: Told) -> Backend:
     return chosen.backend
 
 
-def _exchange(attempt: Attempt, peer: str, term: int, events: Told) -> NoExchange | SharedExchange:
+def _exchange(attempt: JobAttempt, peer: str, term: int, events: AttemptEvents) -> NoExchange | SharedExchange:
     config = attempt.config
     if not config.collaboration.enabled:
         from Daddy.learning.interfaces import NoExchange
@@ -218,7 +218,7 @@ def _exchange(attempt: Attempt, peer: str, term: int, events: Told) -> NoExchang
     return SharedExchange(shared, *known, term=term)
 
 
-def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
+def _frames(attempt: JobAttempt, peer: str) -> NoFrames | FrameSender:
     from Daddy.learning.interfaces import NoFrames
 
     if not attempt.config.training.stream:
@@ -230,12 +230,12 @@ def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
     return sender or NoFrames()
 
 
-def _attempt(args: argparse.Namespace) -> Attempt:
+def _attempt(args: argparse.Namespace) -> JobAttempt:
     clock = SystemClock()
     boot = StartupTimer.from_environment(os.environ, clock)
     config = _config(args)
     slots = range(config.slurm.max_running) if args.job_rank is None else [args.job_rank]
-    return Attempt(
+    return JobAttempt(
         config=config,
         run=run_paths(config),
         token=args.attempt or new_token(),

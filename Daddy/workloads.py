@@ -152,9 +152,9 @@ WORKLOADS: dict[str, EnvWorkload] = {
         make_env=_game,
         make_policy=policy_factory(features=128, memory=128),
         reports=_reports,
-        reached=_story,
-        helped=_assists("assists_used"),
-        given_up=_assists("assists_off"),
+        milestones_reached=_story,
+        assists_used=_assists("assists_used"),
+        assists_given_up=_assists("assists_off"),
     ),
     "cartpole": EnvWorkload(
         name="cartpole",

@@ -32,7 +32,7 @@ from Daddy.weights.laptop.ssh_login import find_remote
 
 if TYPE_CHECKING:
     from Daddy.laptop_cli import LaptopSession
-    from Daddy.learning.console import Commentary
+    from Daddy.learning.console import ConsoleReporter
 
 EVERY_S = 15
 LOOK_S = 2.0
@@ -101,7 +101,7 @@ class PushLogReporter:
 
 
 @contextmanager
-def run_laptop_tasks(visit: LaptopSession, commentary: Commentary) -> Iterator[None]:
+def run_laptop_tasks(visit: LaptopSession, console: ConsoleReporter) -> Iterator[None]:
     """While the body plays, or learns and contributes."""
     say, clock = partial(print, flush=True), visit.clock
     with ExitStack() as tasks:
@@ -113,7 +113,7 @@ def run_laptop_tasks(visit: LaptopSession, commentary: Commentary) -> Iterator[N
             from Daddy.background.milestone_sync import MilestoneSync
 
             sender = ClaimSender(visit.user_id, new_incarnation()) if visit.contribute else None
-            tell = partial(commentary.write, "state", 0)
+            tell = partial(console.write, "state", 0)
             ours = open_archive(visit.config)
             sync = MilestoneSync(visit.shared, *ours, sender, clock, tell)
             tasks.enter_context(closing(BackgroundTask(sync.run_cycle, LOOK_S, clock, say)))

@@ -18,7 +18,7 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
 from Daddy.core.lease import Lease
 from Daddy.core.load_config import shared_paths
-from Daddy.learning.job_attempt import Attempt
+from Daddy.learning.job_attempt import JobAttempt
 from Daddy.pokemon.archive import claim_format
 from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
@@ -39,7 +39,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 10.0, 3_600.0
 
 
 @contextmanager
-def run_job_tasks(attempt: Attempt, peer: str) -> Iterator[None]:
+def run_job_tasks(attempt: JobAttempt, peer: str) -> Iterator[None]:
     """Milestones go to the run's laptops and come from them while the body learns as ``peer``."""
     config, say = attempt.config, partial(print, flush=True)
     intake = MilestoneIntake(

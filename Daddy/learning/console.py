@@ -21,7 +21,7 @@ RECENT_RATES = 5
 _OWN_MILESTONES = ("handed in", "accepted", "refused")
 
 
-class Commentary:
+class ConsoleReporter:
     """An event sink and a frame sink that also talk."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Commentary:
         now = self._clock.monotonic()
         if now - self._said >= self._every_s and self._rates:
             self._said = now
-            self._say(self.line())
+            self._say(self.progress_line())
 
     def _take_state(self, data: Mapping[str, Any]) -> None:
         state = data.get("state")
@@ -116,7 +116,7 @@ class Commentary:
 
     # -- talking
 
-    def line(self) -> str:
+    def progress_line(self) -> str:
         """How it goes, in one line."""
         rate = f"{fmean(self._rates):.0f} steps/s" if self._rates else "warming up"
         parts = [f"step {self.step:,}", rate, f"{self.episodes} episodes"]
@@ -128,7 +128,7 @@ class Commentary:
             parts.append(f"best {best.badges} badges, {best.story_flags} story flags{where}")
         return " · ".join(parts)
 
-    def farewell(self, reason: str) -> str:
+    def summary_line(self, reason: str) -> str:
         """The whole stay, in one line."""
         seconds = self._clock.monotonic() - self._begun
         played = f"{self.step:,} steps in {seconds:.0f} s" if self.step else "nothing was played"

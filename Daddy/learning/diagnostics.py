@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from Daddy.core.clock import Clock
-from Daddy.learning.interfaces import Reached
+from Daddy.learning.interfaces import NamesFromFacts
 
 PLACE = ("map_id", "y", "x")
 """Telemetry columns that say where an agent stands."""
@@ -153,7 +153,7 @@ class Milestones:
     `helped` has those that were first seen in games in which scripted helps had acted: which ones.
     """
 
-    def __init__(self, reached: Reached, helped: Reached) -> None:
+    def __init__(self, reached: NamesFromFacts, helped: NamesFromFacts) -> None:
         self._reached, self._helped = reached, helped
         self.first: dict[str, int] = {}
         self.helped: dict[str, list[str]] = {}

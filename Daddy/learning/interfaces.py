@@ -137,7 +137,7 @@ class LearnerLease(Protocol):
         ...
 
 
-Reached = Callable[[Mapping[str, Any]], Sequence[str]]
+NamesFromFacts = Callable[[Mapping[str, Any]], Sequence[str]]
 """Names that one environment's facts (telemetry or episode info) show: milestones, assists."""
 
 
@@ -146,12 +146,12 @@ class EnvWorkload:
     """A task that is learnt in environments.
 
     ``check(config)`` is called once per job, before anything is made, and raises where the task
-    cannot be trained. ``facts(config)`` gives the terms of the task that no setting gives
-    (`core.run_contract`). ``make_env(config)`` returns a picklable factory of one environment,
-    ``make_policy`` the network with fresh weights for its spaces. ``reports(vector)`` gives the
-    progress of each agent, ``reached(facts)`` the milestones that one agent's telemetry shows,
-    ``helped(facts)`` the scripted helps that acted before them, ``given_up(facts)`` those that do
-    not work.
+    cannot be trained. ``facts(config)`` returns the facts of the task that all learners must share
+    and no setting holds (`core.run_contract`), ``make_env(config)`` a picklable factory of one
+    environment, ``make_policy`` the network with initial weights, ``reports(vector)`` the progress
+    of each agent. From one agent's telemetry or episode info ``milestones_reached(facts)`` names
+    its milestones, ``assists_used(facts)`` the scripted helps that acted before them, and
+    ``assists_given_up(facts)`` the helps that failed for good.
     """
 
     name: str
@@ -160,9 +160,9 @@ class EnvWorkload:
     make_env: Callable[[Config], Callable[[], gymnasium.Env[Any, Any]]]
     make_policy: Callable[[DictSpace, Discrete], ActorCritic]
     reports: Callable[[VectorEnv], Sequence[AgentReport]] = lambda _: ()
-    reached: Reached = lambda _: ()
-    helped: Reached = lambda _: ()
-    given_up: Reached = lambda _: ()
+    milestones_reached: NamesFromFacts = lambda _: ()
+    assists_used: NamesFromFacts = lambda _: ()
+    assists_given_up: NamesFromFacts = lambda _: ()
 
 
 class NoExchange:

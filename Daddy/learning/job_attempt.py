@@ -23,7 +23,7 @@ from Daddy.core.stop_reasons import StopSignal, WallTimeLimit
 
 
 @dataclass(frozen=True)
-class Told:
+class AttemptEvents:
     """An event writer whose states name the attempt; a full disk costs rows, not the learner."""
 
     writer: EventWriter
@@ -37,7 +37,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class JobAttempt:
     """One try to fill a slot: who we are before we have one."""
 
     config: Config
@@ -50,7 +50,7 @@ class Attempt:
     boot: StartupTimer
     signals: StopSignal
 
-    def events(self, ident: str) -> Told:
+    def events(self, ident: str) -> AttemptEvents:
         """A writer of events in the name of `ident`."""
         writer = EventWriter(
             self.run.events,
@@ -60,7 +60,7 @@ class Attempt:
             ident,
             self.clock,
         )
-        return Told(writer, {"token": self.token, "job_id": self.job_id})
+        return AttemptEvents(writer, {"token": self.token, "job_id": self.job_id})
 
     @cached_property
     def wall(self) -> WallTimeLimit:

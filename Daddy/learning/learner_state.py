@@ -116,7 +116,7 @@ def new_session(parts: Parts) -> Session:
     learner = Learner(policy, optimizer, settings, shuffling, device)
     rollout = Rollout(vector, settings, policy.memory)
     walks = Walks(vector.telemetry_names, vector.num_envs)
-    milestones = Milestones(parts.workload.reached, parts.workload.helped)
+    milestones = Milestones(parts.workload.milestones_reached, parts.workload.assists_used)
     return Session(parts, learner, collector, rollout, parts.lease.term, walks, milestones)
 
 

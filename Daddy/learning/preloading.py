@@ -64,14 +64,14 @@ def _without_plugins() -> Iterator[None]:
         importlib.metadata.entry_points = stock
 
 
-class VectorAhead:
+class EnvironmentLoader:
     """Environments in the making. Call it for the finished ones."""
 
-    def __init__(self, make: Callable[[], VectorEnv], *, beside: bool) -> None:
-        """Start; ``beside`` on a thread, else here and now (it starts processes by forking)."""
+    def __init__(self, make: Callable[[], VectorEnv], *, on_thread: bool) -> None:
+        """Start; ``on_thread``, else here and now (it starts processes by forking)."""
         self._made: Future[VectorEnv] = Future()
         self._taken = False
-        if beside:
+        if on_thread:
             Thread(target=self._run, args=(make,), name="environments", daemon=True).start()
         else:
             self._run(make)
@@ -94,7 +94,7 @@ class VectorAhead:
             self._made.result().close()
 
 
-def read_ahead(folder: Path) -> None:
+def prefetch_checkpoint(folder: Path) -> None:
     """Have the newest checkpoint read into memory, so that it need not be waited for later."""
 
     def read() -> None:
@@ -118,7 +118,7 @@ def beat_while_loading(seat: HeldSlot, boot: StartupTimer, clock: Clock) -> None
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def garbage_collection_paused() -> Iterator[None]:
     """Libraries make many objects, all of which stay: not looking for rubbish saves a tenth."""
     gc.disable()
     try:

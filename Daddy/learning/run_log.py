@@ -77,7 +77,9 @@ def note_milestones(session: Session, step: int, *, with_present: bool) -> None:
         helped = session.milestones.helped.get(name, [])
         session.parts.events.write("progress", step, {"milestone": name, "assists": helped})
         session.fresh.append(name)
-    for name in sorted({name for one in facts for name in session.parts.workload.given_up(one)}):
+    for name in sorted(
+        {name for row in facts for name in session.parts.workload.assists_given_up(row)}
+    ):
         if name not in session.given_up:
             session.given_up.add(name)
             write_error(session, f"the assist {name} is given up: it failed three times in a row")

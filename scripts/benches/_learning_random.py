@@ -60,7 +60,7 @@ class Player:
         self._seed = seed_for(self.config.training.seed, PEER)
         self.rng = np.random.default_rng(seed_for(self._seed, "random keys"))
         row = WORKLOADS[self.config.training.workload]
-        self.milestones = Milestones(row.reached, row.helped)
+        self.milestones = Milestones(row.milestones_reached, row.assists_used)
 
     def begin(self) -> None:
         """At the start of the game, or where the newest checkpoint stopped."""

@@ -90,7 +90,7 @@ PACE = Pace(
 )
 
 
-WORKLOAD_KEYS = ("reports", "reached", "helped", "given_up")
+WORKLOAD_KEYS = ("reports", "milestones_reached", "assists_used", "assists_given_up")
 CARTPOLE = replace(WORKLOADS["cartpole"], reports=lambda _: ())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
-from Daddy.learning.console import Commentary
+from Daddy.learning.console import ConsoleReporter
 
 
 class Clock:
@@ -69,43 +69,43 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def commentary(clock: Clock, sinks: Sinks, said: list[str]) -> Commentary:
-    return Commentary(sinks, sinks, clock, said.append, every_s=10.0)
+def console(clock: Clock, sinks: Sinks, said: list[str]) -> ConsoleReporter:
+    return ConsoleReporter(sinks, sinks, clock, said.append, every_s=10.0)
 
 
-def test_everything_is_handed_on(commentary: Commentary, sinks: Sinks) -> None:
-    commentary.write("metric", 5, {"steps_per_second": 10.0})
-    commentary.send_reports([agent(0, 1)])
-    commentary.send_picture(1, bytes(SCREEN_BYTES))
+def test_everything_is_handed_on(console: ConsoleReporter, sinks: Sinks) -> None:
+    console.write("metric", 5, {"steps_per_second": 10.0})
+    console.send_reports([agent(0, 1)])
+    console.send_picture(1, bytes(SCREEN_BYTES))
     assert sinks.events == [("metric", 5, {"steps_per_second": 10.0})]
     assert sinks.reports == [agent(0, 1)]
     assert sinks.pictures == [(1, bytes(SCREEN_BYTES))]
-    assert (commentary.request_counter, commentary.poll_requests()) == (b"\1", (True, {1}))
+    assert (console.request_counter, console.poll_requests()) == (b"\1", (True, {1}))
 
 
 def test_a_line_comes_at_most_every_ten_seconds(
-    commentary: Commentary, clock: Clock, said: list[str]
+    console: ConsoleReporter, clock: Clock, said: list[str]
 ) -> None:
     for second in range(35):
         clock.time = 100.0 + second
-        commentary.write("metric", second * 10, {"steps_per_second": 100.0})
+        console.write("metric", second * 10, {"steps_per_second": 100.0})
     assert len(said) == 3
     assert said[0] == "step 100 · 100 steps/s · 0 episodes"
 
 
-def test_the_line_tells_returns_and_the_furthest_agent(commentary: Commentary) -> None:
-    commentary.write("metric", 1000, {"steps_per_second": 100.0})
-    commentary.write("result", 1000, {"result": "episodes", "returns": [1.0, 2.0]})
-    commentary.send_reports([agent(0, 1, 9, 9.0), agent(1, 2, 3)])
-    commentary.send_reports([agent(0, 0)])
-    assert commentary.line() == (
+def test_the_line_tells_returns_and_the_furthest_agent(console: ConsoleReporter) -> None:
+    console.write("metric", 1000, {"steps_per_second": 100.0})
+    console.write("result", 1000, {"result": "episodes", "returns": [1.0, 2.0]})
+    console.send_reports([agent(0, 1, 9, 9.0), agent(1, 2, 3)])
+    console.send_reports([agent(0, 0)])
+    assert console.progress_line() == (
         "step 1,000 · 100 steps/s · 2 episodes · mean return 1.50 · "
         "best 2 badges, 3 story flags at Town 1"
     )
 
 
-def test_a_version_is_announced_at_once(commentary: Commentary, said: list[str]) -> None:
-    commentary.write("state", 0, {"state": "playing", "version": 7, "sha": "ab" * 32})
+def test_a_version_is_announced_at_once(console: ConsoleReporter, said: list[str]) -> None:
+    console.write("state", 0, {"state": "playing", "version": 7, "sha": "ab" * 32})
     assert said == ["playing version 7 (sha256 abababababab)"]
 
 
@@ -120,38 +120,38 @@ def test_a_version_is_announced_at_once(commentary: Commentary, said: list[str])
     ],
 )
 def test_what_became_of_a_contribution_is_said(
-    commentary: Commentary, said: list[str], receipt: dict[str, object], line: str
+    console: ConsoleReporter, said: list[str], receipt: dict[str, object], line: str
 ) -> None:
-    commentary.write("state", 0, {"state": "receipt", "sequence": 2, **receipt})
+    console.write("state", 0, {"state": "receipt", "sequence": 2, **receipt})
     assert said == [line]
 
 
 def test_a_contribution_that_is_not_due_is_not_worth_a_line(
-    commentary: Commentary, said: list[str]
+    console: ConsoleReporter, said: list[str]
 ) -> None:
-    commentary.write("state", 0, {"state": "published", "said": "not yet: due in 20 s"})
-    commentary.write("state", 0, {"state": "published", "said": "contribution 1 on v3"})
+    console.write("state", 0, {"state": "published", "said": "not yet: due in 20 s"})
+    console.write("state", 0, {"state": "published", "said": "contribution 1 on v3"})
     assert said == ["contribution 1 on v3"]
 
 
-def test_trouble_is_said(commentary: Commentary, said: list[str]) -> None:
-    commentary.write("error", 0, {"text": "kf-1 is damaged"})
+def test_trouble_is_said(console: ConsoleReporter, said: list[str]) -> None:
+    console.write("error", 0, {"text": "kf-1 is damaged"})
     assert said == ["trouble: kf-1 is damaged"]
 
 
-def test_the_farewell_sums_up_the_stay(commentary: Commentary, clock: Clock) -> None:
+def test_the_farewell_sums_up_the_stay(console: ConsoleReporter, clock: Clock) -> None:
     for version in (3, 4, 4):
-        commentary.write("state", 0, {"state": "playing", "version": version, "sha": ""})
-    commentary.write("state", 0, {"state": "receipt", "sequence": 1, "accepted": False})
-    commentary.write("result", 1200, {"result": "episodes", "returns": [1.0]})
+        console.write("state", 0, {"state": "playing", "version": version, "sha": ""})
+    console.write("state", 0, {"state": "receipt", "sequence": 1, "accepted": False})
+    console.write("result", 1200, {"result": "episodes", "returns": [1.0]})
     clock.time += 60
-    assert commentary.farewell("signal SIGINT") == (
+    assert console.summary_line("signal SIGINT") == (
         "ended (signal SIGINT): 1,200 steps in 60 s, 1 episodes, 2 versions, last 4, "
         "contributions accepted 0, refused 1"
     )
 
 
-def test_who_played_nothing_hears_so(commentary: Commentary) -> None:
-    assert commentary.farewell("signal SIGINT") == (
+def test_who_played_nothing_hears_so(console: ConsoleReporter) -> None:
+    assert console.summary_line("signal SIGINT") == (
         "ended (signal SIGINT): nothing was played, 0 episodes"
     )

@@ -276,7 +276,7 @@ def long_episode(facts):
 
 def test_a_milestone_is_told_once_kept_and_not_told_again_after_a_restart(tmp_path):
     pace = replace(SHORT, checkpoint_interval=256)
-    parts = cartpole_parts(tmp_path, pace=pace, reached=long_episode)
+    parts = cartpole_parts(tmp_path, pace=pace, milestones_reached=long_episode)
     train(parts)
     told = [
         (step, data["milestone"]) for event, step, data in parts.events.rows if event == "progress"
@@ -286,7 +286,9 @@ def test_a_milestone_is_told_once_kept_and_not_told_again_after_a_restart(tmp_pa
     kept = load_newest(tmp_path).checkpoint.facts["milestones"]
     assert kept == {name: step for step, name in told}
     longer = replace(pace, total_steps=256 * 5)
-    again = cartpole_parts(tmp_path, pace=longer, reached=long_episode, lease=FakeLease(term=2))
+    again = cartpole_parts(
+        tmp_path, pace=longer, milestones_reached=long_episode, lease=FakeLease(term=2)
+    )
     train(again)
     assert [row for row in again.events.rows if row[0] == "progress"] == []
     rows = [data for event, _, data in again.events.rows if event == "metric"]
@@ -298,7 +300,9 @@ def test_what_was_reached_with_help_stands_in_a_column_of_its_own(tmp_path):
         return ["flute"] if facts.get("step", 0.0) >= 30 else []
 
     board, pace = Curves(), replace(SHORT, checkpoint_interval=256)
-    parts = cartpole_parts(tmp_path, pace=pace, reached=long_episode, helped=helped, board=board)
+    parts = cartpole_parts(
+        tmp_path, pace=pace, milestones_reached=long_episode, assists_used=helped, board=board
+    )
     train(parts)
     told = {data["milestone"]: data["assists"]
             for event, _, data in parts.events.rows if event == "progress"}  # fmt: skip
@@ -316,7 +320,7 @@ def test_what_was_reached_with_help_stands_in_a_column_of_its_own(tmp_path):
 
 
 def test_an_assist_that_does_not_work_is_told_once(tmp_path):
-    parts = cartpole_parts(tmp_path, pace=SHORT, given_up=lambda _: ["flute"])
+    parts = cartpole_parts(tmp_path, pace=SHORT, assists_given_up=lambda _: ["flute"])
     train(parts)
     told = [data["text"] for event, _, data in parts.events.rows if event == "error"]
     assert told == ["the assist flute is given up: it failed three times in a row"]

@@ -7,7 +7,7 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.job_environment import StartupTimer
-from Daddy.learning.preloading import LOADED, VectorAhead, beat_while_loading, undisturbed
+from Daddy.learning.preloading import LOADED, EnvironmentLoader, beat_while_loading, garbage_collection_paused
 
 
 class Made:
@@ -17,27 +17,27 @@ class Made:
         self.closed = True
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_what_was_made_ahead_is_taken_once_it_is_ready(beside):
+@pytest.mark.parametrize("on_thread", [True, False])
+def test_what_was_made_ahead_is_taken_once_it_is_ready(on_thread):
     made, where = Made(), []
 
     def make():
         where.append(threading.current_thread() is threading.main_thread())
         return made
 
-    ahead = VectorAhead(make, beside=beside)
+    ahead = EnvironmentLoader(make, on_thread=on_thread)
     assert ahead() is made
     assert where == [not beside]
     ahead.close()
     assert not made.closed  # whoever took it closes it
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_a_failure_is_raised_where_the_environments_are_asked_for(beside):
+@pytest.mark.parametrize("on_thread", [True, False])
+def test_a_failure_is_raised_where_the_environments_are_asked_for(on_thread):
     def fail():
         raise OSError("no ROM")
 
-    ahead = VectorAhead(fail, beside=beside)
+    ahead = EnvironmentLoader(fail, on_thread=on_thread)
     with pytest.raises(OSError, match="no ROM"):
         ahead()
     ahead.close()
@@ -45,7 +45,7 @@ def test_a_failure_is_raised_where_the_environments_are_asked_for(beside):
 
 def test_what_nobody_took_is_closed():
     made = Made()
-    VectorAhead(lambda: made, beside=True).close()
+    EnvironmentLoader(lambda: made, on_thread=True).close()
     assert made.closed
 
 
@@ -75,7 +75,7 @@ def test_a_learner_beats_while_it_loads_and_no_longer():
 
 def test_rubbish_is_looked_for_again_after_loading_whatever_happens():
     def load():
-        with undisturbed():
+        with garbage_collection_paused():
             assert not gc.isenabled()
             raise OSError
 
