@@ -15,7 +15,7 @@ from Daddy import laptop_cli
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import run_entry
 from Daddy.hardware.machine_profile import save_profile
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 from Daddy.workloads import WORKLOADS
 
 
@@ -36,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, store, tell. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 the profile folder."""
     args = make_parser().parse_args(argv)
-    prepare()
+    prepare_imports()
     user_id = laptop_cli.peer_name(args.user_id)
     folder = laptop_cli.profile_folder(args)
     folder.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.load_config import load_config, shared_paths
 from Daddy.core.machine_info import die_with_parent
 from Daddy.core.settings import Config
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 from Daddy.playback_setup import (
     LoadedWeights,
     episode_steps,
@@ -132,7 +132,7 @@ def _judge_share(
     """A child's part."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     die_with_parent(parent)
-    prepare()
+    prepare_imports()
     with closing(open_game(config)) as game:
         return evaluate_episodes(game, make_actor(game, found), seeds)
 

@@ -185,17 +185,17 @@ def make_environments(config: Config, count: int, groups: int = 0) -> VectorEnv:
 @contextmanager
 def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[], int]]:
     """A fresh network that plays `count` environments; each call is one short horizon."""
-    from Daddy.learning import device
-    from Daddy.learning.hyperparameters import resolve
-    from Daddy.learning.play_loop import Player
+    from Daddy.learning.device import resolve_device
+    from Daddy.learning.hyperparameters import resolve_settings
+    from Daddy.learning.play_loop import BenchmarkPlayer
 
-    where = device.resolve(config.training.device)
+    where = resolve_device(config.training.device)
     training = config.training.model_copy(update={"num_envs": count, "horizon": HORIZON})
     with closing(make_environments(config, count, groups)) as vector:
         workload = WORKLOADS[training.workload]
         policy = workload.make_policy(vector.observation_space, vector.action_space)
-        settings = resolve(training, where.type)
-        yield Player(vector, policy, settings, where, training.seed).step
+        settings = resolve_settings(training, where.type)
+        yield BenchmarkPlayer(vector, policy, settings, where, training.seed).step
 
 
 def measure_machine(

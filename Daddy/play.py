@@ -19,7 +19,7 @@ from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.settings import Config
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 from Daddy.weights.locate_weights import version_number
 
 SECONDS_OF_FILM = 30.0
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from Daddy.recording_cli import show_recording
 
         return show_recording(args, SystemClock())
-    prepare()
+    prepare_imports()
     if args.record_start:
         from Daddy.start_state_capture import record_start_state
 
@@ -185,7 +185,7 @@ def _evaluate(args: argparse.Namespace) -> int:
         raise UsageError("--versions compares two versions of a run", "name two, without --random")
     if not (args.versions or args.weights or args.random):
         raise UsageError("nothing to evaluate", "say --weights, --versions or --random")
-    prepare()
+    prepare_imports()
     config = _config(args)
     seeds = range(args.seed, args.seed + args.episodes)
     if args.versions:

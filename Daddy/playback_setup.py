@@ -20,10 +20,10 @@ from Daddy.core.settings import Config
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.learning.play_loop import Agent, Mashing
+    from Daddy.learning.play_loop import Agent, RandomAgent
     from Daddy.pokemon.env import PokemonRedEnv
 
-    Actor = Agent | Mashing
+    Actor = Agent | RandomAgent
 
 GAME = "pokemon_red"
 _BLOB_LIMIT = 1 << 30
@@ -71,26 +71,26 @@ def _newest_version(shared: Path, assists: Sequence[str]) -> LoadedWeights:
 
 def _newest_checkpoint(path: Path) -> Path | None:
     """The manifest meant: itself, its blob's, or the one with most steps below a folder."""
-    from Daddy.learning.checkpoint import manifests
+    from Daddy.learning.checkpoint import list_manifests
 
     if path.is_dir():
         folders = [path, path / "checkpoints", *sorted(path.glob("slots/*/checkpoints"))]
-        newest = [one for folder in folders for one in manifests(folder)[:1]]
+        newest = [one for folder in folders for one in list_manifests(folder)[:1]]
         return max(newest, key=lambda one: one.stem.rpartition("-s")[2], default=None)
     beside = path.with_suffix(".json")
-    return beside if beside in manifests(path.parent) else None
+    return beside if beside in list_manifests(path.parent) else None
 
 
 def _checkpoint(manifest: Path, assists: Sequence[str]) -> LoadedWeights:
-    from Daddy.learning.checkpoint import load, with_prefix
+    from Daddy.learning.checkpoint import load_checkpoint, select_prefix
 
-    checkpoint = load(manifest)
+    checkpoint = load_checkpoint(manifest)
     refuse_other_workload(checkpoint.facts.get("workload"), manifest)
     refuse_missing_assists(
         f"the checkpoint {manifest}", checkpoint.facts.get("assists", ()), assists
     )
     label = f"checkpoint at step {checkpoint.step:,}"
-    return LoadedWeights(label, with_prefix(checkpoint.tensors, "policy."))
+    return LoadedWeights(label, select_prefix(checkpoint.tensors, "policy."))
 
 
 def _single(path: Path, assists: Sequence[str]) -> LoadedWeights:
@@ -133,14 +133,14 @@ def open_game(config: Config) -> PokemonRedEnv:
 def make_actor(game: PokemonRedEnv, found: LoadedWeights | None) -> Actor:
     """Who plays: the policy with these weights, or nobody in particular."""
     from Daddy.learning.device import limit_threads
-    from Daddy.learning.play_loop import Mashing, agent_of
+    from Daddy.learning.play_loop import RandomAgent, make_agent
     from Daddy.pokemon.emulator import BUTTONS
 
     if found is None:
-        return Mashing(len(BUTTONS))
+        return RandomAgent(len(BUTTONS))
     limit_threads(1)
     policy = WORKLOADS[GAME].make_policy(game.observation_space, game.action_space)  # type: ignore[arg-type]
-    return agent_of(policy, found.weights, found.label)
+    return make_agent(policy, found.weights, found.label)
 
 
 class EpisodeStep(NamedTuple):
@@ -154,7 +154,7 @@ class EpisodeStep(NamedTuple):
 def episode_steps(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[EpisodeStep]:
     """Play one episode from `seed`; yields once before the first action and after every one."""
     observation, _ = game.reset(seed=seed)
-    actor.begin(seed)
+    actor.start_episode(seed)
     step, over = 0, False
     yield EpisodeStep(step, 0.0, won=False)
     while not over:

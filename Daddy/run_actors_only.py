@@ -37,7 +37,7 @@ from Daddy.core.stop_reasons import StopSignal
 from Daddy.hardware.machine_profile import load_profile, save_profile
 from Daddy.hardware.recommend_envs import recommend
 from Daddy.laptop_cli import LaptopLimits, LaptopSession
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 from Daddy.weights.laptop.pulled_folder import VerifiedVersion, newest_verified
 from Daddy.workloads import WORKLOADS
 
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 ended as asked, 2 usage, 3 device, 6 no usable weights, 7 ROM, 9 files."""
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
-    prepare()
+    prepare_imports()
     user_id = laptop_cli.peer_name(args.user_id)
     shared = args.shared_dir.expanduser().resolve()
     found = wait_for_version(shared, args.wait_seconds, clock, signals)

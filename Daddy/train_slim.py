@@ -30,20 +30,20 @@ from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot, resume_slot
 from Daddy.core.stop_reasons import StopSignal
 from Daddy.hardware.recommend_envs import MachineFacts, recommend
-from Daddy.learning.job_attempt import JobAttempt, AttemptEvents
+from Daddy.learning.job_attempt import AttemptEvents, JobAttempt
 from Daddy.learning.preloading import (
     EnvironmentLoader,
     beat_while_loading,
-    prepare,
-    prefetch_checkpoint,
     garbage_collection_paused,
+    prefetch_checkpoint,
+    prepare_imports,
 )
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from Daddy.learning.interfaces import NoExchange, NoFrames
-    from Daddy.learning.loop import Outcome
+    from Daddy.learning.loop import TrainingOutcome
     from Daddy.learning.make_vector import Backend
     from Daddy.streaming.tunnel_client import FrameSender
     from Daddy.weights.weight_exchange import SharedExchange
@@ -92,7 +92,7 @@ def _seat(attempt: JobAttempt) -> HeldSlot | None:
     attempt.run.events.mkdir(parents=True, exist_ok=True)
     attempt.events(f"attempt-{attempt.token}").write("state", 0, {"state": "started"})
     patience, asked = 0.0 if attempt.by_hand else SLOT_WAIT_S, attempt.signals.stop_reason
-    holder = attempt.holder()
+    holder = attempt.lease_facts()
     return claim_slot(attempt.run, attempt.slots, holder, attempt.clock, patience, asked)
 
 
@@ -117,11 +117,11 @@ def _fill(attempt: JobAttempt, seat: HeldSlot) -> int:
     return code
 
 
-def _learn(attempt: JobAttempt, seat: HeldSlot, events: AttemptEvents) -> Outcome:
+def _learn(attempt: JobAttempt, seat: HeldSlot, events: AttemptEvents) -> TrainingOutcome:
     """Load torch, build everything, run the loop, and close what was opened."""
     config, peer = attempt.config, f"slot-{seat.number}"
     os.environ[SLOT] = str(seat.number)  # by hand too: what environments keep says whose it is
-    prepare()
+    prepare_imports()
     workload = WORKLOADS[config.training.workload]
     workload.check(config)
     with ExitStack() as closing:
@@ -181,7 +181,7 @@ def _environments(attempt: JobAttempt, events: AttemptEvents) -> EnvironmentLoad
 
 def _backend(attempt: JobAttempt, events: AttemptEvents) -> Backend:
     """As configured; else as measured on this machine, said beside the guide's table."""
-    from Daddy.learning.env_benchmark import chosen_backend
+    from Daddy.learning.env_benchmark import choose_backend
     from Daddy.learning.make_vector import groups_for
 
     config, training = attempt.config, attempt.config.training
@@ -190,7 +190,7 @@ def _backend(attempt: JobAttempt, events: AttemptEvents) -> Backend:
     idle = config.archive.model_copy(update={"mode": "off"})  # what a trial reaches is not kept
     make_env = WORKLOADS[training.workload].make_env(config.model_copy(update={"archive": idle}))
     record = attempt.run.backend
-    chosen = chosen_backend(make_env, training.num_envs, record, attempt.clock)
+    chosen = choose_backend(make_env, training.num_envs, record, attempt.clock)
     facts = MachineFacts(usable_cores(), memory_bytes()[0], training.device == "cuda")
     table = recommend(facts).envs
     events.write("state", 0, {"state": "backend", "backend": chosen.backend, **chosen.rates})
@@ -199,7 +199,9 @@ def _backend(attempt: JobAttempt, events: AttemptEvents) -> Backend:
     return chosen.backend
 
 
-def _exchange(attempt: JobAttempt, peer: str, term: int, events: AttemptEvents) -> NoExchange | SharedExchange:
+def _exchange(
+    attempt: JobAttempt, peer: str, term: int, events: AttemptEvents
+) -> NoExchange | SharedExchange:
     config = attempt.config
     if not config.collaboration.enabled:
         from Daddy.learning.interfaces import NoExchange

@@ -26,7 +26,7 @@ from Daddy.core.load_config import load_config
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.learning.play_loop import Mashing
+from Daddy.learning.play_loop import RandomAgent
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
@@ -112,8 +112,8 @@ def test_a_gif_is_as_long_as_was_asked_and_shows_the_game(tmp_path: Path) -> Non
     game.reset(seed=1)
     drawn: list[np.ndarray] = []
     game.set_watcher(lambda: drawn.append(game._emulator.full_screen()))
-    actor = Mashing(7)
-    actor.begin(1)
+    actor = RandomAgent(7)
+    actor.start_episode(1)
     game.step(actor.act({}))
     game.close()
     assert np.array_equal(first[::2, ::2] // 84, drawn[0] >> 6)
@@ -142,8 +142,8 @@ def test_being_watched_changes_nothing() -> None:
         game = PokemonRedEnv()
         game.set_watcher(watcher)
         game.reset(seed=9)
-        actor = Mashing(7)
-        actor.begin(9)
+        actor = RandomAgent(7)
+        actor.start_episode(9)
         for _ in range(150):
             observation, *_ = game.step(actor.act({}))
         seen.append((observation, game.save_state()))
@@ -263,7 +263,7 @@ def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
     held = iter([{"a"}] + [{"a"}] * 4 + [{"a", "b"}] * 3 + [{"a"}] * 13)
     told = SimpleNamespace(reached_milestones=lambda *_: frozenset(next(held)))
     monkeypatch.setattr(evaluation, "story_milestones", told)
-    played = play_one_episode(game, Mashing(7), 1)
+    played = play_one_episode(game, RandomAgent(7), 1)
     game.close()
     assert played.reached == {"b": 5}, "what held at the start is nobody's merit"
 
@@ -273,7 +273,7 @@ def test_who_is_judged_goes_on_from_no_archive_and_leaves_nothing_in_one(tmp_pat
     wanted = {"archive.mode": "both", "run_dir": str(tmp_path / "run")}
     game = playback_setup.open_game(load_config(None, wanted))
     try:
-        for _ in playback_setup.episode_steps(game, Mashing(7), seed=1):
+        for _ in playback_setup.episode_steps(game, RandomAgent(7), seed=1):
             if play_time_s(game.progress.image) > 20:
                 break
     finally:
@@ -287,7 +287,7 @@ def test_the_same_seeds_are_judged_the_same() -> None:
     results = []
     for _ in range(2):
         game = PokemonRedEnv(episode_steps=50)
-        results.append(evaluate_episodes(game, Mashing(7), [1, 2]))
+        results.append(evaluate_episodes(game, RandomAgent(7), [1, 2]))
         game.close()
     assert results[0] == results[1]
 

@@ -269,7 +269,7 @@ def test_a_damaged_newer_version_is_passed_over_while_playing(tmp_path: Path, sh
         blob.chmod(0o644)
         whole = blob.read_bytes()
         blob.write_bytes(whole[:100])
-        assert str(number) in running.hears("trouble:") or blob.name in running.lines[-1]
+        assert str(number) in running.hears("error:") or blob.name in running.lines[-1]
         running.signal(signal.SIGTERM)
         code, err = running.ends()
     assert code == 0, err

@@ -17,7 +17,7 @@ from Daddy.core.lease import end_term, read_lease
 from Daddy.core.load_config import load_config
 from Daddy.core.run_paths import RunPaths
 from Daddy.dashboard import add_events
-from Daddy.learning.checkpoint import load_newest, manifests
+from Daddy.learning.checkpoint import list_manifests, load_newest
 from Daddy.learning.interfaces import NoFrames
 from Daddy.streaming import tunnel_client
 
@@ -81,7 +81,7 @@ class Desk:
         folder = self.run.slot(slot).checkpoints
         deadline = time.monotonic() + 100
         while time.monotonic() < deadline:
-            found = manifests(folder)
+            found = list_manifests(folder)
             if found and int(found[0].stem.split("-s")[1]) >= at_least:
                 return
             time.sleep(0.05)
@@ -197,7 +197,7 @@ def test_a_learner_that_was_suspended_and_replaced_wakes_up_powerless(desk):
     second = desk.start("--attempt", "bbbbbbbbbbbb")
     desk.wait_for_checkpoint(at_least=desk.newest().step + 1)
     theirs = {
-        path.name for path in manifests(desk.run.slot(0).checkpoints) if "t000001" in str(path)
+        path.name for path in list_manifests(desk.run.slot(0).checkpoints) if "t000001" in str(path)
     }
     first.send_signal(signal.SIGTERM)  # it would drain, and write its last checkpoint
     first.send_signal(signal.SIGCONT)
@@ -213,7 +213,7 @@ def test_a_learner_that_was_suspended_and_replaced_wakes_up_powerless(desk):
 
 
 def checkpoints_of_term(desk, term):
-    found = manifests(desk.run.slot(0).checkpoints)
+    found = list_manifests(desk.run.slot(0).checkpoints)
     return {path.name for path in found if path.name.startswith(f"t{term:06d}-")}
 
 
@@ -252,7 +252,7 @@ PHASES = (
 
 def test_a_truncated_checkpoint_costs_one_interval_and_is_told(desk):
     assert desk.learn("--total-steps", "1024").returncode == 0
-    newest = manifests(desk.run.slot(0).checkpoints)[0].with_suffix(".safetensors")
+    newest = list_manifests(desk.run.slot(0).checkpoints)[0].with_suffix(".safetensors")
     newest.write_bytes(newest.read_bytes()[:100])
     again = desk.learn("--total-steps", "1024")
     assert again.returncode == 0, again.stderr
@@ -262,7 +262,7 @@ def test_a_truncated_checkpoint_costs_one_interval_and_is_told(desk):
 
 def test_when_every_checkpoint_is_broken_it_says_so_with_exit_code_9(desk):
     assert desk.learn("--total-steps", "1024").returncode == 0
-    for manifest in manifests(desk.run.slot(0).checkpoints):
+    for manifest in list_manifests(desk.run.slot(0).checkpoints):
         manifest.write_text("{")
     broken = desk.learn("--total-steps", "2048")
     assert broken.returncode == 9
@@ -279,7 +279,7 @@ def test_the_seeds_flags_are_understood(desk):
         *("--run-dir", "elsewhere", "--shared-dir", "shared"),
     )
     assert done.returncode == 0, done.stderr
-    assert manifests(desk.folder / "elsewhere" / "slots" / "3" / "checkpoints")
+    assert list_manifests(desk.folder / "elsewhere" / "slots" / "3" / "checkpoints")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""Adam (Kingma and Ba, 2015) over one flat vector of all parameters.
+"""Implements Adam (Kingma and Ba, 2015) over one flat vector of all parameters.
 
-Promises the numbers of torch.optim.Adam with gradient clipping (a test compares them). Exists
-because constructing torch's own pulls in its compiler and costs a second or two of every boot
-(docs/decisions/10), and because two flat moments are easy to checkpoint and to check.
+Gives the same numbers as torch.optim.Adam with gradient clipping (a test compares them).
+Constructing torch's own imports its compiler, one or two seconds of every start
+(docs/decisions/10-the-learner.md), and two flat moments are easy to checkpoint.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from torch import nn
 
 _BETA1, _BETA2 = 0.9, 0.999
 EPSILON = 1e-5
-"""As in PPO's reference code, not torch's 1e-8: small gradients late in training stay small."""
+"""As in PPO's reference code; torch's 1e-8 would magnify the small gradients late in training."""
 
 
 class FlatAdam:
-    """Owns the moments of named parameters, in the order given."""
+    """Holds the moments of named parameters, in the order given."""
 
     def __init__(self, named: Iterable[tuple[str, nn.Parameter]]) -> None:
         pairs = list(named)
@@ -33,14 +33,15 @@ class FlatAdam:
         self.steps = 0
 
     def zero_grad(self) -> None:
+        """Forget the gradients."""
         for parameter in self._parameters:
             parameter.grad = None
 
     @torch.no_grad()
     def step(self, rate: float, max_norm: float) -> float:
-        """One update from the parameters' gradients, clipped to `max_norm`; returns their norm.
+        """Update the parameters from their gradients, clipped to `max_norm`; return the norm.
 
-        A gradient that is not finite changes nothing; its norm, nan or inf, is returned.
+        A gradient that is not finite (norm nan or inf) changes nothing.
         """
         grads = [self._flat_grad(parameter) for parameter in self._parameters]
         flat = torch.cat(grads, out=self._flat)
@@ -51,10 +52,10 @@ class FlatAdam:
         self.steps += 1
         self.mean.lerp_(flat, 1.0 - _BETA1)
         self.square.mul_(_BETA2).addcmul_(flat, flat, value=1.0 - _BETA2)
-        self._move(rate)
+        self._apply(rate)
         return norm
 
-    def _move(self, rate: float) -> None:
+    def _apply(self, rate: float) -> None:
         root = torch.sqrt(self.square, out=self._scratch)
         root.mul_((1.0 - _BETA2**self.steps) ** -0.5).add_(EPSILON)
         change = torch.div(self.mean, root, out=self._scratch)
@@ -67,12 +68,12 @@ class FlatAdam:
             return torch.zeros(parameter.numel(), device=parameter.device)
         return parameter.grad.reshape(-1).float()
 
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The moments, on the CPU."""
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the moments, on the CPU."""
         return {"mean": self.mean.cpu(), "square": self.square.cpu()}
 
-    def load(self, tensors: dict[str, torch.Tensor], steps: int) -> None:
-        """Go on from `tensors()` after `steps` steps."""
+    def load_state_dict(self, tensors: dict[str, torch.Tensor], steps: int) -> None:
+        """Restore the result of `state_dict` after `steps` updates."""
         self.mean.copy_(tensors["mean"])
         self.square.copy_(tensors["square"])
         self.steps = steps

@@ -1,4 +1,4 @@
-"""CartPole as a workload's environment: the second user of every seam, and quick to learn.
+"""CartPole as a second workload, learnt within a minute: for tests and benches.
 
 Gymnasium's CartPole-v1 with a dictionary observation, telemetry, a picture and exact save states.
 """
@@ -17,17 +17,18 @@ from numpy.typing import NDArray
 from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
 
 LIMIT = 500
-"""Steps after which an episode is cut, as in CartPole-v1."""
+"""Steps after which an episode is truncated, as in CartPole-v1."""
 SCALE = np.array([2.4, 3.0, 0.21, 3.0], np.float32)
-"""Where an episode fails (position, angle) and usual speeds: inputs of about one."""
+"""Divisors that scale observations to about 1: the failure limits of position and angle, and usual
+speeds."""
 _TIP, _CART, _WIDE = slice(20, 50), slice(100, 120), 8
-"""Rows of a picture, and the width of both in pixels."""
+"""In a picture: rows of the pole's tip, rows of the cart, and the width of both in pixels."""
 
 
 class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
-    """Balance a pole: observation {"state": (4,) float32}, two actions, one point a step.
+    """Balances a pole: observation {"state": (4,) float32}, two actions, reward 1 a step.
 
-    Without `velocities` it is (2,), position and angle: then a policy needs a memory.
+    Without `velocities` the observation is (2,), position and angle, and a policy needs memory.
     """
 
     telemetry_names = ("episode_return", "episode", "step")
@@ -35,8 +36,8 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
     def __init__(self, episode_steps: int = LIMIT, *, velocities: bool = True) -> None:
         self._game: Any = CartPoleEnv()
         self._limit = min(LIMIT, episode_steps)
-        self._shown = slice(None) if velocities else slice(None, None, 2)
-        limit = np.full(4, np.inf, np.float32)[self._shown]
+        self._columns = slice(None) if velocities else slice(None, None, 2)
+        limit = np.full(4, np.inf, np.float32)[self._columns]
         self.observation_space = spaces.Dict({"state": spaces.Box(-limit, limit)})
         self.action_space = spaces.Discrete(2)
         self._steps = 0
@@ -57,14 +58,14 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return self._observe(), 1.0, bool(fell), not fell and self._steps >= self._limit, {}
 
     def _observe(self) -> dict[str, NDArray[np.float32]]:
-        return {"state": (np.asarray(self._game.state, np.float32) / SCALE)[self._shown]}
+        return {"state": (np.asarray(self._game.state, np.float32) / SCALE)[self._columns]}
 
     def telemetry(self) -> tuple[float, ...]:
-        """One number for each of `telemetry_names`."""
+        """Return one number for each of `telemetry_names`."""
         return float(self._steps), float(self._episode), float(self._steps)
 
     def picture(self) -> bytes:
-        """The pole's tip above the cart at 2 bits a pixel: `SCREEN_BYTES` bytes."""
+        """Return a picture of pole tip and cart at 2 bits a pixel: `SCREEN_BYTES` bytes."""
         position, _, angle, _ = (float(value) for value in np.asarray(self._game.state))
         shades = np.zeros((SCREEN_HEIGHT, SCREEN_WIDTH), np.uint8)
         for rows, metres in ((_TIP, position + 2 * np.sin(angle)), (_CART, position)):
@@ -74,7 +75,7 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return bytes((four[:, 0] << 6) | (four[:, 1] << 4) | (four[:, 2] << 2) | four[:, 3])
 
     def save_state(self) -> bytes:
-        """Everything that later steps and episodes depend on."""
+        """Return everything on which later steps and episodes depend, as JSON bytes."""
         state = [float(value) for value in np.asarray(self._game.state)]
         record = {
             "state": state,
@@ -86,7 +87,7 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return json.dumps(record).encode()
 
     def load_state(self, data: bytes) -> dict[str, NDArray[np.float32]]:
-        """Go on exactly where `save_state` was called."""
+        """Restore a state of `save_state`; return its observation."""
         record = json.loads(data)
         self._game.reset(seed=0)
         self._game.np_random.bit_generator.state = record["generator"]

@@ -1,16 +1,16 @@
-"""Everything private of one learner on disk: whole, verified, never a pickle.
+"""Stores and loads the checkpoints of one learner: atomic, verified, never a pickle.
 
 A checkpoint is a blob (safetensors) and a manifest (JSON with the blob's hash and the counters).
-The manifest is written last and is the commit: without it a blob does not exist. Names order by
-(term, step): a zombie of an older term can never hide what its successor wrote. A checkpoint that
-fails its hash is set aside, never deleted, and the one before it is used.
+The manifest is written last and is the commit: a blob without one is ignored. Names sort by (term,
+step), so that a process of an expired term cannot hide the checkpoints of its successor. A
+checkpoint that fails its hash is renamed, never deleted, and the one before it is used.
 """
 
 from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ _NAME = re.compile(r"t(\d{6})-s(\d{12})\.json")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is stored: named tensors (any dtype, CPU) and plain JSON facts."""
+    """Named tensors (any dtype, on the CPU) and JSON facts of a learner at `step`."""
 
     term: int
     step: int
@@ -41,23 +41,25 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The newest checkpoint that verifies, and why newer ones were passed over."""
+class LoadedCheckpoint:
+    """The newest checkpoint that verifies, and the reasons for which newer ones were refused."""
 
     checkpoint: Checkpoint
     refused: tuple[str, ...] = ()
 
 
 class FencedError(DaddyError):
-    """A newer term has written here: what an older one has to say is not wanted any more."""
+    """A newer term has written checkpoints here, so one of an older term is refused."""
 
     exit_code = ExitCode.NOT_NEEDED
 
 
-def save(folder: Path, checkpoint: Checkpoint, max_keep: int, keep_hours: int = 0) -> Path:
-    """Write a checkpoint and prune older ones; returns the manifest's path.
+def save_checkpoint(
+    folder: Path, checkpoint: Checkpoint, max_keep: int, keep_hours: int = 0
+) -> Path:
+    """Write a checkpoint and prune older ones; return the manifest's path.
 
-    OSError if it fails, FencedError where a newer term's checkpoint lies.
+    OSError if writing fails, FencedError where `folder` holds a checkpoint of a newer term.
     """
     _refuse_fenced(folder, checkpoint.term)
     name = f"t{checkpoint.term:06d}-s{checkpoint.step:012d}"
@@ -71,7 +73,7 @@ def save(folder: Path, checkpoint: Checkpoint, max_keep: int, keep_hours: int = 
         "bytes": len(blob),
         "facts": dict(checkpoint.facts),
     }
-    _refuse_fenced(folder, checkpoint.term)  # it may have been suspended since
+    _refuse_fenced(folder, checkpoint.term)  # this process may have been suspended meanwhile
     write_json(folder / f"{name}.json", manifest)
     _prune(folder, max_keep, keep_hours)
     return folder / f"{name}.json"
@@ -82,28 +84,27 @@ def _refuse_fenced(folder: Path, term: int) -> None:
     if newest > term:
         raise FencedError(
             f"a checkpoint of term {term} is refused: {folder} holds one of term {newest}",
-            "nothing is to be done: this learner's slot was given to another",
+            "nothing to do: another process holds this learner's slot now",
         )
 
 
-def load_newest(folder: Path) -> Found | None:
-    """The newest checkpoint that verifies; None where none was ever written.
+def load_newest(folder: Path) -> LoadedCheckpoint | None:
+    """Load the newest checkpoint that verifies; None if none was ever written.
 
-    FileError when there are some and every one is damaged: starting anew in silence would throw
-    the run's progress away. FileError too when the newest may well be whole and only cannot be
-    read now: going back behind it would lose steps for a moment's trouble.
+    FileError if all are damaged, since a silent new start would lose the run's progress; and if the
+    newest cannot be read for a reason that may pass, since an older one would lose steps.
     """
     refused: list[tuple[Path, str]] = []
-    for path in manifests(folder):
+    for path in list_manifests(folder):
         try:
-            checkpoint = load(path)
+            checkpoint = load_checkpoint(path)
         except FileError as error:
             if _may_pass(error):
                 raise
             refused.append((path, error.message))
             continue
         _set_aside(path for path, _ in refused)
-        return Found(checkpoint, tuple(reason for _, reason in refused))
+        return LoadedCheckpoint(checkpoint, tuple(reason for _, reason in refused))
     if not refused:
         return None
     raise FileError(
@@ -114,14 +115,14 @@ def load_newest(folder: Path) -> Found | None:
 
 
 def _may_pass(error: FileError) -> bool:
-    """Whether the disk, and not what is on it, is at fault; a bad sector stays bad."""
+    """Return True for a read error that may pass: not a missing file, not a bad sector (EIO)."""
     cause = error.__cause__
     gone = isinstance(cause, FileNotFoundError)
     return isinstance(cause, OSError) and not gone and cause.errno != errno.EIO
 
 
-def load(manifest_path: Path) -> Checkpoint:
-    """One checkpoint, verified; FileError that says what is wrong with it."""
+def load_checkpoint(manifest_path: Path) -> Checkpoint:
+    """Load and verify one checkpoint; FileError with the reason if it is not valid."""
     try:
         manifest = read_json(manifest_path, _MANIFEST_LIMIT)
         if manifest.get("v") != VERSION:
@@ -136,7 +137,7 @@ def load(manifest_path: Path) -> Checkpoint:
     except FileNotFoundError as error:
         raise FileError(f"{error.filename} is missing") from error
     except (KeyError, TypeError, ValueError, SafetensorError) as error:
-        raise FileError(f"{manifest_path} cannot be understood: {error}") from error
+        raise FileError(f"{manifest_path} is not a valid manifest: {error}") from error
 
 
 def _verified_blob(path: Path, manifest: Mapping[str, Any]) -> bytes:
@@ -148,8 +149,8 @@ def _verified_blob(path: Path, manifest: Mapping[str, Any]) -> bytes:
     return blob
 
 
-def manifests(folder: Path) -> list[Path]:
-    """Manifests of all checkpoints, newest first."""
+def list_manifests(folder: Path) -> list[Path]:
+    """Return the manifests of all checkpoints, newest first."""
     if not folder.is_dir():
         return []
     named = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
@@ -157,16 +158,18 @@ def manifests(folder: Path) -> list[Path]:
 
 
 def newest_term(folder: Path) -> int:
-    """The highest term that wrote a checkpoint here; 0 where none did."""
-    newest = manifests(folder)[:1]
+    """Return the highest term that wrote a checkpoint here; 0 if none did."""
+    newest = list_manifests(folder)[:1]
     return int(newest[0].name[1:7]) if newest else 0
 
 
-def expendable(stamped: Sequence[tuple[Path, float]], max_keep: int, keep_hours: int) -> list[Path]:
-    """Which of these (newest first, with the second they were written) need not be kept.
+def checkpoints_to_delete(
+    stamped: Sequence[tuple[Path, float]], max_keep: int, keep_hours: int
+) -> list[Path]:
+    """Return those of `stamped` (newest first, with Unix seconds) that retention deletes.
 
-    Kept are the newest `max_keep`, and of older ones the first of each hour, until it is
-    `keep_hours` older than the newest: a way back from what goes wrong slowly.
+    Retention keeps the newest `max_keep`, and of older ones the first of each hour until it is
+    `keep_hours` older than the newest, so that a slow failure can be undone.
     """
     newest = stamped[0][1] if stamped else 0.0
     first_of_hour = {int(stamp // _HOUR_S): path for path, stamp in stamped}
@@ -179,16 +182,16 @@ def expendable(stamped: Sequence[tuple[Path, float]], max_keep: int, keep_hours:
     ]
 
 
-def _set_aside(damaged: Any) -> None:
-    """Rename damaged manifests, so that they are judged once and stay for a person to look at."""
+def _set_aside(damaged: Iterable[Path]) -> None:
+    """Rename damaged manifests: they are not read again, and a person can inspect them."""
     for path in damaged:
         path.replace(path.with_suffix(".json.broken"))
 
 
 def _prune(folder: Path, max_keep: int, keep_hours: int) -> None:
-    """Remove what retention lets go; a manifest goes before its blob, so none is ever dangling."""
-    stamped = [(path, path.stat().st_mtime) for path in manifests(folder)]
-    for path in expendable(stamped, max_keep, keep_hours):
+    """Delete what retention does not keep: each manifest before its blob, so none lacks a blob."""
+    stamped = [(path, path.stat().st_mtime) for path in list_manifests(folder)]
+    for path in checkpoints_to_delete(stamped, max_keep, keep_hours):
         path.unlink(missing_ok=True)
         path.with_suffix(".safetensors").unlink(missing_ok=True)
 
@@ -197,18 +200,18 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu().contiguous()
 
 
-def tensor_of(data: bytes) -> torch.Tensor:
-    """Bytes as a tensor (len,) uint8; empty bytes are a tensor of no elements."""
+def bytes_to_tensor(data: bytes) -> torch.Tensor:
+    """Return bytes as a tensor (len,) uint8."""
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0).byte()
 
 
-def bytes_of(tensor: torch.Tensor) -> bytes:
-    """The inverse of `tensor_of`."""
+def tensor_to_bytes(tensor: torch.Tensor) -> bytes:
+    """Undo `bytes_to_tensor`."""
     return tensor.numpy().tobytes()
 
 
-def with_prefix(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The tensors whose names begin with `prefix`, without it."""
+def select_prefix(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the tensors whose names begin with `prefix`, by their names without it."""
     return {
         name.removeprefix(prefix): value
         for name, value in tensors.items()

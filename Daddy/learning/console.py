@@ -1,8 +1,8 @@
-"""What a person at the keyboard reads while the loop runs: a line now and then, one at the end.
+"""Prints a learner's progress for the person at the keyboard: periodic lines, and a summary.
 
-Stands between the loop and its event sink and frame sink, hands everything on, and remembers what
-the line needs. Promises to print at most once in `every_s` seconds, except when a version, a
-contribution or a receipt is worth a line of its own.
+Stands between the loop and its event sink and frame sink, forwards every call, and remembers the
+figures of the next line. Prints a progress line at most every `every_s` seconds; versions,
+contributions, receipts, milestones and errors get lines of their own.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from Daddy.learning.interfaces import FrameSink
 
 RECENT_EPISODES = 50
 RECENT_RATES = 5
-_OWN_MILESTONES = ("handed in", "accepted", "refused")
+_MILESTONE_STEPS = ("handed in", "accepted", "refused")
 
 
 class ConsoleReporter:
-    """An event sink and a frame sink that also talk."""
+    """An event sink and a frame sink that forwards every call and prints progress."""
 
     def __init__(
         self,
         events: EventSink,
         frames: FrameSink,
         clock: Clock,
-        say: Callable[[str], None],
+        print_line: Callable[[str], None],
         every_s: float = 10.0,
     ) -> None:
         self._events = events
         self._frames = frames
         self.request_counter = frames.request_counter
         self._clock = clock
-        self._say = say
+        self._print = print_line
         self._every_s = every_s
-        self._begun = self._said = clock.monotonic()
+        self._started = self._printed = clock.monotonic()
         self._rates: deque[float] = deque(maxlen=RECENT_RATES)
         self._returns: deque[float] = deque(maxlen=RECENT_EPISODES)
         self._best: AgentReport | None = None
         self.versions: list[int] = []
         self.milestones = Counter[str]()
-        self.moved = 0.0
+        self.accepted_share = 0.0
         self.accepted = self.refused = self.episodes = self.step = 0
 
     # -- the event sink
 
     def write(self, event: str, step: int, data: Mapping[str, Any]) -> None:
-        """Hand on, remember, and say what cannot wait."""
+        """Forward an event, remember its figures, and print what deserves a line."""
         self._events.write(event, step, data)
         self.step = max(self.step, step)
         if event == "metric":
@@ -60,64 +60,64 @@ class ConsoleReporter:
             self._returns.extend(returns)
             self.episodes += len(returns)
         elif event == "state":
-            self._take_state(data)
+            self._print_state(data)
         elif event == "progress" and "milestone" in data:
-            helps = f" (with {', '.join(data['assists'])})" if data.get("assists") else ""
-            self._say(f"first reached at step {step:,}: {data['milestone']}{helps}")
+            assists = f" (with {', '.join(data['assists'])})" if data.get("assists") else ""
+            self._print(f"first reached at step {step:,}: {data['milestone']}{assists}")
         elif event == "error":
-            self._say(f"trouble: {data.get('reason') or data.get('text') or dict(data)}")
+            self._print(f"error: {data.get('reason') or data.get('text') or dict(data)}")
         now = self._clock.monotonic()
-        if now - self._said >= self._every_s and self._rates:
-            self._said = now
-            self._say(self.progress_line())
+        if now - self._printed >= self._every_s and self._rates:
+            self._printed = now
+            self._print(self.progress_line())
 
-    def _take_state(self, data: Mapping[str, Any]) -> None:
+    def _print_state(self, data: Mapping[str, Any]) -> None:
         state = data.get("state")
         if state == "playing":
             self.versions.append(data["version"])
-            self._say(f"playing version {data['version']} (sha256 {data['sha'][:12]})")
+            self._print(f"playing version {data['version']} (sha256 {data['sha'][:12]})")
         elif state == "published" and not data["said"].startswith("not yet"):
-            self._say(data["said"])
+            self._print(data["said"])
         elif state == "receipt":
             contribution = f"contribution {data['sequence']}"
             if data["accepted"]:
                 self.accepted += 1
-                self.moved += data["share"]
+                self.accepted_share += data["share"]
                 into = f"version {data['version']} (share {data['share']:.0%})"
-                self._say(f"{contribution} was accepted into {into}")
+                self._print(f"{contribution} was accepted into {into}")
             else:
                 self.refused += 1
-                self._say(f"{contribution} was refused: {data.get('reason')}")
-        elif state == "milestone":  # played again here, handed in, accepted or refused
+                self._print(f"{contribution} was refused: {data.get('reason')}")
+        elif state == "milestone":  # replayed here, handed in, accepted or refused
             self.milestones[data["what"]] += 1
-            held = data.get("milestones")
-            about = data.get("reason") if held is None else f"{len(held)} milestones"
-            self._say(f"milestone {data['what']}: {about}")
+            names = data.get("milestones")
+            detail = data.get("reason") if names is None else f"{len(names)} milestones"
+            self._print(f"milestone {data['what']}: {detail}")
         elif state == "resumed":
             for reason in data["refused"]:
-                self._say(f"passed over a damaged checkpoint: {reason}")
-            self._say(f"resumed at step {data['checkpoint_step']}")
+                self._print(f"skipped a damaged checkpoint: {reason}")
+            self._print(f"resumed at step {data['checkpoint_step']}")
 
     # -- the frame sink
 
     def poll_requests(self) -> tuple[bool, frozenset[int]]:
-        """What is asked for, once."""
+        """Return the requests of the frame sink below."""
         return self._frames.poll_requests()
 
     def send_reports(self, reports: Sequence[AgentReport]) -> None:
-        """Hand on, and remember the furthest agent."""
+        """Forward reports, and remember the most advanced agent."""
         self._frames.send_reports(reports)
-        seen = [*reports, self._best] if self._best else reports
-        self._best = max(seen, key=_rank, default=None)
+        candidates = [*reports, self._best] if self._best else reports
+        self._best = max(candidates, key=_rank, default=None)
 
     def send_picture(self, agent: int, picture: bytes) -> None:
-        """Hand on."""
+        """Forward a picture."""
         self._frames.send_picture(agent, picture)
 
-    # -- talking
+    # -- lines
 
     def progress_line(self) -> str:
-        """How it goes, in one line."""
+        """Return the progress in one line."""
         rate = f"{fmean(self._rates):.0f} steps/s" if self._rates else "warming up"
         parts = [f"step {self.step:,}", rate, f"{self.episodes} episodes"]
         if self._returns:
@@ -129,8 +129,8 @@ class ConsoleReporter:
         return " · ".join(parts)
 
     def summary_line(self, reason: str) -> str:
-        """The whole stay, in one line."""
-        seconds = self._clock.monotonic() - self._begun
+        """Return a summary of the whole run in one line."""
+        seconds = self._clock.monotonic() - self._started
         played = f"{self.step:,} steps in {seconds:.0f} s" if self.step else "nothing was played"
         text = f"ended ({reason}): {played}, {self.episodes} episodes"
         if self.versions:
@@ -138,13 +138,13 @@ class ConsoleReporter:
             text += f", {distinct} version{'s' * (distinct > 1)}, last {self.versions[-1]}"
         if self.accepted or self.refused:
             text += f", contributions accepted {self.accepted}, refused {self.refused}"
-            text += f" (together {self.moved:.0%} of a version)" * bool(self.accepted)
+            text += f" (together {self.accepted_share:.0%} of a version)" * bool(self.accepted)
         if self.milestones["handed in"]:
-            told = ", ".join(f"{what} {self.milestones[what]}" for what in _OWN_MILESTONES)
-            text += f", milestones {told}"
+            counts = ", ".join(f"{step} {self.milestones[step]}" for step in _MILESTONE_STEPS)
+            text += f", milestones {counts}"
         return text
 
 
 def _rank(report: AgentReport) -> tuple[int, int, float]:
-    """Badges, then story flags, then reward: the viewer's own order."""
+    """Return the sort key of the viewer: badges, then story flags, then reward."""
     return report.badges, report.story_flags, report.episode_return

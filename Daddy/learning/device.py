@@ -1,4 +1,4 @@
-"""Which device learns, with how many threads and in which precision."""
+"""Chooses the device that learns, its number of threads and its precision."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 from Daddy.core.errors import ConfigError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""Names of glibc's malloc.h."""
+"""Constants of glibc's malloc.h."""
 _NEVER = 1 << 30
 
 
-def resolve(name: str) -> torch.device:
-    """The device for `auto`, `cpu`, `cuda` or `mps`.
+def resolve_device(name: str) -> torch.device:
+    """Return the device for `auto`, `cpu`, `cuda` or `mps`.
 
-    ConfigError where the machine has none of that name: a job that asked for a GPU never runs on a
-    CPU in silence.
+    ConfigError if the machine has no such device: a job that requested a GPU must not run on a CPU
+    unnoticed.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else _mps_or_cpu())
@@ -29,7 +29,7 @@ def resolve(name: str) -> torch.device:
             "ask the scheduler for one (slurm.gpus_per_job), or set --device cpu or auto",
         )
     if name == "mps" and _mps_or_cpu() != "mps":
-        raise ConfigError("training.device is 'mps', but this is no Mac with it", "use auto")
+        raise ConfigError("training.device is 'mps', but this machine has no Apple GPU", "use auto")
     return torch.device(name)
 
 
@@ -38,19 +38,20 @@ def _mps_or_cpu() -> str:
 
 
 def has_gpu() -> bool:
-    """Whether torch can use a GPU with memory of its own here."""
+    """Return True if torch can use an NVIDIA or AMD GPU here."""
     return torch.cuda.is_available()
 
 
 def limit_threads(threads: int) -> None:
-    """Let torch's own arithmetic use `threads` cores: the emulators need the others."""
+    """Limit torch to `threads` cores; the emulators need the others."""
     torch.set_num_threads(max(1, threads))
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what torch frees: an update frees and takes the same megabytes many times.
+    """Make glibc keep the memory that torch frees, for the next allocation.
 
-    Without it each pass faults its pages in anew, twenty thousand times per update (measured).
+    An update frees and allocates the same megabytes many times; returned to the kernel, they would
+    cost twenty thousand page faults per update (measured).
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
@@ -59,13 +60,13 @@ def keep_freed_memory() -> None:
 
 
 def mixed_precision(device: torch.device) -> AbstractContextManager[object]:
-    """bfloat16 arithmetic on a GPU; float32 anywhere else."""
+    """Return a context of bfloat16 arithmetic on a GPU, and of float32 on any other device."""
     if device.type == "cuda":
         return torch.autocast("cuda", torch.bfloat16)
     return nullcontext()
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """float32 inside, also where the arithmetic around it is mixed."""
-    known = device.type in ("cuda", "cpu")  # others have no mixed arithmetic here to leave
-    return torch.autocast(device.type, enabled=False) if known else nullcontext()
+    """Return a context of float32 arithmetic, for use inside `mixed_precision`."""
+    mixed = device.type in ("cuda", "cpu")  # other devices never leave float32 here
+    return torch.autocast(device.type, enabled=False) if mixed else nullcontext()

@@ -1,8 +1,8 @@
-"""How fast environments are here: random keys, no network. What chooses a learner's backend.
+"""Measures the speed of environments with random keys, and chooses the vector backend by it.
 
-All backends give the same trajectories, so that which one is faster may be found out anew on any
-machine, and changes nothing of what is learnt. The number of groups does change the last bits of
-what the network computes: it follows from the number of environments.
+All backends give the same trajectories, so each machine may choose the fastest without any effect
+on learning. The number of groups does change the last bits of the network's results, so it depends
+on the number of environments alone.
 """
 
 from __future__ import annotations
@@ -26,92 +26,95 @@ if TYPE_CHECKING:
     from Daddy.learning.vector_rows import VectorEnv
 
 SECONDS = 0.5
-"""Of each backend: hundreds of steps of each core, and a first start that is little longer."""
+"""Measuring time of each backend: hundreds of steps per core, at little delay of a first start."""
 FORMAT = 1
-"""Of the record; another one is measured anew."""
-WORTH_IT = 1.25
-"""Times as fast as the usual one: jobs that start beside each other disturb what they measure."""
-_EACH = 2
-"""Environments tried for each core and group at most: ninety-six take seconds to make."""
+"""Version of the record; a record of another version is measured again."""
+MIN_SPEEDUP = 1.25
+"""Speed over the default backend's that another one needs: jobs that start at the same time disturb
+each other's measurement."""
+_MOST_PER_CORE = 2
+"""Environments measured per core and group at most: ninety-six would take seconds to make."""
 
 
 def random_rate(vector: VectorEnv, seconds: float, clock: Clock, seed: int = 0) -> float:
-    """Steps of single environments per second, over about `seconds`, each group at its own pace."""
-    dice, keys = np.random.default_rng(seed), int(vector.action_space.n)
-    begun, steps, playing = clock.monotonic(), 0, len(vector.groups)
+    """Return environment steps per second over about `seconds`, without waits between groups."""
+    rng, keys = np.random.default_rng(seed), int(vector.action_space.n)
+    start, steps, playing = clock.monotonic(), 0, len(vector.groups)
 
     def send(group: int) -> None:
         members = vector.groups[group]
-        vector.send(group, dice.integers(keys, size=members.stop - members.start))
+        vector.send(group, rng.integers(keys, size=members.stop - members.start))
 
     for group in range(playing):
         send(group)
     while playing:
         group, transition = vector.recv()
         steps += len(transition.rewards)
-        if clock.monotonic() - begun < seconds:
+        if clock.monotonic() - start < seconds:
             send(group)
         else:
             playing -= 1
-    return steps / max(clock.monotonic() - begun, 1e-9)
+    return steps / max(clock.monotonic() - start, 1e-9)
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The backend to use, and why: steps per second of each that was tried, the usual one first."""
+class BackendChoice:
+    """The chosen backend, and the steps per second of each measured one, the default first."""
 
     backend: Backend
     rates: Mapping[str, float]
 
     @property
     def reason(self) -> str:
-        """In words."""
-        told = ", ".join(f"{name} {rate:.0f}" for name, rate in self.rates.items())
-        return f"{self.backend} (measured, steps/s with random keys: {told})"
+        """The measured rates as a sentence."""
+        rates = ", ".join(f"{name} {rate:.0f}" for name, rate in self.rates.items())
+        return f"{self.backend} (measured, steps/s with random keys: {rates})"
 
 
-def choose(rates: Mapping[str, float]) -> Backend:
-    """The first, unless another is faster by more than its moment explains; ValueError of none."""
+def pick_backend(rates: Mapping[str, float]) -> Backend:
+    """Return the first backend, or one `MIN_SPEEDUP` times as fast; ValueError if there is none."""
     if not rates:
         raise ValueError("nothing was measured")
-    usual, best = next(iter(rates)), max(rates, key=rates.__getitem__)
-    return cast("Backend", best if rates[best] > WORTH_IT * rates[usual] else usual)
+    default, best = next(iter(rates)), max(rates, key=rates.__getitem__)
+    return cast("Backend", best if rates[best] > MIN_SPEEDUP * rates[default] else default)
 
 
-def chosen_backend(env_fn: EnvFactory, num_envs: int, record: Path, clock: Clock) -> Choice:
-    """The backend for environments of this run, measured once for each shape of machine.
+def choose_backend(env_fn: EnvFactory, num_envs: int, record: Path, clock: Clock) -> BackendChoice:
+    """Return the backend for this run's environments, measured once for each kind of machine.
 
-    `record` is where the run keeps what was found: advice, measured anew where it cannot be read
-    and not missed where it cannot be written. Starts processes: to be asked before there are
-    threads.
+    The run keeps the measurement in the file `record`; an unreadable record is measured again, a
+    failure to write it is ignored. Starts processes, so call it before any thread is started.
     """
     cores, groups = usable_cores(), groups_for(num_envs)
     backends = _candidates()
-    shape = {"v": FORMAT, "cores": cores, "num_envs": num_envs, "groups": groups}
-    rates = _known(record, shape, backends)
+    machine = {"v": FORMAT, "cores": cores, "num_envs": num_envs, "groups": groups}
+    rates = _read_record(record, machine, backends)
     if rates is None:
-        tried = min(num_envs, groups * cores * _EACH)
-        rates = {name: round(_rate(env_fn, tried, name, groups, clock), 1) for name in backends}
+        count = min(num_envs, groups * cores * _MOST_PER_CORE)
+        rates = {name: round(_rate(env_fn, count, name, groups, clock), 1) for name in backends}
         with suppress(OSError):
-            write_json(record, {**shape, "rates": rates})
-    return Choice(choose(rates), rates)
+            write_json(record, {**machine, "rates": rates})
+    return BackendChoice(pick_backend(rates), rates)
 
 
-def _known(
-    record: Path, shape: Mapping[str, object], backends: Sequence[str]
+def _read_record(
+    path: Path, machine: Mapping[str, object], backends: Sequence[str]
 ) -> dict[str, float] | None:
-    """Rates that were found before, the usual backend's first; None where none can be told."""
+    """Return the recorded rates, the default backend's first; None if there is no valid record."""
     try:
-        known = read_json(record)
-        if any(known.get(name) != value for name, value in shape.items()):
+        record = read_json(path)
+        if any(record.get(name) != value for name, value in machine.items()):
             return None
-        return {name: float(known["rates"][name]) for name in backends}
+        return {name: float(record["rates"][name]) for name in backends}
     except (OSError, FileError, KeyError, TypeError, ValueError):
         return None
 
 
 def _candidates() -> tuple[Backend, ...]:
-    """Those that use all cores, the usual first: one core looks best where all are taken."""
+    """Return the backends that use all cores, the default first.
+
+    `serial` is left out: on a busy machine a backend that needs one core looks best.
+    """
     return ("pufferlib", "threads") if puffer_installed() else ("threads",)
 
 

@@ -1,4 +1,4 @@
-"""Pure: generalised advantage estimation (Schulman et al., 2016, equation 16)."""
+"""Pure. Computes generalised advantage estimates (Schulman et al., 2016, equation 16)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 
-def advantages(
+def advantages_and_returns(
     rewards: Floats,
     values: Floats,
     dones: NDArray[np.bool_],
@@ -16,25 +16,25 @@ def advantages(
     gamma: float,
     gae_lambda: float,
 ) -> tuple[Floats, Floats]:
-    """Advantages and value targets of one rollout.
+    """Return the advantages and the returns (advantages + values, the value targets) of a rollout.
 
     rewards, values (T, N) float32; dones (T, N) bool, True where the step ended an episode;
-    last_values (N,) float32, the critic's word on what follows step T-1. Returns two arrays
-    (T, N) float32: the advantages, and advantages + values.
+    last_values (N,) float32, the critic's values of the observations after step T-1. Both results
+    are (T, N) float32.
     """
-    result = np.zeros_like(values)
-    running = np.zeros_like(last_values)
-    following = last_values
+    advantages = np.zeros_like(values)
+    last_advantages = np.zeros_like(last_values)
+    next_values = last_values
     for t in range(len(rewards) - 1, -1, -1):
-        goes_on = 1.0 - dones[t].astype(np.float32)
-        surprise = rewards[t] + gamma * following * goes_on - values[t]
-        running = surprise + gamma * gae_lambda * goes_on * running
-        result[t] = running
-        following = values[t]
-    return result, result + values
+        not_done = 1.0 - dones[t].astype(np.float32)
+        delta = rewards[t] + gamma * next_values * not_done - values[t]
+        last_advantages = delta + gamma * gae_lambda * not_done * last_advantages
+        advantages[t] = last_advantages
+        next_values = values[t]
+    return advantages, advantages + values
 
 
-def explained_variance(values: Floats, targets: Floats) -> float:
-    """1 − Var(targets − values) / Var(targets): 1 is a perfect critic, 0 a constant one."""
-    spread = float(np.var(targets))
-    return 1.0 - float(np.var(targets - values)) / spread if spread > 0.0 else 0.0
+def explained_variance(values: Floats, returns: Floats) -> float:
+    """Return 1 − Var(returns − values) / Var(returns): 1 for a perfect critic, 0 for a constant."""
+    variance = float(np.var(returns))
+    return 1.0 - float(np.var(returns - values)) / variance if variance > 0.0 else 0.0

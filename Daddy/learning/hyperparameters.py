@@ -1,4 +1,4 @@
-"""Pure. The numbers of one learner, resolved from the configuration and its device."""
+"""Pure. Resolves the hyperparameters of one learner from the configuration and its device."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass, fields
 
 from Daddy.core.settings import HyperparameterSettings
-from Daddy.learning.schedules import Cut, cut
+from Daddy.learning.schedules import SequencePlan, plan_sequences
 
 _GPU_ROLLOUT = 65_536
-"""Steps a GPU learner collects per iteration at most where nothing is said about it."""
+"""Steps per iteration of a GPU learner at most, if the configuration gives neither of the two."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class PpoSettings:
     normalise_rewards: bool = True
 
     @property
-    def cut(self) -> Cut:
-        return cut(self.horizon, self.num_envs, self.batch_size, self.bptt)
+    def sequences(self) -> SequencePlan:
+        return plan_sequences(self.horizon, self.num_envs, self.batch_size, self.bptt)
 
     @property
     def steps_per_iteration(self) -> int:
         return self.horizon * self.num_envs
 
 
-def resolve(training: HyperparameterSettings, device_type: str) -> PpoSettings:
-    """The profile fills the open settings; `auto` follows the device."""
+def resolve_settings(training: HyperparameterSettings, device_type: str) -> PpoSettings:
+    """Return the settings, open ones filled by the profile; profile `auto` follows the device."""
     gpu = device_type == "cuda" if training.profile == "auto" else training.profile == "gpu"
     given = {field.name: getattr(training, field.name) for field in fields(PpoSettings)}
     filled = {
@@ -53,7 +53,7 @@ def resolve(training: HyperparameterSettings, device_type: str) -> PpoSettings:
 
 
 def _horizon(training: HyperparameterSettings, *, gpu: bool) -> int:
-    """Steps per environment: as many whole sequences as come nearest to `rollout` steps."""
+    """Return the steps per environment: whole sequences that come nearest to `rollout` in total."""
     if training.rollout is not None:
         sequences = round(training.rollout / (training.num_envs * training.bptt))
         return max(1, sequences) * training.bptt
@@ -61,6 +61,6 @@ def _horizon(training: HyperparameterSettings, *, gpu: bool) -> int:
 
 
 def seed_for(run_seed: int, peer: str, attempt: str = "", env: int = 0) -> int:
-    """A 31-bit seed that differs in every argument and is the same on every machine."""
+    """Return a 31-bit seed that depends on every argument and is the same on every machine."""
     text = f"{run_seed}|{peer}|{attempt}|{env}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") & 0x7FFF_FFFF

@@ -1,9 +1,8 @@
-"""Pure. Interfaces that the loop needs from the outside, and the null object of each.
+"""Pure. Defines the interfaces that the loop needs from other packages, and their null objects.
 
-Owns the seams between the learner and its neighbours: weights.exchange, streaming.tunnel_client,
-core.stopping and core.events fit these shapes without importing them (siblings
-never import each other; the entry puts them together). The null objects serve where collaboration
-or streaming is switched off, and a learner on its own.
+`weights.weight_exchange`, `streaming.tunnel_client`, `core.stop_reasons` and `core.event_log` fit
+these interfaces without importing them: sibling packages never import each other, and the entry
+point connects them. The null objects serve a learner without collaboration or streaming.
 """
 
 from __future__ import annotations
@@ -35,61 +34,61 @@ if TYPE_CHECKING:
 
 
 class WeightExchange(Protocol):
-    """One peer's view of the shared weights. Called between PPO iterations only."""
+    """One peer's access to the shared weights. Called between PPO iterations only."""
 
     def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """The weights to start from.
+        """Return the weights to start from.
 
-        A fresh peer gets the newest version; the first caller of all writes `initial()` as version
-        0. `resumed` is what `resume_state()` returned when the checkpoint was written, None for a
-        fresh peer; a resumed peer keeps its own weights, `initial()`, rebased if there is newer.
+        A fresh peer gets the newest version; the first peer of a run writes `initial()` as version
+        0. `resumed` is the checkpointed result of `resume_state()`, None for a fresh peer. A
+        resumed peer keeps its own weights, `initial()`, rebased on a newer version if there is one.
         """
         ...
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
-        """Offer the progress since the adopted base as a contribution; says what happened.
+        """Publish the change since the adopted version as a contribution; return a message.
 
         `env_steps` and `optimizer_steps` are this peer's totals since its run began.
         """
         ...
 
     def adopt(self, weights: StateDict) -> Adoption | None:
-        """Merge if it is our turn; a newer version, rebased on `weights`, if there is one."""
+        """Merge if it is this peer's turn; return a newer version rebased on `weights`, or None."""
         ...
 
     def beat(self) -> None:
-        """Prove life; part of `begin` and `adopt`."""
+        """Write a heartbeat; `join_fleet` and `adopt` do so too."""
         ...
 
     def fleet_steps(self) -> int:
-        """Environment steps of all contributors, from the newest commit record."""
+        """Return the environment steps of all contributors, from the newest commit record."""
         ...
 
     def resume_state(self) -> bytes:
-        """What the next process needs besides the weights to go on: base, sequence, ..."""
+        """Return what the next process needs besides the weights: base version, sequence, ..."""
         ...
 
 
 class FrameSink(Protocol):
-    """Where pictures and reports go. Never blocks, never raises for a viewer's sake."""
+    """Receives pictures and reports for viewers. Never blocks, never raises for a viewer's sake."""
 
     @property
     def request_counter(self) -> Sequence[int]:
-        """One byte, the same object always, that changes when anything is asked for."""
+        """One byte, always the same object, that changes when a viewer requests anything."""
         ...
 
     def poll_requests(self) -> tuple[bool, frozenset[int]]:
-        """Whether reports are due, and the agents whose pictures are; each is told once."""
+        """Return (reports are due, agents whose pictures are due); each request only once."""
         ...
 
     def send_reports(self, reports: Sequence[AgentReport]) -> None: ...
     def send_picture(self, agent: int, picture: bytes) -> None:
-        """One picture of SCREEN_BYTES that was asked for; the newest wins."""
+        """Send a requested picture of SCREEN_BYTES; it replaces an older one not yet sent."""
         ...
 
 
 class Stopper(Protocol):
-    """Says when to stop, and why."""
+    """Tells the learner to stop, and why."""
 
     def stop_reason(self) -> str | None: ...
 
@@ -106,9 +105,10 @@ class EpisodeEnd:
 
 @dataclass(frozen=True)
 class Transition:
-    """What one step of N environments gave. After a done, `observations` is the next one's first.
+    """The result of one step of N environments.
 
-    Who goes on elsewhere, without an episode's end (its info says ``jumped``), counts as truncated.
+    After a done, `observations` holds the first observation of the next episode. A jump to another
+    game state (info ``jumped``) counts as truncated but ends no episode.
 
     observations {key: (N, *shape)}; rewards (N,) float32; terminated, truncated (N,) bool.
     """
@@ -121,24 +121,49 @@ class Transition:
 
 
 class LearnerLease(Protocol):
-    """The place this learner fills: a slot of the run, or a laptop."""
+    """The lease under which a learner writes: of a slot of the run, or of a laptop's visit."""
 
     @property
     def term(self) -> int:
-        """Grows with every holder; orders checkpoints."""
+        """Number that grows with every holder; orders checkpoints."""
         ...
 
     def held(self) -> bool:
-        """Whether the place is still ours; once it is not, nothing may be written any more."""
+        """Return True while this process holds the lease; without it nothing may be written."""
         ...
 
     def beat(self, data: Mapping[str, object]) -> None:
-        """Prove that the loop goes round."""
+        """Write a heartbeat with the loop's progress."""
         ...
 
 
 NamesFromFacts = Callable[[Mapping[str, Any]], Sequence[str]]
 """Names that one environment's facts (telemetry or episode info) show: milestones, assists."""
+
+
+class StatefulEnv(Protocol):
+    """Methods of a workload's environment beyond gymnasium's, below all wrappers.
+
+    ``start_step(action)`` and ``finish_step()``, two halves of a step, are optional.
+    """
+
+    telemetry_names: tuple[str, ...]
+
+    def telemetry(self) -> Sequence[float]:
+        """Return one number for each of `telemetry_names`."""
+        ...
+
+    def picture(self) -> bytes:
+        """Return the screen at 2 bits a pixel: SCREEN_BYTES bytes."""
+        ...
+
+    def save_state(self) -> bytes:
+        """Return everything on which later steps and episodes depend."""
+        ...
+
+    def load_state(self, data: bytes) -> Mapping[str, NDArray[Any]]:
+        """Restore a state of `save_state`; return its observation."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +191,7 @@ class EnvWorkload:
 
 
 class NoExchange:
-    """Shares with nobody; the fleet is this learner."""
+    """Shares with no other learner: the fleet is this learner."""
 
     def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:  # noqa: ARG002
         return Adoption(0, initial(), "own weights: collaboration is off")
@@ -178,7 +203,7 @@ class NoExchange:
         return None
 
     def beat(self) -> None:
-        """Nobody waits."""
+        """Do nothing."""
 
     def fleet_steps(self) -> int:
         return 0
@@ -187,11 +212,11 @@ class NoExchange:
         return b""
 
     def leave_fleet(self, reason: str) -> None:
-        """Nobody waits."""
+        """Do nothing."""
 
 
 class NoFrames:
-    """Nobody watches."""
+    """Sends no reports and no pictures: streaming is off."""
 
     request_counter: Sequence[int] = b"\0"
 
@@ -199,10 +224,10 @@ class NoFrames:
         return False, frozenset()
 
     def send_reports(self, reports: Sequence[AgentReport]) -> None:
-        """Says nothing to nobody."""
+        """Drop the reports."""
 
     def send_picture(self, agent: int, picture: bytes) -> None:
-        """Shows nothing to nobody."""
+        """Drop the picture."""
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing."""

@@ -1,6 +1,6 @@
-"""One try to fill a slot: who is trying, what it writes, when it must leave.
+"""Describes one attempt of a job to fill a slot: its identity, its events and its deadline.
 
-No torch here: an attempt that finds no slot leaves before it costs anything.
+Imports no torch, so that an attempt without a free slot ends within a second.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from Daddy.core.stop_reasons import StopSignal, WallTimeLimit
 
 @dataclass(frozen=True)
 class AttemptEvents:
-    """An event writer whose states name the attempt; a full disk costs rows, not the learner."""
+    """An event writer that adds the attempt to states and errors; write errors drop the event."""
 
     writer: EventWriter
     attempt: Mapping[str, object]
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
-        """Append one event."""
-        named = {**self.attempt, **data} if event in ("state", "error") else data
+        """Append an event; drop it if the disk is full."""
+        row = {**self.attempt, **data} if event in ("state", "error") else data
         with suppress(OSError):
-            self.writer.write(event, step, named)
+            self.writer.write(event, step, row)
 
 
 @dataclass(frozen=True)
 class JobAttempt:
-    """One try to fill a slot: who we are before we have one."""
+    """A job's attempt to fill one of `slots`; `by_hand`: a person started it, not a controller."""
 
     config: Config
     run: RunPaths
@@ -51,7 +51,7 @@ class JobAttempt:
     signals: StopSignal
 
     def events(self, ident: str) -> AttemptEvents:
-        """A writer of events in the name of `ident`."""
+        """Return a writer of events under the identity `ident`, such as ``slot-0``."""
         writer = EventWriter(
             self.run.events,
             self.config.run_name,
@@ -64,24 +64,24 @@ class JobAttempt:
 
     @cached_property
     def wall(self) -> WallTimeLimit:
-        """The job's own deadline."""
+        """The deadline of the job."""
         limit_s = parse_duration(self.config.slurm.time_limit)
         end_time, longest = read_job(os.environ).end_time, self.config.training.max_runtime_seconds
         return WallTimeLimit(self.boot.started, longest, end_time, limit_s, self.clock)
 
     def stop_reason(self) -> str | None:
-        """The first reason to leave, a signal or the wall; None to go on."""
+        """Return the first reason to stop, a signal or the deadline; None to continue."""
         return self.signals.stop_reason() or self.wall.stop_reason()
 
-    def holder(self) -> dict[str, object]:
-        """What the slot's lease says of us."""
-        me = current_process()
+    def lease_facts(self) -> dict[str, object]:
+        """Return the facts about this process that the slot's lease records."""
+        process = current_process()
         return {
             "token": self.token,
             "job_id": self.job_id,
             "host": host_name(),
-            "pid": me.pid,
-            "created": me.created,
+            "pid": process.pid,
+            "created": process.created,
             "started_ts": round(self.boot.started, 3),
             "restarts": read_job(os.environ).restarts,
             "release": Path(__file__).resolve().parents[2].name,

@@ -1,7 +1,7 @@
-"""The parts of a learner, put together from a configuration by :func:`assemble`.
+"""Builds the parts of a learner from a configuration (:func:`assemble`).
 
-A job and a contributing laptop differ in their :class:`Surroundings` alone, which the entry makes;
-the rest follows from the settings and the workload. Tests replace single parts.
+A job and a contributing laptop differ only in their :class:`Surroundings`, which the entry point
+makes; the other parts follow from the settings and the workload. Tests replace single parts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from Daddy.core.job_environment import StartupTimer
 from Daddy.core.machine_info import usable_cores
 from Daddy.core.settings import KEPT_CHECKPOINTS, Config
 from Daddy.core.shared_types import EventSink
-from Daddy.learning.device import keep_freed_memory, limit_threads
-from Daddy.learning.device import resolve as resolve_device
-from Daddy.learning.hyperparameters import PpoSettings, seed_for
-from Daddy.learning.hyperparameters import resolve as resolve_settings
+from Daddy.learning.device import keep_freed_memory, limit_threads, resolve_device
+from Daddy.learning.hyperparameters import PpoSettings, resolve_settings, seed_for
 from Daddy.learning.interfaces import (
     EnvWorkload,
     FrameSink,
@@ -36,20 +34,20 @@ if TYPE_CHECKING:
     from Daddy.learning.policy import ActorCritic
 
 _CHECKPOINT_S = 60.0
-"""Shortest time between due checkpoints: they go to a network file system."""
+"""Shortest time between two checkpoints: they are written to a network file system."""
 _LONGEST_PAUSE_S = 600.0
-"""Between two contributions, or two looks, of a learner that shares through a slow disk."""
+"""Longest time between two contributions, or two checks for newer versions, on a slow disk."""
 _LEARNERS_PER_MACHINE = 4
-"""Torch's fair share of the cores: locally four learners or more share a machine, and in a job of
-its own a learner's emulators need most of them."""
+"""Divisor of the cores for torch's threads: locally four learners or more share a machine, and in a
+Slurm job the emulators need most cores."""
 
 
 @dataclass(frozen=True)
-class Pace:
-    """When the recurring steps of the loop are due; intervals are steps of this peer.
+class LoopSchedule:
+    """Intervals of the loop's recurring work, in environment steps of this peer or in seconds.
 
-    Sharing takes a hundredth of a learner's time at most, but comes after ``longest_pause``
-    seconds however dear it is.
+    Sharing takes a hundredth of a learner's time at most, but is never more than ``longest_pause``
+    seconds apart.
     """
 
     total_steps: int
@@ -62,7 +60,7 @@ class Pace:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """The parts in which a job and a laptop differ."""
+    """The parts of a learner in which a job and a laptop differ."""
 
     peer: str
     checkpoints: Path
@@ -78,16 +76,16 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts(Surroundings):
-    """Everything the loop works with. `seed` is this peer's own, drawn from the run's.
+    """All parts of a learner. `seed` is this peer's own, derived from the run's.
 
-    `assists` are the scripted helps in use.
+    `assists` names the scripted helps in use.
     """
 
     workload: EnvWorkload
     policy: ActorCritic
     vector: VectorEnv
     settings: PpoSettings
-    pace: Pace
+    schedule: LoopSchedule
     device: torch.device
     seed: int
     board: TensorBoard
@@ -97,31 +95,31 @@ class Parts(Surroundings):
 def assemble(
     config: Config,
     workload: EnvWorkload,
-    around: Surroundings,
+    surroundings: Surroundings,
     environments: Callable[[], VectorEnv],
 ) -> Parts:
-    """Parts ready for `loop.train`. The caller closes `vector` and `board` of them.
+    """Return parts ready for `loop.train`. The caller closes their `vector` and `board`.
 
-    `environments` gives them, or waits for those that are being made. ConfigError for a device that
-    is not there; whatever the environment raises.
+    `environments` returns the vector, and may wait for it. ConfigError for a missing device; also
+    raises the errors of `environments`.
     """
     training = config.training
     device = resolve_device(training.device)
     keep_freed_memory()
-    alone = config.controller.executor == "slurm"  # such a job sees only cores of its own
-    neighbours = 1 if alone else config.slurm.max_running
-    limit_threads(usable_cores() // max(_LEARNERS_PER_MACHINE, neighbours))
+    own_cores = config.controller.executor == "slurm"  # a Slurm job sees only its own cores
+    learners = 1 if own_cores else config.slurm.max_running
+    limit_threads(usable_cores() // max(_LEARNERS_PER_MACHINE, learners))
     vector = environments()
-    around.boot.mark("environments")
+    surroundings.boot.mark("environments")
     torch.manual_seed(seed_for(training.seed, "first weights"))
-    curves = around.tensorboard
+    curves = surroundings.tensorboard
     return Parts(
-        **vars(around),
+        **vars(surroundings),
         workload=workload,
         policy=workload.make_policy(vector.observation_space, vector.action_space),
         vector=vector,
         settings=resolve_settings(training, device.type),
-        pace=Pace(
+        schedule=LoopSchedule(
             total_steps=training.total_steps,
             checkpoint_interval=training.checkpoint_interval,
             checkpoint_seconds=config.slurm.limit_interval(_CHECKPOINT_S),
@@ -130,8 +128,8 @@ def assemble(
             longest_pause=config.slurm.limit_interval(_LONGEST_PAUSE_S),
         ),
         device=device,
-        seed=seed_for(training.seed, around.peer),
-        board=TensorBoard(curves and curves / around.peer, around.clock),
+        seed=seed_for(training.seed, surroundings.peer),
+        board=TensorBoard(curves and curves / surroundings.peer, surroundings.clock),
         assists=tuple(training.assists),
     )
 
@@ -140,9 +138,9 @@ _FLUSH_SECONDS = 10
 
 
 class TensorBoard:
-    """Writes scalar curves under `folder`, without one nothing.
+    """Writes scalar curves to `folder`; does nothing if that is None.
 
-    Loaded after the first update only: its imports would delay a job's start.
+    Imports TensorBoard with the first curve only, since its imports would delay a job's start.
     """
 
     def __init__(self, folder: Path | None, clock: Clock) -> None:
@@ -151,7 +149,7 @@ class TensorBoard:
         self._writer: Any = None
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """One point at `step` on the curve of every name."""
+        """Write a point at `step` to the curve of each name."""
         if self._folder is None:
             return
         from tensorboard.compat.proto.event_pb2 import Event
@@ -164,7 +162,7 @@ class TensorBoard:
             if self._writer is None:
                 self._writer = EventFileWriter(str(self._folder), flush_secs=_FLUSH_SECONDS)
             self._writer.add_event(event)
-        except OSError:  # a full disk costs points, not the learner; a new file is tried next time
+        except OSError:  # a full disk: drop the points, and open a new file the next time
             self._writer = None
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""THE loop: what a learner does, top to bottom; every step is a function above `train`.
+"""Runs the training loop of one learner: `train`, whose steps are the functions above it.
 
-Owns the order of things and nothing else: it knows no emulator, no network and no Slurm, only the
-ports. Promises that weights are adopted between rollouts only, that a place that was lost is never
-written to, and that every orderly end leaves a checkpoint.
+Knows no emulator, no network and no Slurm, only the interfaces. Promises that weights are adopted
+between rollouts only, that a learner that lost its lease writes nothing more, and that every
+orderly end leaves a checkpoint.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING
 from Daddy.core.settings import KEPT_HOURS
 from Daddy.core.shared_types import Adoption
 from Daddy.core.slot_lease import LEAVING
-from Daddy.learning import checkpoint as disk
-from Daddy.learning.gae import advantages, explained_variance
+from Daddy.learning.checkpoint import load_newest, newest_term, save_checkpoint, tensor_to_bytes
+from Daddy.learning.gae import advantages_and_returns, explained_variance
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.learner_state import (
-    Session,
-    new_session,
+    LearnerState,
+    new_learner,
     reset_environments,
     restore,
     to_checkpoint,
 )
-from Daddy.learning.ppo import CRITIC_STEPS, divergence, guard_critic, log_probs
+from Daddy.learning.ppo import CRITIC_STEPS, fit_critic_if_better, kl_divergence, policy_log_probs
 from Daddy.learning.preloading import LOADED
 from Daddy.learning.run_log import (
     new_step_hook,
-    note_milestones,
-    record,
-    report,
+    record_iteration,
+    record_milestones,
+    report_agents,
     write_error,
     write_state,
 )
@@ -40,24 +40,26 @@ if TYPE_CHECKING:
     from Daddy.learning.interfaces import StateDict
 
 _ADOPT_SECONDS = 1.0
-"""Shortest time between two looks with no offer of ours between: each is a listing and a beat."""
+"""Shortest time between two checks for a newer version, each of which lists a folder and writes a
+heartbeat. After a contribution of this learner the next check need not wait."""
 _BEAT_SECONDS = 30.0
-"""Longest time without a beat, however rarely looks can be afforded."""
+"""Longest time between two heartbeats of a learner whose budget allows no check."""
 
 _REPORT_SECONDS = 10.0
-"""Time between two reports while nobody asks for one: a farewell and a viewer to come need some."""
+"""Time between two progress reports that no viewer asked for: a viewer that connects later, and the
+console's last line, need a recent one."""
 
-_LOST = "the place was given to another process"
-_BARREN_UPDATES = 20
-"""Iterations without a finite gradient after which going on is a waste of a GPU."""
+_LEASE_LOST = "the lease was given to another process"
+_MAX_UPDATES_WITHOUT_GRADIENT = 20
+"""Updates in a row without a finite gradient after which the learner gives up its GPU."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The end of a learner.
+class TrainingOutcome:
+    """The end of a learner, at step `step` of its own.
 
-    `done` (total_steps), `drained` (go on with me), `fenced` (the place was given away) or
-    `diverged` (going on is pointless).
+    `kind`: `done` (total_steps reached), `drained` (stopped; a successor is to resume), `fenced`
+    (the lease was lost) or `diverged` (no finite gradient).
     """
 
     kind: str
@@ -65,120 +67,120 @@ class Outcome:
     step: int
 
 
-def begin(parts: Parts) -> Session:
-    """A session ready for its first step: restored from the newest checkpoint, or new."""
-    session = new_session(parts)
-    session.mark("begin")
-    found = disk.load_newest(parts.checkpoints)
-    if found is not None:
-        restore(session, found.checkpoint)
-    if not session.collector.observations:
-        reset_environments(session)
-    resumed = disk.bytes_of(found.checkpoint.tensors["exchange"]) if found else None
-    take_over(session, parts.exchange.join_fleet(session.weights, resumed))
-    session.walks.begin(parts.vector.telemetry())
-    session.collector.after_step = new_step_hook(session)
-    if found is not None:
-        step, refused = found.checkpoint.step, list(found.refused)
-        write_state(session, "resumed", checkpoint_step=step, refused=refused)
-    session.mark("checkpoint", "adopt", "record")
-    session.due["checkpoint_steps"] = session.counters.env_steps if found else 0
-    session.due["publish_steps"] = session.counters.env_steps
-    return session
+def start_learner(parts: Parts) -> LearnerState:
+    """Return a learner ready for its first step: restored from the newest checkpoint, or new."""
+    learner = new_learner(parts)
+    learner.mark("begin")
+    loaded = load_newest(parts.checkpoints)
+    if loaded is not None:
+        restore(learner, loaded.checkpoint)
+    if not learner.collector.observations:
+        reset_environments(learner)
+    resumed = tensor_to_bytes(loaded.checkpoint.tensors["exchange"]) if loaded else None
+    apply_adoption(learner, parts.exchange.join_fleet(learner.weights, resumed))
+    learner.movement.set_start(parts.vector.telemetry())
+    learner.collector.after_step = new_step_hook(learner)
+    if loaded is not None:
+        step, refused = loaded.checkpoint.step, list(loaded.refused)
+        write_state(learner, "resumed", checkpoint_step=step, refused=refused)
+    learner.mark("checkpoint", "adopt", "record")
+    learner.last_ran["checkpoint_steps"] = learner.counters.env_steps if loaded else 0
+    learner.last_ran["publish_steps"] = learner.counters.env_steps
+    return learner
 
 
-def take_over(session: Session, adoption: Adoption, own: StateDict | None = None) -> None:
-    """Go on with the adopted weights; a learner that held `own` weights has its critic fitted."""
-    session.take_weights(adoption.weights)
-    session.version = adoption.version
-    session.fleet_steps = session.parts.exchange.fleet_steps()
-    told: dict[str, object] = {}
-    if own is not None and session.rollout.played and not adoption.refused:
-        told = settle(session, own)
-    write_state(session, "adopted", version=adoption.version, reason=adoption.reason, **told)
+def apply_adoption(learner: LearnerState, adoption: Adoption, own: StateDict | None = None) -> None:
+    """Load the adopted weights; with `own`, the weights held before, also fit the critic."""
+    learner.load_weights(adoption.weights)
+    learner.version = adoption.version
+    learner.fleet_steps = learner.parts.exchange.fleet_steps()
+    facts: dict[str, object] = {}
+    if own is not None and learner.rollout.completed and not adoption.refused:
+        facts = fit_adopted_critic(learner, own)
+    write_state(learner, "adopted", version=adoption.version, reason=adoption.reason, **facts)
 
 
-def stop_reason(session: Session) -> tuple[str, str] | None:
-    """Why to leave now, as kind and reason; None to go on."""
-    total = session.parts.pace.total_steps
-    if not session.parts.lease.held():
-        return "fenced", _LOST
-    if total and max(session.fleet_steps, session.counters.env_steps) >= total:
+def stop_reason(learner: LearnerState) -> tuple[str, str] | None:
+    """Return the kind and the reason of the end, or None to continue."""
+    total = learner.parts.schedule.total_steps
+    if not learner.parts.lease.held():
+        return "fenced", _LEASE_LOST
+    if total and max(learner.fleet_steps, learner.counters.env_steps) >= total:
         return "done", f"total_steps reached: {total:,}; raise it to go on"
-    if session.barren >= _BARREN_UPDATES:
-        return "diverged", f"{session.barren} updates without one finite gradient"
-    reason = session.parts.stopper.stop_reason()
+    if learner.updates_without_gradient >= _MAX_UPDATES_WITHOUT_GRADIENT:
+        return "diverged", f"{learner.updates_without_gradient} updates without one finite gradient"
+    reason = learner.parts.stopper.stop_reason()
     return ("drained", reason) if reason else None
 
 
-def look_is_due(session: Session) -> bool:
-    """Return True when it is time to look for a newer version.
+def adoption_is_due(learner: LearnerState) -> bool:
+    """Return True when it is time to check for a newer version.
 
-    At most once a second, and as often as its cost allows. After an offer of ours a second need not
-    pass: our own offers become versions, and a learner that makes many of them without looking
-    works on a base that is too old to count.
+    Checks are a second apart and bounded by their cost. After a contribution of this learner the
+    second is waived: it becomes part of a new version, and further contributions based on an old
+    version would be refused as stale.
     """
-    offered = session.since("publish") < session.since("adopt")
-    rested = offered or session.since("adopt") >= _ADOPT_SECONDS
-    return rested and session.affordable("adopt")
+    contributed = learner.seconds_since("publish") < learner.seconds_since("adopt")
+    rested = contributed or learner.seconds_since("adopt") >= _ADOPT_SECONDS
+    return rested and learner.affordable("adopt")
 
 
-def prove_life(session: Session) -> None:
-    """Beat, for whoever cannot afford a look would be given up otherwise."""
-    if session.since("beat") >= _BEAT_SECONDS:
-        session.mark("beat")
-        with session.collector.watch.on("share"):
-            session.parts.exchange.beat()
-        session.costs["adopt"].total_s += session.since("beat")
+def send_heartbeat(learner: LearnerState) -> None:
+    """Write a heartbeat if the last one is 30 s old: other jobs take a silent learner for dead."""
+    if learner.seconds_since("beat") >= _BEAT_SECONDS:
+        learner.mark("beat")
+        with learner.collector.stopwatch.measure("share"):
+            learner.parts.exchange.beat()
+        learner.costs["adopt"].total_s += learner.seconds_since("beat")
 
 
-def adopt_newer(session: Session, *, learns: bool = True) -> None:
-    """Take over a newer version if there is one; the memory is played again under its weights."""
-    if not look_is_due(session):
-        prove_life(session)
+def adopt_newer(learner: LearnerState, *, learns: bool = True) -> None:
+    """Adopt a newer version if there is one, and recompute the LSTM state with its weights."""
+    if not adoption_is_due(learner):
+        send_heartbeat(learner)
         return
-    session.mark("adopt", "beat")
-    with session.collector.watch.on("share"):
-        own = session.weights()
-        adoption = session.parts.exchange.adopt(own)
+    learner.mark("adopt", "beat")
+    with learner.collector.stopwatch.measure("share"):
+        own = learner.weights()
+        adoption = learner.parts.exchange.adopt(own)
         if adoption is not None:
-            take_over(session, adoption, own if learns else None)
-            session.replay_memory()
-    session.costs["adopt"].add(session.since("adopt"))
+            apply_adoption(learner, adoption, own if learns else None)
+            learner.recompute_lstm_state()
+    learner.costs["adopt"].add_run(learner.seconds_since("adopt"))
 
 
-def settle(session: Session, own: StateDict) -> dict[str, object]:
-    """Fit the critic of a learner that held `own` weights; facts for the event."""
-    policy, device = session.parts.policy, session.parts.device
-    batch = session.rollout.last_sequence(device)
-    before, after = (log_probs(policy, each, batch) for each in (own, session.weights()))
-    kl = divergence(before, after)
-    session.metrics["adoption_kl"] = kl
-    told = {"kl": round(kl, 6)} if isfinite(kl) else {}
-    fitted = guard_critic(policy, session.rollout.spread(CRITIC_STEPS, device))
-    return {**told, "critic_fitted": fitted}
+def fit_adopted_critic(learner: LearnerState, own: StateDict) -> dict[str, object]:
+    """Fit the critic after an adoption; return the event's facts: KL divergence, fitted or not."""
+    policy, device = learner.parts.policy, learner.parts.device
+    batch = learner.rollout.last_sequence(device)
+    before, after = (policy_log_probs(policy, each, batch) for each in (own, learner.weights()))
+    kl = kl_divergence(before, after)
+    learner.metrics["adoption_kl"] = kl
+    facts = {"kl": round(kl, 6)} if isfinite(kl) else {}
+    fitted = fit_critic_if_better(policy, learner.rollout.spread_sample(CRITIC_STEPS, device))
+    return {**facts, "critic_fitted": fitted}
 
 
-def collect(session: Session) -> bool:
-    """Play one horizon everywhere; False when asked to leave before it was full."""
-    with session.collector.watch.on("collect"):
-        full = session.collector.collect(session.rollout, session.parts.stopper.stop_reason)
-    if not session.updated:
-        session.parts.boot.mark("rollout")
-    reached = session.counters.env_steps + session.rollout.rewards.size
-    note_milestones(session, reached, with_present=full)
+def collect_rollout(learner: LearnerState) -> bool:
+    """Play one horizon in every environment; return False if stopped before it was full."""
+    with learner.collector.stopwatch.measure("collect"):
+        full = learner.collector.collect(learner.rollout, learner.parts.stopper.stop_reason)
+    if not learner.updated:
+        learner.parts.boot.mark("rollout")
+    env_steps = learner.counters.env_steps + learner.rollout.rewards.size
+    record_milestones(learner, env_steps, with_present=full)
     if full:
-        session.counters.env_steps = reached
-        session.counters.episodes += len(session.rollout.episodes)
-        if session.since("report") >= _REPORT_SECONDS:
-            report(session)
+        learner.counters.env_steps = env_steps
+        learner.counters.episodes += len(learner.rollout.episodes)
+        if learner.seconds_since("report") >= _REPORT_SECONDS:
+            report_agents(learner)
     return full
 
 
-def estimate(session: Session) -> None:
-    """Advantages and value targets of the rollout."""
-    rollout, settings = session.rollout, session.parts.settings
-    rollout.advantages, rollout.targets = advantages(
+def estimate_advantages(learner: LearnerState) -> None:
+    """Compute the rollout's advantages and returns."""
+    rollout, settings = learner.rollout, learner.parts.settings
+    rollout.advantages, rollout.returns = advantages_and_returns(
         rollout.rewards,
         rollout.values,
         rollout.dones,
@@ -186,102 +188,102 @@ def estimate(session: Session) -> None:
         settings.gamma,
         settings.gae_lambda,
     )
-    session.metrics["explained_variance"] = explained_variance(rollout.values, rollout.targets)
+    learner.metrics["explained_variance"] = explained_variance(rollout.values, rollout.returns)
 
 
-def update(session: Session) -> None:
-    """Learn from the rollout."""
-    settings, total = session.parts.settings, session.parts.pace.total_steps
-    steps = max(session.fleet_steps, session.counters.env_steps)
+def update_policy(learner: LearnerState) -> None:
+    """Run one PPO update on the rollout."""
+    settings, total = learner.parts.settings, learner.parts.schedule.total_steps
+    steps = max(learner.fleet_steps, learner.counters.env_steps)
     rate = learning_rate(settings.learning_rate, settings.learning_rate_schedule, steps, total)
-    with session.collector.watch.on("update"):
-        session.metrics.update(session.learner.update(session.rollout, rate))
-    session.metrics["learning_rate"] = rate
-    learnt = session.metrics["skipped_minibatches"] < session.learner.minibatches
-    session.barren = 0 if learnt else session.barren + 1
-    session.counters.iterations += 1
-    if not session.updated:
-        session.parts.boot.mark("update")
-        write_state(session, "first_update", **session.parts.boot.facts())
-        session.updated = True
+    with learner.collector.stopwatch.measure("update"):
+        learner.metrics.update(learner.updater.update(learner.rollout, rate))
+    learner.metrics["learning_rate"] = rate
+    learnt = learner.metrics["skipped_minibatches"] < learner.updater.minibatches
+    learner.updates_without_gradient = 0 if learnt else learner.updates_without_gradient + 1
+    learner.counters.iterations += 1
+    if not learner.updated:
+        learner.parts.boot.mark("update")
+        write_state(learner, "first_update", **learner.parts.boot.facts())
+        learner.updated = True
 
 
-def publish(session: Session) -> None:
-    """Offer the progress since the adopted base."""
-    steps, optimizer_steps = session.counters.env_steps, session.learner.optimizer.steps
-    session.mark("publish")
-    with session.collector.watch.on("share"):
-        said = session.parts.exchange.publish(session.weights(), steps, optimizer_steps)
-        session.fleet_steps = session.parts.exchange.fleet_steps()
-    session.due["publish_steps"] = steps
-    session.costs["publish"].add(session.since("publish"))
-    write_state(session, "published", said=said)
+def publish_progress(learner: LearnerState) -> None:
+    """Publish the weights' change since the adopted version as a contribution."""
+    steps, optimizer_steps = learner.counters.env_steps, learner.updater.optimizer.steps
+    learner.mark("publish")
+    with learner.collector.stopwatch.measure("share"):
+        message = learner.parts.exchange.publish(learner.weights(), steps, optimizer_steps)
+        learner.fleet_steps = learner.parts.exchange.fleet_steps()
+    learner.last_ran["publish_steps"] = steps
+    learner.costs["publish"].add_run(learner.seconds_since("publish"))
+    write_state(learner, "published", said=message)
 
 
-def publish_if_due(session: Session) -> None:
+def publish_if_due(learner: LearnerState) -> None:
     """Publish every `sync_interval` steps, or as often as its cost allows."""
-    pace = session.parts.pace
-    since = session.counters.env_steps - session.due["publish_steps"]
-    due = since >= pace.sync_interval and session.affordable("publish")
-    if due and session.parts.lease.held():
-        publish(session)
+    schedule = learner.parts.schedule
+    since = learner.counters.env_steps - learner.last_ran["publish_steps"]
+    due = since >= schedule.sync_interval and learner.affordable("publish")
+    if due and learner.parts.lease.held():
+        publish_progress(learner)
 
 
-def checkpoint(session: Session) -> None:
-    """Put everything on disk, unless the newest checkpoint holds this already.
+def write_checkpoint(learner: LearnerState) -> None:
+    """Write a checkpoint, unless the newest one holds the same state already.
 
-    A rollout begun since then is kept too, but never by writing over a checkpoint of our own: what
-    goes on from there plays it once more, to the letter.
+    A rollout in progress is stored too, but never over this term's own checkpoint of the same step:
+    the successor replays the rollout from there, with the same result.
     """
-    pace, steps = session.parts.pace, session.counters.env_steps
-    written = disk.newest_term(session.parts.checkpoints)
-    begun = session.rollout.filled and written != session.term
-    if steps == session.due["checkpoint_steps"] and written and not begun:
+    schedule, steps = learner.parts.schedule, learner.counters.env_steps
+    written = newest_term(learner.parts.checkpoints)
+    in_progress = learner.rollout.filled and written != learner.term
+    if steps == learner.last_ran["checkpoint_steps"] and written and not in_progress:
         return
-    kept = to_checkpoint(session)
-    disk.save(session.parts.checkpoints, kept, pace.max_keep, KEPT_HOURS)
-    session.mark("checkpoint")
-    session.due["checkpoint_steps"] = steps
-    write_state(session, "checkpointed", iteration=session.counters.iterations)
+    state = to_checkpoint(learner)
+    save_checkpoint(learner.parts.checkpoints, state, schedule.max_keep, KEPT_HOURS)
+    learner.mark("checkpoint")
+    learner.last_ran["checkpoint_steps"] = steps
+    write_state(learner, "checkpointed", iteration=learner.counters.iterations)
 
 
-def checkpoint_if_due(session: Session) -> None:
-    """Checkpoint every `checkpoint_interval` steps, but not too often for the disk."""
-    pace = session.parts.pace
-    since = session.counters.env_steps - session.due["checkpoint_steps"]
-    due = since >= pace.checkpoint_interval
-    due = due and session.since("checkpoint") >= pace.checkpoint_seconds
-    if due and session.parts.lease.held():
+def checkpoint_if_due(learner: LearnerState) -> None:
+    """Write a checkpoint every `checkpoint_interval` steps, `checkpoint_seconds` apart at least."""
+    schedule = learner.parts.schedule
+    since = learner.counters.env_steps - learner.last_ran["checkpoint_steps"]
+    due = since >= schedule.checkpoint_interval
+    due = due and learner.seconds_since("checkpoint") >= schedule.checkpoint_seconds
+    if due and learner.parts.lease.held():
         try:
-            checkpoint(session)
-        except OSError as error:  # a full disk: go on, the next try comes when due again
-            session.mark("checkpoint")
-            write_error(session, f"no checkpoint could be written: {error}")
+            write_checkpoint(learner)
+        except OSError as error:  # a full disk: continue, and try again when next due
+            learner.mark("checkpoint")
+            write_error(learner, f"no checkpoint could be written: {error}")
 
 
-def leave(session: Session, kind: str, reason: str) -> Outcome:
-    """Hand in what was learnt and put everything on disk, unless there is nothing good to keep."""
+def end_training(learner: LearnerState, kind: str, reason: str) -> TrainingOutcome:
+    """Publish the last progress and write a checkpoint, except after `fenced` and `diverged`."""
     if kind in ("done", "drained"):
-        session.parts.lease.beat({"stage": LEAVING})
-        if not session.parts.lease.held():
-            return Outcome("fenced", _LOST, session.counters.env_steps)
-        if session.counters.env_steps > session.due["publish_steps"]:
-            publish(session)
-        checkpoint(session)
-    return Outcome(kind, reason, session.counters.env_steps)
+        learner.parts.lease.beat({"stage": LEAVING})
+        if not learner.parts.lease.held():
+            return TrainingOutcome("fenced", _LEASE_LOST, learner.counters.env_steps)
+        if learner.counters.env_steps > learner.last_ran["publish_steps"]:
+            publish_progress(learner)
+        write_checkpoint(learner)
+    return TrainingOutcome(kind, reason, learner.counters.env_steps)
 
 
-def train(parts: Parts) -> Outcome:
-    """Learn until told to stop, `total_steps` are reached or the place is lost."""
-    session = begin(parts)
+def train(parts: Parts) -> TrainingOutcome:
+    """Train until asked to stop, `total_steps` are reached or the lease is lost."""
+    learner = start_learner(parts)
     parts.boot.mark(LOADED)
-    while (stop := stop_reason(session)) is None:
-        adopt_newer(session)
-        if not collect(session):
+    while (stop := stop_reason(learner)) is None:
+        adopt_newer(learner)
+        if not collect_rollout(learner):
             continue
-        estimate(session)
-        update(session)
-        publish_if_due(session)
-        checkpoint_if_due(session)
-        record(session)
-    return leave(session, *stop)
+        estimate_advantages(learner)
+        update_policy(learner)
+        publish_if_due(learner)
+        checkpoint_if_due(learner)
+        record_iteration(learner)
+    return end_training(learner, *stop)

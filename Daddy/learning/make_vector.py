@@ -1,9 +1,9 @@
-"""N environments of one workload behind one call: `make_vector`.
+"""Makes N environments of a workload that are stepped together (`make_vector`).
 
-Owns the choice of the backend. All give the same trajectories for the same seeds:
+The backends give the same trajectories for the same seeds:
 pufferlib  processes with shared memory, where it installs (Linux on x86-64)
-threads    one process; right where the environment leaves the interpreter's lock alone
-serial     one after the other, for tests and tiny environments
+threads    threads of this process, for environments that release the interpreter's lock
+serial     one environment after the other, for tests and very fast environments
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _SMALLEST_GROUP = 4
 def make_vector(
     env_fn: EnvFactory, num_envs: int, backend: Backend = "auto", cores: int = 0, groups: int = 0
 ) -> VectorEnv:
-    """`num_envs` environments made by `env_fn` (picklable), on `cores` cores (0: all usable).
+    """Make `num_envs` environments with `env_fn` (picklable) on `cores` cores (0: all usable).
 
-    In up to `groups` groups of equal size (0: `groups_for`), as many as divide them, whatever the
-    backend: what the network computes depends on them. Raises UsageError for less
+    They form up to `groups` groups of equal size (0: `groups_for`). The number does not depend on
+    the backend, because the network's results depend on it in the last bits. UsageError for less
     than one environment or a backend that is not installed.
     """
     if num_envs < 1:
         raise UsageError(f"{num_envs} environments cannot be played", "ask for at least one")
     cores = min(cores or usable_cores(), num_envs)
     groups = groups or groups_for(num_envs)
-    chosen = _automatic(num_envs) if backend == "auto" else backend
+    chosen = _default_backend(num_envs) if backend == "auto" else backend
     if chosen == "pufferlib":
         return _puffer(env_fn, num_envs, cores, groups)
     if chosen == "threads":
@@ -46,21 +46,21 @@ def make_vector(
 
 
 def groups_for(num_envs: int) -> int:
-    """Two where each is large enough: to judge few environments costs hardly less than many."""
+    """Return 2 if two groups are large enough: below, smaller inference batches save no time."""
     return 2 if num_envs >= 2 * _SMALLEST_GROUP else 1
 
 
 def puffer_installed() -> bool:
-    """Whether pufferlib can be imported here."""
+    """Return True if pufferlib can be imported here."""
     return sys.platform == "linux" and find_spec("pufferlib") is not None
 
 
 def is_forking(backend: Backend, num_envs: int) -> bool:
-    """Whether that backend starts processes: then it must be made before there are threads."""
-    return (_automatic(num_envs) if backend == "auto" else backend) == "pufferlib"
+    """Return True if the backend forks processes and must be made before any thread starts."""
+    return (_default_backend(num_envs) if backend == "auto" else backend) == "pufferlib"
 
 
-def _automatic(num_envs: int) -> Backend:
+def _default_backend(num_envs: int) -> Backend:
     if num_envs == 1:
         return "serial"
     return "pufferlib" if puffer_installed() else "threads"
@@ -70,7 +70,7 @@ def _puffer(env_fn: EnvFactory, num_envs: int, cores: int, groups: int) -> Vecto
     if not puffer_installed():
         raise UsageError(
             "pufferlib is not installed here (its wheels: Linux on x86-64, Python 3.10 and 3.11)",
-            "use the backend threads, which plays the same, on few cores",
+            "use the backend threads: the same results, slower on many cores",
         )
     from Daddy.learning.vector_pufferlib import PufferVector
 

@@ -1,7 +1,7 @@
-"""Playing a policy without learning: many environments at once, or one for showing and judging.
+"""Plays a policy without learning: in many environments, or in one to show or evaluate it.
 
-Promises the learner's own way of playing (the same collector, memory and sampling): a measured step
-is a real one, and equal weights, seeds and observations give equal actions.
+Uses the learner's own collector, memory and sampling, so that measured steps cost what a learner's
+do, and equal weights, seeds and observations give equal actions.
 """
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ from Daddy.core.errors import WeightsError
 from Daddy.learning.collector import new_collector, sample
 from Daddy.learning.hyperparameters import seed_for
 from Daddy.learning.learner_parts import Parts
-from Daddy.learning.loop import Outcome, adopt_newer, begin, collect, stop_reason
-from Daddy.learning.policy import misfit
+from Daddy.learning.loop import (
+    TrainingOutcome,
+    adopt_newer,
+    collect_rollout,
+    start_learner,
+    stop_reason,
+)
+from Daddy.learning.policy import find_mismatch
 from Daddy.learning.rollout_buffer import Rollout
-from Daddy.learning.run_log import record
+from Daddy.learning.run_log import record_iteration
 
 if TYPE_CHECKING:
     from Daddy.learning.hyperparameters import PpoSettings
@@ -30,67 +36,67 @@ if TYPE_CHECKING:
 
 
 class Agent:
-    """Draws each action from the policy's distribution, exactly as the learner's collector does."""
+    """Samples each action from the policy, exactly as the learner's collector does."""
 
     def __init__(self, policy: ActorCritic) -> None:
         self._policy = policy.eval()
-        self.begin(0)
+        self.start_episode(0)
 
-    def begin(self, seed: int) -> None:
-        """A new episode: an empty memory and dice of its own."""
-        self._state = self._policy.initial_state(1)
+    def start_episode(self, seed: int) -> None:
+        """Reset the memory, and the random generator to `seed`."""
+        self._lstm_state = self._policy.initial_state(1)
         self._starts = torch.ones(1, dtype=torch.bool)
         self._generator = torch.Generator().manual_seed(seed_for(seed, "playing"))
 
     @torch.inference_mode()
     def act(self, observation: Mapping[str, NDArray[Any]]) -> int:
-        """The next action for an observation of the single environment."""
-        seen = {key: torch.from_numpy(np.array(one))[None] for key, one in observation.items()}
-        logits, _, self._state = self._policy.step(seen, self._state, self._starts)
+        """Return the next action for an observation of a single environment."""
+        batch = {key: torch.from_numpy(np.array(v))[None] for key, v in observation.items()}
+        logits, _, self._lstm_state = self._policy.step(batch, self._lstm_state, self._starts)
         self._starts = torch.zeros(1, dtype=torch.bool)
         return int(sample(logits, torch.rand(1, generator=self._generator))[0][0])
 
 
-class Mashing:
-    """Presses any of `actions` buttons, each as often as the others: what learning must beat."""
+class RandomAgent:
+    """Presses one of `actions` buttons at random, uniformly: the baseline of a learnt policy."""
 
     def __init__(self, actions: int) -> None:
         self._actions = actions
-        self.begin(0)
+        self.start_episode(0)
 
-    def begin(self, seed: int) -> None:
-        """A new episode with dice of its own."""
+    def start_episode(self, seed: int) -> None:
+        """Reset the random generator to `seed`."""
         self._generator = np.random.default_rng(seed_for(seed, "mashing"))
 
-    def act(self, observation: Mapping[str, NDArray[Any]]) -> int:  # noqa: ARG002 - it does not look
-        """The next action."""
+    def act(self, observation: Mapping[str, NDArray[Any]]) -> int:  # noqa: ARG002 - unused
+        """Return the next action."""
         return int(self._generator.integers(self._actions))
 
 
-def agent_of(policy: ActorCritic, weights: Mapping[str, torch.Tensor], what: str) -> Agent:
-    """An agent with these weights; WeightsError naming `what` when they are another network's."""
-    if odd := misfit(policy.state_dict(), weights):
+def make_agent(policy: ActorCritic, weights: Mapping[str, torch.Tensor], label: str) -> Agent:
+    """Return an agent with these weights; WeightsError, with `label`, if they do not fit."""
+    if mismatch := find_mismatch(policy.state_dict(), weights):
         raise WeightsError(
-            f"{what} is of another network: {odd}",
+            f"{label} is of another network: {mismatch}",
             "play it with the release of the code and the workload it was trained with",
         )
     policy.load_state_dict(dict(weights))
     return Agent(policy)
 
 
-def play(parts: Parts) -> Outcome:
-    """Play the newest version until told to stop; adopt newer ones between rollouts."""
-    session = begin(parts)
-    while (stop := stop_reason(session)) is None:
-        adopt_newer(session, learns=False)
-        if collect(session):
-            session.counters.iterations += 1
-            record(session)
-    return Outcome(*stop, session.counters.env_steps)
+def play(parts: Parts) -> TrainingOutcome:
+    """Play the newest version until asked to stop; adopt newer ones between rollouts."""
+    learner = start_learner(parts)
+    while (stop := stop_reason(learner)) is None:
+        adopt_newer(learner, learns=False)
+        if collect_rollout(learner):
+            learner.counters.iterations += 1
+            record_iteration(learner)
+    return TrainingOutcome(*stop, learner.counters.env_steps)
 
 
-class Player:
-    """A policy in N environments, for measuring: nothing is kept and nothing is learnt."""
+class BenchmarkPlayer:
+    """A policy in N environments, to measure its speed; saves nothing and learns nothing."""
 
     def __init__(
         self,
@@ -107,6 +113,6 @@ class Player:
         self._collector.observations = vector.reset(seeds)
 
     def step(self) -> int:
-        """Play one short horizon everywhere; returns how many environment steps that was."""
+        """Play one horizon in every environment; return the number of environment steps."""
         self._collector.collect(self._rollout, lambda: None)
         return int(self._rollout.rewards.size)

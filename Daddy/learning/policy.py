@@ -1,13 +1,13 @@
-"""The networks: an encoder per kind of observation, an optional LSTM, an actor and a critic.
+"""The policy network: an encoder, an optional LSTM, an actor and a critic.
 
-Promises eager networks: every parameter exists when the constructor returns, so optimizer and
-checkpoint see all of them. The LSTM's state is forgotten where an episode starts.
+Every parameter exists when the constructor returns, so optimizer and checkpoint hold all of them.
+The LSTM's state is reset where an episode starts.
 
-Keys are told apart by their space alone, so any workload with such a space is encoded:
+An observation key is encoded by its space alone, so the network fits any workload:
 pictures  uint8, (H, W) or (H, W, C), all of one size: channels of one convolution
-bits      uint8, (n,): eight flags a byte, least significant first; many are condensed first
-numbers   other integers from 0 on: entries of a catalogue, looked up in its key's part of a table
-scalars   everything else, taken as floats near [-1, 1]
+bits      uint8, (n,): eight flags a byte, least significant first; many flags get a linear layer
+numbers   integers from 0 on of any other type: indices into an embedding table
+scalars   every other type, as floats near [-1, 1]
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from torch import Tensor, nn
 from Daddy.learning.device import full_precision
 
 KINDS = ("pictures", "bits", "numbers", "scalars")
-_FLAT = 2
+_GREY = 2
 """Dimensions of a picture of one channel."""
 _FEW_BITS = 64
-"""Up to so many flags of one key join as they are; more go through a layer of their own."""
+"""Flags of one key up to which they are used directly; more go through a linear layer."""
 _CONDENSED = 16
-"""Features that many flags are condensed to."""
-_LOOKED_UP = 4
-"""Features of a number of a catalogue."""
+"""Outputs of that linear layer."""
+_EMBEDDED = 4
+"""Features of an embedded number."""
 
 
 class Encoder(nn.Module):
@@ -43,7 +43,7 @@ class Encoder(nn.Module):
 
 
 class VectorEncoder(Encoder):
-    """Two layers of tanh over all keys as one vector."""
+    """Two tanh layers over all keys as one vector."""
 
     def __init__(self, space: DictSpace, features: int) -> None:
         super().__init__()
@@ -61,15 +61,16 @@ class VectorEncoder(Encoder):
 
 
 class PixelEncoder(Encoder):
-    """Three small convolutions (16, 32, 32 channels) beside flags, numbers and scalars."""
+    """Three small convolutions (16, 32, 32 channels), joined with flags, numbers and scalars."""
 
-    first: Tensor
+    offsets: Tensor
 
     def __init__(self, space: DictSpace, features: int) -> None:
         super().__init__()
         self.features = features
         keys = {
-            kind: [key for key in sorted(space) if kind_of(space[key]) == kind] for kind in KINDS
+            kind: [key for key in sorted(space) if observation_kind(space[key]) == kind]
+            for kind in KINDS
         }
         self._pictures, self._bits, self._numbers, self._scalars = (keys[kind] for kind in KINDS)
         height, width = (space[self._pictures[0]].shape or ())[:2]
@@ -82,21 +83,21 @@ class PixelEncoder(Encoder):
             {key: nn.Linear(many, _CONDENSED) for key, many in bits.items() if many > _FEW_BITS}
         )
         side = sum(_CONDENSED if key in self.condense else few for key, few in bits.items())
-        first, entries = _places([space[key] for key in self._numbers])
-        self.register_buffer("first", first, persistent=False)
-        self.table = nn.Embedding(entries, _LOOKED_UP) if entries else None
-        side += _LOOKED_UP * len(first)
+        offsets, entries = _table_offsets([space[key] for key in self._numbers])
+        self.register_buffer("offsets", offsets, persistent=False)
+        self.table = nn.Embedding(entries, _EMBEDDED) if entries else None
+        side += _EMBEDDED * len(offsets)
         side += sum(_size(space[key]) for key in self._scalars)
         self.join = nn.Linear(flat + side, features)
 
     def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
-        pictures = [_planes(observations[key]) for key in self._pictures]
+        pictures = [_channels_first(observations[key]) for key in self._pictures]
         planes = torch.cat(pictures, 1).contiguous(memory_format=torch.channels_last)
         parts = [self.convolutions(planes.float().mul_(1.0 / 255.0))]
         parts += [self._flags(key, observations[key]) for key in self._bits]
         if self.table is not None:
             numbers = torch.cat([observations[key] for key in self._numbers], 1)
-            parts.append(self.table(numbers.int() + self.first).flatten(1))
+            parts.append(self.table(numbers.int() + self.offsets).flatten(1))
         parts += [observations[key].flatten(1).float() for key in self._scalars]
         return torch.relu(self.join(torch.cat(parts, 1)))
 
@@ -118,35 +119,35 @@ def _convolutions(channels: int) -> nn.Sequential:
 
 
 def unpack_bits(packed: Tensor) -> Tensor:
-    """Bytes (B, n) → flags (B, 8n) as 0.0 and 1.0, least significant bit of each byte first."""
-    places = torch.arange(8, device=packed.device, dtype=torch.uint8)
-    return ((packed.unsqueeze(-1) >> places) & 1).flatten(1).float()
+    """Unpack bytes (B, n) into flags (B, 8n), 0.0 or 1.0, least significant bit first."""
+    shifts = torch.arange(8, device=packed.device, dtype=torch.uint8)
+    return ((packed.unsqueeze(-1) >> shifts) & 1).flatten(1).float()
 
 
-def _planes(picture: Tensor) -> Tensor:
-    """(B, H, W) or (B, H, W, C) → (B, C, H, W)."""
-    return picture.unsqueeze(1) if picture.ndim == _FLAT + 1 else picture.permute(0, 3, 1, 2)
+def _channels_first(picture: Tensor) -> Tensor:
+    """Permute (B, H, W) or (B, H, W, C) to (B, C, H, W)."""
+    return picture.unsqueeze(1) if picture.ndim == _GREY + 1 else picture.permute(0, 3, 1, 2)
 
 
-def kind_of(box: Space[Any]) -> str:
-    """One of `KINDS`."""
+def observation_kind(box: Space[Any]) -> str:
+    """Return the kind of an observation key, one of `KINDS`."""
     if box.dtype != np.uint8:
         return "numbers" if np.issubdtype(box.dtype, np.integer) else "scalars"
-    return "pictures" if len(box.shape or ()) >= _FLAT else "bits"
+    return "pictures" if len(box.shape or ()) >= _GREY else "bits"
 
 
 def _channels(box: Space[Any]) -> int:
     shape = box.shape or ()
-    return int(shape[_FLAT]) if len(shape) > _FLAT else 1
+    return int(shape[_GREY]) if len(shape) > _GREY else 1
 
 
-def _places(boxes: Sequence[Space[Any]]) -> tuple[Tensor, int]:
-    """Where in one table each number's entries begin, int32, and how many the table has."""
-    first, entries = [], 0
+def _table_offsets(boxes: Sequence[Space[Any]]) -> tuple[Tensor, int]:
+    """Return the offset of each number's entries in one table, int32, and the table's length."""
+    offsets, entries = [], 0
     for box in boxes:
-        first += [entries] * _size(box)
+        offsets += [entries] * _size(box)
         entries += int(np.max(box.high)) + 1 if isinstance(box, Box) else 0
-    return torch.tensor(first, dtype=torch.int32), entries
+    return torch.tensor(offsets, dtype=torch.int32), entries
 
 
 def _size(box: Space[Any]) -> int:
@@ -154,10 +155,10 @@ def _size(box: Space[Any]) -> int:
 
 
 class ActorCritic(nn.Module):
-    """Policy and value of one workload.
+    """The policy network with actor and critic.
 
-    Observations are a mapping of tensors (..., *shape) in the environment's own dtypes. The state
-    of the memory is (2, N, memory) float32: hidden and cell; memory 0 has a state of no elements.
+    Observations are a mapping of tensors (..., *shape) in the environment's own dtypes. The LSTM
+    state is (2, N, memory) float32: hidden and cell. Without an LSTM `memory` is 0.
     """
 
     def __init__(self, encoder: Encoder, actions: int, memory: int) -> None:
@@ -172,15 +173,15 @@ class ActorCritic(nn.Module):
         _channels_last(self)
 
     def initial_state(self, num_envs: int) -> Tensor:
-        """An empty memory (2, num_envs, memory) on the policy's device."""
+        """Return a zero LSTM state (2, num_envs, memory) on the policy's device."""
         return torch.zeros(2, num_envs, self.memory, device=self.actor.weight.device)
 
     def step(
         self, observations: Mapping[str, Tensor], state: Tensor, starts: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One step of N environments → logits (N, A), values (N,), the next state.
+        """Return logits (N, A), values (N,) and the next LSTM state for one step of N environments.
 
-        `starts` (N,) bool: where this observation is the first of an episode.
+        `starts` (N,) bool: True where this observation is the first of an episode.
         """
         logits, values, state = self(
             {key: value.unsqueeze(0) for key, value in observations.items()},
@@ -192,45 +193,45 @@ class ActorCritic(nn.Module):
     def forward(
         self, observations: Mapping[str, Tensor], state: Tensor, starts: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """T steps of B sequences: (T, B, *shape) → logits (T, B, A), values (T, B), state."""
+        """Return logits (T, B, A), values (T, B) and LSTM state for T steps of B sequences."""
         features, state = self.features(observations, state, starts)
-        return *self.judge(features), state
+        return *self.apply_heads(features), state
 
     def features(
         self, observations: Mapping[str, Tensor], state: Tensor, starts: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """What actor and critic judge by, (T, B, F) float32, and the next state."""
+        """Return the inputs of actor and critic, (T, B, F) float32, and the next LSTM state."""
         steps, width = starts.shape
         flat = {key: value.flatten(0, 1) for key, value in observations.items()}
         features = self.encoder(flat).view(steps, width, -1)
-        features, state = self._remember(features, state, starts)
+        features, state = self._run_lstm(features, state, starts)
         return features.float(), state
 
-    def judge(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and values in full precision, whatever the layers below were computed in.
+    def apply_heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits and values in float32, even if the layers below ran in bfloat16.
 
-        bfloat16 has eight bits: a value of 100 would be known to 0.5, a probability to 3 %.
+        With the eight bits of bfloat16 a value of 100 has an error of 0.5, a probability of 3 %.
         """
         with full_precision(features.device):
             return self.actor(features), self.critic(features).squeeze(-1)
 
-    def _remember(self, features: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the LSTM, cut where any sequence starts an episode; its state is zero there."""
+    def _run_lstm(self, features: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        """Run the LSTM in parts between episode starts, with the state zeroed where one starts."""
         if self.lstm is None:
             return features, state
         cuts = starts.any(1).nonzero().flatten().tolist()
         edges = sorted({0, *cuts, len(starts)})
         parts = []
         for first, last in pairwise(edges):
-            kept = state * ~starts[first].view(1, -1, 1)
-            part, (hidden, cell) = self.lstm(features[first:last], (kept[:1], kept[1:]))
+            start = state * ~starts[first].view(1, -1, 1)
+            part, (hidden, cell) = self.lstm(features[first:last], (start[:1], start[1:]))
             state = torch.cat([hidden, cell]).float()
             parts.append(part)
         return torch.cat(parts), state
 
 
 def _initialise(policy: ActorCritic) -> None:
-    """Orthogonal weights, zero biases, small tables; a nearly uniform first policy."""
+    """Set orthogonal weights, zero biases and small tables: a nearly uniform first policy."""
     for name, parameter in policy.named_parameters():
         if parameter.ndim < 2:  # noqa: PLR2004 - vectors are biases
             nn.init.zeros_(parameter)
@@ -243,23 +244,24 @@ def _initialise(policy: ActorCritic) -> None:
 
 
 def _channels_last(policy: nn.Module) -> None:
-    """Convolutions in the memory order that saves a third of an update on a CPU (measured)."""
+    """Store kernels in the memory order that saves a third of an update on a CPU (measured)."""
     for parameter in policy.parameters():
         if parameter.ndim == 4:  # noqa: PLR2004 - kernels
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
 
 
 def make_policy(space: DictSpace, actions: int, features: int, memory: int) -> ActorCritic:
-    """The policy that fits an observation space: convolutions if it holds pictures."""
-    pictures = any(kind_of(box) == "pictures" for box in space.spaces.values())
+    """Return a policy for an observation space, with convolutions if it holds pictures."""
+    pictures = any(observation_kind(box) == "pictures" for box in space.spaces.values())
     encoder = PixelEncoder(space, features) if pictures else VectorEncoder(space, features)
     return ActorCritic(encoder, actions, memory)
 
 
-def misfit(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str:
-    """The first tensor of `theirs` that has another shape than in `ours`; "" where all fit."""
+def find_mismatch(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str:
+    """Return name and shapes of the first tensor that differs in shape; "" if none does."""
     for name in {**ours, **theirs}:
-        here, there = (tuple(of[name].shape) if name in of else None for of in (ours, theirs))
-        if here != there:
-            return f"{name}: {there}, here {here}"
+        shapes = (tuple(state[name].shape) if name in state else None for state in (ours, theirs))
+        our_shape, their_shape = shapes
+        if our_shape != their_shape:
+            return f"{name}: {their_shape}, here {our_shape}"
     return ""

@@ -1,11 +1,10 @@
-"""What a learner loads, before and side by side: quiet imports, environments, the checkpoint.
+"""Prepares a learner's imports, and loads environments and checkpoint in parallel with them.
 
-:func:`prepare` stands in a process before torch and gymnasium are loaded: their dependencies write
-into every log (gym that nobody maintains it, torch that pynvml has a new name), load what nobody
-asked for, and torch's idle threads spin on cores that emulators need. Environments do not need
-torch: those in processes of their own are started first and load there; those of this process load
-on a thread. Promises that a failure is raised where the result is asked for, and that what was made
-is closed if nobody took it. No torch here.
+Call :func:`prepare_imports` before torch and gymnasium are imported: their dependencies print
+warnings into every log and load packages that are not needed, and torch's idle threads would spin
+on cores that the emulators need. Environments need no torch, so they load meanwhile: in processes
+of their own that are started first, or on a thread. An error in making them is raised where they
+are requested; environments that were never requested are closed. Imports no torch.
 """
 
 from __future__ import annotations
@@ -33,25 +32,25 @@ if TYPE_CHECKING:
 
 _BEAT_S = 2.0
 _LONGEST_LOAD_S = 300.0
-"""A learner that loads for longer counts as hung: its beat stops."""
+"""Loading time after which a learner counts as hung: its heartbeats stop."""
 LOADED = "weights"
-"""The last phase of loading; from then on the loop beats."""
+"""Last phase of loading, after which the loop writes the heartbeats."""
 
 
-def prepare() -> None:
-    """Call once, first thing, in every entry that learns or plays."""
+def prepare_imports() -> None:
+    """Silence and lighten later imports. Every entry that learns or plays calls this first."""
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # else all packages are searched
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # else torch searches all packages
     with redirect_stderr(StringIO()), _without_plugins():
-        import gymnasium  # noqa: F401 - imported here so that it is quiet and light later
+        import gymnasium  # noqa: F401 - quietly, before anything else imports it
 
 
 @contextmanager
 def _without_plugins() -> Iterator[None]:
-    """Others' environments stay unloaded: they bring gym, OpenCV and 280 files, and we make ours.
+    """Keep gymnasium from importing its plugins: other packages' environments, gym and OpenCV.
 
-    gymnasium asks for its plugins once, when it is first imported, and offers no switch.
+    gymnasium lists them once, when it is first imported, and has no option against it.
     """
     if "gymnasium" in sys.modules:
         yield
@@ -65,10 +64,10 @@ def _without_plugins() -> Iterator[None]:
 
 
 class EnvironmentLoader:
-    """Environments in the making. Call it for the finished ones."""
+    """Makes environments; a call waits for them and returns them."""
 
     def __init__(self, make: Callable[[], VectorEnv], *, on_thread: bool) -> None:
-        """Start; ``on_thread``, else here and now (it starts processes by forking)."""
+        """Start making them on a thread, or without ``on_thread`` make them now (it forks)."""
         self._made: Future[VectorEnv] = Future()
         self._taken = False
         if on_thread:
@@ -79,39 +78,39 @@ class EnvironmentLoader:
     def _run(self, make: Callable[[], VectorEnv]) -> None:
         try:
             self._made.set_result(make())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
+        except BaseException as error:  # noqa: BLE001 - raised again by __call__
             self._made.set_exception(error)
 
     def __call__(self) -> VectorEnv:
-        """Wait for them; raises the error of their making."""
-        made = self._made.result()
+        """Wait for the environments; raise the error of making them."""
+        vector = self._made.result()
         self._taken = True
-        return made
+        return vector
 
     def close(self) -> None:
-        """Close environments that were not taken."""
+        """Close environments that no call has returned."""
         if self._made.exception() is None and not self._taken:
             self._made.result().close()
 
 
 def prefetch_checkpoint(folder: Path) -> None:
-    """Have the newest checkpoint read into memory, so that it need not be waited for later."""
+    """Read the newest checkpoint on a thread, so that it is in the page cache when needed."""
 
-    def read() -> None:
+    def read_newest() -> None:
         with contextlib.suppress(OSError, ValueError):
             newest = max(folder.glob("t*.safetensors"), key=lambda path: path.name)
             newest.read_bytes()
 
-    Thread(target=read, name="read ahead", daemon=True).start()
+    Thread(target=read_newest, name="prefetch", daemon=True).start()
 
 
-def beat_while_loading(seat: HeldSlot, boot: StartupTimer, clock: Clock) -> None:
-    """Prove life until the loop does: who wants the slot takes a long silence for death."""
+def beat_while_loading(slot: HeldSlot, boot: StartupTimer, clock: Clock) -> None:
+    """Write heartbeats until the loop does: without them other jobs would take over the slot."""
     until = clock.monotonic() + _LONGEST_LOAD_S
 
     def beat() -> None:
         while not boot.has_passed(LOADED) and clock.monotonic() < until:
-            seat.beat({"stage": "loading"})
+            slot.beat({"stage": "loading"})
             boot.wait(LOADED, _BEAT_S)
 
     Thread(target=beat, name="beat", daemon=True).start()
@@ -119,7 +118,7 @@ def beat_while_loading(seat: HeldSlot, boot: StartupTimer, clock: Clock) -> None
 
 @contextlib.contextmanager
 def garbage_collection_paused() -> Iterator[None]:
-    """Libraries make many objects, all of which stay: not looking for rubbish saves a tenth."""
+    """Import without garbage collection, which saves a tenth: the imported objects all stay."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The only door to pufferlib, and a quiet one: it imports gym, which prints that it is old."""
+"""Adapter for pufferlib's import: its dependency gym prints a warning, which is dropped here."""
 
 from contextlib import redirect_stderr
 from io import StringIO

@@ -1,9 +1,9 @@
-"""pufferlib's Multiprocessing, waiting asleep.
+"""Adapter for pufferlib's Multiprocessing that sleeps while it waits.
 
-pufferlib brings the shared memory and its protocol; the waiting is ours. Its driver polls without
-pause, its env processes too, a dead env process lets the driver spin for ever, and env processes
-outlive a killed driver. Here both sides sleep on semaphores, a death is an error within seconds,
-and an env process ends with its driver, however that one ends.
+Uses pufferlib's shared memory and protocol, but not its waiting: there, driver and env processes
+poll without pause, the driver polls for ever if an env process dies, and env processes outlive a
+killed driver. Here both sides sleep on semaphores, a dead env process raises an error within
+seconds, and env processes end with their driver, also when it is killed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from Daddy.core.clock import sleep
 from Daddy.core.errors import DaddyError
 from Daddy.learning.pufferlib_import import pufferlib_vector
 from Daddy.learning.vector_rows import EnvFactory
-from Daddy.learning.vector_worker import EnvGroup, Seat, env_process
+from Daddy.learning.vector_worker import EnvGroup, WorkerAssignment, env_process
 
-_LOOK_S = 0.5
-"""Seconds between two looks whether the env processes still live."""
+_LIVENESS_S = 0.5
+"""Seconds between two checks that the env processes are alive."""
 _SILENCE_S = 120.0
-"""Seconds without an answer from living env processes after which they count as stuck."""
-_GOODBYE_S, _POLITE_S = 2.0, 0.02
-"""Seconds until who does not end is killed, and between two requests."""
+"""Seconds without a result from any env process after which they count as hung."""
+_CLOSE_S, _REPEAT_S = 2.0, 0.02
+"""Seconds until env processes that do not end are killed, and between two close commands."""
 
 
 class EnvProcessError(DaddyError):
@@ -32,85 +32,87 @@ class EnvProcessError(DaddyError):
 
 
 class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore[misc]
-    """pufferlib's Multiprocessing whose two sides wait asleep, and notice each other's death.
+    """pufferlib's Multiprocessing, in which both sides sleep and notice each other's end.
 
-    Its blocks of env processes (`blocks`) are asked one by one; the kernel shares the cores among
-    those that have something to do. Its arrays and flags are used as they are, its `send` and
-    `recv` are not: they know of one block at a time, and spin.
+    Each block of env processes (`blocks`) gets its commands separately; the kernel shares the
+    cores among the busy processes. pufferlib's arrays and flags are used; its `send` and `recv` are
+    not, since they handle one block at a time and poll.
     """
 
-    def __init__(self, env_fn: EnvFactory, seats: Sequence[Seat], blocks: int) -> None:
-        """Start one env process for each seat; `blocks` of them, equally many, answer together."""
-        self._seats = seats
-        arguments = [(env_fn, seat) for seat in seats]
+    def __init__(
+        self, env_fn: EnvFactory, assignments: Sequence[WorkerAssignment], blocks: int
+    ) -> None:
+        """Start an env process for each assignment, in `blocks` blocks of equal size."""
+        self._assignments, workers = assignments, len(assignments)
+        arguments = [(env_fn, assignment) for assignment in assignments]
         with _own_env_process():
             super().__init__(
-                *([EnvGroup] * len(seats), arguments, [{}] * len(seats)),
-                num_envs=len(seats),
-                num_workers=len(seats),
-                batch_size=len(seats) // blocks,
+                *([EnvGroup] * workers, arguments, [{}] * workers),
+                num_envs=workers,
+                num_workers=workers,
+                batch_size=workers // blocks,
                 overwork=True,
             )
         size = self.workers_per_batch
-        self.blocks = [slice(first, first + size) for first in range(0, len(seats), size)]
-        self._asked: list[int] = []
-        self._looked = time.monotonic()
+        self.blocks = [slice(first, first + size) for first in range(0, workers, size)]
+        self._running: list[int] = []
+        self._checked = time.monotonic()
 
-    def ask(self, messages: Sequence[Any]) -> None:
+    def send_messages(self, messages: Sequence[Any]) -> None:
         """Send each env process a message (see `EnvGroup.reset`) and wait for all of them."""
         for pipe, message in zip(self.send_pipes, messages, strict=True):
             pipe.send(message)
         for block in range(len(self.blocks)):
-            self.wake(block, pufferlib_vector.RESET)
+            self.start_command(block, pufferlib_vector.RESET)
         for _ in self.blocks:
-            self.infos_of(self.await_block())
+            self.receive_infos(self.wait_for_block())
 
-    def wake(self, block: int, command: int) -> None:
-        """Have the env processes of a block carry out a command."""
-        seats = self._seats[self.blocks[block]]
+    def start_command(self, block: int, command: int) -> None:
+        """Start a command in the env processes of a block."""
+        assignments = self._assignments[self.blocks[block]]
         self.buf.semaphores[self.blocks[block]] = command
-        self._asked.append(block)
-        for seat in seats[1:]:
-            seat.others.release()
-        for seat in seats:
-            seat.go.release()
+        self._running.append(block)
+        for assignment in assignments[1:]:
+            assignment.others.release()
+        for assignment in assignments:
+            assignment.go.release()
 
-    def await_block(self) -> int:
-        """Sleep until a block that was asked is done; the one that was asked first if several."""
+    def wait_for_block(self) -> int:
+        """Sleep until a block has finished its command; return the first started, if several."""
         while True:
-            while self._seats[0].done.acquire(block=False):
-                pass  # only what happens after the look at the flags is news
-            self._look_for_the_dead()
-            for block in self._asked:
+            while self._assignments[0].done.acquire(block=False):
+                pass  # drop signals of blocks whose flags are read below
+            self._check_liveness()
+            for block in self._running:
                 if (self.buf.semaphores[self.blocks[block]] >= pufferlib_vector.MAIN).all():
-                    self._asked.remove(block)
+                    self._running.remove(block)
                     return block
-            self._await_news()
+            self._wait_for_signal()
 
-    def infos_of(self, block: int) -> list[Any]:
-        """What the env processes of a block tell; EnvProcessError when one of them failed."""
-        told: list[Any] = []
+    def receive_infos(self, block: int) -> list[Any]:
+        """Return the infos of a block's env processes; EnvProcessError if one of them failed."""
+        infos: list[Any] = []
         for index in range(self.num_workers)[self.blocks[block]]:
             if self.buf.semaphores[index] == pufferlib_vector.INFO:
-                told += self.recv_pipes[index].recv()
-        for info in told:
+                infos += self.recv_pipes[index].recv()
+        for info in infos:
             if isinstance(info, str):
                 raise EnvProcessError(f"an environment failed:\n{info}", "this is a bug: report it")
-        return told
+        return infos
 
-    def _await_news(self) -> None:
-        """Sleep until one more block is done; EnvProcessError when one never will be."""
-        for _ in range(int(_SILENCE_S / _LOOK_S)):
-            if self._seats[0].done.acquire(timeout=_LOOK_S):
+    def _wait_for_signal(self) -> None:
+        """Sleep until another block finishes; EnvProcessError if an env process ended or hangs."""
+        for _ in range(int(_SILENCE_S / _LIVENESS_S)):
+            if self._assignments[0].done.acquire(timeout=_LIVENESS_S):
                 return
-            self._look_for_the_dead()
+            self._check_liveness()
         raise EnvProcessError(f"no env process answered for {_SILENCE_S:.0f} s", "start again")
 
-    def _look_for_the_dead(self) -> None:
-        """Now and then: the others' answers must not hide that one will never come."""
-        if time.monotonic() - self._looked < _LOOK_S:
+    def _check_liveness(self) -> None:
+        """Raise EnvProcessError if an env process ended; checks every `_LIVENESS_S` seconds."""
+        if time.monotonic() - self._checked < _LIVENESS_S:
             return
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
         for process in self.processes:
             if not process.is_alive():
                 raise EnvProcessError(
@@ -120,16 +122,16 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
                 )
 
     def close(self) -> None:
-        """Ask the env processes to end, then make them.
+        """Tell the env processes to end, then kill those that have not.
 
-        Asked again and again: who is in the middle of a step writes its own word over ours.
+        The command is repeated, because a process that finishes a step overwrites it with its flag.
         """
-        until = time.monotonic() + _GOODBYE_S
+        until = time.monotonic() + _CLOSE_S
         while time.monotonic() < until and any(process.is_alive() for process in self.processes):
             self.buf.semaphores[:] = pufferlib_vector.CLOSE
-            for seat in self._seats:
-                seat.go.release()
-            sleep(_POLITE_S)
+            for assignment in self._assignments:
+                assignment.go.release()
+            sleep(_REPEAT_S)
         for process in self.processes:
             if process.is_alive():
                 process.kill()
@@ -138,10 +140,10 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
 
 @contextmanager
 def _own_env_process() -> Iterator[None]:
-    """While pufferlib starts its processes, they are to run our loop instead of its spinning one.
+    """Replace the function that pufferlib's processes run by `env_process`, while they start.
 
-    pufferlib 2.0.2, the only release with wheels, has no option for it; `env_process` follows its
-    arguments and its flags in shared memory.
+    pufferlib 2.0.2, the only release with wheels, has no option for it. `env_process` takes the
+    same arguments and uses the same flags in shared memory.
     """
     module: Any = pufferlib_vector
     stock, module._worker_process = module._worker_process, env_process  # noqa: SLF001

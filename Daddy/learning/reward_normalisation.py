@@ -1,7 +1,8 @@
-"""Pure: the running deviation of discounted returns, which rewards are divided by.
+"""Pure. Divides rewards by the running standard deviation of discounted returns.
 
-Keeps the critic's targets near one whatever a workload pays, so one learning rate fits all.
-Engstrom et al. (2020), "Implementation matters", name this among what makes PPO work.
+Keeps the critic's targets near 1 for any scale of rewards, so that one learning rate fits all
+workloads. One of the techniques that make PPO work by Engstrom et al. (2020), "Implementation
+matters".
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ _EPSILON = 1e-8
 
 
 class RewardNormaliser:
-    """Divides rewards by the deviation of the discounted return seen so far, clipped to ±limit.
+    """Divides rewards by the standard deviation of past discounted returns, clipped to ±limit.
 
-    Not `wanted`, it hands rewards on as they are and only watches: its gauge goes on.
+    If not `enabled`, rewards stay as they are; `deviation` is still measured.
     """
 
     def __init__(
-        self, num_envs: int, gamma: float, limit: float = 10.0, *, wanted: bool = True
+        self, num_envs: int, gamma: float, limit: float = 10.0, *, enabled: bool = True
     ) -> None:
-        self._wanted = wanted
+        self._enabled = enabled
         self._gamma = gamma
         self._limit = limit
         self._returns = np.zeros(num_envs, np.float64)
@@ -34,36 +35,36 @@ class RewardNormaliser:
 
     @property
     def deviation(self) -> float:
-        """What rewards are divided by now; 1 until two samples were seen."""
+        """The present divisor of rewards; 1 until there are two samples."""
         return float(np.sqrt(self._m2 / self._count + _EPSILON)) if self._count > 1.0 else 1.0
 
     def __call__(
         self, rewards: NDArray[np.float32], dones: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
-        """Rewards (N,) of one step, and whether it ended an episode (N,) → (N,) float32."""
+        """Return one step's rewards (N,) normalised, float32; dones (N,) mark ended episodes."""
         self._returns = self._returns * self._gamma + rewards
-        self._absorb(self._returns)
+        self._add_samples(self._returns)
         self._returns[dones] = 0.0
-        if not self._wanted:
+        if not self._enabled:
             return rewards.astype(np.float32)
         scaled = rewards / self.deviation
         return np.clip(scaled, -self._limit, self._limit).astype(np.float32)
 
-    def _absorb(self, batch: NDArray[np.float64]) -> None:
-        """Chan et al.'s parallel update of count, mean and sum of squared differences."""
+    def _add_samples(self, batch: NDArray[np.float64]) -> None:
+        """Update count, mean and sum of squared differences by Chan et al.'s parallel algorithm."""
         size, mean = float(len(batch)), float(np.mean(batch))
         total, shift = self._count + size, mean - self._mean
         self._m2 += float(np.sum((batch - mean) ** 2)) + shift**2 * self._count * size / total
         self._mean += shift * size / total
         self._count = total
 
-    def state(self) -> dict[str, Any]:
-        """Everything needed to go on, as JSON (floats survive it bit for bit)."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state as JSON, which keeps floats bit for bit."""
         moments = {"count": self._count, "mean": self._mean, "m2": self._m2}
         return {**moments, "returns": self._returns.tolist()}
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state()`; another number of environments starts its returns at zero."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the result of `state_dict`; returns restart at 0 if `num_envs` has changed."""
         self._count = float(state["count"])
         self._mean = float(state["mean"])
         self._m2 = float(state["m2"])

@@ -1,8 +1,8 @@
-"""Everything that a learner tells others: events, curves, beats, reports and pictures.
+"""Writes a learner's events, curves and heartbeats, and sends its reports and pictures.
 
-Events carry this peer's environment steps. After every step at most one byte is read
-(:func:`new_step_hook`): no clock, since the stream says when a report or a picture is due, and a
-picture is drawn when it is asked for, not at every step.
+Events carry this peer's environment steps. The hook after every step (:func:`new_step_hook`) reads
+one byte and no clock: the frame sink requests a report or a picture when one is due, and only
+requested pictures are drawn.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from Daddy.learning.diagnostics import named
-from Daddy.learning.learner_state import Session
+from Daddy.learning.diagnostics import to_facts
+from Daddy.learning.learner_state import LearnerState
 
 METRICS: dict[str, str] = {
     "iteration": "PPO iterations of this learner",
@@ -48,150 +48,150 @@ METRICS: dict[str, str] = {
 """Metric name → meaning (``docs/metrics.md``); a ``metric`` event holds a subset of these."""
 
 _SHARES = {"emulation": "emulation", "inference": "inference", "learning": "update"}
-"""Work that a share of the time is told of, by the share's name."""
+"""Activities of the stopwatch, by the name of the metric that gives their share of the time."""
 _EPISODES_PER_EVENT = 256
-"""An event's line is bounded; 256 episodes are some 8 kB."""
+"""Limit of one event, whose line is bounded: 256 episodes are some 8 kB."""
 
 
-def write_state(session: Session, state: str, **data: object) -> None:
-    """One step in this learner's life."""
-    step = session.counters.env_steps
-    session.parts.events.write("state", step, {"state": state, **data})
+def write_state(learner: LearnerState, state: str, **data: object) -> None:
+    """Write a state event."""
+    step = learner.counters.env_steps
+    learner.parts.events.write("state", step, {"state": state, **data})
 
 
-def write_error(session: Session, text: str) -> None:
-    """Something failed and the loop goes on."""
-    session.parts.events.write("error", session.counters.env_steps, {"text": text})
+def write_error(learner: LearnerState, text: str) -> None:
+    """Write an error event, for an error after which the loop continues."""
+    learner.parts.events.write("error", learner.counters.env_steps, {"text": text})
 
 
-def note_milestones(session: Session, step: int, *, with_present: bool) -> None:
-    """Tell the milestones first seen in the rollout that ends at `step`.
+def record_milestones(learner: LearnerState, step: int, *, with_present: bool) -> None:
+    """Write the milestones that are first reached in the rollout that ends at `step`.
 
-    Seen at the end of its episodes, and in what stands now where it is played to its end: however
-    often a rollout is interrupted, the same is found.
+    They are read from the ends of its episodes, and with `with_present` (for a full rollout) from
+    the present telemetry, so that interruptions of a rollout do not change the result.
     """
-    vector = session.parts.vector
-    facts: list[Mapping[str, Any]] = [end.info for end in session.rollout.episodes]
-    facts += named(vector.telemetry_names, vector.telemetry()) if with_present else []
-    for name in session.milestones.look(step, facts):
-        helped = session.milestones.helped.get(name, [])
-        session.parts.events.write("progress", step, {"milestone": name, "assists": helped})
-        session.fresh.append(name)
+    vector = learner.parts.vector
+    facts: list[Mapping[str, Any]] = [end.info for end in learner.rollout.episodes]
+    facts += to_facts(vector.telemetry_names, vector.telemetry()) if with_present else []
+    for name in learner.milestones.record_new(step, facts):
+        assists = learner.milestones.assisted.get(name, [])
+        learner.parts.events.write("progress", step, {"milestone": name, "assists": assists})
+        learner.new_milestones.append(name)
     for name in sorted(
-        {name for row in facts for name in session.parts.workload.assists_given_up(row)}
+        {name for row in facts for name in learner.parts.workload.assists_given_up(row)}
     ):
-        if name not in session.given_up:
-            session.given_up.add(name)
-            write_error(session, f"the assist {name} is given up: it failed three times in a row")
+        if name not in learner.assists_given_up:
+            learner.assists_given_up.add(name)
+            write_error(learner, f"the assist {name} is given up: it failed three times in a row")
 
 
-def record(session: Session) -> None:
-    """Write this iteration's metrics and episodes and beat the heart."""
-    session.metrics.update(_measured(session))
-    _write_row(session)
-    _write_episodes(session)
-    session.parts.lease.beat(
+def record_iteration(learner: LearnerState) -> None:
+    """Write this iteration's metrics and episodes, and a heartbeat."""
+    learner.metrics.update(_measure(learner))
+    _write_metrics(learner)
+    _write_episodes(learner)
+    learner.parts.lease.beat(
         {
             "stage": "training",
-            "env_steps": session.counters.env_steps,
-            "iterations": session.counters.iterations,
-            "checkpoint_step": int(session.due["checkpoint_steps"]),
-            "version": session.version,
-            "fleet_steps": session.fleet_steps,
-            "steps_per_second": round(session.metrics.get("steps_per_second", 0.0), 1),
-            "boot_s": session.parts.boot.facts()["boot_s"],
+            "env_steps": learner.counters.env_steps,
+            "iterations": learner.counters.iterations,
+            "checkpoint_step": int(learner.last_ran["checkpoint_steps"]),
+            "version": learner.version,
+            "fleet_steps": learner.fleet_steps,
+            "steps_per_second": round(learner.metrics.get("steps_per_second", 0.0), 1),
+            "boot_s": learner.parts.boot.facts()["boot_s"],
         }
     )
-    session.metrics = {}
+    learner.metrics = {}
 
 
-def _measured(session: Session) -> dict[str, float]:
-    episodes, elapsed = session.rollout.episodes, max(session.since("record"), 1e-9)
-    session.mark("record")
-    spent = session.collector.watch.take()
-    found = {
-        "iteration": float(session.counters.iterations),
+def _measure(learner: LearnerState) -> dict[str, float]:
+    episodes, milestones = learner.rollout.episodes, learner.milestones
+    elapsed = max(learner.seconds_since("record"), 1e-9)
+    learner.mark("record")
+    seconds = learner.collector.stopwatch.pop_seconds()
+    metrics = {
+        "iteration": float(learner.counters.iterations),
         "episodes": float(len(episodes)),
-        "reward_scale": session.collector.normaliser.deviation,
-        "version": float(session.version),
-        "fleet_steps": float(session.fleet_steps),
-        "steps_per_second": session.rollout.rewards.size / elapsed,
-        **{f"{name}_share": spent.get(work, 0.0) / elapsed for name, work in _SHARES.items()},
-        **{f"{work}_seconds": spent.get(work, 0.0) for work in ("collect", "update", "share")},
-        "milestones": float(len(session.milestones.first) - len(session.milestones.helped)),
-        "milestones_assisted": float(len(session.milestones.helped)),
-        **session.walks.take(),
+        "reward_scale": learner.collector.normaliser.deviation,
+        "version": float(learner.version),
+        "fleet_steps": float(learner.fleet_steps),
+        "steps_per_second": learner.rollout.rewards.size / elapsed,
+        **{f"{name}_share": seconds.get(work, 0.0) / elapsed for name, work in _SHARES.items()},
+        **{f"{work}_seconds": seconds.get(work, 0.0) for work in ("collect", "update", "share")},
+        "milestones": float(len(milestones.first) - len(milestones.assisted)),
+        "milestones_assisted": float(len(milestones.assisted)),
+        **learner.movement.pop_gauges(),
     }
     if episodes:
-        found["episode_return"] = sum(end.episode_return for end in episodes) / len(episodes)
-        found["episode_length"] = sum(end.length for end in episodes) / len(episodes)
-    return found
+        metrics["episode_return"] = sum(end.episode_return for end in episodes) / len(episodes)
+        metrics["episode_length"] = sum(end.length for end in episodes) / len(episodes)
+    return metrics
 
 
-def _write_row(session: Session) -> None:
+def _write_metrics(learner: LearnerState) -> None:
     row = {
         name: float(f"{value:.6g}")
-        for name, value in session.metrics.items()
+        for name, value in learner.metrics.items()
         if name in METRICS and isfinite(value)
     }
-    session.parts.events.write("metric", session.counters.env_steps, row)
-    seen = session.milestones
-    for name in session.fresh:
-        curve = "milestone_assisted" if name in seen.helped else "milestone"
-        row[f"{curve}/{name}"] = float(seen.first[name])
-    session.parts.board.scalars(session.counters.env_steps, row)
-    session.fresh = []
+    learner.parts.events.write("metric", learner.counters.env_steps, row)
+    milestones = learner.milestones
+    for name in learner.new_milestones:
+        curve = "milestone_assisted" if name in milestones.assisted else "milestone"
+        row[f"{curve}/{name}"] = float(milestones.first[name])
+    learner.parts.board.scalars(learner.counters.env_steps, row)
+    learner.new_milestones = []
 
 
-def _write_episodes(session: Session) -> None:
-    """Finished episodes as columns, and the version of the shared weights adopted last."""
-    episodes = session.rollout.episodes
+def _write_episodes(learner: LearnerState) -> None:
+    """Write the finished episodes as columns, with the version adopted last."""
+    episodes = learner.rollout.episodes
     for first in range(0, len(episodes), _EPISODES_PER_EVENT):
-        some = episodes[first : first + _EPISODES_PER_EVENT]
+        batch = episodes[first : first + _EPISODES_PER_EVENT]
         data = {
             "result": "episodes",
-            "agents": [end.env for end in some],
-            "returns": [round(float(end.episode_return), 4) for end in some],
-            "own_start": [int(not end.info.get("loaded")) for end in some],
-            "version": session.version,
-            "lengths": [int(end.length) for end in some],
+            "agents": [end.env for end in batch],
+            "returns": [round(float(end.episode_return), 4) for end in batch],
+            "own_start": [int(not end.info.get("loaded")) for end in batch],
+            "version": learner.version,
+            "lengths": [int(end.length) for end in batch],
         }
-        session.parts.events.write("result", session.counters.env_steps, data)
+        learner.parts.events.write("result", learner.counters.env_steps, data)
 
 
-def new_step_hook(session: Session) -> Callable[[slice], None]:
-    """A function to call with the environments that have just made a step."""
-    walks = session.walks if session.walks.watching else None
-    vector, frames = session.parts.vector, session.parts.frames
-    asks, asked, drawing = frames.request_counter, 0, frozenset[int]()
+def new_step_hook(learner: LearnerState) -> Callable[[slice], None]:
+    """Return the function that the collector calls with the environments that made a step."""
+    movement = learner.movement if learner.movement.enabled else None
+    vector, frames = learner.parts.vector, learner.parts.frames
+    counter, handled, drawing = frames.request_counter, 0, frozenset[int]()
 
     def after_step(members: slice) -> None:
-        nonlocal asked, drawing
-        if walks is not None:
-            walks.look(vector.telemetry()[members], members.start)
+        nonlocal handled, drawing
+        if movement is not None:
+            movement.record_step(vector.telemetry()[members], members.start)
         if drawing:
-            pictures = vector.frames()
+            pictures = vector.pictures()
             if pictures.keys() >= drawing:  # as soon as the last of them is drawn
                 for agent in drawing:
                     frames.send_picture(agent, pictures[agent])
                 drawing = frozenset()
-                vector.watch(drawing)
-        elif asks[0] != asked:
-            asked = asks[0]
+                vector.request_pictures(drawing)
+        elif counter[0] != handled:
+            handled = counter[0]
             reports, wanted = frames.poll_requests()
             if reports:
-                report(session)
+                report_agents(learner)
             if wanted:
                 drawing = wanted & frozenset(range(vector.num_envs))
-                vector.watch(drawing)
+                vector.request_pictures(drawing)
 
     return after_step
 
 
-def report(session: Session) -> None:
-    """How far each agent is: when that is asked for, and now and then after a rollout."""
-    session.mark("report")
-    parts, steps = session.parts, session.counters.env_steps
-    parts.frames.send_reports(
-        [replace(one, step=steps) for one in parts.workload.reports(parts.vector)]
-    )
+def report_agents(learner: LearnerState) -> None:
+    """Send the progress of each agent to the frame sink."""
+    learner.mark("report")
+    parts, step = learner.parts, learner.counters.env_steps
+    reports = parts.workload.reports(parts.vector)
+    parts.frames.send_reports([replace(report, step=step) for report in reports])

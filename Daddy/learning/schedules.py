@@ -1,4 +1,4 @@
-"""Pure: the learning rate over the run's steps, how often to share, how a rollout is cut."""
+"""Pure. Computes the learning rate, the time budget of sharing, and a rollout's minibatches."""
 
 from __future__ import annotations
 
@@ -6,64 +6,66 @@ from dataclasses import dataclass
 from math import gcd
 
 _SHARE = 0.005
-"""Most of a learner's time that offering its progress may take, and that looking for others'."""
+"""Largest share of a learner's time for publishing, and again for checking for newer versions."""
 _BURST = 10
-"""Times its share that a step may take within a short time, from what was saved before."""
+"""Largest multiple of that share within a short time, paid from unused earlier time."""
 
 
 @dataclass
 class Cost:
-    """What a recurring step took, in seconds: in all, and the last time."""
+    """Seconds that a recurring activity took: in total, and in its last run."""
 
     total_s: float = 0.0
     last_s: float = 0.0
 
-    def add(self, seconds: float) -> None:
+    def add_run(self, seconds: float) -> None:
+        """Add the seconds of one run."""
         self.total_s += seconds
         self.last_s = seconds
 
 
 def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float:
-    """The rate after `steps` of `total_steps` (of the whole fleet, so that late joiners agree).
+    """Return the rate after `steps` of `total_steps`, both of the whole fleet.
 
-    `constant`, or `linear` from `base` down to a tenth of it; an unlimited run (0) is constant.
+    `constant`, or `linear` from `base` down to a tenth of it; an unlimited run (0) is constant. A
+    learner that joins late has the others' rate.
     """
     if kind == "constant" or total_steps <= 0:
         return base
-    done = min(1.0, steps / total_steps)
-    return base * (1.0 - 0.9 * done)
+    fraction = min(1.0, steps / total_steps)
+    return base * (1.0 - 0.9 * fraction)
 
 
 def affordable(cost: Cost, age_s: float, since_s: float) -> bool:
-    """Return whether a step may be done again: all of it stays within its share of `age_s` so far.
+    """Return True if an activity may run again within its share of the learner's age `age_s`.
 
-    The first one's cost is unknown; those that follow pay for it. What was saved is not spent at
-    once: within any time it takes ten times its share at most.
+    The first run's cost is unknown; later runs wait until it is paid for. `since_s` seconds after
+    the last run, unused time counts up to ten times the share of those seconds.
     """
     within = cost.total_s + cost.last_s <= _SHARE * age_s
     return within and since_s * _SHARE * _BURST >= cost.last_s
 
 
 @dataclass(frozen=True)
-class Cut:
-    """How a rollout becomes minibatches: sequences of `length` steps, `per_batch` at a time."""
+class SequencePlan:
+    """The split of a rollout: sequences of `length` steps, `per_minibatch` of them at a time."""
 
     length: int
-    per_batch: int
+    per_minibatch: int
 
-    def batches(self, sequences: int) -> int:
-        """Minibatches that so many sequences make: as few as hold them, and all of one size.
+    def minibatches(self, sequences: int) -> int:
+        """Return the smallest number of equal minibatches that hold `sequences`.
 
-        A small rest of its own would weigh as much in the update as all others.
+        Equal, because a small last minibatch would weigh as much in the update as a full one.
         """
-        return -(-sequences // self.per_batch)
+        return -(-sequences // self.per_minibatch)
 
 
-def cut(horizon: int, num_envs: int, batch_size: int, bptt: int) -> Cut:
-    """Sequences as long as gradients may flow, as many per minibatch as `batch_size` holds.
+def plan_sequences(horizon: int, num_envs: int, batch_size: int, bptt: int) -> SequencePlan:
+    """Return sequences of up to `bptt` steps, as many per minibatch as `batch_size` steps hold.
 
-    The length divides the horizon, so that every step is used exactly once per pass.
+    The length divides the horizon, so that every step is used exactly once per epoch.
     """
     length = gcd(horizon, max(1, min(bptt, batch_size)))
     sequences = num_envs * (horizon // length)
-    return Cut(length, min(sequences, max(1, batch_size // length)))
+    return SequencePlan(length, min(sequences, max(1, batch_size // length)))

@@ -1,8 +1,8 @@
-"""One environment as one row of shared arrays, and rows in groups.
+"""The base class of vectors: environments as rows of shared arrays, in groups.
 
-Owns all that every backend does alike, so that they cannot differ: where an environment's numbers
-stand, how it is stepped, restarted, counted, saved and loaded, how many groups there are, and a
-step of all made of the steps of each. The backends only decide who calls.
+Holds all that the backends have in common, so that they cannot differ: the layout of a row, an
+environment's step, reset, counters and states, the split into groups, and the step of all groups.
+A backend only decides which thread or process calls an environment.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.learning.interfaces import EpisodeEnd, Transition
 
 if TYPE_CHECKING:
-    from Daddy.learning.interfaces import Observations
+    from Daddy.learning.interfaces import Observations, StatefulEnv
 
 
-def split(num_envs: int, wanted: int) -> tuple[slice, ...]:
-    """`num_envs` environments in up to `wanted` groups of equal size, as many as divide them."""
+def split_into_groups(num_envs: int, wanted: int) -> tuple[slice, ...]:
+    """Split environments into groups of equal size: up to `wanted`, as many as divide them."""
     groups = next(n for n in range(min(wanted, num_envs), 0, -1) if num_envs % n == 0)
     size = num_envs // groups
     return tuple(slice(first, first + size) for first in range(0, num_envs, size))
 
 
-def join(parts: list[Transition]) -> Transition:
-    """The groups' transitions, in order, as one."""
+def concatenate(parts: list[Transition]) -> Transition:
+    """Concatenate the groups' transitions in the order given."""
     if len(parts) == 1:
         return parts[0]
     keys = parts[0].observations
@@ -51,14 +51,14 @@ def join(parts: list[Transition]) -> Transition:
 
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
 _ALIGNED = 8
-"""Every field begins at a multiple of so many bytes, as numpy likes it."""
+"""Alignment of every field in bytes, for numpy's speed."""
 _COUNTERS = struct.Struct("<4sdQ")
 _MAGIC = b"ROW1"
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What an environment looks like and where its numbers stand in a row of `size` bytes.
+class RowLayout:
+    """The spaces of an environment, and the layout of its row of `size` bytes.
 
     `fields` maps a name to (offset, dtype, shape); observation keys are prefixed with ``obs/``.
     """
@@ -70,79 +70,82 @@ class Layout:
     size: int
 
 
-def layout_of(env: gymnasium.Env[Any, Any]) -> Layout:
-    """The layout of environments like `env`, which needs a Dict space and Discrete actions."""
+def row_layout(env: gymnasium.Env[Any, Any]) -> RowLayout:
+    """Return the layout for environments like `env`.
+
+    TypeError unless its observation space is a Dict and its action space Discrete.
+    """
     space, actions = env.observation_space, env.action_space
     if not isinstance(space, DictSpace) or not isinstance(actions, Discrete):
         raise TypeError(f"a workload needs Dict observations and Discrete actions, not {env}")
     names = tuple(getattr(env.unwrapped, "telemetry_names", ()))
-    wanted = {f"obs/{key}": (box.dtype, box.shape) for key, box in space.spaces.items()}
-    wanted["telemetry"] = (np.dtype(np.float32), (len(names),))
-    wanted["picture"] = (np.dtype(np.uint8), (SCREEN_BYTES,))
+    contents = {f"obs/{key}": (box.dtype, box.shape) for key, box in space.spaces.items()}
+    contents["telemetry"] = (np.dtype(np.float32), (len(names),))
+    contents["picture"] = (np.dtype(np.uint8), (SCREEN_BYTES,))
     fields, offset = {}, 0
-    for name, (dtype, shape) in wanted.items():
+    for name, (dtype, shape) in contents.items():
         fields[name] = (offset, np.dtype(dtype), tuple(shape or ()))
         offset += -(-np.dtype(dtype).itemsize * math.prod(shape or ()) // _ALIGNED) * _ALIGNED
-    return Layout(space, actions, names, fields, offset)
+    return RowLayout(space, actions, names, fields, offset)
 
 
 class VectorEnv(ABC):
-    """N environments of one workload behind one call.
+    """N environments of one workload, stepped in groups.
 
-    They form `groups`: consecutive, of equal size, all of them. While one group's next actions are
-    thought about, the others play: `send` and `recv` know no step of all. `step` is both, for a
-    caller that wants all of them at once. Between a group's `send` and its `recv` nothing else is
-    asked of it. The spaces are those of a single environment.
+    `groups` are consecutive slices of equal size. `send` starts a step of one group and `recv`
+    waits for any, so that the others play while the policy infers one group's actions; `step` does
+    both for all groups. Between a group's `send` and its `recv` no other method may be called for
+    it. The spaces are those of a single environment.
     """
 
-    def __init__(self, layout: Layout, num_envs: int, groups: int) -> None:
-        """In up to `groups` groups, as many as divide them."""
+    def __init__(self, layout: RowLayout, num_envs: int, groups: int) -> None:
+        """Set the spaces, and split the environments into up to `groups` groups."""
         self._layout, self.num_envs = layout, num_envs
-        self.groups = split(num_envs, groups)
+        self.groups = split_into_groups(num_envs, groups)
         self.observation_space, self.action_space = layout.observation_space, layout.action_space
         self.telemetry_names = layout.telemetry_names
 
     @abstractmethod
     def reset(self, seeds: Sequence[int]) -> Observations:
-        """Begin afresh, environment i with seeds[i]."""
+        """Start an episode in every environment, environment i with seeds[i]."""
 
     @abstractmethod
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
-        """Begin a step of one group: an action for each of its environments."""
+        """Start a step of one group, with an action for each of its environments."""
 
     @abstractmethod
     def recv(self) -> tuple[int, Transition]:
-        """The next group whose step is over, with the rows of its environments alone.
+        """Wait for a group to finish its step; return it with its environments' transition.
 
-        Raises what one of its environments raised; EnvProcessError when no step ever will be over.
+        Raises the error of an environment; EnvProcessError if an env process ended or hangs.
         """
 
     def step(self, actions: NDArray[np.integer[Any]]) -> Transition:
-        """Step every group once; actions (N,), the transition of all environments in order."""
+        """Step every group once with actions (N,); return the transition of all environments."""
         for group, members in enumerate(self.groups):
             self.send(group, actions[members])
-        found = dict(self.recv() for _ in self.groups)
-        return join([found[group] for group in range(len(found))])
+        parts = dict(self.recv() for _ in self.groups)
+        return concatenate([parts[group] for group in range(len(parts))])
 
     @abstractmethod
     def telemetry(self) -> NDArray[np.float32]:
-        """(N, len(telemetry_names)) float32, the newest of each environment."""
+        """Return the newest telemetry, (N, len(telemetry_names)) float32."""
 
     @abstractmethod
-    def watch(self, agents: frozenset[int]) -> None:
-        """Draw pictures of these environments from the next step on."""
+    def request_pictures(self, agents: frozenset[int]) -> None:
+        """Draw pictures of these environments, and no others, from the next step on."""
 
     @abstractmethod
-    def frames(self) -> dict[int, bytes]:
-        """The newest picture (SCREEN_BYTES) of each watched environment."""
+    def pictures(self) -> dict[int, bytes]:
+        """Return the newest picture (SCREEN_BYTES) of each environment drawn in its last step."""
 
     @abstractmethod
     def save_states(self) -> list[bytes]:
-        """Everything a new process needs to go on exactly, incl. generators and counters."""
+        """Return the full state of each environment, with random generators and counters."""
 
     @abstractmethod
     def load_states(self, states: list[bytes]) -> Observations:
-        """Go on exactly from `save_states`."""
+        """Restore states of `save_states`; return their observations."""
 
     @abstractmethod
     def close(self) -> None:
@@ -152,7 +155,7 @@ class VectorEnv(ABC):
 class Rows:
     """Views into a (n, layout.size) uint8 buffer: `observations`, `telemetry`, `pictures`."""
 
-    def __init__(self, layout: Layout, buffer: NDArray[np.uint8]) -> None:
+    def __init__(self, layout: RowLayout, buffer: NDArray[np.uint8]) -> None:
         views = {
             name: _column(buffer, offset, dtype, shape)
             for name, (offset, dtype, shape) in layout.fields.items()
@@ -164,7 +167,7 @@ class Rows:
 def _column(
     buffer: NDArray[np.uint8], offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> NDArray[Any]:
-    """The field at `offset` of every row as one array (n, *shape), without a copy."""
+    """Return a field of all rows as one array (n, *shape), a view of `buffer`."""
     inner = np.empty(shape, dtype).strides
     flat = buffer.reshape(-1)
     return np.ndarray(
@@ -173,8 +176,8 @@ def _column(
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one row's step gave; its observation already stands in the row."""
+class StepResult:
+    """The result of one environment's step; its observation is in the row already."""
 
     reward: float
     terminated: bool
@@ -183,12 +186,12 @@ class Outcome:
 
 
 class EnvRow:
-    """One environment, its place in `rows` and its episode's counters."""
+    """One environment, its row, and the counters of its episode."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], rows: Rows, place: int, number: int) -> None:
-        """`place` is the index in `rows`, `number` the environment's index in the whole vector."""
+    def __init__(self, env: gymnasium.Env[Any, Any], rows: Rows, index: int, number: int) -> None:
+        """`index` is that in `rows`, `number` the environment's in the whole vector."""
         self._env: Any = env
-        self._rows, self._place, self._number = rows, place, number
+        self._rows, self._index, self._number = rows, index, number
         self._has_halves = env is env.unwrapped and hasattr(env, "finish_step")
         self._action, self._return, self._length = 0, 0.0, 0
         self._telemetry: Callable[[], Sequence[float]] | None
@@ -196,69 +199,72 @@ class EnvRow:
         self._picture: Callable[[], bytes] | None = getattr(env.unwrapped, "picture", None)
 
     def reset(self, seed: int) -> None:
-        """Begin the first episode of the random sequence `seed`."""
-        self._begin(seed)
-        self._report(watched=False)
+        """Start an episode with the random seed `seed`."""
+        self._start_episode(seed)
+        self._write_telemetry(draw=False)
 
-    def step(self, action: int, watched: bool) -> Outcome:
-        """One step; after a done the row holds the first observation of the next episode."""
-        self.begin(action)
-        return self.finish(watched)
+    def step(self, action: int, draw: bool) -> StepResult:
+        """Take one step; after a done the row holds the first observation of the next episode."""
+        self.start_step(action)
+        return self.finish_step(draw)
 
-    def begin(self, action: int) -> None:
-        """The first half of a step, of an environment whose steps have halves; else nothing yet."""
+    def start_step(self, action: int) -> None:
+        """Take the first half of a step; only store `action` if the environment has no halves."""
         self._action = action
         if self._has_halves:
             self._env.start_step(action)
 
-    def finish(self, watched: bool) -> Outcome:
-        """The rest of the step that was begun."""
-        told = self._env.finish_step() if self._has_halves else self._env.step(self._action)
-        observation, reward, terminated, truncated, info = told
+    def finish_step(self, draw: bool) -> StepResult:
+        """Take the rest of the step that `start_step` began."""
+        result = self._env.finish_step() if self._has_halves else self._env.step(self._action)
+        observation, reward, terminated, truncated, info = result
         self._return += float(reward)
         self._length += 1
         episode = None
         if terminated or truncated:
             episode = EpisodeEnd(self._number, self._return, self._length, info)
-            self._begin(None)
+            self._start_episode(None)
         else:
-            self._put(observation)
-        self._report(watched)
+            self._write_observation(observation)
+        self._write_telemetry(draw)
         cut = bool(truncated or info.get("jumped"))
-        return Outcome(float(reward), bool(terminated), cut, episode)
+        return StepResult(float(reward), bool(terminated), cut, episode)
 
     def save(self) -> bytes:
-        """The environment's own state and the row's counters."""
+        """Return the environment's state and the episode's counters."""
         state: bytes = self._inner.save_state()
         return _COUNTERS.pack(_MAGIC, self._return, self._length) + state
 
-    def load(self, data: bytes) -> None:
-        """Go on from what `save` gave; FileError when the bytes are none of ours."""
+    def restore(self, data: bytes) -> None:
+        """Restore a result of `save`; FileError if `data` is none."""
         if data[:4] != _MAGIC or len(data) < _COUNTERS.size:
-            raise FileError("this is no environment state", "go back to an older checkpoint")
+            raise FileError(
+                "these bytes are no environment state", "resume from an older checkpoint"
+            )
         _, self._return, self._length = _COUNTERS.unpack_from(data)
-        self._put(self._inner.load_state(data[_COUNTERS.size :]))
-        self._report(watched=False)
+        self._write_observation(self._inner.load_state(data[_COUNTERS.size :]))
+        self._write_telemetry(draw=False)
 
     def close(self) -> None:
         """End the environment."""
         self._env.close()
 
     @property
-    def _inner(self) -> Any:
-        """The environment below gymnasium's wrappers, which has our own methods."""
-        return self._env.unwrapped
+    def _inner(self) -> StatefulEnv:
+        """The environment below gymnasium's wrappers."""
+        inner: StatefulEnv = self._env.unwrapped
+        return inner
 
-    def _begin(self, seed: int | None) -> None:
+    def _start_episode(self, seed: int | None) -> None:
         self._return, self._length = 0.0, 0
-        self._put(self._env.reset(seed=seed)[0])
+        self._write_observation(self._env.reset(seed=seed)[0])
 
-    def _put(self, observation: Mapping[str, Any]) -> None:
+    def _write_observation(self, observation: Mapping[str, Any]) -> None:
         for key, column in self._rows.observations.items():
-            column[self._place] = observation[key]
+            column[self._index] = observation[key]
 
-    def _report(self, watched: bool) -> None:
+    def _write_telemetry(self, draw: bool) -> None:
         if self._telemetry is not None:
-            self._rows.telemetry[self._place] = self._telemetry()
-        if watched and self._picture is not None:
-            self._rows.pictures[self._place] = np.frombuffer(self._picture(), np.uint8)
+            self._rows.telemetry[self._index] = self._telemetry()
+        if draw and self._picture is not None:
+            self._rows.pictures[self._index] = np.frombuffer(self._picture(), np.uint8)

@@ -1,7 +1,7 @@
-"""N environments in this process: one after the other, or on a few threads.
+"""Runs N environments in this process: one after the other, or on a few threads.
 
-Threads pay where the environment's work leaves the interpreter's lock alone, as the emulator does.
-Both promise the same trajectories: an environment is only ever stepped by one thread at a time.
+Threads help where the environment releases the interpreter's lock, as the emulator does. Both give
+the same trajectories, because one thread at a time steps an environment.
 """
 
 from __future__ import annotations
@@ -16,109 +16,109 @@ import numpy as np
 from numpy.typing import NDArray
 
 from Daddy.learning.interfaces import Transition
-from Daddy.learning.vector_rows import EnvFactory, EnvRow, Outcome, Rows, VectorEnv, layout_of
+from Daddy.learning.vector_rows import EnvFactory, EnvRow, Rows, StepResult, VectorEnv, row_layout
 
 if TYPE_CHECKING:
     from Daddy.learning.interfaces import Observations
 
 _SWITCH_INTERVAL_S = 0.0002
-"""Python's 5 ms are fifteen steps of an emulator: what waits for the interpreter waits that long
-behind a save state being loaded."""
+"""Python's default, 5 ms, is fifteen steps of an emulator; all threads would wait as long while one
+loads a save state."""
 
 
-class Batch:
-    """Calls that belong together, one for each of some environments."""
+class CallBatch:
+    """The calls of a function, one for each of some environments, and their results."""
 
     def __init__(self, call: Callable[[int], Any], envs: Iterable[int]) -> None:
         self._call, self._lock = call, Lock()
         self.envs = list(envs)
         self._left = len(self.envs)
-        self._values: dict[int, Any] = {}
+        self._results: dict[int, Any] = {}
         self._error: BaseException | None = None
 
-    def run(self, env: int) -> bool:
-        """Carry out one of them; whether it was the last."""
+    def call_for(self, env: int) -> bool:
+        """Call the function for one environment; return True for the last call of the batch."""
         try:
-            self._values[env] = self._call(env)
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever asks
+            self._results[env] = self._call(env)
+        except BaseException as error:  # noqa: BLE001 - raised again by results()
             self._error = error
         with self._lock:
             self._left -= 1
             return not self._left
 
-    def values(self) -> list[Any]:
-        """What they returned, in the environments' order; raises what one of them raised."""
+    def results(self) -> list[Any]:
+        """Return the results in the environments' order; raise the error of a failed call."""
         if self._error is not None:
             raise self._error
-        return [self._values[env] for env in self.envs]
+        return [self._results[env] for env in self.envs]
 
 
 class SerialVector(VectorEnv):
-    """N environments stepped in turn, as one group."""
+    """N environments, stepped one after the other."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, groups: int = 1) -> None:
         """Make `num_envs` environments."""
         envs = [env_fn() for _ in range(num_envs)]
-        super().__init__(layout_of(envs[0]), num_envs, groups)
+        super().__init__(row_layout(envs[0]), num_envs, groups)
         self._rows = Rows(self._layout, np.zeros((num_envs, self._layout.size), np.uint8))
         self._envs = [EnvRow(env, self._rows, i, i) for i, env in enumerate(envs)]
-        self._watched: frozenset[int] = frozenset()
+        self._requested: frozenset[int] = frozenset()
         self._pictured: frozenset[int] = frozenset()
         self._drawn: dict[int, frozenset[int]] = {}
-        """Whose pictures each group draws in the step it is out for."""
-        self._over: SimpleQueue[tuple[int, Batch]] = SimpleQueue()
+        """Environments of each group that its running step draws."""
+        self._finished: SimpleQueue[tuple[int, CallBatch]] = SimpleQueue()
 
     def reset(self, seeds: Sequence[int]) -> Observations:
-        """Begin afresh, environment i with seeds[i]."""
-        self._each(lambda i: self._envs[i].reset(int(seeds[i])))
+        """Start an episode in every environment, environment i with seeds[i]."""
+        self._call_each(lambda i: self._envs[i].reset(int(seeds[i])))
         return self._observations(slice(None))
 
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
-        """Begin a step of one group."""
-        members, watched = self.groups[group], self._watched
+        """Start a step of one group."""
+        members, requested = self.groups[group], self._requested
         chosen = dict(zip(range(members.start, members.stop), actions.tolist(), strict=True))
-        self._drawn[group] = watched & chosen.keys()
+        self._drawn[group] = requested & chosen.keys()
 
-        def step(i: int) -> Outcome:
-            return self._envs[i].step(chosen[i], i in watched)
+        def step(i: int) -> StepResult:
+            return self._envs[i].step(chosen[i], i in requested)
 
-        self._begin(group, Batch(step, chosen))
+        self._start(group, CallBatch(step, chosen))
 
     def recv(self) -> tuple[int, Transition]:
-        """The next group whose step is over; raises what one of its environments raised."""
-        group, batch = self._over.get()
-        outcomes = batch.values()
+        """Wait for a group's step and return it; raise the error of an environment."""
+        group, batch = self._finished.get()
+        results = batch.results()
         self._pictured = self._pictured - set(batch.envs) | self._drawn[group]
-        return group, self._transition(self.groups[group], outcomes)
+        return group, self._transition(self.groups[group], results)
 
-    def _transition(self, members: slice, outcomes: list[Outcome]) -> Transition:
+    def _transition(self, members: slice, results: list[StepResult]) -> Transition:
         return Transition(
             self._observations(members),
-            np.array([outcome.reward for outcome in outcomes], np.float32),
-            np.array([outcome.terminated for outcome in outcomes], np.bool_),
-            np.array([outcome.truncated for outcome in outcomes], np.bool_),
-            [outcome.episode for outcome in outcomes if outcome.episode is not None],
+            np.array([result.reward for result in results], np.float32),
+            np.array([result.terminated for result in results], np.bool_),
+            np.array([result.truncated for result in results], np.bool_),
+            [result.episode for result in results if result.episode is not None],
         )
 
     def telemetry(self) -> NDArray[np.float32]:
-        """(N, len(telemetry_names)) float32."""
+        """Return the newest telemetry, (N, len(telemetry_names)) float32."""
         return self._rows.telemetry.copy()
 
-    def watch(self, agents: frozenset[int]) -> None:
-        """Draw pictures of these environments from the next step on."""
-        self._watched = frozenset(agents) & frozenset(range(self.num_envs))
+    def request_pictures(self, agents: frozenset[int]) -> None:
+        """Draw pictures of these environments, and no others, from the next step on."""
+        self._requested = frozenset(agents) & frozenset(range(self.num_envs))
 
-    def frames(self) -> dict[int, bytes]:
-        """The newest picture of each watched environment."""
+    def pictures(self) -> dict[int, bytes]:
+        """Return the newest picture of each environment that was drawn in its last step."""
         return {i: self._rows.pictures[i].tobytes() for i in sorted(self._pictured)}
 
     def save_states(self) -> list[bytes]:
-        """One state per environment."""
-        return self._each(lambda i: self._envs[i].save())
+        """Return a state per environment."""
+        return self._call_each(lambda i: self._envs[i].save())
 
     def load_states(self, states: list[bytes]) -> Observations:
-        """Go on exactly from `save_states`."""
-        self._each(lambda i: self._envs[i].load(states[i]))
+        """Restore states of `save_states`; return their observations."""
+        self._call_each(lambda i: self._envs[i].restore(states[i]))
         return self._observations(slice(None))
 
     def close(self) -> None:
@@ -126,32 +126,32 @@ class SerialVector(VectorEnv):
         for env in self._envs:
             env.close()
 
-    def _begin(self, group: int, batch: Batch) -> None:
-        """See to it that `batch` is run and then `group` is told to be over."""
+    def _start(self, group: int, batch: CallBatch) -> None:
+        """Have all calls of `batch` made, and `group` put into the queue of finished groups."""
         for env in batch.envs:
-            batch.run(env)
-        self._over.put((group, batch))
+            batch.call_for(env)
+        self._finished.put((group, batch))
 
-    def _each(self, call: Callable[[int], Any]) -> list[Any]:
-        """`call` for every environment; results in order."""
-        batch = Batch(call, range(self.num_envs))
-        self._begin(0, batch)
-        self._over.get()
-        return batch.values()
+    def _call_each(self, call: Callable[[int], Any]) -> list[Any]:
+        """Call `call` for every environment; return the results in order."""
+        batch = CallBatch(call, range(self.num_envs))
+        self._start(0, batch)
+        self._finished.get()
+        return batch.results()
 
     def _observations(self, members: slice) -> Observations:
         return {key: column[members].copy() for key, column in self._rows.observations.items()}
 
 
 class ThreadVector(SerialVector):
-    """N environments on `threads` threads, which take the next free environment each."""
+    """N environments on `threads` threads, each of which steps the next waiting environment."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, threads: int, groups: int = 1) -> None:
         """Make `num_envs` environments and start the threads."""
         super().__init__(env_fn, num_envs, groups)
         self._switch_interval_s = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self._jobs: SimpleQueue[tuple[int, Batch, int] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[int, CallBatch, int] | None] = SimpleQueue()
         self._threads = [
             Thread(target=self._serve, daemon=True, name=f"env-{i}")
             for i in range(min(threads, num_envs))
@@ -162,20 +162,20 @@ class ThreadVector(SerialVector):
     def close(self) -> None:
         """End the threads and the environments."""
         for _ in self._threads:
-            self._jobs.put(None)
+            self._calls.put(None)
         for thread in self._threads:
             thread.join()
         self._threads = []
         sys.setswitchinterval(self._switch_interval_s)
         super().close()
 
-    def _begin(self, group: int, batch: Batch) -> None:
+    def _start(self, group: int, batch: CallBatch) -> None:
         for env in batch.envs:
-            self._jobs.put((group, batch, env))
+            self._calls.put((group, batch, env))
 
     def _serve(self) -> None:
-        """What a thread does until it is handed None; who runs a batch's last call says so."""
-        while (job := self._jobs.get()) is not None:
-            group, batch, env = job
-            if batch.run(env):
-                self._over.put((group, batch))
+        """Make the queued calls until a None comes; the last call of a batch finishes its group."""
+        while (item := self._calls.get()) is not None:
+            group, batch, env = item
+            if batch.call_for(env):
+                self._finished.put((group, batch))

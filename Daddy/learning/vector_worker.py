@@ -1,8 +1,8 @@
-"""Inside an env process: a few environments behind pufferlib's native interface.
+"""Runs a few environments in an env process, behind pufferlib's native interface.
 
-Owns what the process does between two commands (it sleeps) and what ends it: the driver's word, or
-the driver's death. Signals to the whole job are the driver's business: it still needs the
-environments for its last checkpoint.
+The process sleeps between two commands, and ends with the close command or with its driver. It
+ignores the signals that stop a job, because the driver still needs the environments for its last
+checkpoint.
 """
 
 from __future__ import annotations
@@ -25,53 +25,56 @@ from Daddy.core.atomic_files import write_atomic
 from Daddy.core.machine_info import die_with_parent
 from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.pufferlib_import import PufferEnv, pufferlib_vector
-from Daddy.learning.vector_rows import EnvFactory, EnvRow, Layout, Rows
+from Daddy.learning.vector_rows import EnvFactory, EnvRow, RowLayout, Rows
 
 T = TypeVar("T")
 DRAWN = 1
-"""Asked of a step besides its action: a picture."""
-_LOOK_S = 1.0
-"""Seconds between two looks whether the driver still lives, where the kernel does not tell."""
+"""Second part of an action: draw a picture in this step."""
+_LIVENESS_S = 1.0
+"""Seconds between two checks that the driver is alive, where the kernel does not signal its end."""
 
 
 @dataclass(frozen=True)
-class Seat:
-    """One env process's part: environments `first` to `first + count`, in a block of `size` rows.
+class WorkerAssignment:
+    """The environments of one env process: `first` to `first + count`, in a block of `size` rows.
 
-    Semaphores: `go` wakes this process. `others`, which those of one block share, holds a place for
-    each of them but the last to be done: that one finds none and wakes the driver by `done`.
+    Semaphores: `go` wakes this process. `others`, shared by the processes of a block, counts them
+    less one: each acquires it when it is done, and the last, which cannot, wakes the driver by
+    `done`.
     """
 
     first: int
     count: int
     size: int
-    layout: Layout
+    layout: RowLayout
     go: Any
     others: Any
     done: Any
 
-    def share(self, values: Sequence[T]) -> list[T]:
-        """This process's part of a sequence with one value per environment."""
+    def select(self, values: Sequence[T]) -> list[T]:
+        """Return this process's part of a sequence with one value per environment."""
         return list(values[self.first : self.first + self.count])
 
 
 class EnvGroup(PufferEnv):  # type: ignore[misc]
-    """The environments of one seat as one native pufferlib environment.
+    """The environments of one assignment as one native pufferlib environment.
 
-    An observation is a row of bytes (`Layout`); an action is (action, DRAWN or 0).
+    An observation is a row of bytes (`RowLayout`); an action is (action, DRAWN or 0).
     Rows beyond `count` pad the block and are never touched.
     """
 
-    def __init__(self, env_fn: EnvFactory, seat: Seat, buf: SimpleNamespace | None = None) -> None:
-        """Without a buffer (in the driver) only the spaces exist, no environment."""
-        self.single_observation_space = Box(0, 255, (seat.layout.size,), np.uint8)
-        self.single_action_space = MultiDiscrete([int(seat.layout.action_space.n), 2])
-        self.num_agents = seat.size
+    def __init__(
+        self, env_fn: EnvFactory, assignment: WorkerAssignment, buf: SimpleNamespace | None = None
+    ) -> None:
+        """Make the environments; without a buffer (in the driver) set only the spaces."""
+        self.single_observation_space = Box(0, 255, (assignment.layout.size,), np.uint8)
+        self.single_action_space = MultiDiscrete([int(assignment.layout.action_space.n), 2])
+        self.num_agents = assignment.size
         super().__init__(buf)
-        rows = Rows(seat.layout, self.observations)
-        numbers = range(seat.count if buf is not None else 0)
-        self._envs = [EnvRow(env_fn(), rows, i, seat.first + i) for i in numbers]
-        self._first = seat.first
+        rows = Rows(assignment.layout, self.observations)
+        numbers = range(assignment.count if buf is not None else 0)
+        self._first = assignment.first
+        self._envs = [EnvRow(env_fn(), rows, i, self._first + i) for i in numbers]
 
     def reset(self, seed: Any = None) -> tuple[Any, list[Any]]:
         """Carry out a message: ("seeds", [seed, ...]), ("save", folder) or ("load", folder)."""
@@ -82,24 +85,24 @@ class EnvGroup(PufferEnv):  # type: ignore[misc]
             elif command == "save":
                 write_atomic(state_path(value, self._first + i), env.save())
             elif command == "load":
-                env.load(state_path(value, self._first + i).read_bytes())
+                env.restore(state_path(value, self._first + i).read_bytes())
         return self.observations, []
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, list[Any]]:
         """Step each environment; the infos are the ended episodes.
 
-        First the emulators of all, then what Python makes of them: a quarter of the cost of taking
-        turns, because the emulator's 24 frames leave nothing of Python in the caches (measured).
+        All emulators run first, then Python computes all observations and rewards. That costs a
+        quarter of alternating, since 24 emulated frames evict Python from the caches (measured).
         """
-        ended, asked = [], actions.tolist()
-        for env, (action, _) in zip(self._envs, asked, strict=False):
-            env.begin(action)
+        ended, pairs = [], actions.tolist()
+        for env, (action, _) in zip(self._envs, pairs, strict=False):
+            env.start_step(action)
         for i, env in enumerate(self._envs):
-            outcome = env.finish(asked[i][1] == DRAWN)
-            self.rewards[i] = outcome.reward
-            self.terminals[i], self.truncations[i] = outcome.terminated, outcome.truncated
-            if outcome.episode is not None:
-                ended.append(_plain(outcome.episode))
+            result = env.finish_step(pairs[i][1] == DRAWN)
+            self.rewards[i] = result.reward
+            self.terminals[i], self.truncations[i] = result.terminated, result.truncated
+            if result.episode is not None:
+                ended.append(_plain(result.episode))
         return self.observations, self.rewards, self.terminals, self.truncations, ended
 
     def close(self) -> None:
@@ -109,7 +112,7 @@ class EnvGroup(PufferEnv):  # type: ignore[misc]
 
 
 def state_path(folder: str, number: int) -> Path:
-    """Where an environment's state lies while it travels between driver and env process."""
+    """Return the file that passes an environment's state between driver and env process."""
     return Path(folder) / f"{number}.state"
 
 
@@ -119,7 +122,7 @@ def _plain(episode: EpisodeEnd) -> tuple[Any, ...]:
 
 def env_process(
     creators: Sequence[Callable[..., EnvGroup]],
-    arguments: Sequence[tuple[EnvFactory, Seat]],
+    arguments: Sequence[tuple[EnvFactory, WorkerAssignment]],
     _options: Any,
     observation_shape: tuple[int, ...],
     observation_type: Any,
@@ -134,64 +137,64 @@ def env_process(
     shared: Any,
     _native: bool,
 ) -> None:
-    """Life of an env process; takes the place, and the arguments, of pufferlib's own loop."""
+    """Run an env process; replaces pufferlib's own function and takes its arguments."""
     driver = os.getppid()
     die_with_parent()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     view = _Shared(shared, (processes, rows), index)
-    actions = view.of("actions", action_type, action_shape)
+    actions = view.rows("actions", action_type, action_shape)
     buffer = view.buffer(observation_type, observation_shape, actions)
     flags: NDArray[np.uint8] = np.ndarray(processes, np.uint8, shared.semaphores)
-    env_fn, seat = arguments[0]
+    env_fn, assignment = arguments[0]
     group: EnvGroup | None = None
-    while _woken(seat, driver) and flags[index] != pufferlib_vector.CLOSE:
+    while _wait_for_command(assignment, driver) and flags[index] != pufferlib_vector.CLOSE:
         try:
-            group = group or creators[0](env_fn, seat, buf=buffer)
-            infos = _obey(group, int(flags[index]), messages, actions)
-        except Exception:  # noqa: BLE001 - told to the driver, which raises it
+            group = group or creators[0](env_fn, assignment, buf=buffer)
+            infos = _execute(group, int(flags[index]), messages, actions)
+        except Exception:  # noqa: BLE001 - sent to the driver, which raises it
             infos = [traceback.format_exc()]
         flags[index] = pufferlib_vector.INFO if infos else pufferlib_vector.MAIN
         if infos:
             answers.send(infos)
-        if not seat.others.acquire(block=False):
-            seat.done.release()
+        if not assignment.others.acquire(block=False):
+            assignment.done.release()
     if group is not None:
         group.close()
 
 
-def _woken(seat: Seat, driver: int) -> bool:
-    """Sleep until the driver wants something; False when there is no driver any more."""
-    while not seat.go.acquire(timeout=_LOOK_S):
+def _wait_for_command(assignment: WorkerAssignment, driver: int) -> bool:
+    """Sleep until the driver sends a command; return False if the driver has ended."""
+    while not assignment.go.acquire(timeout=_LIVENESS_S):
         if os.getppid() != driver:
             return False
     return True
 
 
-def _obey(group: EnvGroup, command: int, messages: Connection, actions: Any) -> list[Any]:
+def _execute(group: EnvGroup, command: int, messages: Connection, actions: Any) -> list[Any]:
     if command == pufferlib_vector.RESET:
         return group.reset(messages.recv())[1]
     return group.step(actions)[4] if command == pufferlib_vector.STEP else []
 
 
 class _Shared:
-    """One process's part of the arrays that pufferlib shares."""
+    """This process's part of the arrays that pufferlib shares."""
 
     def __init__(self, shared: Any, shape: tuple[int, int], index: int) -> None:
         self._shared, self._shape, self._index = shared, shape, index
 
-    def of(self, name: str, dtype: Any, inner: tuple[int, ...] = ()) -> Any:
-        """The rows of this process in the array `name`."""
+    def rows(self, name: str, dtype: Any, inner: tuple[int, ...] = ()) -> Any:
+        """Return the rows of this process in the array `name`."""
         return np.ndarray((*self._shape, *inner), dtype, getattr(self._shared, name))[self._index]
 
     def buffer(self, dtype: Any, shape: tuple[int, ...], actions: Any) -> SimpleNamespace:
-        """All arrays by the names that a native environment expects."""
+        """Return all arrays by the names that a native pufferlib environment expects."""
         buffer = SimpleNamespace(
-            observations=self.of("observations", dtype, shape),
-            rewards=self.of("rewards", np.float32),
-            terminals=self.of("terminals", np.bool_),
-            truncations=self.of("truncateds", np.bool_),
-            masks=self.of("masks", np.bool_),
+            observations=self.rows("observations", dtype, shape),
+            rewards=self.rows("rewards", np.float32),
+            terminals=self.rows("terminals", np.bool_),
+            truncations=self.rows("truncateds", np.bool_),
+            masks=self.rows("masks", np.bool_),
             actions=actions,
         )
         buffer.masks[:] = True

@@ -28,9 +28,9 @@ from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import StopSignal
-from Daddy.learning.hyperparameters import resolve, seed_for
+from Daddy.learning.hyperparameters import resolve_settings, seed_for
 from Daddy.learning.interfaces import EpisodeEnd
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 from Daddy.learning.vector_rows import VectorEnv
 from Daddy.workloads import WORKLOADS
 
@@ -64,7 +64,7 @@ class Player:
 
     def begin(self) -> None:
         """At the start of the game, or where the newest checkpoint stopped."""
-        from Daddy.learning.checkpoint import bytes_of, load_newest
+        from Daddy.learning.checkpoint import load_newest, tensor_to_bytes
 
         found = load_newest(self.checkpoints)
         count = self.vector.num_envs
@@ -72,21 +72,23 @@ class Player:
             self.vector.reset([seed_for(self._seed, "environment", env=n) for n in range(count)])
             return
         tensors, facts = found.checkpoint.tensors, found.checkpoint.facts
-        self.vector.load_states([bytes_of(tensors[f"environment.{n}"]) for n in range(count)])
+        self.vector.load_states(
+            [tensor_to_bytes(tensors[f"environment.{n}"]) for n in range(count)]
+        )
         self.step, self.milestones.first = found.checkpoint.step, dict(facts["milestones"])
         self.rng.bit_generator.state = facts["keys"]
 
     def rollout(self, horizon: int) -> None:
         """One horizon of every environment; new milestones and ended episodes are written down."""
-        from Daddy.learning.diagnostics import named
+        from Daddy.learning.diagnostics import to_facts
 
         ended: list[EpisodeEnd] = []
         count, keys = self.vector.num_envs, int(self.vector.action_space.n)
         for _ in range(horizon):
             ended += self.vector.step(self.rng.integers(keys, size=count)).episodes
         self.step += horizon * count
-        now = named(self.vector.telemetry_names, self.vector.telemetry())
-        for name in self.milestones.look(self.step, [*(end.info for end in ended), *now]):
+        now = to_facts(self.vector.telemetry_names, self.vector.telemetry())
+        for name in self.milestones.record_new(self.step, [*(end.info for end in ended), *now]):
             self.events.write("progress", self.step, {"milestone": name, "assists": []})
         if ended:
             returns = [round(end.episode_return, 4) for end in ended]
@@ -96,16 +98,16 @@ class Player:
 
     def save(self) -> None:
         """A checkpoint, as a learner's but without a network."""
-        from Daddy.learning.checkpoint import Checkpoint, save, tensor_of
+        from Daddy.learning.checkpoint import Checkpoint, bytes_to_tensor, save_checkpoint
 
         states = enumerate(self.vector.save_states())
-        tensors = {f"environment.{number}": tensor_of(state) for number, state in states}
+        tensors = {f"environment.{number}": bytes_to_tensor(state) for number, state in states}
         facts = {
             "workload": self.config.training.workload,
             "milestones": dict(self.milestones.first),
             "keys": self.rng.bit_generator.state,
         }
-        save(self.checkpoints, Checkpoint(1, self.step, tensors, facts), max_keep=2)
+        save_checkpoint(self.checkpoints, Checkpoint(1, self.step, tensors, facts), max_keep=2)
         self.events.write("state", self.step, {"state": "checkpointed"})
 
 
@@ -120,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = load_config(args.config)
     os.environ[SLOT] = "0"  # what environments keep says whose it is
     signals = StopSignal().install()
-    prepare()
+    prepare_imports()
     from Daddy.learning.make_vector import make_vector
 
     training, run = config.training, run_paths(config)
@@ -143,7 +145,7 @@ def _events(config: Config, run: RunPaths) -> EventWriter:
 
 def _play(player: Player, signals: StopSignal) -> int:
     config = player.config
-    horizon = resolve(config.training, "cpu").horizon
+    horizon = resolve_settings(config.training, "cpu").horizon
     player.begin()
     saved = time.monotonic()
     while player.step < config.training.total_steps and signals.stop_reason() is None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from Daddy.learning import loop
 from Daddy.learning.interfaces import NoExchange, WeightExchange
-from Daddy.learning.learner_state import Session
+from Daddy.learning.learner_state import LearnerState
 from scripts.benches._sharing_judge import judge
 from scripts.benches._sharing_learner import (
     ROUND_S,
@@ -32,7 +32,7 @@ class Member:
     """One learner and its view of the shared folder; `judged`: its weights count for the arm."""
 
     peer: str
-    session: Session
+    session: LearnerState
     sharing: WeightExchange
     judged: bool = True
 
@@ -87,7 +87,7 @@ class Crew:
     def share(self, order: Sequence[Member]) -> None:
         """Each offers its progress, then each adopts a newer version if there is one."""
         for member in order:
-            loop.publish(member.session)
+            loop.publish_progress(member.session)
         for member in order:
             loop.adopt_newer(member.session)
 

@@ -18,10 +18,10 @@ from Daddy.core.settings import TrainingSettings
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning import loop
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.hyperparameters import resolve, seed_for
+from Daddy.learning.hyperparameters import resolve_settings, seed_for
 from Daddy.learning.interfaces import NoFrames, WeightExchange
-from Daddy.learning.learner_parts import Pace, Parts, TensorBoard
-from Daddy.learning.learner_state import Session
+from Daddy.learning.learner_parts import LoopSchedule, Parts, TensorBoard
+from Daddy.learning.learner_state import LearnerState
 from Daddy.learning.make_vector import make_vector
 from Daddy.learning.policy import ActorCritic, make_policy
 from Daddy.weights.exchange_settings import ExchangeSettings
@@ -29,7 +29,7 @@ from Daddy.weights.weight_exchange import SharedExchange
 from Daddy.workloads import WORKLOADS
 
 FEATURES = 64
-PPO = resolve(
+PPO = resolve_settings(
     TrainingSettings(num_envs=16, horizon=64, batch_size=128, learning_rate=2e-3, profile="cpu"),
     "cpu",
 )
@@ -119,7 +119,7 @@ def learner(
     clock: ToldClock,
     ear: Ear,
     size: int = 1,
-) -> Session:
+) -> LearnerState:
     """A session ready for its first round, from the newest checkpoint in `folder` if there is one.
 
     `size` learners in one: so many times the environments and the minibatch.
@@ -132,7 +132,7 @@ def learner(
         policy=first_policy(seed),
         vector=make_vector(CartPole, ppo.num_envs, "serial", 1, 1),
         settings=ppo,
-        pace=Pace(0, 1, 0.0, 2, sync_interval=1),
+        schedule=LoopSchedule(0, 1, 0.0, 2, sync_interval=1),
         device=torch.device("cpu"),
         seed=seed_for(seed, peer),
         checkpoints=folder / "checkpoints" / peer,
@@ -144,11 +144,11 @@ def learner(
         clock=clock,
         board=TensorBoard(None, clock),
     )
-    return loop.begin(parts)
+    return loop.start_learner(parts)
 
 
-def train(session: Session) -> None:
+def train(session: LearnerState) -> None:
     """A rollout, learnt from."""
-    loop.collect(session)
-    loop.estimate(session)
-    loop.update(session)
+    loop.collect_rollout(session)
+    loop.estimate_advantages(session)
+    loop.update_policy(session)

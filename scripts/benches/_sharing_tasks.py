@@ -18,7 +18,7 @@ from typing import Any
 
 from Daddy.core.atomic_files import canonical_json, read_json, sha256_hex, write_json
 from Daddy.core.machine_info import die_with_parent, usable_cores
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 
 ROUNDS, QUICK_ROUNDS = 28, 3
 """Of one PPO update of each learner."""
@@ -111,4 +111,4 @@ def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int
 
 def _begin_child() -> None:
     die_with_parent()
-    prepare()
+    prepare_imports()

@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 
-from Daddy.learning.vector_rows import EnvRow, Rows, layout_of
+from Daddy.learning.vector_rows import EnvRow, Rows, row_layout
 from Daddy.pokemon import cutscene
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
@@ -26,7 +26,7 @@ def measure() -> dict[str, float]:
     """
     env = PokemonRedEnv()
     env.reset(seed=0)
-    row = EnvRow(env, Rows(layout_of(env), np.zeros((1, layout_of(env).size), np.uint8)), 0, 0)
+    row = EnvRow(env, Rows(row_layout(env), np.zeros((1, row_layout(env).size), np.uint8)), 0, 0)
     parts = _parts(env, row)
     keys = np.random.default_rng(0).integers(len(BUTTONS), size=STEPS).tolist()
     spent: dict[str, list[float]] = {name: [] for name in ("emulator", *parts, "whole step")}
@@ -35,7 +35,7 @@ def measure() -> dict[str, float]:
         spent["emulator"].append(_each(lambda n: emulator.press(BUTTONS[keys[n]])))
         for name, part in parts.items():
             spent[name].append(_after_frames(emulator, keys, part))
-        spent["whole step"].append(_each(lambda n: row.step(keys[n], watched=False)))
+        spent["whole step"].append(_each(lambda n: row.step(keys[n], draw=False)))
     return {name: round(1e6 * median(times), 1) for name, times in spent.items()}
 
 
@@ -49,8 +49,8 @@ def _parts(env: PokemonRedEnv, row: EnvRow) -> dict[str, Callable[[], object]]:
         "facts": lambda: read_progress(image),
         "reward": lambda: tally.pay_step(now, now),
         "observation": lambda: observe(emulator.half_screen(), now, tally.memory.visited),
-        "into shared memory": lambda: row._put(seen),  # noqa: SLF001
-        "telemetry": lambda: row._report(watched=False),  # noqa: SLF001
+        "into shared memory": lambda: row._write_observation(seen),  # noqa: SLF001
+        "telemetry": lambda: row._write_telemetry(draw=False),  # noqa: SLF001
     }
 
 

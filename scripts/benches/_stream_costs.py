@@ -21,11 +21,11 @@ from typing import Any
 
 from Daddy.core.load_config import load_config
 from Daddy.learning import loop, run_log
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 from Daddy.pokemon.emulator import Emulator
 from Daddy.streaming.login.spool import WatchRequest, write_watch_request
 from Daddy.streaming.tunnel_client import FrameSender
-from scripts.benches.train import iterate, session_of
+from scripts.benches.train import iterate, training_learner
 
 STEPS, QUICK_STEPS = 10_000, 1
 ENVS = 8
@@ -74,7 +74,7 @@ def _of_nothing(tally: Tally) -> float:
 
 def measure(quick: bool) -> dict[str, dict[str, float]]:
     """Per environment step: microseconds in the hook and files opened there, wanted and not."""
-    prepare()
+    prepare_imports()
     return {
         "not_wanted": _hook(frozenset(), quick),
         "wanted": _hook(AGENTS, quick),
@@ -88,7 +88,7 @@ def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:
         stream = Path(folder)
         with (
             FrameSender(stream, "slot-0") as sender,
-            session_of(load_config(None, flags), frames=sender) as session,
+            training_learner(load_config(None, flags), frames=sender) as session,
         ):
             stop = threading.Event()
             thread = threading.Thread(target=_want, args=(stream, wanted, stop), daemon=True)
@@ -111,10 +111,16 @@ def _want(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
 
 def _timed(session: Any, steps: int) -> dict[str, float]:
     tally, drawn, reports, nothing, looking = (Tally() for _ in range(5))
-    session.walks.watching = False  # where agents walk is looked at without a stream too
-    show, report, picture = run_log.new_step_hook(session), run_log.report, Emulator.packed_screen
-    run_log.report = reports.wrap(report)  # told apart; the loop's own, once a rollout, counts too
-    loop.report = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
+    session.movement.enabled = False  # where agents walk is looked at without a stream too
+    show, report, picture = (
+        run_log.new_step_hook(session),
+        run_log.report_agents,
+        Emulator.packed_screen,
+    )
+    run_log.report_agents = reports.wrap(
+        report
+    )  # told apart; the loop's own, once a rollout, counts too
+    loop.report_agents = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
     hook, idle = tally.wrap(show), nothing.wrap(lambda _: None)
     asks = session.parts.frames.request_counter
     look = looking.wrap(lambda _: asks[0])
@@ -136,7 +142,7 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
             rows.append(row)
     finally:
         Emulator.packed_screen = picture  # type: ignore[method-assign]
-        run_log.report = loop.report = report  # type: ignore[attr-defined]
+        run_log.report_agents = loop.report_agents = report  # type: ignore[attr-defined]
     played = len(rows) * session.rollout.rewards.size
     return {
         **_of_a_step(rows, session.rollout.rewards.size),

@@ -23,11 +23,11 @@ from pathlib import Path
 from Daddy.core.load_config import load_config
 from Daddy.core.machine_info import die_with_parent
 from Daddy.learning.interfaces import FrameSink, NoFrames
-from Daddy.learning.learner_state import Session
-from Daddy.learning.preloading import prepare
+from Daddy.learning.learner_state import LearnerState
+from Daddy.learning.preloading import prepare_imports
 from Daddy.learning.run_log import new_step_hook
 from Daddy.streaming.tunnel_client import FEATURED_FPS, FrameSender
-from scripts.benches.train import iterate, session_of
+from scripts.benches.train import iterate, training_learner
 
 ORDER = (True, False, False, True)
 _SCHED = 2
@@ -45,12 +45,12 @@ def main(argv: Sequence[str]) -> int:
     os.sched_setaffinity(0, {int(argv[5])})
     stream, rows, case = Path(argv[0]), Path(argv[1]), argv[2]
     block_s, quads = float(argv[3]), int(argv[4])
-    prepare()
+    prepare_imports()
     config = load_config(None, {**FLAGS, "training.seed": _number(rows)})
     with (
         FrameSender(stream, "slot-0", fps=FEATURED_FPS) as sender,
-        session_of(config) as one,
-        session_of(config) as other,
+        training_learner(config) as one,
+        training_learner(config) as other,
     ):
         assert sender.streamer is not None
         iterate(one, WARM)
@@ -73,7 +73,7 @@ def _number(rows: Path) -> int:
 
 
 def _turn(
-    session: Session, sender: FrameSender, block: int, *, on: bool
+    session: LearnerState, sender: FrameSender, block: int, *, on: bool
 ) -> tuple[float, int, float]:
     """Steps per second, agents shown at the end, and the streamer's share of the core."""
     assert sender.streamer is not None
@@ -85,9 +85,9 @@ def _turn(
     return rate, len(sender.wanted_agents()) if on else 0, share
 
 
-def _send(session: Session, sink: FrameSink) -> None:
+def _send(session: LearnerState, sink: FrameSink) -> None:
     """Whom the learner's pictures and reports go to from now on."""
-    session.parts.vector.watch(frozenset())
+    session.parts.vector.request_pictures(frozenset())
     session.parts = replace(session.parts, frames=sink)
     session.collector.after_step = new_step_hook(session)
 

@@ -68,9 +68,9 @@ def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
              "training.learning_rate": rate}  # fmt: skip
     row = replace(WORKLOADS["pokemon_red"], make_policy=policy_factory(FEATURES, MEMORY))
     states: dict[int, StateDict] = {}
-    with train.session_of(load_config(None, flags), row) as session:
+    with train.training_learner(load_config(None, flags), row) as session:
         train.iterate(session, WARM_ITERATIONS)
-        optimizer, policy = session.learner.optimizer, session.learner.policy
+        optimizer, policy = session.updater.optimizer, session.updater.policy
         warm, plain_step = optimizer.steps, optimizer.step
         states[0] = copy_state(policy.state_dict())
 

@@ -25,7 +25,7 @@ from Daddy.core.errors import UsageError
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.machine_info import usable_cores
 from Daddy.core.rom_identity import load_rom
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 from scripts.benches._learning_pool import Pool, judgement
 from scripts.benches._learning_runs import ARMS, PPO_ARCHIVE, RANDOM_ARCHIVE, WON, Run, lean_game
 
@@ -66,7 +66,7 @@ def run(
     names = [arm.name for arm in ARMS]
     if only is not None and only not in names:
         raise UsageError(f"there is no {only!r} here", f"one of: {', '.join(sorted(names))}")
-    prepare()
+    prepare_imports()
     root = (state or STATE).expanduser().absolute() / ("quick" if quick else "full")
     game, limit = lean_game(root / "game"), QUICK_LIMIT if quick else LIMIT
     count = seeds or (QUICK_SEEDS if quick else SEEDS)

@@ -21,7 +21,7 @@ from typing import Any
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import UsageError
 from Daddy.core.load_config import CHECKOUT
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 
 STATE = CHECKOUT / "runs" / "benches" / "sharing"
 SEEDS, QUICK_SEEDS = 20, 2
@@ -50,7 +50,7 @@ def run(
     first: int = 1,
 ) -> dict[str, object]:
     """Every experiment's figures; after Ctrl-C, of the seeds that had ended in all its arms."""
-    prepare()
+    prepare_imports()
     from scripts.benches._sharing_results import TABLES, Found
     from scripts.benches._sharing_tasks import NEEDS
 

@@ -23,12 +23,12 @@ from Daddy.core.load_config import load_config
 from Daddy.core.machine_info import usable_cores
 from Daddy.core.settings import Config
 from Daddy.learning.env_benchmark import random_rate
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from Daddy.learning.interfaces import EnvWorkload, FrameSink
-    from Daddy.learning.learner_state import Session
+    from Daddy.learning.learner_state import LearnerState
 
 FLAT = True
 ROUNDS, ITERATIONS, SECONDS = 7, 2, 3.0
@@ -56,12 +56,12 @@ class Alone:
 
 def run(quick: bool) -> dict[str, object]:
     """Steps per second of training, of its environments alone, and the ceiling between them."""
-    prepare()
+    prepare_imports()
     rounds = QUICK_ROUNDS if quick else ROUNDS
-    with session_of(_config()) as session:
-        iterate(session, 1)
-        measured = [_round(session, quick, f"{n + 1}/{rounds}") for n in range(rounds)]
-        facts = _facts(session)
+    with training_learner(_config()) as learner:
+        iterate(learner, 1)
+        measured = [_round(learner, quick, f"{n + 1}/{rounds}") for n in range(rounds)]
+        facts = _facts(learner)
     found: dict[str, Any] = {name: median(one[name] for one in measured) for name in measured[0]}
     return {
         **{name: round(found[name], 1) for name in ("env_only", "training", "ceiling")},
@@ -85,16 +85,16 @@ def _config() -> Config:
 
 
 @contextmanager
-def session_of(
+def training_learner(
     config: Config, given: EnvWorkload | None = None, frames: FrameSink | None = None
-) -> Iterator[Session]:
+) -> Iterator[LearnerState]:
     """A learner of the configured workload (or the one ``given``) that shares with nobody.
 
     ``frames`` takes its pictures; nobody does where it is None.
     """
     from Daddy.learning.interfaces import NoExchange, NoFrames
     from Daddy.learning.learner_parts import Surroundings, assemble
-    from Daddy.learning.loop import begin
+    from Daddy.learning.loop import start_learner
     from Daddy.learning.make_vector import make_vector
 
     row, alone = given or WORKLOADS[config.training.workload], Alone()
@@ -114,19 +114,19 @@ def session_of(
         )
         parts = assemble(config, row, around, partial(make_vector, row.make_env(config), *how))
         try:
-            yield begin(parts)
+            yield start_learner(parts)
         finally:
             parts.vector.close()
 
 
-def _round(session: Session, quick: bool, name: str) -> dict[str, float]:
+def _round(learner: LearnerState, quick: bool, name: str) -> dict[str, float]:
     """Each part alone, training itself, and what follows: rates per second, parts in us a step."""
     seconds, iterations = (QUICK_SECONDS, QUICK_ITERATIONS) if quick else (SECONDS, ITERATIONS)
-    cores = usable_cores() if session.parts.device.type == "cpu" else 0
-    env_only = random_rate(session.parts.vector, seconds, SystemClock())
-    inference_s = _decide(session)
-    training = iterate(session, iterations)
-    learning_s = _learn(session)
+    cores = usable_cores() if learner.parts.device.type == "cpu" else 0
+    env_only = random_rate(learner.parts.vector, seconds, SystemClock())
+    inference_s = _decide(learner)
+    training = iterate(learner, iterations)
+    learning_s = _learn(learner)
     playing_s = 1 / env_only + inference_s / cores if cores else max(1 / env_only, inference_s)
     ceiling = 1 / (playing_s + learning_s)
     print(
@@ -145,58 +145,63 @@ def _round(session: Session, quick: bool, name: str) -> dict[str, float]:
     }
 
 
-def _decide(session: Session) -> float:
+def _decide(learner: LearnerState) -> float:
     """Seconds of one core (or of the GPU) per step for what is decided, groups one by one."""
     import torch
 
-    from Daddy.learning.collector import Course
+    from Daddy.learning.collector import RolloutProgress
 
-    collector, rollout = session.collector, session.rollout
+    collector, rollout = learner.collector, learner.rollout
     groups = collector.vector.groups
-    course = Course([0] * len(groups), len(rollout.rewards), 0)
-    state, took = collector.state.clone(), []
+    progress = RolloutProgress([0] * len(groups), len(rollout.rewards), 0)
+    state, took = collector.lstm_state.clone(), []
     with torch.inference_mode():
         for _ in range(DECISIONS):
             began = time.perf_counter()
             for members in groups:
-                collector.decide(rollout, course, 0, members)
+                collector.choose_actions(rollout, progress, 0, members)
             took.append(time.perf_counter() - began)
-    collector.state = state
+    collector.lstm_state = state
     return median(took) / collector.vector.num_envs
 
 
-def iterate(session: Session, iterations: int) -> float:
+def iterate(learner: LearnerState, iterations: int) -> float:
     """Steps per second of whole iterations of the learner's loop."""
-    from Daddy.learning.loop import adopt_newer, collect, estimate, update
-    from Daddy.learning.run_log import record
+    from Daddy.learning.loop import (
+        adopt_newer,
+        collect_rollout,
+        estimate_advantages,
+        update_policy,
+    )
+    from Daddy.learning.run_log import record_iteration
 
     steps, began = 0, time.perf_counter()
     for _ in range(iterations):
-        adopt_newer(session)
-        collect(session)
-        estimate(session)
-        update(session)
-        record(session)
-        steps += session.rollout.rewards.size
+        adopt_newer(learner)
+        collect_rollout(learner)
+        estimate_advantages(learner)
+        update_policy(learner)
+        record_iteration(learner)
+        steps += learner.rollout.rewards.size
     return steps / (time.perf_counter() - began)
 
 
-def _learn(session: Session) -> float:
+def _learn(learner: LearnerState) -> float:
     """Seconds per step for learning from the rollout that was played last, once more."""
-    from Daddy.learning.loop import estimate, update
+    from Daddy.learning.loop import estimate_advantages, update_policy
 
     began = time.perf_counter()
-    estimate(session)
-    update(session)
-    return (time.perf_counter() - began) / session.rollout.rewards.size
+    estimate_advantages(learner)
+    update_policy(learner)
+    return (time.perf_counter() - began) / learner.rollout.rewards.size
 
 
-def _facts(session: Session) -> dict[str, object]:
+def _facts(learner: LearnerState) -> dict[str, object]:
     import torch
 
-    vector, settings = session.parts.vector, session.parts.settings
+    vector, settings = learner.parts.vector, learner.parts.settings
     return {
-        "device": str(session.parts.device),
+        "device": str(learner.parts.device),
         "backend": type(vector).__name__,
         "num_envs": vector.num_envs,
         "groups": len(vector.groups),

@@ -24,7 +24,7 @@ from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.dashboard import RunView
-from Daddy.learning.preloading import prepare
+from Daddy.learning.preloading import prepare_imports
 from scripts.demonstration.picture import draw
 from scripts.demonstration.stage import Stage
 from scripts.demonstration.summary import read_run, read_versions, summarise
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have set SIGINT to ignored
         signal.signal(number, signal.default_int_handler)
-    prepare()
+    prepare_imports()
     from scripts.demonstration.random_play import play_at_random
 
     site = "demo-slurm" if args.slurm else "demo"

@@ -12,7 +12,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease, end_term
 from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
-from Daddy.learning.checkpoint import Checkpoint, save
+from Daddy.learning.checkpoint import Checkpoint, save_checkpoint
 
 
 class Told(SystemClock):
@@ -27,7 +27,9 @@ class Told(SystemClock):
 def test_a_learners_own_checkpoint_is_found_with_its_term_and_step(tmp_path: Path) -> None:
     assert newest_checkpoint(tmp_path) == (0, 0)
     for term, step in ((1, 900), (2, 300)):
-        save(tmp_path, Checkpoint(term, step, {"policy.w": torch.zeros(2)}, {}), max_keep=3)
+        save_checkpoint(
+            tmp_path, Checkpoint(term, step, {"policy.w": torch.zeros(2)}, {}), max_keep=3
+        )
     assert newest_checkpoint(tmp_path) == (2, 300)  # the newer term wins, whatever its step
 
 

@@ -13,7 +13,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.learning.cartpole import CartPole
 from Daddy.learning.hyperparameters import PpoSettings
 from Daddy.learning.interfaces import NoExchange, NoFrames
-from Daddy.learning.learner_parts import Pace, Parts, TensorBoard
+from Daddy.learning.learner_parts import LoopSchedule, Parts, TensorBoard
 from Daddy.learning.policy import make_policy
 from Daddy.learning.vector_threads import SerialVector
 from Daddy.workloads import WORKLOADS
@@ -81,7 +81,7 @@ SETTINGS = PpoSettings(
     max_grad_norm=0.5,
     bptt=16,
 )
-PACE = Pace(
+SCHEDULE = LoopSchedule(
     total_steps=0,
     checkpoint_interval=1_000_000,
     checkpoint_seconds=0.0,
@@ -108,7 +108,7 @@ def cartpole_parts(folder: Path, *, memory: int = 0, seed: int = 1, **changes: A
         "policy": make_policy(vector.observation_space, vector.action_space.n, 64, memory),
         "vector": vector,
         "settings": settings,
-        "pace": PACE,
+        "schedule": SCHEDULE,
         "device": torch.device("cpu"),
         "seed": seed,
         "checkpoints": folder,

@@ -74,7 +74,9 @@ def test_a_restored_optimizer_goes_on_bit_for_bit():
     loss(first).backward()
     one.step(0.01, 0.5)
     second.load_state_dict(first.state_dict())
-    two.load({name: value.clone() for name, value in one.tensors().items()}, one.steps)
+    two.load_state_dict(
+        {name: value.clone() for name, value in one.state_dict().items()}, one.steps
+    )
     for model, optimizer in ((first, one), (second, two)):
         optimizer.zero_grad()
         loss(model).backward()

@@ -10,12 +10,12 @@ from Daddy.core.errors import FileError
 from Daddy.learning.checkpoint import (
     Checkpoint,
     FencedError,
-    bytes_of,
-    expendable,
+    bytes_to_tensor,
+    checkpoints_to_delete,
+    list_manifests,
     load_newest,
-    manifests,
-    save,
-    tensor_of,
+    save_checkpoint,
+    tensor_to_bytes,
 )
 
 
@@ -25,7 +25,7 @@ def checkpoint(step, term=1):
 
 
 def test_what_is_loaded_is_what_was_saved(tmp_path):
-    save(tmp_path, checkpoint(5), 3)
+    save_checkpoint(tmp_path, checkpoint(5), 3)
     found = load_newest(tmp_path)
     assert found.checkpoint.step == 5
     assert found.checkpoint.facts == {"env_steps": 5, "ratio": 0.1 + 0.2}
@@ -40,23 +40,23 @@ def test_a_slot_without_checkpoints_begins_anew(tmp_path):
 
 
 def test_what_a_zombie_of_an_older_term_would_write_is_refused(tmp_path):
-    save(tmp_path, checkpoint(100, term=2), 9)
+    save_checkpoint(tmp_path, checkpoint(100, term=2), 9)
     with pytest.raises(FencedError, match="term 1"):
-        save(tmp_path, checkpoint(900, term=1), 9)
+        save_checkpoint(tmp_path, checkpoint(900, term=1), 9)
     assert load_newest(tmp_path).checkpoint.step == 100
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_the_newest_is_of_the_newest_term_whatever_a_zombie_wrote(tmp_path):
-    save(tmp_path, checkpoint(900, term=1), 9)
-    save(tmp_path, checkpoint(100, term=2), 9)
+    save_checkpoint(tmp_path, checkpoint(900, term=1), 9)
+    save_checkpoint(tmp_path, checkpoint(100, term=2), 9)
     assert load_newest(tmp_path).checkpoint.step == 100
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "manifest"])
 def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(tmp_path, damage):
-    save(tmp_path, checkpoint(1), 9)
-    manifest = save(tmp_path, checkpoint(2), 9)
+    save_checkpoint(tmp_path, checkpoint(1), 9)
+    manifest = save_checkpoint(tmp_path, checkpoint(2), 9)
     blob = manifest.with_suffix(".safetensors")
     data = blob.read_bytes()
     if damage == "truncated":
@@ -77,8 +77,8 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(tmp_path,
 def test_a_disk_in_trouble_is_no_reason_to_go_back_but_a_bad_sector_is(
     tmp_path, monkeypatch, number, steps
 ):
-    save(tmp_path, checkpoint(1), 9)
-    newest, real = save(tmp_path, checkpoint(2), 9), os.open
+    save_checkpoint(tmp_path, checkpoint(1), 9)
+    newest, real = save_checkpoint(tmp_path, checkpoint(2), 9), os.open
 
     def failing(path, *rest):
         if path == newest.with_suffix(".safetensors"):
@@ -96,8 +96,8 @@ def test_a_disk_in_trouble_is_no_reason_to_go_back_but_a_bad_sector_is(
 
 
 def test_a_damaged_checkpoint_is_kept_for_a_look_and_judged_once(tmp_path):
-    save(tmp_path, checkpoint(1), 9)
-    manifest = save(tmp_path, checkpoint(2), 9)
+    save_checkpoint(tmp_path, checkpoint(1), 9)
+    manifest = save_checkpoint(tmp_path, checkpoint(2), 9)
     manifest.with_suffix(".safetensors").write_bytes(b"short")
     load_newest(tmp_path)
     assert manifest.with_suffix(".json.broken").exists()
@@ -107,7 +107,7 @@ def test_a_damaged_checkpoint_is_kept_for_a_look_and_judged_once(tmp_path):
 
 def test_when_all_are_damaged_nothing_is_touched_and_the_error_says_what_to_do(tmp_path):
     for step in (1, 2):
-        save(tmp_path, checkpoint(step), 9).with_suffix(".safetensors").write_bytes(b"")
+        save_checkpoint(tmp_path, checkpoint(step), 9).with_suffix(".safetensors").write_bytes(b"")
     before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(FileError, match="none of the 2 checkpoints") as caught:
         load_newest(tmp_path)
@@ -117,7 +117,7 @@ def test_when_all_are_damaged_nothing_is_touched_and_the_error_says_what_to_do(t
 
 
 def test_a_newer_format_is_refused_by_name(tmp_path):
-    manifest = save(tmp_path, checkpoint(1), 9)
+    manifest = save_checkpoint(tmp_path, checkpoint(1), 9)
     record = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**record, "v": 2}))
     with pytest.raises(FileError, match="format 2"):
@@ -125,31 +125,31 @@ def test_a_newer_format_is_refused_by_name(tmp_path):
 
 
 def test_a_blob_without_manifest_was_never_committed(tmp_path):
-    save(tmp_path, checkpoint(1), 9)
+    save_checkpoint(tmp_path, checkpoint(1), 9)
     (tmp_path / "t000001-s000000000002.safetensors").write_bytes(b"torn by a kill")
     assert load_newest(tmp_path).checkpoint.step == 1
 
 
 def test_the_newest_are_kept_and_the_rest_goes(tmp_path):
     for step in range(1, 8):
-        save(tmp_path, checkpoint(step), 3)
-    assert [path.name[-6:] for path in manifests(tmp_path)] == ["7.json", "6.json", "5.json"]
+        save_checkpoint(tmp_path, checkpoint(step), 3)
+    assert [path.name[-6:] for path in list_manifests(tmp_path)] == ["7.json", "6.json", "5.json"]
     assert len(list(tmp_path.glob("*.safetensors"))) == 3
     assert load_newest(tmp_path).checkpoint.step == 7
 
 
 def test_bytes_survive_as_tensors():
     for data in (b"", b"\x00", bytes(range(256))):
-        assert bytes_of(tensor_of(data)) == data
+        assert tensor_to_bytes(bytes_to_tensor(data)) == data
 
 
 def test_of_older_ones_the_first_of_every_hour_is_kept_for_some_hours():
     minutes = range(600, 0, -5)  # ten hours of one every five minutes, the newest first
     stamped = [(Path(f"m{minute:04d}"), 60.0 * minute) for minute in minutes]
-    gone = set(expendable(stamped, max_keep=3, keep_hours=4))
+    gone = set(checkpoints_to_delete(stamped, max_keep=3, keep_hours=4))
     kept = [path.name for path, _ in stamped if path not in gone]
     assert kept == ["m0600", "m0595", "m0590", "m0540", "m0480", "m0420", "m0360"]
-    assert len(expendable(stamped, max_keep=3, keep_hours=0)) == len(stamped) - 3
+    assert len(checkpoints_to_delete(stamped, max_keep=3, keep_hours=0)) == len(stamped) - 3
 
 
 def test_retention_goes_on_well_when_it_is_applied_after_every_checkpoint():
@@ -157,9 +157,9 @@ def test_retention_goes_on_well_when_it_is_applied_after_every_checkpoint():
     held: list[tuple[Path, float]] = []
     for minute in range(0, 600, 5):
         held.insert(0, (Path(f"m{minute:04d}"), 60.0 * minute))
-        gone = set(expendable(held, max_keep=3, keep_hours=4))
+        gone = set(checkpoints_to_delete(held, max_keep=3, keep_hours=4))
         held = [one for one in held if one[0] not in gone]
     ages = [(600 - stamp / 60.0) / 60.0 for _, stamp in held]
     assert len(held) == 7
     assert max(ages) >= 3.9
-    assert expendable([], 3, 4) == []
+    assert checkpoints_to_delete([], 3, 4) == []

@@ -12,7 +12,7 @@ import torch
 
 from Daddy.core import atomic_files
 from Daddy.core.stop_reasons import StopSignal
-from Daddy.learning.checkpoint import Checkpoint, load_newest, save
+from Daddy.learning.checkpoint import Checkpoint, load_newest, save_checkpoint
 
 
 def checkpoint(step: int) -> Checkpoint:
@@ -32,7 +32,7 @@ def stopper():
 def test_fault_24_a_signal_arrives_during_a_checkpoint_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopper: StopSignal, number: int
 ) -> None:
-    save(tmp_path, checkpoint(1), 9)
+    save_checkpoint(tmp_path, checkpoint(1), 9)
     sync = os.fsync
 
     def interrupted(descriptor: int) -> None:
@@ -43,7 +43,7 @@ def test_fault_24_a_signal_arrives_during_a_checkpoint_write(
 
     with monkeypatch.context() as patch:
         patch.setattr(atomic_files.os, "fsync", interrupted)
-        save(tmp_path, checkpoint(2), 9)
+        save_checkpoint(tmp_path, checkpoint(2), 9)
     assert stopper.stop_reason() == f"signal {signal.Signals(number).name}", "honoured afterwards"
     assert load_newest(tmp_path).checkpoint.step == 2
     assert load_newest(tmp_path).refused == ()
@@ -52,18 +52,18 @@ def test_fault_24_a_signal_arrives_during_a_checkpoint_write(
 @pytest.mark.parametrize("instant", range(4))
 def test_fault_25_sigkill_half_way_through_a_checkpoint(tmp_path: Path, instant: int) -> None:
     """At the blob's or the manifest's bytes, before or after they have their name."""
-    save(tmp_path, checkpoint(1), 9)
+    save_checkpoint(tmp_path, checkpoint(1), 9)
     child = os.fork()
     if child == 0:
         _die_at(instant)
-        save(tmp_path, checkpoint(2), 9)
+        save_checkpoint(tmp_path, checkpoint(2), 9)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
     found = load_newest(tmp_path)
     assert found.checkpoint.step == 1, "the one before is loaded"
     assert found.refused == (), "what was left over is not even looked at"
-    save(tmp_path, checkpoint(3), 9)
+    save_checkpoint(tmp_path, checkpoint(3), 9)
     assert load_newest(tmp_path).checkpoint.step == 3
 
 

@@ -11,13 +11,22 @@ import pytest
 import torch
 
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.learner_state import Session, new_session, reset_environments
+from Daddy.learning.learner_state import LearnerState, new_learner, reset_environments
 from Daddy.learning.rollout_buffer import Rollout
 from Daddy.learning.vector_threads import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts
 
 HORIZON, ENVS, GROUPS = 48, 6, 3
-PLAYED = ("starts", "dones", "cut_off", "actions", "log_probs", "values", "rewards", "last_values")
+PLAYED = (
+    "starts",
+    "dones",
+    "truncations",
+    "actions",
+    "log_probs",
+    "values",
+    "rewards",
+    "last_values",
+)
 
 
 class Unfair(SerialVector):
@@ -30,39 +39,39 @@ class Unfair(SerialVector):
         self.furthest, self._steps = 0, [0] * GROUPS
 
     def recv(self) -> Any:
-        while not self._over.empty():
-            self._waiting.append(self._over.get())
+        while not self._finished.empty():
+            self._waiting.append(self._finished.get())
         group, batch = self._waiting.pop(int(self._dice.integers(len(self._waiting))))
         self._steps[group] += 1
         self.furthest = max(self.furthest, max(self._steps) - min(self._steps))
-        return group, self._transition(self.groups[group], batch.values())
+        return group, self._transition(self.groups[group], batch.results())
 
 
-def begun(folder: Path, seed: int) -> Session:
+def begun(folder: Path, seed: int) -> LearnerState:
     settings = replace(SETTINGS, num_envs=ENVS, horizon=HORIZON)
     parts = cartpole_parts(folder, memory=8, settings=settings, vector=Unfair(seed))
-    session = new_session(parts)
-    reset_environments(session)
-    return session
+    learner = new_learner(parts)
+    reset_environments(learner)
+    return learner
 
 
 def told(rollout: Rollout) -> dict[str, Any]:
     known: dict[str, Any] = {name: getattr(rollout, name).tobytes() for name in PLAYED}
-    known["states"] = rollout.states.numpy().tobytes()
+    known["states"] = rollout.lstm_states.numpy().tobytes()
     known["episodes"] = [(end.env, end.length) for end in rollout.episodes]
     for key, store in rollout.observations.items():
-        known[key] = store.first(HORIZON).tobytes()
+        known[key] = store.stored_steps(HORIZON).tobytes()
     return known
 
 
 def test_whoever_is_faster_the_same_is_stored(tmp_path: Path) -> None:
     sessions = [begun(tmp_path, seed) for seed in (1, 2)]
-    for session in sessions:
-        assert session.collector.collect(session.rollout, lambda: None)
-    assert all(session.parts.vector.furthest > 4 for session in sessions)
+    for learner in sessions:
+        assert learner.collector.collect(learner.rollout, lambda: None)
+    assert all(learner.parts.vector.furthest > 4 for learner in sessions)
     assert sessions[0].rollout.episodes
     assert told(sessions[0].rollout) == told(sessions[1].rollout)
-    states = [session.collector.normaliser.state() for session in sessions]
+    states = [learner.collector.normaliser.state_dict() for learner in sessions]
     assert states[0] == states[1]
 
 
@@ -85,10 +94,10 @@ def test_groups_play_what_all_play_together(tmp_path: Path) -> None:
     """The same dice, and the same network up to rounding: the same actions."""
     apart = begun(tmp_path, 3)
     settings = replace(SETTINGS, num_envs=ENVS, horizon=HORIZON)
-    together = new_session(cartpole_parts(tmp_path, memory=8, settings=settings))
+    together = new_learner(cartpole_parts(tmp_path, memory=8, settings=settings))
     reset_environments(together)
-    for session in (apart, together):
-        session.collector.collect(session.rollout, lambda: None)
+    for learner in (apart, together):
+        learner.collector.collect(learner.rollout, lambda: None)
     assert np.array_equal(apart.rollout.actions, together.rollout.actions)
     assert np.allclose(apart.rollout.values, together.rollout.values, atol=1e-5)
-    assert torch.allclose(apart.collector.state, together.collector.state, atol=1e-5)
+    assert torch.allclose(apart.collector.lstm_state, together.collector.lstm_state, atol=1e-5)

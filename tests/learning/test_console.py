@@ -136,7 +136,7 @@ def test_a_contribution_that_is_not_due_is_not_worth_a_line(
 
 def test_trouble_is_said(console: ConsoleReporter, said: list[str]) -> None:
     console.write("error", 0, {"text": "kf-1 is damaged"})
-    assert said == ["trouble: kf-1 is damaged"]
+    assert said == ["error: kf-1 is damaged"]
 
 
 def test_the_farewell_sums_up_the_stay(console: ConsoleReporter, clock: Clock) -> None:

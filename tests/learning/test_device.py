@@ -3,28 +3,27 @@ import torch
 
 from Daddy.core.errors import ConfigError
 from Daddy.core.settings import TrainingSettings
-from Daddy.learning.device import mixed_precision, resolve
-from Daddy.learning.hyperparameters import PpoSettings
-from Daddy.learning.hyperparameters import resolve as resolve_settings
+from Daddy.learning.device import mixed_precision, resolve_device
+from Daddy.learning.hyperparameters import PpoSettings, resolve_settings
 
 
 def test_cuda_without_a_gpu_is_an_error_and_never_a_silent_cpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match="no GPU") as caught:
-        resolve("cuda")
+        resolve_device("cuda")
     assert caught.value.exit_code == 3
 
 
 def test_mps_where_there_is_none_is_an_error(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(ConfigError, match="mps"):
-        resolve("mps")
+        resolve_device("mps")
 
 
 def test_auto_takes_a_cpu_where_there_is_nothing_else(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert resolve("auto") == torch.device("cpu")
+    assert resolve_device("auto") == torch.device("cpu")
 
 
 def test_a_cpu_learns_in_full_precision():
@@ -60,7 +59,7 @@ def test_the_gpu_profile_is_the_tuned_recipe_and_four_of_it_collect_the_peers_ba
         normalise_rewards=False,
     )
     assert 4 * settings.steps_per_iteration == pytest.approx(65_536, rel=0.05)
-    assert settings.cut.length == 16
+    assert settings.sequences.length == 16
 
 
 def test_a_rollout_is_spread_over_however_many_environments_there_are():

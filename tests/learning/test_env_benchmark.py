@@ -12,20 +12,20 @@ from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.learning import env_benchmark
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.env_benchmark import choose, chosen_backend, random_rate
+from Daddy.learning.env_benchmark import choose_backend, pick_backend, random_rate
 from Daddy.learning.make_vector import Backend, make_vector
 from tests.learning.toys import Slow
 
 
 def test_the_usual_one_stays_unless_another_is_clearly_faster() -> None:
-    assert choose({"pufferlib": 1000.0, "threads": 1240.0}) == "pufferlib"
-    assert choose({"pufferlib": 1000.0, "threads": 1260.0}) == "threads"
+    assert pick_backend({"pufferlib": 1000.0, "threads": 1240.0}) == "pufferlib"
+    assert pick_backend({"pufferlib": 1000.0, "threads": 1260.0}) == "threads"
     with pytest.raises(ValueError, match="nothing was measured"):
-        choose({})
+        pick_backend({})
 
 
 def test_only_what_uses_all_cores_is_tried_and_said(tmp_path: Path) -> None:
-    chosen = chosen_backend(CartPole, 8, tmp_path / "found.json", SystemClock())
+    chosen = choose_backend(CartPole, 8, tmp_path / "found.json", SystemClock())
     assert chosen.backend in chosen.rates
     assert chosen.rates.keys() <= {"pufferlib", "threads"}
     assert f"{chosen.backend} (measured" in chosen.reason
@@ -35,33 +35,33 @@ def test_what_was_measured_for_this_shape_of_machine_is_not_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = tmp_path / "found.json"
-    first = chosen_backend(CartPole, 8, record, SystemClock())
+    first = choose_backend(CartPole, 8, record, SystemClock())
     kept = read_json(record)
-    assert chosen_backend(CartPole, 8, record, SystemClock()) == first
+    assert choose_backend(CartPole, 8, record, SystemClock()) == first
     assert read_json(record) == kept
     write_json(record, {**kept, "rates": dict.fromkeys(kept["rates"], 1.0) | {"threads": 9.0}})
-    assert chosen_backend(CartPole, 8, record, SystemClock()).backend == "threads"
+    assert choose_backend(CartPole, 8, record, SystemClock()).backend == "threads"
     monkeypatch.setattr(env_benchmark, "usable_cores", lambda: 1000)
-    assert chosen_backend(CartPole, 8, record, SystemClock()).rates.keys() == first.rates.keys()
+    assert choose_backend(CartPole, 8, record, SystemClock()).rates.keys() == first.rates.keys()
     assert read_json(record)["cores"] == 1000
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"rates": null}', '{"rates": {"threads": "x"}}'])
 def test_a_damaged_record_is_measured_anew(tmp_path: Path, damage: str) -> None:
     record = tmp_path / "found.json"
-    chosen_backend(CartPole, 8, record, SystemClock())
+    choose_backend(CartPole, 8, record, SystemClock())
     kept = read_json(record)
     record.write_text(
         damage if not damage.startswith('{"') else json.dumps(kept | json.loads(damage))
     )
-    assert chosen_backend(CartPole, 8, record, SystemClock()).rates.keys() == kept["rates"].keys()
+    assert choose_backend(CartPole, 8, record, SystemClock()).rates.keys() == kept["rates"].keys()
     assert read_json(record).keys() == kept.keys()
 
 
 def test_a_record_that_cannot_be_written_is_not_missed(tmp_path: Path) -> None:
     nowhere = tmp_path / "a file" / "found.json"
     nowhere.parent.write_text("")
-    assert chosen_backend(CartPole, 8, nowhere, SystemClock()).rates
+    assert choose_backend(CartPole, 8, nowhere, SystemClock()).rates
 
 
 @pytest.mark.parametrize("backend", ["pufferlib", "threads", "serial"])

@@ -9,19 +9,25 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, WeightsError
 from Daddy.core.shared_types import SCREEN_BYTES, Adoption, AgentReport
 from Daddy.learning import loop
-from Daddy.learning.checkpoint import load_newest, manifests, save
+from Daddy.learning.checkpoint import list_manifests, load_newest, save_checkpoint
 from Daddy.learning.interfaces import NoExchange, NoFrames
 from Daddy.learning.learner_state import to_checkpoint
-from Daddy.learning.loop import adopt_newer, begin, collect, look_is_due, train
+from Daddy.learning.loop import (
+    adopt_newer,
+    adoption_is_due,
+    collect_rollout,
+    start_learner,
+    train,
+)
 from Daddy.learning.run_log import METRICS
 from Daddy.workloads import WORKLOADS
-from tests.learning.helpers import PACE, SETTINGS, FakeLease, StopAfter, cartpole_parts
+from tests.learning.helpers import SCHEDULE, SETTINGS, FakeLease, StopAfter, cartpole_parts
 
-SHORT = replace(PACE, total_steps=8 * 32 * 3)
+SHORT = replace(SCHEDULE, total_steps=8 * 32 * 3)
 
 
 def test_cartpole_is_learnt_within_forty_thousand_steps(tmp_path):
-    parts = cartpole_parts(tmp_path, pace=replace(PACE, total_steps=40_000))
+    parts = cartpole_parts(tmp_path, schedule=replace(SCHEDULE, total_steps=40_000))
     outcome = train(parts)
     returns = parts.events.returns()
     assert outcome.kind == "done"
@@ -30,7 +36,7 @@ def test_cartpole_is_learnt_within_forty_thousand_steps(tmp_path):
 
 
 def test_total_steps_end_the_run_as_done_with_a_checkpoint(tmp_path):
-    outcome = train(cartpole_parts(tmp_path, pace=SHORT))
+    outcome = train(cartpole_parts(tmp_path, schedule=SHORT))
     assert (outcome.kind, outcome.step) == ("done", 768)
     assert load_newest(tmp_path).checkpoint.step == 768
 
@@ -49,17 +55,19 @@ def test_asked_to_leave_at_once_it_still_leaves_a_checkpoint(tmp_path):
 
 def test_checkpoints_come_at_the_interval_and_their_steps_only_grow(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "KEPT_HOURS", 0)
-    pace = replace(PACE, total_steps=256 * 8, checkpoint_interval=512, max_keep=2)
-    parts = cartpole_parts(tmp_path, pace=pace)
+    schedule = replace(SCHEDULE, total_steps=256 * 8, checkpoint_interval=512, max_keep=2)
+    parts = cartpole_parts(tmp_path, schedule=schedule)
     train(parts)
     steps = [step for step, _ in parts.events.states("checkpointed")]
     assert steps == [512, 1024, 1536, 2048]
-    assert len(manifests(tmp_path)) == 2
+    assert len(list_manifests(tmp_path)) == 2
 
 
 def test_checkpoints_are_not_more_frequent_than_the_disk_likes(tmp_path):
-    pace = replace(PACE, total_steps=256 * 8, checkpoint_interval=1, checkpoint_seconds=3600.0)
-    parts = cartpole_parts(tmp_path, pace=pace)
+    schedule = replace(
+        SCHEDULE, total_steps=256 * 8, checkpoint_interval=1, checkpoint_seconds=3600.0
+    )
+    parts = cartpole_parts(tmp_path, schedule=schedule)
     train(parts)
     assert len(parts.events.states("checkpointed")) == 1
 
@@ -67,8 +75,8 @@ def test_checkpoints_are_not_more_frequent_than_the_disk_likes(tmp_path):
 def test_a_disk_that_refuses_a_checkpoint_does_not_stop_the_learner(tmp_path):
     folder = tmp_path / "checkpoints"
     folder.write_text("not a folder")
-    pace = replace(PACE, total_steps=256 * 4, checkpoint_interval=256)
-    parts = cartpole_parts(folder, pace=pace)
+    schedule = replace(SCHEDULE, total_steps=256 * 4, checkpoint_interval=256)
+    parts = cartpole_parts(folder, schedule=schedule)
     with pytest.raises(OSError, match="checkpoints"):
         train(parts)  # the last one, at the end, must not fail in silence
     errors = [data["text"] for event, _, data in parts.events.rows if event == "error"]
@@ -84,8 +92,8 @@ class LosesItsLease(FakeLease):
 
 def test_a_learner_that_lost_its_place_writes_nothing_any_more(tmp_path):
     exchange = Partner()
-    pace = replace(PACE, checkpoint_interval=512, sync_interval=512)
-    parts = cartpole_parts(tmp_path, lease=LosesItsLease(), pace=pace, exchange=exchange)
+    schedule = replace(SCHEDULE, checkpoint_interval=512, sync_interval=512)
+    parts = cartpole_parts(tmp_path, lease=LosesItsLease(), schedule=schedule, exchange=exchange)
     outcome = train(parts)
     assert outcome.kind == "fenced"
     assert [step for step, _ in parts.events.states("checkpointed")] == [512]
@@ -110,12 +118,12 @@ def test_a_learner_that_finds_its_place_lost_when_it_leaves_hands_nothing_in(tmp
 
 @pytest.mark.parametrize("memory", [0, 16])
 def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path, memory):
-    long = replace(PACE, total_steps=8 * 32 * 6)
-    half = replace(PACE, total_steps=8 * 32 * 3)
-    train(cartpole_parts(tmp_path / "straight", memory=memory, pace=long))
-    train(cartpole_parts(tmp_path / "halves", memory=memory, pace=half))
+    long = replace(SCHEDULE, total_steps=8 * 32 * 6)
+    half = replace(SCHEDULE, total_steps=8 * 32 * 3)
+    train(cartpole_parts(tmp_path / "straight", memory=memory, schedule=long))
+    train(cartpole_parts(tmp_path / "halves", memory=memory, schedule=half))
     torch.manual_seed(999)  # a new process begins with other weights and generators
-    parts = cartpole_parts(tmp_path / "halves", memory=memory, pace=long)
+    parts = cartpole_parts(tmp_path / "halves", memory=memory, schedule=long)
     train(replace(parts, lease=FakeLease(term=2)))
     straight = load_newest(tmp_path / "straight").checkpoint
     halves = load_newest(tmp_path / "halves").checkpoint
@@ -136,8 +144,8 @@ def test_a_stop_in_the_middle_of_a_rollout_changes_nothing_that_comes_after(
 ):
     """Stopped and continued until the end, wherever the stops fall."""
     settings = replace(SETTINGS, horizon=64)
-    long = replace(PACE, total_steps=8 * 64 * 4)
-    more = {"memory": memory, "pace": long, "settings": settings}
+    long = replace(SCHEDULE, total_steps=8 * 64 * 4)
+    more = {"memory": memory, "schedule": long, "settings": settings}
     train(cartpole_parts(tmp_path / "straight", **more))
     told, outcome, term = [], None, 0
     while outcome is None or outcome.kind == "drained":
@@ -169,32 +177,34 @@ def test_a_rollout_begun_with_other_weights_is_not_learnt_from(tmp_path):
         8, {name: value + 1.0 for name, value in initial().items()}, "rebased"
     )
     parts = cartpole_parts(tmp_path, settings=settings, exchange=partner, lease=FakeLease(term=2))
-    assert begin(parts).rollout.filled == 0
+    assert start_learner(parts).rollout.filled == 0
     other = replace(settings, horizon=32)
     parts = cartpole_parts(tmp_path, settings=other, lease=FakeLease(term=2))
-    assert begin(parts).rollout.filled == 0
+    assert start_learner(parts).rollout.filled == 0
 
 
 def test_rewards_are_taken_as_they_are_where_that_is_set(tmp_path):
     settings = replace(SETTINGS, normalise_rewards=False)
-    session = begin(cartpole_parts(tmp_path, settings=settings))
-    assert collect(session)
-    assert set(np.unique(session.rollout.rewards)) == {1.0}
+    learner = start_learner(cartpole_parts(tmp_path, settings=settings))
+    assert collect_rollout(learner)
+    assert set(np.unique(learner.rollout.rewards)) == {1.0}
 
 
 def test_the_rate_falls_as_the_schedule_says(tmp_path):
     settings = replace(SETTINGS, learning_rate_schedule="linear")
-    parts = cartpole_parts(tmp_path, settings=settings, pace=replace(PACE, total_steps=1024))
+    parts = cartpole_parts(
+        tmp_path, settings=settings, schedule=replace(SCHEDULE, total_steps=1024)
+    )
     train(parts)
     rates = [data["learning_rate"] for event, _, data in parts.events.rows if event == "metric"]
     assert rates == pytest.approx([1e-3 * (1 - 0.9 * share) for share in (0.25, 0.5, 0.75, 1.0)])
 
 
 def test_the_resumed_learner_says_where_it_goes_on_and_what_it_passed_over(tmp_path):
-    pace = replace(PACE, total_steps=1024, checkpoint_interval=512)
-    train(cartpole_parts(tmp_path, pace=pace))
-    manifests(tmp_path)[0].with_suffix(".safetensors").write_bytes(b"torn")
-    parts = cartpole_parts(tmp_path, pace=pace, lease=FakeLease(term=2))
+    schedule = replace(SCHEDULE, total_steps=1024, checkpoint_interval=512)
+    train(cartpole_parts(tmp_path, schedule=schedule))
+    list_manifests(tmp_path)[0].with_suffix(".safetensors").write_bytes(b"torn")
+    parts = cartpole_parts(tmp_path, schedule=schedule, lease=FakeLease(term=2))
     train(parts)
     ((step, data),) = parts.events.states("resumed")
     assert (step, data["checkpoint_step"]) == (512, 512)
@@ -202,25 +212,25 @@ def test_the_resumed_learner_says_where_it_goes_on_and_what_it_passed_over(tmp_p
 
 
 def test_checkpoints_go_on_growing_even_if_the_terms_began_anew(tmp_path):
-    train(cartpole_parts(tmp_path, pace=SHORT, lease=FakeLease(term=7)))
+    train(cartpole_parts(tmp_path, schedule=SHORT, lease=FakeLease(term=7)))
     longer = replace(SHORT, total_steps=256 * 5)
-    train(cartpole_parts(tmp_path, pace=longer, lease=FakeLease(term=1)))
+    train(cartpole_parts(tmp_path, schedule=longer, lease=FakeLease(term=1)))
     assert load_newest(tmp_path).checkpoint.step == 256 * 5
 
 
 def test_another_number_of_environments_keeps_what_was_learnt(tmp_path):
-    train(cartpole_parts(tmp_path, pace=SHORT))
+    train(cartpole_parts(tmp_path, schedule=SHORT))
     kept = load_newest(tmp_path).checkpoint
     parts = cartpole_parts(tmp_path, settings=replace(SETTINGS, num_envs=3), seed=5)
-    session = begin(replace(parts, lease=FakeLease(term=2)))
-    assert session.counters.env_steps == 768
-    assert session.collector.observations["state"].shape == (3, 4)
-    for name, value in session.weights().items():
+    learner = start_learner(replace(parts, lease=FakeLease(term=2)))
+    assert learner.counters.env_steps == 768
+    assert learner.collector.observations["state"].shape == (3, 4)
+    for name, value in learner.weights().items():
         assert torch.equal(value, kept.tensors[f"policy.{name}"])
 
 
 def test_a_checkpoint_of_another_network_is_refused_by_name(tmp_path):
-    train(cartpole_parts(tmp_path, pace=SHORT))
+    train(cartpole_parts(tmp_path, schedule=SHORT))
     with pytest.raises(ConfigError, match=r"another shape \(lstm\.weight_ih_l0: None, here \(64, "):
         train(cartpole_parts(tmp_path, memory=16))
     with pytest.raises(ConfigError, match="'cartpole'"):
@@ -230,7 +240,7 @@ def test_a_checkpoint_of_another_network_is_refused_by_name(tmp_path):
 def test_a_learner_whose_gradients_are_never_finite_gives_up_and_keeps_its_good_checkpoint(
     tmp_path,
 ):
-    train(cartpole_parts(tmp_path, pace=SHORT))
+    train(cartpole_parts(tmp_path, schedule=SHORT))
     poisoned = replace(SETTINGS, value_coefficient=float("nan"))
     parts = cartpole_parts(tmp_path, settings=poisoned, lease=FakeLease(term=2))
     outcome = train(parts)
@@ -242,16 +252,16 @@ def test_a_learner_whose_gradients_are_never_finite_gives_up_and_keeps_its_good_
 
 @pytest.mark.parametrize("memory", [0, 16])
 def test_every_parameter_is_in_the_optimizer_and_in_the_checkpoint(tmp_path, memory):
-    session = begin(cartpole_parts(tmp_path, memory=memory))
-    policy, optimizer = session.parts.policy, session.learner.optimizer
+    learner = start_learner(cartpole_parts(tmp_path, memory=memory))
+    policy, optimizer = learner.parts.policy, learner.updater.optimizer
     assert optimizer.names == tuple(name for name, _ in policy.named_parameters())
     assert optimizer.mean.numel() == sum(one.numel() for one in policy.parameters())
-    kept = to_checkpoint(session).tensors
+    kept = to_checkpoint(learner).tensors
     assert {f"policy.{name}" for name in policy.state_dict()} <= kept.keys()
 
 
 def test_metrics_have_the_names_of_the_table_and_a_row_per_iteration(tmp_path):
-    parts = cartpole_parts(tmp_path, pace=SHORT)
+    parts = cartpole_parts(tmp_path, schedule=SHORT)
     train(parts)
     rows = [data for event, _, data in parts.events.rows if event == "metric"]
     assert len(rows) == 3
@@ -261,7 +271,7 @@ def test_metrics_have_the_names_of_the_table_and_a_row_per_iteration(tmp_path):
 
 
 def test_where_the_time_goes_is_told_and_adds_up(tmp_path):
-    parts = cartpole_parts(tmp_path, pace=SHORT)
+    parts = cartpole_parts(tmp_path, schedule=SHORT)
     train(parts)
     *_, row = [data for event, _, data in parts.events.rows if event == "metric"]
     shares = [row[f"{what}_share"] for what in ("emulation", "inference", "learning")]
@@ -275,8 +285,8 @@ def long_episode(facts):
 
 
 def test_a_milestone_is_told_once_kept_and_not_told_again_after_a_restart(tmp_path):
-    pace = replace(SHORT, checkpoint_interval=256)
-    parts = cartpole_parts(tmp_path, pace=pace, milestones_reached=long_episode)
+    schedule = replace(SHORT, checkpoint_interval=256)
+    parts = cartpole_parts(tmp_path, schedule=schedule, milestones_reached=long_episode)
     train(parts)
     told = [
         (step, data["milestone"]) for event, step, data in parts.events.rows if event == "progress"
@@ -285,9 +295,9 @@ def test_a_milestone_is_told_once_kept_and_not_told_again_after_a_restart(tmp_pa
     assert sorted(name for _, name in told) == ["30 steps", "5 steps"]
     kept = load_newest(tmp_path).checkpoint.facts["milestones"]
     assert kept == {name: step for step, name in told}
-    longer = replace(pace, total_steps=256 * 5)
+    longer = replace(schedule, total_steps=256 * 5)
     again = cartpole_parts(
-        tmp_path, pace=longer, milestones_reached=long_episode, lease=FakeLease(term=2)
+        tmp_path, schedule=longer, milestones_reached=long_episode, lease=FakeLease(term=2)
     )
     train(again)
     assert [row for row in again.events.rows if row[0] == "progress"] == []
@@ -299,9 +309,13 @@ def test_what_was_reached_with_help_stands_in_a_column_of_its_own(tmp_path):
     def helped(facts):
         return ["flute"] if facts.get("step", 0.0) >= 30 else []
 
-    board, pace = Curves(), replace(SHORT, checkpoint_interval=256)
+    board, schedule = Curves(), replace(SHORT, checkpoint_interval=256)
     parts = cartpole_parts(
-        tmp_path, pace=pace, milestones_reached=long_episode, assists_used=helped, board=board
+        tmp_path,
+        schedule=schedule,
+        milestones_reached=long_episode,
+        assists_used=helped,
+        board=board,
     )
     train(parts)
     told = {data["milestone"]: data["assists"]
@@ -320,7 +334,7 @@ def test_what_was_reached_with_help_stands_in_a_column_of_its_own(tmp_path):
 
 
 def test_an_assist_that_does_not_work_is_told_once(tmp_path):
-    parts = cartpole_parts(tmp_path, pace=SHORT, assists_given_up=lambda _: ["flute"])
+    parts = cartpole_parts(tmp_path, schedule=SHORT, assists_given_up=lambda _: ["flute"])
     train(parts)
     told = [data["text"] for event, _, data in parts.events.rows if event == "error"]
     assert told == ["the assist flute is given up: it failed three times in a row"]
@@ -340,17 +354,17 @@ class Curves:
 
 
 def test_a_checkpoint_goes_to_no_learner_with_fewer_assists(tmp_path):
-    train(cartpole_parts(tmp_path, pace=SHORT, assists=("money", "flash")))
-    fewer = cartpole_parts(tmp_path, pace=SHORT, assists=("flash",), lease=FakeLease(term=2))
+    train(cartpole_parts(tmp_path, schedule=SHORT, assists=("money", "flash")))
+    fewer = cartpole_parts(tmp_path, schedule=SHORT, assists=("flash",), lease=FakeLease(term=2))
     with pytest.raises(WeightsError, match="the assists money, which are not in use here"):
         train(fewer)
     more = ("money", "flash", "flute")
-    again = cartpole_parts(tmp_path, pace=SHORT, assists=more, lease=FakeLease(term=3))
+    again = cartpole_parts(tmp_path, schedule=SHORT, assists=more, lease=FakeLease(term=3))
     assert train(again).kind == "done"
 
 
 def test_every_finished_episode_is_told_once(tmp_path):
-    parts = cartpole_parts(tmp_path, pace=SHORT)
+    parts = cartpole_parts(tmp_path, schedule=SHORT)
     train(parts)
     told = parts.events.returns()
     kept = load_newest(tmp_path).checkpoint.facts["episodes"]
@@ -359,7 +373,7 @@ def test_every_finished_episode_is_told_once(tmp_path):
 
 
 def test_the_beat_carries_what_status_shows(tmp_path):
-    parts = cartpole_parts(tmp_path, pace=SHORT)
+    parts = cartpole_parts(tmp_path, schedule=SHORT)
     train(parts)
     *_, last, leaving = parts.lease.beats
     assert leaving == {"stage": "leaving"}
@@ -369,7 +383,7 @@ def test_the_beat_carries_what_status_shows(tmp_path):
 
 
 def test_the_first_update_tells_what_the_start_was_spent_on(tmp_path):
-    parts = cartpole_parts(tmp_path, pace=SHORT)
+    parts = cartpole_parts(tmp_path, schedule=SHORT)
     train(parts)
     ((_, told),) = parts.events.states("first_update")
     assert list(told["phases"]) == ["weights", "rollout", "update"]
@@ -409,46 +423,46 @@ class Partner(NoExchange):
 def test_an_adopted_version_is_what_is_played_next(tmp_path):
     partner = Partner()
     parts = cartpole_parts(tmp_path, memory=16, exchange=partner)
-    session = begin(parts)
-    assert collect(session)
-    new = {name: value + 1e-4 for name, value in session.weights().items()}
+    learner = start_learner(parts)
+    assert collect_rollout(learner)
+    new = {name: value + 1e-4 for name, value in learner.weights().items()}
     partner.offers.append(Adoption(8, new, "newer"))
-    session.counters.iterations = 1
-    session.due["adopt"] = float("-inf")
-    old_state = session.collector.state.clone()
-    adopt_newer(session)
-    assert session.version == 8
-    played = {name: one for name, one in session.weights().items() if "critic" not in name}
+    learner.counters.iterations = 1
+    learner.last_ran["adopt"] = float("-inf")
+    old_state = learner.collector.lstm_state.clone()
+    adopt_newer(learner)
+    assert learner.version == 8
+    played = {name: one for name, one in learner.weights().items() if "critic" not in name}
     assert len(played) == len(new) - 2  # the critic may be fitted to the returns it knows
     assert all(torch.equal(one, new[name]) for name, one in played.items())
-    assert not torch.equal(session.collector.state, old_state)
+    assert not torch.equal(learner.collector.lstm_state, old_state)
 
 
 def test_a_version_adopted_before_anything_was_played_leaves_the_memory_as_it_was(tmp_path):
     """A new process has no sequence to play again: what it restored is the best there is."""
-    parts = cartpole_parts(tmp_path, memory=16, pace=SHORT)
+    parts = cartpole_parts(tmp_path, memory=16, schedule=SHORT)
     train(parts)
     partner = Partner()
     again = cartpole_parts(tmp_path, memory=16, exchange=partner, lease=FakeLease(term=2))
-    session = begin(again)
-    restored = session.collector.state.clone()
+    learner = start_learner(again)
+    restored = learner.collector.lstm_state.clone()
     assert restored.any()
-    partner.offers.append(Adoption(8, session.weights(), "newer"))
-    session.due["adopt"] = float("-inf")
-    adopt_newer(session)
-    assert session.version == 8
-    assert torch.equal(session.collector.state, restored)
+    partner.offers.append(Adoption(8, learner.weights(), "newer"))
+    learner.last_ran["adopt"] = float("-inf")
+    adopt_newer(learner)
+    assert learner.version == 8
+    assert torch.equal(learner.collector.lstm_state, restored)
 
 
 def test_a_checkpoint_from_before_the_gauges_goes_on(tmp_path):
-    train(cartpole_parts(tmp_path / "new", pace=SHORT))
+    train(cartpole_parts(tmp_path / "new", schedule=SHORT))
     kept = load_newest(tmp_path / "new").checkpoint
     tensors = {k: v for k, v in kept.tensors.items() if not k.startswith(("gauges.", "rollout."))}
     facts = {k: v for k, v in kept.facts.items() if k not in ("milestones", "rollout")}
-    save(tmp_path / "old", replace(kept, tensors=tensors, facts=facts), 3)
+    save_checkpoint(tmp_path / "old", replace(kept, tensors=tensors, facts=facts), 3)
     longer = replace(SHORT, total_steps=256 * 5)
     for name in ("new", "old"):
-        train(cartpole_parts(tmp_path / name, pace=longer, lease=FakeLease(term=2)))
+        train(cartpole_parts(tmp_path / name, schedule=longer, lease=FakeLease(term=2)))
     new, old = (load_newest(tmp_path / name).checkpoint for name in ("new", "old"))
     assert [
         name for name in new.tensors if not torch.equal(new.tensors[name], old.tensors[name])
@@ -457,8 +471,8 @@ def test_a_checkpoint_from_before_the_gauges_goes_on(tmp_path):
 
 def test_progress_is_published_at_the_interval_and_at_the_end(tmp_path):
     partner = Partner()
-    pace = replace(PACE, total_steps=256 * 5, sync_interval=512)
-    train(cartpole_parts(tmp_path, exchange=partner, pace=pace))
+    schedule = replace(SCHEDULE, total_steps=256 * 5, sync_interval=512)
+    train(cartpole_parts(tmp_path, exchange=partner, schedule=schedule))
     assert partner.published == [512, 1024, 1280]
 
 
@@ -491,8 +505,8 @@ def test_a_slow_disk_is_written_to_as_rarely_as_its_share_of_time_asks(
 ):
     clock = Ahead()
     partner = Slow(clock, seconds)
-    pace = replace(PACE, total_steps=256 * 5, sync_interval=256, longest_pause=600.0)
-    train(cartpole_parts(tmp_path, exchange=partner, pace=pace, clock=clock))
+    schedule = replace(SCHEDULE, total_steps=256 * 5, sync_interval=256, longest_pause=600.0)
+    train(cartpole_parts(tmp_path, exchange=partner, schedule=schedule, clock=clock))
     assert partner.published == published
 
 
@@ -512,29 +526,33 @@ def test_a_look_comes_once_a_second_or_after_an_offer_and_when_paid_for(
     tmp_path, since_look, since_offer, cost, due
 ):
     clock = Ahead()
-    pace = replace(PACE, longest_pause=600.0)
-    session = begin(cartpole_parts(tmp_path, exchange=Partner(), pace=pace, clock=clock))
+    schedule = replace(SCHEDULE, longest_pause=600.0)
+    learner = start_learner(
+        cartpole_parts(tmp_path, exchange=Partner(), schedule=schedule, clock=clock)
+    )
     clock.ahead = 100.0
-    session.costs["adopt"].add(cost)
-    session.due |= {"adopt": 100.0 - since_look, "publish": 100.0 - since_offer}
-    assert look_is_due(session) is due
+    learner.costs["adopt"].add_run(cost)
+    learner.last_ran |= {"adopt": 100.0 - since_look, "publish": 100.0 - since_offer}
+    assert adoption_is_due(learner) is due
 
 
 def test_who_cannot_afford_a_look_beats_twice_a_minute(tmp_path):
     clock, partner = Ahead(), Partner()
-    pace = replace(PACE, longest_pause=600.0)
-    session = begin(cartpole_parts(tmp_path, exchange=partner, pace=pace, clock=clock))
-    session.costs["adopt"].add(1.0)
+    schedule = replace(SCHEDULE, longest_pause=600.0)
+    learner = start_learner(
+        cartpole_parts(tmp_path, exchange=partner, schedule=schedule, clock=clock)
+    )
+    learner.costs["adopt"].add_run(1.0)
     for second in range(60, 180):
         clock.ahead = float(second)
-        adopt_newer(session)
+        adopt_newer(learner)
     assert partner.beats == 4
 
 
 def test_the_exchange_gets_its_bookkeeping_back_after_a_restart(tmp_path):
     first, second = Partner(), Partner()
-    train(cartpole_parts(tmp_path, exchange=first, pace=SHORT))
-    train(cartpole_parts(tmp_path, exchange=second, pace=SHORT, lease=FakeLease(term=2)))
+    train(cartpole_parts(tmp_path, exchange=first, schedule=SHORT))
+    train(cartpole_parts(tmp_path, exchange=second, schedule=SHORT, lease=FakeLease(term=2)))
     assert first.resumed is None
     assert second.resumed == b"base v7"
 
@@ -542,7 +560,7 @@ def test_the_exchange_gets_its_bookkeeping_back_after_a_restart(tmp_path):
 def test_the_fleets_steps_end_the_run_not_only_our_own(tmp_path):
     partner = Partner()
     partner.steps = 10**9
-    outcome = train(cartpole_parts(tmp_path, exchange=partner, pace=SHORT))
+    outcome = train(cartpole_parts(tmp_path, exchange=partner, schedule=SHORT))
     assert (outcome.kind, outcome.step) == ("done", 0)
 
 
@@ -564,7 +582,7 @@ class Watcher(NoFrames):
 def test_a_watched_agents_pictures_are_offered_and_nobody_elses(tmp_path):
     watcher = Watcher()
     report = AgentReport(0, 0, 0, 0.0, 0, 0, "", 0, 0)
-    train(cartpole_parts(tmp_path, frames=watcher, pace=SHORT, reports=lambda vector: [report]))
+    train(cartpole_parts(tmp_path, frames=watcher, schedule=SHORT, reports=lambda vector: [report]))
     assert watcher.reports[0] == [report]
     assert {agent for agent, _ in watcher.pictures} == {1}
     assert {len(picture) for _, picture in watcher.pictures} == {SCREEN_BYTES}

@@ -16,7 +16,7 @@ from Daddy.core.errors import FileError, UsageError
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.learning import make_vector as vectors
 from Daddy.learning.make_vector import make_vector, puffer_installed
-from Daddy.learning.vector_rows import VectorEnv, split
+from Daddy.learning.vector_rows import VectorEnv, split_into_groups
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.learning.toys import Dozing, Failing, Jumping, Slow
 
@@ -58,18 +58,18 @@ def play(vector: VectorEnv, steps: int, seed: int) -> list[Any]:
     said = []
     for _ in range(steps):
         transition = vector.step(rng.integers(7, size=vector.num_envs))
-        said.append(plain([transition, vector.telemetry(), vector.frames()]))
+        said.append(plain([transition, vector.telemetry(), vector.pictures()]))
     return said
 
 
 def whole_story(vector: VectorEnv) -> list[Any]:
     """Reset, episode ends, pictures, saved states, and going on from them after a detour."""
     said = [plain(vector.reset(range(10, 10 + vector.num_envs)))]
-    vector.watch(frozenset({0, 4}))
+    vector.request_pictures(frozenset({0, 4}))
     said += play(vector, 150, seed=1)
     states = vector.save_states()
     said.append(states)
-    vector.watch(frozenset({3}))
+    vector.request_pictures(frozenset({3}))
     said += play(vector, 60, seed=2)
     said.append(plain(vector.load_states(states)))
     return said + play(vector, 100, seed=2)
@@ -113,7 +113,7 @@ def test_no_group_waits_for_a_slower_one(make: Make, backend: str) -> None:
 def test_groups_are_of_equal_size_and_hold_everybody(
     num_envs: int, wanted: int, groups: int
 ) -> None:
-    members = split(num_envs, wanted)
+    members = split_into_groups(num_envs, wanted)
     assert len(members) == groups
     assert [i for one in members for i in range(num_envs)[one]] == list(range(num_envs))
     assert len({one.stop - one.start for one in members}) == 1
@@ -198,11 +198,11 @@ def test_only_watched_environments_are_drawn(make: Make, backend: str) -> None:
     vector = make(backend)
     vector.reset(range(NUM_ENVS))
     play(vector, 1, seed=0)
-    assert vector.frames() == {}
-    vector.watch(frozenset({1, 3, 99}))
-    assert vector.frames() == {}
+    assert vector.pictures() == {}
+    vector.request_pictures(frozenset({1, 3, 99}))
+    assert vector.pictures() == {}
     play(vector, 1, seed=0)
-    assert {agent: len(picture) for agent, picture in vector.frames().items()} == {
+    assert {agent: len(picture) for agent, picture in vector.pictures().items()} == {
         1: SCREEN_BYTES,
         3: SCREEN_BYTES,
     }
@@ -212,11 +212,11 @@ def test_only_watched_environments_are_drawn(make: Make, backend: str) -> None:
 def test_no_picture_is_offered_before_it_is_drawn(make: Make, backend: str) -> None:
     vector = make(backend, num_envs=4, groups=2)
     vector.reset(range(4))
-    vector.watch(frozenset({0}))
+    vector.request_pictures(frozenset({0}))
     vector.send(0, np.zeros(2, np.int64))
-    assert vector.frames() == {}
+    assert vector.pictures() == {}
     vector.recv()
-    assert list(vector.frames()) == [0]
+    assert list(vector.pictures()) == [0]
 
 
 @pytest.mark.parametrize("backend", ["serial", *BACKENDS])
@@ -259,9 +259,8 @@ def test_without_pufferlib_threads_are_chosen_and_asking_for_it_says_so(
 
 @pytest.mark.skipif(not puffer_installed(), reason="pufferlib has no wheels here")
 def test_pufferlib_is_loaded_without_a_word() -> None:
-    code = (
-        "import Daddy.learning.preloading as p; p.prepare(); import Daddy.learning.vector_pufferlib"
-    )
+    code = "import Daddy.learning.preloading as p; p.prepare_imports()"
+    code += "; import Daddy.learning.vector_pufferlib"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )

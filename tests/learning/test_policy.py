@@ -106,9 +106,9 @@ def test_flags_are_unpacked_least_significant_first():
 
 def test_numbers_of_two_keys_have_entries_of_their_own(policy):
     encoder = policy.encoder
-    assert encoder.first.tolist() == [0] * 20 + [256] * 2
+    assert encoder.offsets.tolist() == [0] * 20 + [256] * 2
     assert encoder.table.weight.shape == (512, 4)
-    assert "encoder.first" not in policy.state_dict()
+    assert "encoder.offsets" not in policy.state_dict()
 
 
 def test_a_space_without_numbers_has_no_table():

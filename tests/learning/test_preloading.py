@@ -7,7 +7,12 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.job_environment import StartupTimer
-from Daddy.learning.preloading import LOADED, EnvironmentLoader, beat_while_loading, garbage_collection_paused
+from Daddy.learning.preloading import (
+    LOADED,
+    EnvironmentLoader,
+    beat_while_loading,
+    garbage_collection_paused,
+)
 
 
 class Made:
@@ -27,7 +32,7 @@ def test_what_was_made_ahead_is_taken_once_it_is_ready(on_thread):
 
     ahead = EnvironmentLoader(make, on_thread=on_thread)
     assert ahead() is made
-    assert where == [not beside]
+    assert where == [not on_thread]
     ahead.close()
     assert not made.closed  # whoever took it closes it
 

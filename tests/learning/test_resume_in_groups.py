@@ -13,10 +13,10 @@ from Daddy.learning.cartpole import CartPole
 from Daddy.learning.checkpoint import Checkpoint, load_newest
 from Daddy.learning.loop import train
 from Daddy.learning.make_vector import Backend, make_vector
-from tests.learning.helpers import PACE, SETTINGS, FakeLease, Never, StopAfter, cartpole_parts
+from tests.learning.helpers import SCHEDULE, SETTINGS, FakeLease, Never, StopAfter, cartpole_parts
 
 MEMORY = 16
-LONG = replace(PACE, total_steps=8 * 64 * 4)
+LONG = replace(SCHEDULE, total_steps=8 * 64 * 4)
 IN_SEQUENCES = replace(SETTINGS, horizon=64)
 
 
@@ -41,7 +41,7 @@ def _played(folder: Path, backend: Backend, looks: int) -> Checkpoint:
         with closing(make_vector(CartPole, 8, backend, cores=2, groups=2)) as vector:
             assert len(vector.groups) == 2
             stopper = StopAfter(looks) if looks else Never()
-            settings = {"settings": IN_SEQUENCES, "pace": LONG, "memory": MEMORY}
+            settings = {"settings": IN_SEQUENCES, "schedule": LONG, "memory": MEMORY}
             place = {"lease": FakeLease(term), "stopper": stopper}
             outcome = train(cartpole_parts(folder, vector=vector, **settings, **place))
         if outcome.kind != "drained":

@@ -38,7 +38,7 @@ def test_an_extreme_reward_is_clipped():
 def test_the_return_starts_anew_after_an_episode():
     normaliser = RewardNormaliser(1, 1.0)
     normaliser(np.array([5.0]), np.array([True]))
-    assert normaliser.state()["returns"] == [0.0]
+    assert normaliser.state_dict()["returns"] == [0.0]
 
 
 def test_a_normaliser_that_went_through_json_goes_on_bit_for_bit():
@@ -46,23 +46,23 @@ def test_a_normaliser_that_went_through_json_goes_on_bit_for_bit():
     first, second = RewardNormaliser(4, 0.9), RewardNormaliser(4, 0.9)
     for _ in range(20):
         first(generator.normal(size=4), NONE)
-    second.load(json.loads(json.dumps(first.state())))
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     rewards = generator.normal(size=4)
     assert np.array_equal(first(rewards, NONE), second(rewards, NONE))
-    assert first.state() == second.state()
+    assert first.state_dict() == second.state_dict()
 
 
 def test_another_number_of_environments_keeps_the_scale():
     old, new = RewardNormaliser(4, 0.9), RewardNormaliser(2, 0.9)
     for value in (1.0, 2.0, 5.0):
         old(np.full(4, value), NONE)
-    new.load(old.state())
+    new.load_state_dict(old.state_dict())
     assert new.deviation == old.deviation
-    assert new.state()["returns"] == [0.0, 0.0]
+    assert new.state_dict()["returns"] == [0.0, 0.0]
 
 
 def test_where_it_is_not_wanted_rewards_pass_as_they_are():
-    normaliser = RewardNormaliser(2, 0.9, wanted=False)
+    normaliser = RewardNormaliser(2, 0.9, enabled=False)
     for value in (1.0, 50.0, -3.0):
         got = normaliser(np.array([value, 0.25]), np.zeros(2, bool))
         assert got.dtype == np.float32

@@ -31,7 +31,7 @@ def test_a_picture_is_drawn_once_for_each_that_is_offered(
 ) -> None:
     monkeypatch.setattr(Drawing, "drawn", 0)
     watcher, vector = Watcher(), SerialVector(Drawing, SETTINGS.num_envs)
-    train(cartpole_parts(tmp_path, vector=vector, frames=watcher, pace=SHORT))
+    train(cartpole_parts(tmp_path, vector=vector, frames=watcher, schedule=SHORT))
     assert len(watcher.pictures) > 1
     assert Drawing.drawn in (len(watcher.pictures), len(watcher.pictures) + 1)
 
@@ -40,7 +40,7 @@ def test_episodes_tell_their_version_and_which_began_at_the_runs_own_start() -> 
     told: list[dict[str, object]] = []
     ends = [EpisodeEnd(0, 1.0, 5, {"loaded": True}), EpisodeEnd(1, 2.0, 6, {"loaded": False}),
             EpisodeEnd(2, 3.0, 7)]  # fmt: skip
-    session = SimpleNamespace(
+    learner = SimpleNamespace(
         rollout=SimpleNamespace(episodes=ends),
         counters=SimpleNamespace(env_steps=9),
         version=57,
@@ -48,7 +48,7 @@ def test_episodes_tell_their_version_and_which_began_at_the_runs_own_start() -> 
             events=SimpleNamespace(write=lambda event, step, data: told.append(data))
         ),
     )
-    _write_episodes(session)  # type: ignore[arg-type]
+    _write_episodes(learner)  # type: ignore[arg-type]
     assert told[0]["version"] == 57
     assert told[0]["own_start"] == [0, 1, 1]
     assert told[0]["returns"] == [1.0, 2.0, 3.0]

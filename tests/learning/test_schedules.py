@@ -1,6 +1,6 @@
 import pytest
 
-from Daddy.learning.schedules import Cost, Cut, affordable, cut, learning_rate
+from Daddy.learning.schedules import Cost, SequencePlan, affordable, learning_rate, plan_sequences
 
 
 def test_a_linear_rate_falls_to_a_tenth_and_stays_there():
@@ -15,7 +15,7 @@ def test_an_unlimited_run_has_a_constant_rate():
 
 
 def test_the_demo_has_four_minibatches_of_four_sequences():
-    assert cut(horizon=64, num_envs=4, batch_size=64, bptt=16) == Cut(16, 4)
+    assert plan_sequences(horizon=64, num_envs=4, batch_size=64, bptt=16) == SequencePlan(16, 4)
 
 
 @pytest.mark.parametrize("horizon", [1, 7, 20, 64, 96, 512])
@@ -24,14 +24,14 @@ def test_the_demo_has_four_minibatches_of_four_sequences():
 def test_every_step_is_in_exactly_one_sequence_and_no_batch_is_too_large(
     horizon, num_envs, batch_size
 ):
-    found = cut(horizon, num_envs, batch_size, bptt=16)
+    found = plan_sequences(horizon, num_envs, batch_size, bptt=16)
     assert horizon % found.length == 0
     assert found.length <= 16
-    assert found.length * found.per_batch <= batch_size
-    assert found.per_batch >= 1
+    assert found.length * found.per_minibatch <= batch_size
+    assert found.per_minibatch >= 1
     sequences = num_envs * (horizon // found.length)
-    assert (found.batches(sequences) - 1) * found.per_batch < sequences
-    assert found.batches(sequences) * found.per_batch >= sequences
+    assert (found.minibatches(sequences) - 1) * found.per_minibatch < sequences
+    assert found.minibatches(sequences) * found.per_minibatch >= sequences
 
 
 @pytest.mark.parametrize(("total", "last", "age", "since", "so"), [

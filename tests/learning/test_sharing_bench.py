@@ -106,7 +106,7 @@ def test_a_crew_shares_through_a_real_folder_and_goes_the_same_way_twice(tmp_pat
     store = Store(SharedPaths(crew.root))
     state = decode(store.read_blob(history.versions[-1].state))
     newest = {name: value for name, value in state.items() if "critic" not in name}
-    adopted = [member.session.weights() for member in crew.members]
+    adopted = [member.learner.weights() for member in crew.members]
     assert any(all(torch.equal(one[name], newest[name]) for name in newest) for one in adopted)
 
 
@@ -114,10 +114,10 @@ def test_learners_on_their_own_begin_alike_and_part(tmp_path: Path) -> None:
     crew = Crew(7, tmp_path, 1, shares=False)
     first = state(7)
     for member in crew.members:
-        weights = member.session.weights()
+        weights = member.learner.weights()
         assert all(torch.equal(weights[name], first[name]) for name in first)
     crew.round()
-    biases = [member.session.weights()["actor.bias"][0].item() for member in crew.members]
+    biases = [member.learner.weights()["actor.bias"][0].item() for member in crew.members]
     assert len(set(biases)) == 4
     assert not crew.root.exists()
 
@@ -141,7 +141,7 @@ def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
     crew = hostile.HostileCrew(7, tmp_path, 5, lie="nan", gated=gated)
     for _ in range(5):
         assert len(crew.round()) == 3
-    weights = [member.session.weights() for member in crew.members if member.judged]
+    weights = [member.learner.weights() for member in crew.members if member.judged]
     assert all(np.isfinite(norm(one)) == gated for one in weights)
     assert ("not finite" in crew.told()["refused_because"]) == gated
     assert judging_is_whole()
