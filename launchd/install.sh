@@ -1,9 +1,9 @@
 #!/bin/bash
-# Keep the shared weights on this machine fresh, from login on: an agent of launchd (macOS) or a
-# user unit of systemd (Linux). Nothing needs root.
+# Install a background program that syncs the shared weights from login on: a launchd agent (macOS) or a
+# systemd user unit (Linux). No root needed.
 #   launchd/install.sh [pull|bidirectional] [user or user@host] [folder] [seconds]
-#   launchd/install.sh --print [...]     show the file that would be installed, install nothing
-# Who and where: first ./Daddy/cluster/sync_weights.sh setup, or export SYNC_CLUSTER_USER,
+#   launchd/install.sh --print [...]     print the file, install nothing
+# Account and host: run ./Daddy/cluster/sync_weights.sh setup first, or export SYNC_CLUSTER_USER,
 # SYNC_CLUSTER_HOST, SYNC_REMOTE_DIR (and SYNC_SSH_*): they are written into the agent.
 set -eu
 
@@ -37,7 +37,7 @@ environment() {
   done
 }
 
-# Replace @NAME@ by a value that may hold anything: no sed, no escapes, just text.
+# Replace @NAME@ by a value of any characters, without sed and its escapes.
 fill() {
   text=$(cat "$checkout/launchd/$1")
   quote=$2
