@@ -138,12 +138,12 @@ class Relay:
         for reason in scheduler.choose_agents(now) if polls else ():
             self._record("log", {"text": reason})
             self._viewer.send(note_message(reason))
-            self._due["wish"] = self._due["news"] = 0.0
+            self._due["request"] = self._due["status"] = 0.0
         if not watched:
             self._jobs.close_all()
-        elif self._is_due("call", now, DIAL_EVERY_S):
+        elif self._is_due("dial", now, DIAL_EVERY_S):
             self._jobs.dial_jobs(now)
-        if self._is_due("wish", now, REQUEST_EVERY_S):
+        if self._is_due("request", now, REQUEST_EVERY_S):
             self._publish_request(scheduler.wanted_agents() if watched else {}, now)
         if self._viewer.established and self._viewer.waiting_bytes < _OUT_LIMIT:
             self._serve(now)
@@ -176,7 +176,7 @@ class Relay:
         if self._viewer.connections != self._served:
             self._served = self._viewer.connections
             self._scheduler.restart_streams()
-            self._due |= dict.fromkeys(("poll", "wish", "news", "call"), 0.0)
+            self._due |= dict.fromkeys(("poll", "request", "status", "dial"), 0.0)
             self._report_state("connected", "a viewer has proved the token: pictures flow")
             self._reported_reasons.clear()
         trouble, reported = self._viewer.trouble, self._reported_reasons
@@ -199,7 +199,7 @@ class Relay:
             self._events.write(event, 0, data)
 
     def _serve(self, now: float) -> None:
-        due = self._is_due("news", now, STATUS_EVERY_S)
+        due = self._is_due("status", now, STATUS_EVERY_S)
         news = self._scheduler.status_messages(now) if due else []
         for message in [*news, *self._scheduler.due_frames(now)]:
             self._viewer.send(message)

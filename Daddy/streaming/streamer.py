@@ -55,7 +55,7 @@ class Streamer:
         direct: bool,
     ) -> None:
         self._memory = memory
-        memory.set_wanted(())  # a predecessor's wishes are not ours
+        memory.set_wanted(())  # clears the wanted agents of a streamer that ended
         self._writer = writer
         self._clock = clock
         self._most_fps = fps

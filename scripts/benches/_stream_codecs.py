@@ -1,4 +1,4 @@
-"""Bytes and processor time a picture, ours and others', all of the same corpus in the same run."""
+"""Measures bytes and processor time per picture, of our codec and others, on one corpus."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from scripts.benches._stream_corpus import rgb, shades
 
 FPS = 15.0
 SLOW = 200
-"""Pictures that an encoder gets whose picture costs the same size or much time, whatever it is."""
+"""Pictures given to an encoder whose size or time hardly depends on the picture."""
 
 
 def peers(pictures: Sequence[bytes]) -> dict[str, object]:
-    """The public code's message and PNG."""
+    """Measure the seed code's message and PNG."""
     return {
         "seed": measure(_seed, pictures[:SLOW]),
         "png": measure(_png_palette, pictures),
@@ -37,7 +37,7 @@ def peers(pictures: Sequence[bytes]) -> dict[str, object]:
 def measure(
     encode: Callable[[Sequence[bytes]], list[int]], pictures: Sequence[bytes]
 ) -> dict[str, float]:
-    """Mean bytes and processor time per picture."""
+    """Return the mean bytes and processor time per picture."""
     began = time.process_time()
     sizes = encode(pictures)
     spent = time.process_time() - began
@@ -45,45 +45,45 @@ def measure(
 
 
 def wholes(pictures: Sequence[bytes]) -> list[int]:
-    """Each alone."""
-    return [len(frame_codec.encode(one)) for one in pictures]
+    """Return the size of each picture encoded as a whole."""
+    return [len(frame_codec.encode(picture)) for picture in pictures]
 
 
 def deltas(pictures: Sequence[bytes]) -> list[int]:
-    """As the relay does it, each acknowledged before the next, without the whole ones."""
+    """Return the sizes of the relay's deltas, each acknowledged before the next, without wholes."""
     return [len(frame.data) for frame in sent(pictures) if frame.base]
 
 
 def sent(pictures: Sequence[bytes]) -> Iterator[Frame]:
-    """What a relay sends of 15 pictures a second, each acknowledged before the next."""
+    """Yield the frames of a relay at 15 pictures a second, each acknowledged before the next."""
     sender = StreamSender()
-    for number, one in enumerate(pictures):
+    for number, picture in enumerate(pictures):
         now = number / FPS
-        sender.offer(CapturedPicture(0, number, 0, round(now * 1000), one))
+        sender.offer(CapturedPicture(0, number, 0, round(now * 1000), picture))
         if (frame := sender.next_frame(now, MIN_WINDOW)) is not None:
             sender.handle_ack(frame.seq, now)
             yield frame
 
 
 def decoding_us(pictures: Sequence[bytes]) -> float:
-    """Processor time a viewer needs for a frame, up to the row-major picture."""
+    """Return the processor time of a viewer per frame, up to the row-major picture."""
     frames, viewer = list(sent(pictures)), FrameDecoder()
     began = time.process_time()
-    for one in frames:
-        viewer.decode(one)
+    for frame in frames:
+        viewer.decode(frame)
     return (time.process_time() - began) / len(frames) * 1e6
 
 
 def _seed(pictures: Sequence[bytes]) -> list[int]:
-    """The public code's message: length, JSON, base64 of raw RGB, metadata."""
+    """Return the sizes of the seed code's messages: length, JSON, base64 of raw RGB, metadata."""
     return [
-        len(seed_message(rgb(one).tobytes(), step, "job0_env3", 1_790_000_000.25))
-        for step, one in enumerate(pictures)
+        len(seed_message(rgb(picture).tobytes(), step, "job0_env3", 1_790_000_000.25))
+        for step, picture in enumerate(pictures)
     ]
 
 
 def seed_message(raw: bytes, step: int, agent: str, taken_at: float) -> bytes:
-    """One picture as the public code sends it; ``raw`` is (144, 160, 3) uint8."""
+    """Return one picture as the seed code sends it; ``raw`` is (144, 160, 3) uint8."""
     message = {
         "type": "frame",
         "agent_id": agent,
@@ -99,11 +99,11 @@ def seed_message(raw: bytes, step: int, agent: str, taken_at: float) -> bytes:
 
 
 def _png_palette(pictures: Sequence[bytes]) -> list[int]:
-    return [_png_size(Image.fromarray(shades(one), "P"), bits=2) for one in pictures]
+    return [_png_size(Image.fromarray(shades(picture), "P"), bits=2) for picture in pictures]
 
 
 def _png_rgb(pictures: Sequence[bytes]) -> list[int]:
-    return [_png_size(Image.fromarray(rgb(one), "RGB")) for one in pictures]
+    return [_png_size(Image.fromarray(rgb(picture), "RGB")) for picture in pictures]
 
 
 def _png_size(image: Image.Image, **options: int) -> int:
@@ -115,6 +115,6 @@ def _png_size(image: Image.Image, **options: int) -> int:
 
 
 def floor(pictures: Sequence[bytes]) -> float:
-    """``xz -9e`` over the whole sequence at once: bytes a picture."""
-    whole = b"".join(frame_codec.to_tiles(one) for one in pictures)
+    """Return the bytes per picture of ``xz -9e`` over the whole sequence at once."""
+    whole = b"".join(frame_codec.to_tiles(picture) for picture in pictures)
     return len(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME)) / len(pictures)

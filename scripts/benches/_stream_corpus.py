@@ -1,6 +1,6 @@
-"""The corpus of the bench `stream`: the cartridge half played, half fumbled, a picture a step.
+"""Records the corpus of the bench `stream`: a picture per step of a partly random game.
 
-The same bytes on every machine: scripted player, seeded keys, no clock.
+It is the same on every machine: scripted player, seeded random keys, no clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RANDOM_SHARE = 0.3
 
 
 def record(steps: int) -> tuple[list[bytes], float]:
-    """Pictures of a game half played, half fumbled; and the seconds of one emulated step."""
+    """Return the pictures of a game with 30 % random keys, and the seconds of an emulator step."""
     rom = load_rom(find_rom(None, environ={}))
     chance, player, emulator = random.Random(7), Player(rom.data), Emulator(rom.data)
     emulator.restore_state(beginning_state(rom))
@@ -33,9 +33,9 @@ def record(steps: int) -> tuple[list[bytes], float]:
     for _ in range(steps):
         image = emulator.ram(((RAM_START, RAM_START + RAM_SIZE),))
         button = player.next_button(read_facts(partial(_peek, image)))
-        fumbles = chance.random() < RANDOM_SHARE
+        is_random = chance.random() < RANDOM_SHARE
         began = time.perf_counter()
-        emulator.press(chance.choice(BUTTONS) if fumbles else button)
+        emulator.press(chance.choice(BUTTONS) if is_random else button)
         spent.append(time.perf_counter() - began)
         pictures.append(emulator.packed_screen())
     emulator.close()
@@ -47,7 +47,7 @@ def _peek(image: bytes | bytearray, address: int) -> int:
 
 
 def shades(picture: bytes) -> NDArray[np.uint8]:
-    """(144, 160) of 0 (lightest) to 3."""
+    """Return the picture as (144, 160) uint8, 0 (lightest) to 3."""
     packed = np.frombuffer(picture, np.uint8)
     places = [packed >> shift & 3 for shift in (6, 4, 2, 0)]
     values: NDArray[np.uint8] = np.stack(places, axis=1)
@@ -55,10 +55,10 @@ def shades(picture: bytes) -> NDArray[np.uint8]:
 
 
 def grey(picture: bytes) -> NDArray[np.uint8]:
-    """(144, 160) of 255, 170, 85, 0."""
+    """Return the picture as (144, 160) uint8 of 255, 170, 85 and 0."""
     return (255 - 85 * shades(picture)).astype(np.uint8)
 
 
 def rgb(picture: bytes) -> NDArray[np.uint8]:
-    """(144, 160, 3), as the public code has it."""
+    """Return the picture as (144, 160, 3) uint8, the seed code's format."""
     return np.repeat(grey(picture)[:, :, None], 3, axis=2)

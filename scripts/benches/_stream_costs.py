@@ -1,11 +1,11 @@
-"""Measures the cost of the stream in the training thread: a real learner, its step hook timed.
+"""Measures the stream's cost in the training thread: a real learner with its step hook timed.
 
-One process plays all environments, so that also what a worker does for a picture is seen. The
-learner looks nothing up for the choice of who is shown: files that its thread opens are counted.
-Of every three rollouts one is played with the hook, one with a hook that does nothing, whose time
-is taken off, and one with a hook that looks at the byte and does no more, which none can be cheaper
-than: after a step of the emulator the processor's caches are cold, and all of it takes longer than
-in a loop. Of what a step took, the median counts: in some rollouts the processor was another's.
+One process plays all environments, so the picture work of a vector worker is included. The learner
+reads nothing to select featured agents, so the files that its thread opens are counted. Of every
+three rollouts one is played with the hook; one with a hook that does nothing, whose time is
+subtracted; and one with a hook that only reads the request byte, the least possible cost, because
+after an emulator step the processor's caches are cold and everything takes longer than in a loop.
+The median per step counts, because in some rollouts another process had the processor.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FILES = ("open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.scandi
 
 
 class Tally:
-    """Seconds in what it wraps, and files it opened there."""
+    """Counts the seconds that wrapped functions take, and the files that they open."""
 
     def __init__(self) -> None:
         self.seconds = self._own_s = 0.0
@@ -43,10 +43,10 @@ class Tally:
         self._inside = False
         self._thread = threading.get_ident()
         sys.addaudithook(self._audit)
-        self._own_s, self.seconds = _of_nothing(self), 0.0
+        self._own_s, self.seconds = _overhead_s(self), 0.0
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, timed."""
+        """Return the function with its time added to :attr:`seconds`."""
 
         def timed(*args: Any) -> Any:
             self._inside = True
@@ -64,8 +64,8 @@ class Tally:
             self.files += 1
 
 
-def _of_nothing(tally: Tally) -> float:
-    """Return the seconds that taking the time costs by itself."""
+def _overhead_s(tally: Tally) -> float:
+    """Return the seconds that one measurement costs by itself."""
     nothing = tally.wrap(lambda: None)
     for _ in range(1000):
         nothing()
@@ -73,7 +73,7 @@ def _of_nothing(tally: Tally) -> float:
 
 
 def measure(quick: bool) -> dict[str, dict[str, float]]:
-    """Per environment step: microseconds in the hook and files opened there, wanted and not."""
+    """Measure microseconds in the hook per environment step and files opened, wanted and not."""
     prepare_imports()
     return {
         "not_wanted": _hook(frozenset(), quick),
@@ -91,7 +91,7 @@ def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:
             training_learner(load_config(None, flags), frames=sender) as session,
         ):
             stop = threading.Event()
-            thread = threading.Thread(target=_want, args=(stream, wanted, stop), daemon=True)
+            thread = threading.Thread(target=_request, args=(stream, wanted, stop), daemon=True)
             thread.start()
             try:
                 iterate(session, 1)
@@ -101,8 +101,8 @@ def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:
                 thread.join(5)
 
 
-def _want(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
-    """A relay's wish list, whose counter moves."""
+def _request(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
+    """Write a relay's watch request with a growing counter until ``stop``."""
     counter = 1
     while wanted and not stop.wait(1.0):
         counter += 1
@@ -111,54 +111,52 @@ def _want(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
 
 def _timed(session: Any, steps: int) -> dict[str, float]:
     tally, drawn, reports, nothing, looking = (Tally() for _ in range(5))
-    session.movement.enabled = False  # where agents walk is looked at without a stream too
+    session.movement.enabled = False  # agents' walks are recorded without a stream too
     show, report, picture = (
         run_log.new_step_hook(session),
         run_log.report_agents,
         Emulator.packed_screen,
     )
-    run_log.report_agents = reports.wrap(
-        report
-    )  # told apart; the loop's own, once a rollout, counts too
+    run_log.report_agents = reports.wrap(report)  # also called once a rollout by the loop itself
     loop.report_agents = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
     hook, idle = tally.wrap(show), nothing.wrap(lambda _: None)
     asks = session.parts.frames.request_counter
-    look = looking.wrap(lambda _: asks[0])
+    read_byte = looking.wrap(lambda _: asks[0])
     Emulator.packed_screen = drawn.wrap(picture)  # type: ignore[method-assign]
-    beside = {"nothing": (nothing, idle), "look": (looking, look)}
+    beside = {"nothing": (nothing, idle), "look": (looking, read_byte)}
     tallies = {"hook": tally, "reports": reports, "drawn": drawn}
     rows: list[dict[str, float]] = []
     began = time.perf_counter()
     try:
         while len(rows) * session.rollout.rewards.size < steps:
-            before = {name: one.seconds for name, one in tallies.items()}
+            before = {name: each.seconds for name, each in tallies.items()}
             session.collector.after_step = hook
             iterate(session, 1)
-            row = {name: one.seconds - before[name] for name, one in tallies.items()}
-            for name, (one, other) in beside.items():
-                so_far, session.collector.after_step = one.seconds, other
+            row = {name: each.seconds - before[name] for name, each in tallies.items()}
+            for name, (other, after_step) in beside.items():
+                so_far, session.collector.after_step = other.seconds, after_step
                 iterate(session, 1)
-                row[name] = one.seconds - so_far
+                row[name] = other.seconds - so_far
             rows.append(row)
     finally:
         Emulator.packed_screen = picture  # type: ignore[method-assign]
         run_log.report_agents = loop.report_agents = report  # type: ignore[attr-defined]
     played = len(rows) * session.rollout.rewards.size
     return {
-        **_of_a_step(rows, session.rollout.rewards.size),
+        **_per_step(rows, session.rollout.rewards.size),
         "files_per_step": (tally.files + drawn.files) / played,
         "steps": played,
         "steps_per_s": 3 * played / (time.perf_counter() - began),
     }
 
 
-def _of_a_step(rows: Sequence[dict[str, float]], steps: int) -> dict[str, float]:
-    """Microseconds of a step: the median over rollouts of so many steps each."""
+def _per_step(rows: Sequence[dict[str, float]], steps: int) -> dict[str, float]:
+    """Return microseconds per step: the median over rollouts of ``steps`` steps each."""
 
     def usual(cost: Callable[[dict[str, float]], float]) -> float:
         return median(map(cost, rows)) / steps * 1e6
 
-    reports = fmean(row["reports"] for row in rows) / steps * 1e6  # in few rollouts, but dear
+    reports = fmean(row["reports"] for row in rows) / steps * 1e6  # expensive in a few rollouts
     hook = usual(lambda row: row["hook"] - row["reports"] - row["nothing"])
     return {
         "hook_us": hook + reports,

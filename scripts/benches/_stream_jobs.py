@@ -1,4 +1,4 @@
-"""Jobs of one slot as a process: each streams for a while, then a successor takes its place."""
+"""Runs the jobs of one slot in one process: each streams for a while, then its successor does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scripts.benches._stream_watcher import AGENTS
 
 
 def main(argv: Sequence[str]) -> int:
-    """``STREAM SLOT CORPUS SECONDS``: until ended, a job of so many seconds after the other."""
+    """``STREAM SLOT CORPUS SECONDS``: run jobs of ``SECONDS`` each until terminated."""
     die_with_parent()
     stream, pictures, seconds = Path(argv[0]), read_corpus(Path(argv[2])), float(argv[3])
     for job in itertools.count(1):
@@ -30,7 +30,7 @@ def _play(sender: FrameSender, pictures: Sequence[bytes], until: float) -> None:
     while time.monotonic() < until:
         step += 1
         sender.send_reports(
-            [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for one in range(AGENTS)]
+            [AgentReport(agent, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for agent in range(AGENTS)]
         )
         for agent in sender.wanted_agents():
             sender.send_picture(agent, pictures[(step + 40 * agent) % len(pictures)])

@@ -1,9 +1,9 @@
-"""Measures the age of a picture at home over poor lines, and a viewer that freezes.
+"""Measures the age of a picture at the viewer over poor links, and after a viewer freezes.
 
-A real ``ssh -R`` into a real sshd runs over the test cluster's shaped line; sender and viewer are
-processes of their own. Three senders take turns on each line: ``line`` (the relay's parts with the
-pictures taken in them, so that the line alone is timed), ``direct`` and ``spool`` (a job, its
-streamer and the relay as they are shipped, where the relay reaches the job and where it does not).
+A real ``ssh -R`` into a real sshd runs over the test cluster's shaped link; sender and viewer are
+separate processes. Three senders are measured on each link: ``line`` (the relay's parts with the
+pictures taken in the same process, so only the link is timed), ``direct`` and ``spool`` (a job, its
+streamer and the relay as installed, where the relay can and cannot reach the job).
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from scripts.benches._stream_watcher import AGENTS, stamped
 
 LINES = (Line(10, 30), Line(1, 80), Line(0.1, 150))
 BOUND_TO = 2
-"""Of so many lines the bound on age is asked; the last has no room for two at 30 a second."""
+"""The first links, on which the age is bounded; the last has no room for two agents at 30 fps."""
 FPS = 30.0
 WARM_S, SECONDS = 5.0, 20.0
 QUICK_WARM_S, QUICK_SECONDS = 1.5, 4.0
 FREEZE_S, AFTER_S = 6.0, 12.0
 FRESH_S, IN_FLIGHT = 0.5, 64 * 1024
 JOB = "direct"
-"""The way of the product, which the bound is asked of."""
+"""The sender whose age is compared with the bound."""
 _BENCHES = "scripts.benches."
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where one run happens: sshd, a folder, the token and the corpus as a file."""
+class Setup:
+    """The setup of one run: sshd, a folder, the token and the corpus as a file."""
 
     login: Login
     folder: Path
@@ -54,7 +54,7 @@ class Place:
 
 
 def measure(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
-    """Every line, every sender; then a viewer that freezes for six seconds on the first line."""
+    """Measure every sender on every link, then a viewer frozen for six seconds on the first."""
     warm, seconds = (QUICK_WARM_S, QUICK_SECONDS) if quick else (WARM_S, SECONDS)
     lines = LINES[:1] if quick else LINES
     with _place(pictures) as place:
@@ -63,33 +63,33 @@ def measure(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
 
 
 @contextmanager
-def _place(pictures: Sequence[bytes]) -> Iterator[Place]:
+def _place(pictures: Sequence[bytes]) -> Iterator[Setup]:
     with tempfile.TemporaryDirectory(prefix="daddy-links-") as temporary:
         folder = Path(temporary)
         token, corpus = folder / "token", folder / "corpus"
         ensure_token(token, "bench")
         corpus.write_bytes(b"".join(pictures))
         with login_node(folder / "login") as login:
-            yield Place(login, folder, token, corpus)
+            yield Setup(login, folder, token, corpus)
 
 
 def bound_s(line: Line) -> float:
-    """What a picture's age at display may be: half a round trip, two periods, 20 ms."""
+    """Return the allowed age of a picture at display: half a round trip, two periods, 20 ms."""
     return line.rtt_ms / 2000 + 2 / FPS + 0.020
 
 
-def _on(place: Place, line: Line, warm: float, seconds: float, quick: bool) -> dict[str, object]:
+def _on(place: Setup, line: Line, warm: float, seconds: float, quick: bool) -> dict[str, object]:
     rows: dict[str, Any] = {"bound_s": bound_s(line), "bound_asked": line in LINES[:BOUND_TO]}
-    for who in (JOB,) if quick else ("line", JOB, "spool"):
-        print(f"  {line}: {who}", flush=True)
-        seen, _, _ = _run(place, line, who, warm, seconds)
-        rows[who] = figures(seen)
+    for sender in (JOB,) if quick else ("line", JOB, "spool"):
+        print(f"  {line}: {sender}", flush=True)
+        seen, _, _ = _run(place, line, sender, warm, seconds)
+        rows[sender] = figures(seen)
     rows["within_bound"] = (rows[JOB]["age_p95_s"] or np.inf) <= rows["bound_s"]
     return rows
 
 
 def figures(seen: dict[str, Any]) -> dict[str, float | None]:
-    """Rates and ages of what a viewer saw; no age where it saw nothing."""
+    """Return the rates and ages of a viewer's pictures; no age if it saw none."""
     ages = [age for _, _, age in seen["shown"]]
     p50, p95 = np.percentile(ages, (50, 95)) if ages else (None, None)
     return {
@@ -101,8 +101,8 @@ def figures(seen: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def _frozen(place: Place, line: Line, warm: float, quick: bool) -> dict[str, object]:
-    """The viewer stops for six seconds: when is it fresh again, how much was on its way?"""
+def _frozen(place: Setup, line: Line, warm: float, quick: bool) -> dict[str, object]:
+    """Freeze the viewer for six seconds; return the bytes in flight and the time until fresh."""
     print(f"  {line}: frozen {FREEZE_S:g} s", flush=True)
     span = FREEZE_S + (3.0 if quick else AFTER_S)
     seen, books, frozen = _run(place, line, "line", warm, span, freeze=True)
@@ -118,7 +118,7 @@ def _frozen(place: Place, line: Line, warm: float, quick: bool) -> dict[str, obj
 
 
 def fresh_after(shown: Sequence[Sequence[Any]], since: float, bound: float) -> float | None:
-    """Seconds until every agent's picture is within its bound; None: not while it was watched."""
+    """Return the seconds until every agent's picture is within its bound; None if that is never."""
     first: dict[str, float] = {}
     for at, agent, age in shown:
         if at >= since and age <= bound:
@@ -127,9 +127,9 @@ def fresh_after(shown: Sequence[Sequence[Any]], since: float, bound: float) -> f
 
 
 def _run(
-    place: Place, line: Line, who: str, warm: float, seconds: float, *, freeze: bool = False
+    place: Setup, line: Line, kind: str, warm: float, seconds: float, *, freeze: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any] | None, tuple[float, float]]:
-    """One sender over one line: what the viewer saw, the sender's books, when it was frozen."""
+    """Run one sender over one link; return what the viewer saw, the sender's counts, the freeze."""
     with tempfile.TemporaryDirectory(dir=place.folder) as temporary:
         folder = Path(temporary)
         seen, books, frozen = folder / "seen", folder / "books", (0.0, 0.0)
@@ -139,13 +139,13 @@ def _run(
             port = _port(seen, viewer)
             with (
                 tunnel(place.login, line, port) as (remote, _),
-                _sender(place, folder, who, remote, books),
+                _sender(place, folder, kind, remote, books),
             ):
                 if freeze:
                     frozen = _freeze(viewer, warm)
                 _wait(viewer, seconds + warm + 90, log)
-        told = json.loads(books.read_text()) if books.exists() else None
-        return json.loads(seen.read_text()), told, frozen
+        counts = json.loads(books.read_text()) if books.exists() else None
+        return json.loads(seen.read_text()), counts, frozen
 
 
 def _port(seen: Path, viewer: subprocess.Popen[bytes]) -> int:
@@ -176,10 +176,10 @@ def _freeze(viewer: subprocess.Popen[bytes], warm: float) -> tuple[float, float]
 
 
 @contextmanager
-def _sender(place: Place, folder: Path, who: str, remote: int, books: Path) -> Iterator[None]:
+def _sender(place: Setup, folder: Path, kind: str, remote: int, books: Path) -> Iterator[None]:
     log = folder / "sender.log"
     sender: tuple[object, ...]
-    if who == "line":
+    if kind == "line":
         straight = f"{_BENCHES}_stream_straight"
         sender = (straight, books, remote, place.token, place.corpus, FPS)
     else:
@@ -188,9 +188,9 @@ def _sender(place: Place, folder: Path, who: str, remote: int, books: Path) -> I
         relay = ("--run-dir", run, "--port", remote, "--token", place.token, "--fps", FPS)
         sender = ("Daddy.streaming.relay", *relay)
     with ours(str(sender[0]), *sender[1:], home=folder, log=log):
-        if who in (JOB, "spool"):
+        if kind in (JOB, "spool"):
             stream, corpus = folder / "run" / "stream", place.corpus.read_bytes()
-            with learner(stream, corpus, direct=who == JOB):
+            with learner(stream, corpus, direct=kind == JOB):
                 yield
         else:
             yield
@@ -198,7 +198,7 @@ def _sender(place: Place, folder: Path, who: str, remote: int, books: Path) -> I
 
 @contextmanager
 def learner(stream: Path, corpus: bytes, *, direct: bool = False) -> Iterator[FrameSender]:
-    """A job's side in a thread: a step 60 times a second, pictures of whom is wanted."""
+    """Run a job's side in a thread: 60 steps a second, with pictures of the wanted agents."""
     pictures, stop = split(corpus), threading.Event()
 
     def play(sender: FrameSender) -> None:
@@ -206,7 +206,7 @@ def learner(stream: Path, corpus: bytes, *, direct: bool = False) -> Iterator[Fr
         while not stop.wait(1 / 60):
             step += 1
             sender.send_reports(
-                [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for one in range(AGENTS)]
+                [AgentReport(agent, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for agent in range(AGENTS)]
             )
             for agent in sender.wanted_agents():
                 picture = pictures[(step + 40 * agent) % len(pictures)]

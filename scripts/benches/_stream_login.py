@@ -1,4 +1,4 @@
-"""A real sshd and a real ``ssh -R`` into it over the test cluster's shaped link."""
+"""Runs a real sshd, and a real ``ssh -R`` into it over the test cluster's shaped link."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UP_S = 60.0
 
 @dataclass(frozen=True)
 class Line:
-    """A line between home and the login node: ``mbit_s`` each way, ``rtt_ms`` there and back."""
+    """A link between laptop and login node: ``mbit_s`` each way, ``rtt_ms`` there and back."""
 
     mbit_s: float
     rtt_ms: float
@@ -54,13 +54,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Login:
-    """Where sshd listens, and the folder with its keys."""
+    """The port of a running sshd, and the folder with its keys."""
 
     folder: Path
     port: int
 
     def ssh(self, line: Line | None, *options: str) -> list[str]:
-        """An ssh command line, over ``line`` where one is given."""
+        """Return an ssh command, which goes over ``line`` if one is given."""
         flags = [part for name, value in _SSH.items() for part in ("-o", f"{name}={value}")]
         if line:
             flags += ["-o", f"ProxyCommand={_proxy(line)} %h %p"]
@@ -69,13 +69,13 @@ class Login:
 
 
 def _proxy(line: Line) -> str:
-    how = f"--delay-ms {line.rtt_ms / 2} --kilobytes {line.mbit_s * 125}"
-    return f"{shlex.quote(str(CHECKOUT / 'cluster' / 'testbed' / 'door'))} shape {how}"
+    shape = f"--delay-ms {line.rtt_ms / 2} --kilobytes {line.mbit_s * 125}"
+    return f"{shlex.quote(str(CHECKOUT / 'cluster' / 'testbed' / 'door'))} shape {shape}"
 
 
 @contextmanager
 def login_node(folder: Path) -> Iterator[Login]:
-    """Start sshd on a port of its own; SchedulerError where there is none."""
+    """Start sshd on a free port; SchedulerError if it is not installed."""
     program = shutil.which("sshd", path=os.environ.get("PATH", "") + _SYSTEM)
     if program is None or shutil.which("ssh") is None:
         raise SchedulerError("no sshd and ssh on this machine", "apt-get install openssh-server")
@@ -95,7 +95,7 @@ def login_node(folder: Path) -> Iterator[Login]:
 
 @contextmanager
 def tunnel(login: Login, line: Line | None, local: int) -> Iterator[tuple[int, int]]:
-    """``ssh -N -R remote:127.0.0.1:local``; gives the remote port and ssh's pid."""
+    """Run ``ssh -N -R remote:127.0.0.1:local``; yield the remote port and ssh's pid."""
     remote = free_port()
     argv = login.ssh(line, "-N", "-R", f"{remote}:127.0.0.1:{local}")
     with child(argv) as ssh:
@@ -107,7 +107,7 @@ def tunnel(login: Login, line: Line | None, local: int) -> Iterator[tuple[int, i
 def ours(
     module: str, *args: object, home: Path, log: Path, **more: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of ours, in a home of its own."""
+    """Run a module of this project as a process with a home of its own."""
     env = {
         **os.environ,
         "HOME": str(home),
@@ -122,7 +122,7 @@ def ours(
 
 @contextmanager
 def child(argv: list[str], **options: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A child that ends with the block, also when it was stopped or the block failed."""
+    """Run a child process that ends with the block, also if it was stopped or the block failed."""
     process = subprocess.Popen(argv, **options)  # type: ignore[call-overload]
     try:
         yield process
@@ -136,22 +136,22 @@ def child(argv: list[str], **options: object) -> Iterator[subprocess.Popen[bytes
 
 
 def free_port() -> int:
-    """A port of loopback that nobody has now."""
+    """Return a loopback port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def is_open(port: int) -> bool:
-    """Whether somebody listens there."""
+    """Return True if the port accepts connections."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait_for(true: Callable[[], object], otherwise: str) -> None:
-    """Until it is true; SchedulerError after a minute."""
+def wait_for(condition: Callable[[], object], message: str) -> None:
+    """Wait until the condition is true; SchedulerError after a minute."""
     give_up = time.monotonic() + _UP_S
-    while not true():
+    while not condition():
         if time.monotonic() > give_up:
-            raise SchedulerError(otherwise)
+            raise SchedulerError(message)
         time.sleep(0.02)

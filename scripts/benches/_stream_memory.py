@@ -1,7 +1,7 @@
-"""Whether relay, viewer and streamer stay as large as they are while jobs change.
+"""Measures the growth of relay, viewer and streamer while jobs change.
 
-Two slots are watched: one whose jobs change every ten seconds, as if four hours had passed, and one
-whose job lasts all the time, so that a streamer grows old. Sizes are taken once settled and at the
+Two slots are watched: one with a new job every ten seconds, each standing for a job of four hours,
+and one with a single job, whose streamer runs all the time. Sizes are taken once settled and at the
 end.
 """
 
@@ -18,13 +18,13 @@ from scripts.benches._stream_login import free_port, ours, wait_for
 
 SECONDS, TEN_MINUTES_S, QUICK_S = 3600.0, 600.0, 8.0
 JOB_S = 10.0
-"""A job's life: four hours go by in so many seconds."""
+"""Seconds of a job, which stands for one of four hours."""
 MIB = 1 << 20
 _JOBS = "scripts.benches._stream_jobs"
 
 
 def measure(pictures: Sequence[bytes], seconds: float) -> dict[str, object]:
-    """Resident MiB of relay, viewer, a learner's side and its streamer, and their growth."""
+    """Return the resident MiB of relay, viewer, a learner's side and its streamer, and growth."""
     with tempfile.TemporaryDirectory(prefix="daddy-memory-") as temporary:
         folder = Path(temporary)
         run, token, port = folder / "run", folder / "token", free_port()
@@ -44,24 +44,24 @@ def measure(pictures: Sequence[bytes], seconds: float) -> dict[str, object]:
         ):
             streamer = _streamer(f"{run / 'stream'} slot-1 ")
             pids = {"viewer": viewer.pid, "relay": sender.pid, "jobs": jobs.pid}
-            return _weigh({**pids, "streamer": streamer}, seconds)
+            return _measure_growth({**pids, "streamer": streamer}, seconds)
 
 
-def _streamer(words: str) -> int:
-    """The pid of the streamer with these words."""
-    found: list[int] = []
+def _streamer(arguments: str) -> int:
+    """Return the pid of the streamer with these arguments, once it runs."""
+    pids: list[int] = []
 
-    def look() -> bool:
-        said = f"Daddy.streaming.streamer {words}"
-        found[:] = [pid for pid, line in command_lines().items() if said in line]
-        return bool(found)
+    def find() -> bool:
+        command = f"Daddy.streaming.streamer {arguments}"
+        pids[:] = [pid for pid, line in command_lines().items() if command in line]
+        return bool(pids)
 
-    wait_for(look, "the lasting job's streamer did not start")
-    return found[0]
+    wait_for(find, "the lasting job's streamer did not start")
+    return pids[0]
 
 
-def _weigh(pids: dict[str, int], seconds: float) -> dict[str, object]:
-    """They have a third of the time, ten minutes at most, to settle."""
+def _measure_growth(pids: dict[str, int], seconds: float) -> dict[str, object]:
+    """Measure after a third of the time, or ten minutes if that is less, and at the end."""
     settle = min(seconds / 3, TEN_MINUTES_S)
     time.sleep(settle)
     first = {name: resident_bytes(pid) / MIB for name, pid in pids.items()}

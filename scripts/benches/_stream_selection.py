@@ -1,4 +1,4 @@
-"""How restless the choice of who is shown is: hours of 32 agents, simulated."""
+"""Simulates hours of 32 agents to measure how often featured agents are replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACES = 2
 
 
 def simulate(hours: float) -> dict[str, dict[str, float]]:
-    """32 agents whose scores grow through episodes of 137 s: ours beside "always the best"."""
+    """Simulate episodes of 137 s with our rules, and with rules that always show the best."""
     calm = FeaturingRules()
     restless = FeaturingRules(0.0, 0.0, 0.0, 1, 0.0, flash_s=-math.inf)
     return {"ours": _simulate(hours, calm), "always_the_best": _simulate(hours, restless)}
@@ -26,29 +26,29 @@ def _simulate(hours: float, rules: FeaturingRules, seed: int = 1) -> dict[str, f
     chance, seconds, fleet = random.Random(seed), round(hours * 3600), FleetState()
     agents = [_Episode(chance) for _ in range(32)]
     places: tuple[FeaturedAgent, ...] = ()
-    shown, dwells, kept = dict[AgentKey, int](), list[int](), list[float]()
+    shown, dwells, shares = dict[AgentKey, int](), list[int](), list[float]()
     for now in range(seconds):
-        ranks = [one.report(index, now) for index, one in enumerate(agents)]
-        rows = tuple(row_from_report(one) for one in ranks)
+        ranks = [agent.report(index, now) for index, agent in enumerate(agents)]
+        rows = tuple(row_from_report(report) for report in ranks)
         fleet.add_segments([Segment(now, "slot-0", "bench", "", "0", 1000 * now, rows, {})], now)
         candidates = fleet.candidates(now)
         before, places = places, select(candidates, places, PLACES, now, rules).places
-        for gone in {one.key for one in before} - {one.key for one in places}:
+        for gone in {place.key for place in before} - {place.key for place in places}:
             dwells.append(now - shown.pop(gone))
-        for one in places:
-            shown.setdefault(one.key, now)
-        best = sum(sorted((score(one) for one in ranks), reverse=True)[:PLACES])
-        seen = sum(score(ranks[one.key.agent]) for one in places)
-        kept.append(seen / best if best else 1.0)
+        for place in places:
+            shown.setdefault(place.key, now)
+        best = sum(sorted((score(report) for report in ranks), reverse=True)[:PLACES])
+        seen = sum(score(ranks[place.key.agent]) for place in places)
+        shares.append(seen / best if best else 1.0)
     return {
         "median_dwell_s": float(median(dwells or [seconds])),
         "switches_per_min_and_place": len(dwells) / PLACES / (seconds / 60),
-        "of_best_score": mean(kept),
+        "of_best_score": mean(shares),
     }
 
 
 class _Episode:
-    """An agent that gathers points at random moments until its episode ends."""
+    """An agent that gains points at random times until its episode ends."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance

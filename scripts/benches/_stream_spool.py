@@ -1,7 +1,7 @@
-"""How old a picture is at home when the shared directory itself is late.
+"""Measures the age of a picture at the viewer when the shared directory is slow.
 
-The job writes one folder, the relay reads another; a courier carries every file across, and the
-wish list back, so long after it was written. Everything else is as it is shipped.
+The job writes one folder and the relay reads another. A thread copies every file from one to the
+other, and the watch request back, after a fixed delay. Everything else is as installed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from scripts.benches._stream_watcher import AGENTS, LOOK_S, Notes
 DELAYS_S = (0.0, 0.5, 1.0)
 SECONDS, QUICK_SECONDS = 20.0, 3.0
 FPS = 15.0
-CARRY_S = 0.02
+COPY_EVERY_S = 0.02
 
 
 def measure(corpus: bytes, quick: bool) -> dict[str, dict[str, float]]:
-    """Ages at display by the directory's delay in seconds."""
+    """Return the ages at display by the directory's delay in seconds."""
     delays = DELAYS_S[1:2] if quick else DELAYS_S
     return {f"{delay:g}": _late(corpus, delay, quick) for delay in delays}
 
@@ -49,8 +49,8 @@ def _late(corpus: bytes, delay_s: float, quick: bool) -> dict[str, float]:
         relay = make_relay(run, receiver.port, [token], Subscription(AGENTS, FPS), "spool", clock)
         thread = threading.Thread(target=relay.serve_until, args=(stop,), daemon=True)
         with (
-            _courier(job / "spool", run / "stream" / "spool", "*", delay_s),
-            _courier(run / "stream", job, "wanted.json", delay_s),
+            _copier(job / "spool", run / "stream" / "spool", "*", delay_s),
+            _copier(run / "stream", job, "wanted.json", delay_s),
             learner(job, corpus),
         ):
             thread.start()
@@ -63,9 +63,9 @@ def _late(corpus: bytes, delay_s: float, quick: bool) -> dict[str, float]:
 
 
 @contextmanager
-def _courier(source: Path, target: Path, names: str, delay_s: float) -> Iterator[None]:
+def _copier(source: Path, target: Path, names: str, delay_s: float) -> Iterator[None]:
     stop = threading.Event()
-    thread = threading.Thread(target=_carry, args=(source, target, names, delay_s, stop))
+    thread = threading.Thread(target=_copy_late, args=(source, target, names, delay_s, stop))
     thread.start()
     try:
         yield
@@ -74,18 +74,20 @@ def _courier(source: Path, target: Path, names: str, delay_s: float) -> Iterator
         thread.join(5)
 
 
-def _carry(source: Path, target: Path, names: str, delay_s: float, stop: threading.Event) -> None:
-    known, bag = dict[str, bytes](), deque[tuple[float, str, bytes]]()
-    while not stop.wait(CARRY_S):
+def _copy_late(
+    source: Path, target: Path, names: str, delay_s: float, stop: threading.Event
+) -> None:
+    copied, queue = dict[str, bytes](), deque[tuple[float, str, bytes]]()
+    while not stop.wait(COPY_EVERY_S):
         now = time.monotonic()
         for path in source.glob(names):
             with contextlib.suppress(OSError):
                 data = path.read_bytes() if path.is_file() else b""
-                if data and data != known.get(path.name):
-                    known[path.name] = data
-                    bag.append((now + delay_s, path.name, data))
-        while bag and bag[0][0] <= now:
-            _, name, data = bag.popleft()
+                if data and data != copied.get(path.name):
+                    copied[path.name] = data
+                    queue.append((now + delay_s, path.name, data))
+        while queue and queue[0][0] <= now:
+            _, name, data = queue.popleft()
             (target / name).write_bytes(data)
 
 
@@ -96,7 +98,7 @@ def _watch(receiver: Receiver, seconds: float) -> dict[str, float]:
     time.sleep(3.0)
     notes, began = Notes(), time.monotonic()
     while (now := time.monotonic()) < began + seconds:
-        notes.look(receiver.current_scene(AGENTS).panels, now)
+        notes.add(receiver.current_scene(AGENTS).panels, now)
         time.sleep(LOOK_S)
     ages = [age for _, _, age in notes.shown] or [float("nan")]
     p50, p95 = np.percentile(ages, (50, 95))

@@ -1,7 +1,7 @@
-"""A relay as a process of its own whose pictures are taken in it, so that the line alone is timed.
+"""Runs a relay that takes the pictures in its own process, so that only the link is timed.
 
-The relay's own parts (selection, acknowledged deltas, windows, handshake) without the spool before
-them, whose second is measured apart. Its books go into OUT when it is told to end.
+It uses the relay's own parts (selection, acknowledged deltas, windows, handshake) without the spool
+before them, whose delay is measured separately. It writes its counts into OUT when terminated.
 """
 
 from __future__ import annotations
@@ -31,32 +31,33 @@ WAIT_S = 0.005
 _MAPS = ("Fern Hollow", "Slate Town", "Long Road North")
 _SIDE = 20
 _BETWEEN = 13
-"""Cells from one agent to the next; those on the same map are three times as far apart."""
+"""Cells between two agents; agents on the same map are three times as far apart."""
 KNOWN_AFTER, HASTE_S = 60, 0.07
-"""So many cells each, and a crowd of 32 has been everywhere; seconds from one to the next."""
+"""Cells that each of 32 agents walks until all maps are known; seconds between two of them."""
 _APART = 40
-"""How far the second agent is behind the first in the corpus."""
+"""Pictures by which the second agent is behind the first in the corpus."""
 
 
-class Books:
-    """What left, how much of it was unacknowledged, and for how long the kernel took nothing."""
+class SendCounts:
+    """Counts sent and unacknowledged bytes, and the time for which the kernel took none."""
 
     def __init__(self) -> None:
         self.bytes = self.in_flight = self._silent = 0
         self.blocked_s = self.seconds = 0.0
 
-    def sent(self, messages: Sequence[Message]) -> None:
-        """Messages that were handed to the link."""
-        size = sum(HEADER.size + len(one.body) + MAC_BYTES for one in messages)
+    def add_sent(self, messages: Sequence[Message]) -> None:
+        """Add messages that were given to the link."""
+        size = sum(HEADER.size + len(message.body) + MAC_BYTES for message in messages)
         self.bytes, self._silent = self.bytes + size, self._silent + size
 
-    def heard(self) -> None:
-        """The viewer has said something: what left before it no longer counts as unheard."""
+    def add_reply(self) -> None:
+        """Note a message of the viewer: bytes sent before it no longer count as in flight."""
         self._silent = 0
 
-    def look(self, programme: StreamScheduler, waiting: int, passed_s: float) -> None:
-        """After a pass of ``passed_s`` seconds, with ``waiting`` bytes that the kernel refused."""
-        unacked = sum(one.sender.unacked_bytes() for one in programme.streams.values())
+    def add_pass(self, scheduler: StreamScheduler, waiting: int, passed_s: float) -> None:
+        """Add a pass of ``passed_s`` seconds, after which ``waiting`` bytes were not sent."""
+        streams = scheduler.streams.values()
+        unacked = sum(featured.sender.unacked_bytes() for featured in streams)
         self.in_flight = max(self.in_flight, unacked, self._silent)
         self.seconds += passed_s
         self.blocked_s += passed_s if waiting else 0.0
@@ -65,93 +66,94 @@ class Books:
 def segment(
     pictures: Sequence[bytes], number: int, now: float, crowd: int = AGENTS, walked: int = 0
 ) -> Segment:
-    """What a job of ``crowd`` agents would have written at this moment: where all of them are, who
-    have ``walked`` so many cells of three maps, and a picture of the first few.
+    """Return the segment of a job of ``crowd`` agents, each of which has ``walked`` that many cells
+    of three maps, with a picture of each of the first ``AGENTS``.
     """
-    reports = [_report(one, number, walked) for one in range(crowd)]
-    shown = [pictures[(number + _APART * one) % len(pictures)] for one in range(AGENTS)]
+    reports = [_report(agent, number, walked) for agent in range(crowd)]
+    shown = [pictures[(number + _APART * agent) % len(pictures)] for agent in range(AGENTS)]
     stamp = round(now * 1000)
-    made = tuple(
-        CapturedPicture(agent, number, 0, stamp, stamped(one, now))
-        for agent, one in enumerate(shown)
+    taken = tuple(
+        CapturedPicture(agent, number, 0, stamp, stamped(picture, now))
+        for agent, picture in enumerate(shown)
     )
-    rows = tuple(row_from_report(one) for one in reports)
+    rows = tuple(row_from_report(report) for report in reports)
     maps = dict(enumerate(_MAPS))
-    return Segment(number, "slot-0", "bench", "", "0", stamp, rows, maps, made)
+    return Segment(number, "slot-0", "bench", "", "0", stamp, rows, maps, taken)
 
 
 def _report(agent: int, step: int, walked: int) -> AgentReport:
-    """Of one who goes through all cells of its map, row by row, as those before it there do."""
+    """Return the report of an agent that walks through all cells of its map, row by row."""
     number = agent % len(_MAPS)
     y, x = divmod((_BETWEEN * agent + walked) % _SIDE**2, _SIDE)
     return AgentReport(agent, 0, 0, 0.0, 0, number, _MAPS[number], 5, step, x, y)
 
 
-def serve(link: OutgoingConnection, programme: StreamScheduler, pictures: Sequence[bytes],
-          fps: float, stop: threading.Event, crowd: int = AGENTS) -> Books:  # fmt: skip
-    """Until ``stop``: a picture of each agent every ``1 / fps`` s, news once a second. A larger
-    ``crowd`` than those on screen first tells quickly where it has been, until the maps are full.
+def serve(link: OutgoingConnection, scheduler: StreamScheduler, pictures: Sequence[bytes],
+          fps: float, stop: threading.Event, crowd: int = AGENTS) -> SendCounts:  # fmt: skip
+    """Send each shown agent's picture every ``1 / fps`` s and a status every second until ``stop``.
+
+    A ``crowd`` of more agents than shown reports its walk quickly first, until all maps are known.
     """
-    books, served, number, walked = Books(), 0, 0, 0
+    counts, served, number, walked = SendCounts(), 0, 0, 0
     in_haste = KNOWN_AFTER if crowd > AGENTS else 0
     before = due = news_at = time.monotonic()
     while not stop.is_set():
         now = time.monotonic()
         for message in link.step(now):
-            books.heard()
+            counts.add_reply()
             if message.kind != MessageKind.SUBSCRIBE:
-                programme.handle_viewer_message(message, now)
+                scheduler.handle_viewer_message(message, now)
         if link.connections != served:
             served = link.connections
-            programme.restart_streams()
+            scheduler.restart_streams()
         if now >= due:
             due, number = max(due + 1 / fps, now), number + 1
-            programme.add_segments([segment(pictures, number, now, crowd, walked)], now)
-            programme.choose_agents(now)
+            scheduler.add_segments([segment(pictures, number, now, crowd, walked)], now)
+            scheduler.choose_agents(now)
         if link.established:
-            books.look(programme, link.waiting_bytes, now - before)
-            tell = now >= news_at
-            if tell:
+            counts.add_pass(scheduler, link.waiting_bytes, now - before)
+            reports = now >= news_at
+            if reports:
                 walked += 1
                 news_at = now + (NEWS_EVERY_S if walked > in_haste else HASTE_S)
             messages = [
-                *(programme.status_messages(now) if tell else ()),
-                *programme.due_frames(now),
+                *(scheduler.status_messages(now) if reports else ()),
+                *scheduler.due_frames(now),
             ]
-            for one in messages:
-                link.send(one)
-            books.sent(messages)
+            for message in messages:
+                link.send(message)
+            counts.add_sent(messages)
             link.flush(now)
         before = now
         link.wait(min(WAIT_S, max(0.0, due - time.monotonic())))
     link.close()
-    return books
+    return counts
 
 
 def main(argv: Sequence[str]) -> int:
-    """``OUT PORT TOKEN CORPUS FPS [CROWD]``."""
+    """``OUT PORT TOKEN CORPUS FPS [CROWD]``: serve until SIGTERM, then write the counts."""
     die_with_parent()
     stop = event_on_signals(signal.SIGTERM)
     out, port, token, corpus = Path(argv[0]), int(argv[1]), Path(argv[2]), Path(argv[3])
     fps = float(argv[4])
     link = OutgoingConnection("127.0.0.1", port, lambda: load_tokens([token]))
     about = Status("bench", "pokemon_red", "bench", "ssh-R")
-    programme = StreamScheduler(about, Subscription(AGENTS, fps), FeaturingRules())
+    scheduler = StreamScheduler(about, Subscription(AGENTS, fps), FeaturingRules())
     crowd = int(argv[5]) if len(argv) > 5 else AGENTS
-    books = serve(link, programme, read_corpus(corpus), fps, stop, crowd)
-    told = {"bytes": books.bytes, "in_flight": books.in_flight,
-            "blocked": books.blocked_s / max(1e-9, books.seconds)}  # fmt: skip
-    out.write_text(json.dumps(told))
+    counts = serve(link, scheduler, read_corpus(corpus), fps, stop, crowd)
+    facts = {"bytes": counts.bytes, "in_flight": counts.in_flight,
+            "blocked": counts.blocked_s / max(1e-9, counts.seconds)}  # fmt: skip
+    out.write_text(json.dumps(facts))
     return 0
 
 
 def read_corpus(path: Path) -> list[bytes]:
-    """Pictures that were written one after the other."""
+    """Return the pictures of a file that holds one after the other."""
     return split(path.read_bytes())
 
 
 def split(data: bytes) -> list[bytes]:
-    """Bytes as pictures."""
+    """Split bytes into pictures."""
     return [data[at : at + SCREEN_BYTES] for at in range(0, len(data), SCREEN_BYTES)]
 
 

@@ -1,7 +1,7 @@
-"""The stream's targets T1 to T14: a figure each, its bound, and whether it is met.
+"""Compares the stream's figures with its targets T1 to T14: figure, bound, met or not.
 
-Figures of other parts are taken from them; what was not measured in this run says so, and is
-neither met nor missed.
+Figures of the bench's other parts are taken from them; a figure that was not measured in this run
+is marked as such, and is neither met nor missed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MISSING = "not in this run"
 
 
 def measure(pictures: Sequence[bytes], quick: bool) -> dict[str, Any]:
-    """What the targets need beyond the other parts of the bench."""
+    """Measure the figures that the bench's other parts do not measure."""
     corpus = b"".join(pictures)
     return {
         "costs": costs.measure(quick),
@@ -38,7 +38,7 @@ def measure(pictures: Sequence[bytes], quick: bool) -> dict[str, Any]:
 
 
 def table(found: Mapping[str, Any]) -> dict[str, object]:
-    """One row a target from what was measured."""
+    """Return one row per target."""
     return {
         **_of_training(found),
         **_of_bytes(found),
@@ -58,7 +58,7 @@ def _row(what: str, figure: float | None, bound: float, *, least: bool = False) 
 
 
 def _of_training(found: Mapping[str, Any]) -> dict[str, object]:
-    ratios = [one["ratio"] for one in found.get("training", {}).values()]
+    ratios = [case["ratio"] for case in found.get("training", {}).values()]
     hook = found.get("measured", {}).get("costs", {})
     wanted, idle = hook.get("wanted", {}), hook.get("not_wanted", {})
     files = None if not hook else max(wanted["files_per_step"], idle["files_per_step"])
@@ -86,9 +86,9 @@ def _of_bytes(found: Mapping[str, Any]) -> dict[str, object]:
 def _of_links(links: Mapping[str, Any] | None) -> dict[str, object]:
     lines = links["lines"] if links else {}
     rows = {
-        f"T6 {name}": _row("s, age p95 at display", one[JOB]["age_p95_s"], one["bound_s"])
-        for name, one in lines.items()
-        if one["bound_asked"]
+        f"T6 {name}": _row("s, age p95 at display", line[JOB]["age_p95_s"], line["bound_s"])
+        for name, line in lines.items()
+        if line["bound_asked"]
     }
     frozen = links["frozen"]["line"] if links else {}
     return {
@@ -99,14 +99,15 @@ def _of_links(links: Mapping[str, Any] | None) -> dict[str, object]:
 
 
 def _of_viewing(
-    told: Mapping[str, Any] | None, hour: Mapping[str, Any] | None
+    measured: Mapping[str, Any] | None, hour: Mapping[str, Any] | None
 ) -> dict[str, object]:
-    told = told or {}
-    weighed = hour or told.get("memory", {})
-    viewer, grown = told.get("viewer", {}), weighed.get("grown_mib", {})
-    spool_s = [one["age_p95_s"] for one in told.get("spool", {}).values()]
+    measured = measured or {}
+    memory_figures = hour or measured.get("memory", {})
+    viewer, grown = measured.get("viewer", {}), memory_figures.get("grown_mib", {})
+    spool_s = [delay["age_p95_s"] for delay in measured.get("spool", {}).values()]
+    first_s = measured.get("first", {}).get("worst_s")
     return {
-        "T9": _row("s to the first picture, worst", told.get("first", {}).get("worst_s"), FIRST_S),
+        "T9": _row("s to the first picture, worst", first_s, FIRST_S),
         "T10 idle": _row("of a core, waiting", viewer.get("idle"), IDLE),
         "T10": _row("of a core, 2 x 30 fps", viewer.get("2x30"), WATCHING),
         "T11": _row("MiB grown, most of the four", max(grown.values(), default=None), MEMORY_MIB),

@@ -1,12 +1,11 @@
-"""Two learners of one seed on a core of their own, one streaming and one not, in turns: A B B A.
+"""Runs two learners of one seed on one core, one with the stream and one without, in turns A B B A.
 
-They take the same steps, so what the game does costs both the same; turns of a second are shorter
-than the machine's moods. After each quad they change places: where a learner's arrays happen to lie
-makes it faster or slower than the other by a per cent for as long as it lives. The streamer is a
-child on the same core and stands still while the other has its turn, so what it puts off then
-counts against the stream; it sends as many pictures a second as that of a job which is not told
-otherwise. Each quad is a line of ROWS as soon as it is over, so that whoever was interrupted goes
-on.
+They take the same steps, so the game costs both the same; turns of a second are shorter than the
+machine's own variations. After each four turns the learners change roles, because the addresses of
+a learner's arrays can make it about 1 % faster or slower than the other for its whole life. The
+streamer is a child on the same core. It is stopped during the other learner's turns, so work that
+it defers counts against the stream; its rate is that of a job with default settings. Each four
+turns are appended to ROWS as one line, so an interrupted measurement can continue.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ ORDER = (True, False, False, True)
 _SCHED = 2
 """CPUCLOCK_SCHED of the kernel's clock numbers."""
 WARM = 8
-"""Iterations until whoever watches has asked for pictures."""
+"""Iterations until the relay has requested pictures."""
 FLAGS = {"training.device": "cpu", "training.num_envs": 8,
          "training.vector_backend": "serial",
          "archive.mode": "off"}  # fmt: skip
 
 
 def main(argv: Sequence[str]) -> int:
-    """``STREAM ROWS CASE BLOCK_S QUADS CORE``: so many times A B B A."""
+    """``STREAM ROWS CASE BLOCK_S QUADS CORE``: run ``QUADS`` times A B B A."""
     die_with_parent()
     os.sched_setaffinity(0, {int(argv[5])})
     stream, rows, case = Path(argv[0]), Path(argv[1]), argv[2]
@@ -49,15 +48,15 @@ def main(argv: Sequence[str]) -> int:
     config = load_config(None, {**FLAGS, "training.seed": _number(rows)})
     with (
         FrameSender(stream, "slot-0", fps=FEATURED_FPS) as sender,
-        training_learner(config) as one,
-        training_learner(config) as other,
+        training_learner(config) as first,
+        training_learner(config) as second,
     ):
         assert sender.streamer is not None
-        iterate(one, WARM)
-        rate = _turn(other, sender, WARM, on=True)[0]
-        block = max(1, round(block_s * rate / one.rollout.rewards.size))
+        iterate(first, WARM)
+        rate = _turn(second, sender, WARM, on=True)[0]
+        block = max(1, round(block_s * rate / first.rollout.rewards.size))
         for quad in range(quads):
-            alone, watched = (one, other) if quad % 2 else (other, one)
+            alone, watched = (first, second) if quad % 2 else (second, first)
             turns = [_turn(watched if on else alone, sender, block, on=on) for on in ORDER]
             rates, shown, share = zip(*turns, strict=True)
             row = {"case": case, "block_s": block_s, "rates": rates, "shown": shown, "share": share}
@@ -68,14 +67,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _number(rows: Path) -> int:
-    """Of the quad that is next."""
+    """Return the number of the next quad."""
     return len(rows.read_text().splitlines()) if rows.exists() else 0
 
 
 def _turn(
     session: LearnerState, sender: FrameSender, block: int, *, on: bool
 ) -> tuple[float, int, float]:
-    """Steps per second, agents shown at the end, and the streamer's share of the core."""
+    """Return steps per second, agents shown at the end, and the streamer's share of the core."""
     assert sender.streamer is not None
     _send(session, sender if on else NoFrames())
     sender.streamer.signal(signal.SIGCONT if on else signal.SIGSTOP)
@@ -86,15 +85,15 @@ def _turn(
 
 
 def _send(session: LearnerState, sink: FrameSink) -> None:
-    """Whom the learner's pictures and reports go to from now on."""
+    """Send the learner's pictures and reports to ``sink`` from now on."""
     session.parts.vector.request_pictures(frozenset())
     session.parts = replace(session.parts, frames=sink)
     session.collector.after_step = new_step_hook(session)
 
 
 def _processor_s(pid: int) -> float:
-    """Processor time of another process so far, by the clock that Linux keeps of each (to 1 ns;
-    what /proc tells is counted in hundredths of a second).
+    """Return another process's processor time, by the clock that Linux keeps for each process in
+    nanoseconds, as /proc counts in hundredths of a second only.
     """
     return time.clock_gettime((~pid << 3) | _SCHED)
 

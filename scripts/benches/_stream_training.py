@@ -1,13 +1,13 @@
-"""Measures what being watched costs training: the stream on and off in turns, on one core.
+"""Measures the cost of a watching viewer to training: the stream on and off in turns, on one core.
 
 For each case two learners of one seed take the same steps in turns of about a second on the first
-core: with the stream, twice without, with it; relay, sshd, ssh, the line and the viewer are on the
-others. (In turns of ten seconds the machine's own moods, 4 % of a quad, hid half a per cent for
-hours.) A quad gives one ratio; quads are added until the 95 % interval of their centre is within
-half a per cent. The centre, since a mood that changes within a quad moves it by 7 % one way or the
-other, and all that a stream does comes at least once in each quad; the mean stands beside it.
-Quads are kept as they come, in ``runs/benches/stream-training.jsonl``: who was interrupted goes on,
-who begins anew removes it.
+core: with the stream, twice without, with it; relay, sshd, ssh, the link and the viewer use the
+other cores. (With turns of ten seconds the machine's own variations, 4 % of a quad, hid half a per
+cent for hours.) Each quad gives one ratio; quads are added until the 95 % interval of their centre
+is narrower than half a per cent each way. The centre is used because a variation within a quad
+moves its ratio by 7 % either way, and every effect of a stream occurs at least once in each quad;
+the mean is reported beside it. Quads are appended to ``runs/benches/stream-training.jsonl``, so an
+interrupted measurement continues; remove the file to start anew.
 """
 
 from __future__ import annotations
@@ -47,13 +47,12 @@ QUICK_QUADS = 3
 WITHIN, MOST_QUADS, AT_ONCE = 0.005, 600, 20
 LINE, SLOW_LINE = Line(10, 30), Line(0.1, 150)
 Quad = tuple[Sequence[float], Sequence[int], Sequence[float]]
-"""Steps per second, agents shown at the end, and the streamer's share of the core, of each of its
-four blocks."""
+"""Steps per second, agents shown at the end, and the streamer's share of the core, per turn."""
 KEPT = CHECKOUT / "runs" / "benches" / "stream-training.jsonl"
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """Rate with the stream over rate without, and its interval, for each case."""
+    """Return, for each case, the rate with the stream over the rate without, and its interval."""
     if not quick:
         KEPT.parent.mkdir(parents=True, exist_ok=True)
         return _settle(KEPT)
@@ -64,12 +63,12 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def _settle(rows: Path) -> dict[str, dict[str, float]]:
-    """All cases in turns until each is told closely enough, or for ever will not be."""
+    """Measure all cases in turns until each interval is narrow enough or has the most quads."""
     while True:
-        told = {case: figures(_quads(rows, case, BLOCK_S)) for case in CASES}
-        left = [one for one in CASES if not settled(told[one]) and told[one]["quads"] < MOST_QUADS]
+        results = {case: figures(_quads(rows, case, BLOCK_S)) for case in CASES}
+        left = [c for c in CASES if not settled(results[c]) and results[c]["quads"] < MOST_QUADS]
         if not left:
-            return told
+            return results
         for case in left:
             _play(case, rows, BLOCK_S, AT_ONCE)
             now = figures(_quads(rows, case, BLOCK_S))
@@ -78,23 +77,23 @@ def _settle(rows: Path) -> dict[str, dict[str, float]]:
                   f"streamer {now['streamer_share']:.3%} of the core", flush=True)  # fmt: skip
 
 
-def settled(told: Mapping[str, float]) -> bool:
+def settled(result: Mapping[str, float]) -> bool:
     """Return True when there are enough quads and the interval is narrow enough."""
-    return told["quads"] >= AT_ONCE and told["high"] - told["low"] <= 2 * WITHIN
+    return result["quads"] >= AT_ONCE and result["high"] - result["low"] <= 2 * WITHIN
 
 
 def figures(quads: Sequence[Quad]) -> dict[str, float]:
-    """The ratio's centre, its 95 % interval, the quads behind it; their mean ratio, the agents that
-    were shown in them and the streamer's share of the core.
+    """Return the ratio's centre and 95 % interval, the number of quads, the mean ratio, the agents
+    shown and the streamer's share of the core.
     """
     if not quads:
         return {"ratio": float("nan"), "low": 0.0, "high": 9.0, "quads": 0}
     ratios = [(on + again) / (off + still) for (on, off, still, again), *_ in quads]
-    one, mean = hodges_lehmann(ratios), mean_interval(ratios)
+    centre, mean = hodges_lehmann(ratios), mean_interval(ratios)
     return {
-        "ratio": one.middle,
-        "low": one.low,
-        "high": one.high,
+        "ratio": centre.middle,
+        "low": centre.low,
+        "high": centre.high,
         "quads": len(quads),
         "mean": mean.middle,
         "mean_low": mean.low,
@@ -105,14 +104,16 @@ def figures(quads: Sequence[Quad]) -> dict[str, float]:
 
 
 def hodges_lehmann(values: Sequence[float]) -> Interval:
-    """The median of the means of all pairs (1963), bounded by Wilcoxon's signed ranks at 95 %.
+    """Return the median of the means of all pairs (1963), with Wilcoxon's signed-rank bounds, 95 %.
 
-    For symmetric values it estimates what their mean does, but one wild value does not move it, as
-    timings have on a machine that is not alone. The bounds are those of the normal approximation,
-    rounded outwards; with fewer than six values nothing is known of the error.
+    For symmetric values it estimates the mean, but a single outlier does not move it, as timings
+    have on a shared machine. The bounds use the normal approximation, rounded outwards; with fewer
+    than six values they are infinite.
     """
     count = len(values)
-    means = sorted((one + other) / 2 for one, other in combinations_with_replacement(values, 2))
+    means = sorted(
+        (first + second) / 2 for first, second in combinations_with_replacement(values, 2)
+    )
     pairs = len(means)
     outside = floor(pairs / 2 - 1.96 * sqrt(count * (count + 1) * (2 * count + 1) / 24) - 0.5)
     if outside < 0:
@@ -122,22 +123,22 @@ def hodges_lehmann(values: Sequence[float]) -> Interval:
 
 def _quads(rows: Path, case: str, block_s: float) -> list[Quad]:
     lines = rows.read_text().splitlines() if rows.exists() else []
-    told = [json.loads(line) for line in lines]
+    quads = [json.loads(line) for line in lines]
     return [
-        (one["rates"], one["shown"], one["share"])
-        for one in told
-        if (one["case"], one["block_s"]) == (case, block_s)
+        (quad["rates"], quad["shown"], quad["share"])
+        for quad in quads
+        if (quad["case"], quad["block_s"]) == (case, block_s)
     ]
 
 
 def _play(case: str, rows: Path, block_s: float, quads: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="daddy-training-") as temporary, _elsewhere() as core:
+    with tempfile.TemporaryDirectory(prefix="daddy-training-") as temporary, _other_cores() as core:
         folder = Path(temporary)
         (folder / "run" / "stream").mkdir(parents=True)
         trainer = "scripts.benches._stream_trainer"
         facts = (folder / "run" / "stream", rows, case, block_s, quads, core)
         with ExitStack() as stack:
-            _surround(stack, folder, case)
+            _start_around(stack, folder, case)
             log = folder / "trainer.log"
             with ours(trainer, *facts, home=folder, log=log) as learner:
                 if learner.wait(240 + quads * 4 * (block_s + 5)):
@@ -145,8 +146,8 @@ def _play(case: str, rows: Path, block_s: float, quads: int) -> None:
 
 
 @contextmanager
-def _elsewhere() -> Iterator[int]:
-    """Children are put on every core but the first, which is the learner's and is told."""
+def _other_cores() -> Iterator[int]:
+    """Run children on every core but the first; yield the first, which is the learner's."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores - {min(cores)} or cores)
     try:
@@ -155,8 +156,8 @@ def _elsewhere() -> Iterator[int]:
         os.sched_setaffinity(0, cores)
 
 
-def _surround(stack: ExitStack, folder: Path, case: str) -> None:
-    """Relay, tunnel and viewer as the case has them."""
+def _start_around(stack: ExitStack, folder: Path, case: str) -> None:
+    """Start relay, tunnel and viewer as the case requires."""
     if case == "nobody":
         return
     token, port = folder / "token", free_port()

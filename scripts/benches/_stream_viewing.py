@@ -1,4 +1,4 @@
-"""Of a viewer at home: how soon it sees something, what it costs while idle and while watching."""
+"""Measures a viewer: the time to its first picture, and its processor time idle and watching."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CROWD = 32
 
 
 def first_picture(corpus: bytes, quick: bool) -> dict[str, float]:
-    """Seconds from a proved token to the first picture, of viewers that come to a running job."""
+    """Measure seconds from a proved token to the first picture, for viewers that join a job."""
     with tempfile.TemporaryDirectory(prefix="daddy-first-") as temporary:
         token, run = Path(temporary) / "token", Path(temporary) / "run"
         (run / "stream").mkdir(parents=True)
@@ -62,8 +62,8 @@ def _join(run: Path, token: Path) -> float:
 
 
 def viewer_cpu(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
-    """Share of a core that the window takes: waiting, and with two agents at 15 and at 30 fps while
-    a fleet walks over maps that are known, as they are after the first minutes.
+    """Measure the window's share of a core: waiting, and with two agents at 15 and at 30 fps while
+    32 agents walk over known maps, as after the first minutes.
     """
     seconds = QUICK_WATCH_S if quick else WATCH_S
     with tempfile.TemporaryDirectory(prefix="daddy-cpu-") as temporary:
@@ -72,19 +72,19 @@ def viewer_cpu(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
         ensure_token(token, "bench")
         corpus.write_bytes(b"".join(pictures))
         with _window(folder, token) as (port, pid, where):
-            found: dict[str, object] = {"where": where, "idle": _share(pid, seconds)}
+            results: dict[str, object] = {"where": where, "idle": _share(pid, seconds)}
             for fps in (15.0, 30.0):
                 straight = "scripts.benches._stream_straight"
                 facts = (folder / "books", port, token, corpus, fps, CROWD)
                 with ours(straight, *facts, home=folder, log=folder / "sender.log"):
                     time.sleep(SETTLE_S)
-                    found[f"{AGENTS}x{fps:.0f}"] = _share(pid, seconds)
-    return found
+                    results[f"{AGENTS}x{fps:.0f}"] = _share(pid, seconds)
+    return results
 
 
 @contextmanager
 def _window(folder: Path, token: Path) -> Iterator[tuple[int, int, str]]:
-    """The real window, on a display of its own in software or, without Xvfb, on none."""
+    """Run the real window on a virtual display, or on none if Xvfb is not installed."""
     port = free_port()
     show = ("--port", port, "--token", token, "--top-k", AGENTS)
     log = folder / "viewer.log"
@@ -99,17 +99,17 @@ def _window(folder: Path, token: Path) -> Iterator[tuple[int, int, str]]:
 
 @contextmanager
 def _display() -> Iterator[tuple[dict[str, str], str]]:
-    """What a window must know, and in a word where it stands."""
+    """Yield the environment for a display, and a description of it."""
     server = shutil.which("Xvfb")
     if server is None:
         yield {"SDL_VIDEODRIVER": "dummy"}, "no display"
         return
     reading, writing = os.pipe()
-    how = ("-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp")
-    with child([server, *how], pass_fds=(writing,)):
+    options = ("-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp")
+    with child([server, *options], pass_fds=(writing,)):
         os.close(writing)
-        with os.fdopen(reading) as told:
-            number = told.readline().strip()
+        with os.fdopen(reading) as output:
+            number = output.readline().strip()
         yield {"DISPLAY": f":{number}"}, "X11 in software"
 
 

@@ -1,8 +1,8 @@
-"""A viewer at home as a process of its own, which notes how old each picture is as it is shown.
+"""Runs a viewer as a process that notes the age of each picture when it is shown.
 
-It looks as often as the window does. Every picture carries the moment at which it was taken, in its
-own last pixels and by this machine's monotonic clock: no offset is guessed. It writes its port into
-``OUT.port`` and, after its time, what it saw into ``OUT``.
+It polls as often as the window does. Every picture holds its time of capture in its last pixels, by
+this machine's monotonic clock, so no clock offset is estimated. It writes its port into
+``OUT.port`` and at its end the ages into ``OUT``.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from Daddy.streaming.viewer.view_model import Panel
 
 AGENTS = 2
 LOOK_S = 1 / 30
-"""The window's own pace."""
+"""Seconds between two polls, as in the window."""
 STAMP = struct.Struct("<Q")
 MOST_WAIT_S = 60.0
 
 
 def stamped(picture: bytes, now: float) -> bytes:
-    """The picture with the moment at which it was taken (monotonic seconds) in its last pixels."""
+    """Return the picture with ``now`` (monotonic seconds) written over its last pixels."""
     return picture[: -STAMP.size] + STAMP.pack(round(now * 1e6))
 
 
 def taken(picture: bytes) -> float:
-    """The moment that :func:`stamped` put there."""
+    """Return the time that :func:`stamped` wrote."""
     return int(STAMP.unpack(picture[-STAMP.size :])[0]) / 1e6
 
 
 class Notes:
-    """Each picture once: when it was first shown, of whom, how old it was; and all bytes."""
+    """Each picture's first time on screen, agent and age; and the bytes received."""
 
     def __init__(self) -> None:
         self.shown: list[tuple[float, str, float]] = []
         self._last: dict[str, bytes] = {}
         self._sizes: dict[str, tuple[int, float]] = {}
 
-    def look(self, panels: Sequence[Panel], now: float) -> None:
-        """Note what is new."""
-        for one in panels:
-            if one.pixels and one.pixels != self._last.get(one.name):
-                self._last[one.name] = one.pixels
-                self.shown.append((now, one.name, now - taken(one.pixels)))
-            self._sizes[one.name] = (one.frames, one.frames * one.bytes_per_frame)
+    def add(self, panels: Sequence[Panel], now: float) -> None:
+        """Add pictures that are new on screen."""
+        for panel in panels:
+            if panel.pixels and panel.pixels != self._last.get(panel.name):
+                self._last[panel.name] = panel.pixels
+                self.shown.append((now, panel.name, now - taken(panel.pixels)))
+            self._sizes[panel.name] = (panel.frames, panel.frames * panel.bytes_per_frame)
 
     def totals(self) -> tuple[int, float]:
-        """Pictures received so far and their bytes, envelopes included."""
+        """Return the number of pictures received so far and their bytes, with envelopes."""
         count = sum(frames for frames, _ in self._sizes.values())
         body = sum(size for _, size in self._sizes.values())
         return count, body + count * (HEADER.size + MAC_BYTES)
 
 
 def main(argv: Sequence[str]) -> int:
-    """``OUT TOKEN FPS WARM SECONDS``: warm up so long, then watch so long."""
+    """``OUT TOKEN FPS WARM SECONDS``: warm up for ``WARM`` seconds, then watch for ``SECONDS``."""
     die_with_parent()
     out, token = Path(argv[0]), Path(argv[1])
     fps, warm_s, seconds = map(float, argv[2:5])
@@ -73,16 +73,16 @@ def main(argv: Sequence[str]) -> int:
         _watch(receiver, Notes(), MOST_WAIT_S, until_both=True)
         _watch(receiver, Notes(), warm_s)
         notes = Notes()
-        notes.look(receiver.current_scene(AGENTS).panels, time.monotonic())
+        notes.add(receiver.current_scene(AGENTS).panels, time.monotonic())
         before, began = notes.totals(), time.monotonic()
         notes.shown.clear()
         _watch(receiver, notes, seconds)
         took, after = time.monotonic() - began, notes.totals()
     finally:
         receiver.close()
-    told = {"shown": notes.shown, "began": began, "seconds": took,
+    facts = {"shown": notes.shown, "began": began, "seconds": took,
             "frames": after[0] - before[0], "bytes": after[1] - before[1]}  # fmt: skip
-    out.write_text(json.dumps(told))
+    out.write_text(json.dumps(facts))
     return 0
 
 
@@ -90,7 +90,7 @@ def _watch(receiver: Receiver, notes: Notes, seconds: float, *, until_both: bool
     give_up = time.monotonic() + seconds
     while (now := time.monotonic()) < give_up:
         scene = receiver.current_scene(AGENTS)
-        notes.look(scene.panels, now)
+        notes.add(scene.panels, now)
         if until_both and len(scene.frames) == AGENTS:
             return
         time.sleep(LOOK_S)

@@ -1,10 +1,10 @@
-"""What a picture costs on its way home, beside what the public code of this kind sends.
+"""Measures bytes, processor time and delays of the stream, beside the format of the seed code.
 
 The corpus is the cartridge played by the scripted player with a share of random keys, one picture a
-step, as training takes them: the same bytes on every machine. Every codec encodes all of it in the
-same run, whole pictures against nothing and deltas against the pictures before. The floor is
-``xz -9e`` over the whole sequence at once, which no live
-stream can reach. Then a real sender, relay and viewer carry the corpus over ssh through slow lines.
+step, as in training: the same bytes on every machine. Every codec encodes the whole corpus in the
+same run, as whole pictures and as deltas. The lower bound is ``xz -9e`` over the whole sequence at
+once, which no live stream can reach. Then a real sender, relay and viewer carry the corpus over ssh
+through slow links.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from scripts.benches._stream_selection import simulate
 FLAT = True
 PARTS = ("codecs", "selection", "links", "targets")
 ALONE = ("training", "memory")
-"""Parts that take hours, an hour: measured only when they are asked for."""
-OPTIONS = {"only": {"choices": (*PARTS, *ALONE), "help": "this part alone"}}
+"""Parts that take hours and an hour: measured only with ``--only``."""
+OPTIONS = {"only": {"choices": (*PARTS, *ALONE), "help": "the only part to measure (all)"}}
 STEPS, QUICK_STEPS = 1500, 300
 AGENTS = 2
 HOURS, QUICK_HOURS = 4.0, 0.5
@@ -41,26 +41,26 @@ ENVELOPE = HEADER.size + FRAME_HEAD.size + MAC_BYTES
 
 
 def run(quick: bool, only: str | None = None) -> dict[str, object]:
-    """Bytes and processor time per picture, ours and others'; ages on a socket and over ssh."""
+    """Measure bytes and processor time per picture, ours and others', and ages over ssh."""
     pictures, step_s = record(QUICK_STEPS if quick else STEPS)
-    found: dict[str, Any] = {"pictures": len(pictures)}
+    results: dict[str, Any] = {"pictures": len(pictures)}
     if only in (None, "codecs"):
-        found |= compare(pictures, step_s)
+        results |= compare(pictures, step_s)
     if only in (None, "selection"):
-        found["selection"] = simulate(QUICK_HOURS if quick else HOURS)
+        results["selection"] = simulate(QUICK_HOURS if quick else HOURS)
     if only in (None, "links"):
-        found["links"] = links.measure(pictures, quick)
+        results["links"] = links.measure(pictures, quick)
     if only in (None, "targets"):
-        found["measured"] = targets.measure(pictures, quick)
+        results["measured"] = targets.measure(pictures, quick)
     if only == "training":
-        found["training"] = training.measure(quick)
+        results["training"] = training.measure(quick)
     if only == "memory":
-        found["memory"] = memory.measure(pictures, memory.QUICK_S if quick else memory.SECONDS)
-    return {**found, "targets": targets.table(found)}
+        results["memory"] = memory.measure(pictures, memory.QUICK_S if quick else memory.SECONDS)
+    return {**results, "targets": targets.table(results)}
 
 
 def compare(pictures: Sequence[bytes], step_s: float) -> dict[str, object]:
-    """Our codec, the others' and the floor, over the same pictures; ``step_s``: of the emulator."""
+    """Compare our codec with others and the bound; ``step_s``: seconds of an emulator step."""
     peers, floor = codecs.peers(pictures), codecs.floor(pictures)
     ours = {**_ours(pictures), "emulated_step_us": step_s * 1e6}
     ratios = _ratios(ours, peers, floor)
@@ -68,7 +68,7 @@ def compare(pictures: Sequence[bytes], step_s: float) -> dict[str, object]:
 
 
 def _ours(pictures: Sequence[bytes]) -> dict[str, float]:
-    frames = [len(one.data) for one in codecs.sent(pictures)]
+    frames = [len(frame.data) for frame in codecs.sent(pictures)]
     delta = codecs.measure(codecs.deltas, pictures)
     key = codecs.measure(codecs.wholes, pictures)
     return {
@@ -85,20 +85,22 @@ def _ours(pictures: Sequence[bytes]) -> dict[str, float]:
 
 
 def _ratios(ours: dict[str, float], peers: dict[str, Any], floor: float) -> dict[str, float]:
-    """How many of ours, envelope and all, each of theirs is; and how far the floor is."""
+    """Return the others' sizes in multiples of ours with its envelope, and ours of the floor's."""
     sent = ours["delta"] + ENVELOPE
-    sizes = {name: one["bytes_per_frame"] for name, one in peers.items() if isinstance(one, dict)}
+    sizes = {
+        name: peer["bytes_per_frame"] for name, peer in peers.items() if isinstance(peer, dict)
+    }
     ratios = {f"{name}_to_ours": size / sent for name, size in sizes.items()}
     return {**ratios, "ours_to_floor": ours["sequence"] / floor}
 
 
 def _offer_us(picture: bytes) -> float:
-    """What offering one picture costs the training thread, while it is wanted."""
+    """Return the microseconds that offering one wanted picture takes in the training thread."""
     with tempfile.TemporaryDirectory() as folder, FrameSender(Path(folder), "slot-0") as sender:
         write_watch_request(Path(folder), WatchRequest(1, 60.0, {"slot-0": frozenset({0})}))
         wait_for(sender.wanted_agents, "the streamer wanted nothing")
         began = time.perf_counter()
         for _ in range(2000):
-            sender._offered.clear()  # noqa: SLF001 - as if each had been asked for
+            sender._offered.clear()  # noqa: SLF001 - as if each picture had been requested
             sender.send_picture(0, picture)
         return (time.perf_counter() - began) / 2000 * 1e6

@@ -1,4 +1,4 @@
-"""The other end of a stream's connection in the hands of an enemy, with and without the token."""
+"""A hostile peer at the other end of a stream's connection, with and without the token."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ _STATUS = Status(
 
 @functools.lru_cache(maxsize=64)
 def picture(number: int) -> bytes:
-    """A picture of a few tiles, as a game draws them."""
+    """Return a picture of a few tiles, similar to the game's."""
     chance = random.Random(number)
     tiles = [chance.randbytes(2) * 20 for _ in range(8)]
     return b"".join(chance.choice(tiles) for _ in range(SCREEN_BYTES // 40))
 
 
 def report(agent: int) -> AgentReport:
-    """How far one agent is."""
+    """Return a report of one agent."""
     return AgentReport(agent, agent % 9, 3, 1.5 * agent, agent, agent % 12, "Fern Hollow", 7, 1000)
 
 
@@ -72,12 +72,12 @@ def _frame(number: int, base: int, form: int = FORMAT_TILES) -> bytes:
     if form == FORMAT_TILES:
         data = frame_codec.encode(picture(number), picture(base) if base else None)
         return Frame(*facts, data).to_body()
-    shown = [frame_codec.tiled(frame_codec.to_tiles(picture(one))) for one in (base, number)]
+    shown = [frame_codec.tiled(frame_codec.to_tiles(picture(each))) for each in (base, number)]
     return Frame(*facts, frame_codec.deflate_tiled(shown[1], shown[:1]), form).to_body()
 
 
 def prepare() -> None:
-    """Deflate everything once, so that an enemy's own work is not taken for its victim's."""
+    """Deflate every picture once, so that this work is not counted as the tested side's."""
     for number in range(1, 40):
         for base in (0, max(0, number - 1)):
             _frame(number, base)
@@ -85,7 +85,7 @@ def prepare() -> None:
 
 
 def relay_says(chance: random.Random) -> Message:
-    """A well-formed message of a relay."""
+    """Return a well-formed message of a relay."""
     number = chance.randrange(1, 40)
     rows = [row_from_report(report(agent)) for agent in range(chance.randrange(12))]
     return chance.choice((
@@ -101,16 +101,16 @@ def relay_says(chance: random.Random) -> Message:
 
 
 def _featured(rows: bytes, chance: random.Random) -> bytes:
-    """Rows with stream numbers and places, which decide what is drawn."""
-    told = bytearray(rows)
-    for at in range(0, len(told), 32):
-        told[at : at + 2] = chance.randrange(4).to_bytes(2, "little")
-        told[at + 6 : at + 8] = chance.choice((0, 1, 2, 0xFFFF)).to_bytes(2, "little")
-    return bytes(told)
+    """Return rows with stream numbers and places, which decide what is drawn."""
+    changed_rows = bytearray(rows)
+    for at in range(0, len(changed_rows), 32):
+        changed_rows[at : at + 2] = chance.randrange(4).to_bytes(2, "little")
+        changed_rows[at + 6 : at + 8] = chance.choice((0, 1, 2, 0xFFFF)).to_bytes(2, "little")
+    return bytes(changed_rows)
 
 
 def viewer_says(chance: random.Random) -> Message:
-    """A well-formed message of a viewer."""
+    """Return a well-formed message of a viewer."""
     stream = chance.randrange(4)
     return chance.choice((
         Message(MessageKind.SUBSCRIBE, Subscription(chance.randrange(1, 17), 15.0).to_body()),
@@ -122,7 +122,7 @@ def viewer_says(chance: random.Random) -> Message:
 
 
 def spoilt(message: Message, chance: random.Random) -> bytes:
-    """Header and body, the body changed (its length told truly), now and then the header too."""
+    """Return header and damaged body with a true length; now and then a damaged header too."""
     body = changed(message.body, chance)
     kind = chance.choice((message.kind, chance.randrange(256))) if chance.random() < 0.1 else None
     data = HEADER.pack(message.kind if kind is None else kind, 0, message.stream, len(body)) + body
@@ -130,7 +130,7 @@ def spoilt(message: Message, chance: random.Random) -> bytes:
 
 
 def fits(data: bytes) -> bool:
-    """Whether the header tells a length that is allowed and true: the rest ends a connection."""
+    """Return True if the header's length is allowed and true; any other ends a connection."""
     if len(data) < HEADER.size:
         return False
     kind, _, _, length = HEADER.unpack_from(data)
@@ -139,34 +139,34 @@ def fits(data: bytes) -> bool:
     return bool(length <= limit and len(data) == HEADER.size + length)
 
 
-def sealed(victim: str) -> tuple[StreamSession, Callable[[bytes], bytes]]:
-    """A session of ours in the role of ``victim`` that has believed an enemy who knows the token,
-    and what puts that enemy's MAC behind any bytes.
+def authenticated(victim: str) -> tuple[StreamSession, Callable[[bytes], bytes]]:
+    """Return an established session in the role of ``victim``, whose peer knows the token, and a
+    function that appends that peer's MAC to any bytes.
     """
-    enemy = VIEWER if victim == RELAY else RELAY
+    role = VIEWER if victim == RELAY else RELAY
     session = StreamSession(victim, [TOKEN], MAKE_RELAY if victim == RELAY else MAKE_VIEWER)
-    greeting = hello(enemy)
+    greeting = hello(role)
     first = session.take_output()
     session.receive(greeting)
     answer = first + session.take_output()
     length = HEADER.unpack_from(answer)[3]
     theirs = answer[HEADER.size : HEADER.size + length]
-    mine = greeting[HEADER.size :]
-    bound = transcript(theirs, mine) if victim == RELAY else transcript(mine, theirs)
-    session.receive(pack_message(Message(MessageKind.AUTH, proof(TOKEN, enemy, bound))))
+    ours = greeting[HEADER.size :]
+    digest = transcript(theirs, ours) if victim == RELAY else transcript(ours, theirs)
+    session.receive(pack_message(Message(MessageKind.AUTH, proof(TOKEN, role, digest))))
     session.take_output()
-    mac = Mac(session_key(TOKEN, enemy, bound))
+    mac = Mac(session_key(TOKEN, role, digest))
     return session, lambda data: data + mac.next_mac(data)[:MAC_BYTES]
 
 
 def hello(role: str) -> bytes:
-    """The greeting of a role."""
+    """Return the HELLO of a role."""
     facts = {"proto": [2, 2], "role": role, "nonce": "ab" * 16, "keys": [TOKEN.key_id]}
     return pack_message(Message(MessageKind.HELLO, pack_json(facts)))
 
 
 def greeting_stream(role: str, chance: random.Random) -> bytes:
-    """What somebody without the token may send: a greeting, a proof that is none, noise."""
+    """Return bytes that a peer without the token may send: a HELLO, a false proof, noise."""
     greeting = Message(MessageKind.HELLO, hello(role)[HEADER.size :])
     parts = [
         spoilt(greeting, chance),

@@ -1,4 +1,4 @@
-"""What a line, a disk or an enemy makes of bytes and of JSON that were well formed."""
+"""Damages well-formed bytes and JSON, as a faulty link or disk or a hostile peer may."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ NASTY: tuple[Any, ...] = (
     None, True, -1, 0, 2**31, 2**64, -(2**63), 10**30, 0.5, -0.0, 1e308, "", "x" * 300,
     "\x1b[2J\x07", "\ud800", "\u202egnp", "9" * 400, "NaN", [], {}, [[]], [[[[[1]]]]], {"a": {}},
 )  # fmt: skip
-"""Values in the place of other values."""
+"""Values that replace other values."""
 RAW = ("1e999", "-1e999", "NaN", "Infinity", "1" * 400, "[" * 120 + "]" * 120, '"\\ud800"', "{,}")
-"""JSON that ``json.dumps`` would not write."""
+"""Text that replaces JSON values and that ``json.dumps`` would not write."""
 _EDGES = (0, 1, 0x7F, 0x80, 0xFF)
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """One to three changes of the bytes: bits, edges, cuts, doublings, noise, long numbers."""
+    """Return the bytes with one to three changes: bits, edges, cuts, repeats, noise, numbers."""
     changed = bytearray(data)
     for _ in range(chance.choice((1, 1, 2, 3))):
         _change(changed, chance)
@@ -45,7 +45,7 @@ def _change(data: bytearray, chance: random.Random) -> None:
 
 
 def mutate_json(body: bytes, chance: random.Random) -> bytes:
-    """The same object with one of its values, at any depth, in another's place."""
+    """Return the object with one of its values, at any depth, replaced."""
     value = json.loads(body)
     holder: Any = {"": value}
     key: Any = ""
@@ -60,7 +60,7 @@ def mutate_json(body: bytes, chance: random.Random) -> bytes:
 
 
 def changed(body: bytes, chance: random.Random) -> bytes:
-    """A body as it was, with other values, or with other bytes."""
+    """Return the body unchanged, with other values, or with other bytes."""
     kind = chance.random()
     if kind < 0.15:
         return body

@@ -1,7 +1,7 @@
-"""Spoilt messages against every decoder of the stream that faces somebody else.
+"""Sends damaged messages to every decoder of the stream that reads another party's bytes.
 
-``--messages 1000000 --seed N``. Nothing may come out but what a docstring announces, and no
-connection may hold more than 64 KiB beside the pictures it must remember (``visits.py`` throws).
+``--messages 1000000 --seed N``. A decoder may raise only the errors that its docstring announces,
+and no connection may hold more than 64 KiB beside the pictures that it must keep (``visits.py``).
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ CONNECTIONS: tuple[Target, ...] = (
     visits.stranger_at_the_viewer, visits.stranger_at_the_relay, visits.spoilt_streams,
     visits.false_relay, visits.false_viewer,
 )  # fmt: skip
-"""Visits in which the enemy chooses every byte: their memory is judged."""
+"""Visits in which the hostile peer chooses every byte: their memory is measured."""
 OTHERS: tuple[Target, ...] = (
     visits.looked_at, visits.bodies, visits.pictures, visits.segments, visits.files,
 )  # fmt: skip
 _CHUNK = 5_000
-_TELL_S = 15.0
+_PRINT_EVERY_S = 15.0
 _SHOWN = 20
 
 
 @dataclass
 class Outcome:
-    """What a chunk of messages came to; ``broken`` names the visit (its seed) and the finding."""
+    """The result of a chunk of messages; ``broken`` names the visit (its seed) and the finding."""
 
     count: Counter[str] = field(default_factory=Counter)
     held: dict[str, int] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
-        """Take another chunk in."""
+        """Add another chunk's result."""
         self.count.update(other.count)
         self.broken += other.broken
         for name, most in other.held.items():
@@ -52,15 +52,15 @@ class Outcome:
 
 
 def run(total: int, seed: int) -> dict[str, object]:
-    """Throw so many messages; figures over all of them."""
+    """Send ``total`` messages; return figures over all of them."""
     sizes = [_CHUNK] * (total // _CHUNK) + [total % _CHUNK] * bool(total % _CHUNK)
-    whole, told = Outcome(), time.monotonic()
-    for one in _chunks(sizes, seed):
-        whole.add(one)
-        if one.broken or time.monotonic() - told > _TELL_S:
-            told = time.monotonic()
-            done = whole.count["messages"]
-            print(f"{done:,} of {total:,} messages, {len(whole.broken)} broken", flush=True)
+    whole, printed = Outcome(), time.monotonic()
+    for outcome in _chunks(sizes, seed):
+        whole.add(outcome)
+        if outcome.broken or time.monotonic() - printed > _PRINT_EVERY_S:
+            printed = time.monotonic()
+            sent = whole.count["messages"]
+            print(f"{sent:,} of {total:,} messages, {len(whole.broken)} broken", flush=True)
     broken = whole.broken[:_SHOWN]
     return {**whole.count, "held_bytes_most": whole.held, "broken": broken}
 
@@ -74,28 +74,28 @@ def _chunks(sizes: list[int], seed: int) -> Iterator[Outcome]:
 
 
 def throw(seed: int, chunk: tuple[int, int]) -> Outcome:
-    """So many messages (the chunk's second number) in visits, each with a seed of its own."""
+    """Send ``chunk[1]`` messages in visits, each with a seed of its own."""
     hostile_relay.prepare()
     outcome, number = Outcome(), 0
-    for target in (*CONNECTIONS, *OTHERS):  # what is imported or kept at the first call is no leak
-        _judge(target, f"{seed} first", Outcome())
+    for target in (*CONNECTIONS, *OTHERS):  # imports and caches of the first call are no leak
+        _run_visit(target, f"{seed} first", Outcome())
     while outcome.count["messages"] < chunk[1]:
         targets = CONNECTIONS if number % 2 else OTHERS
         target = targets[number // 2 % len(targets)]
-        _judge(target, f"{seed} {chunk[0]} {number}", outcome)
+        _run_visit(target, f"{seed} {chunk[0]} {number}", outcome)
         number += 1
     return outcome
 
 
-def _judge(target: Target, seed: str, outcome: Outcome) -> None:
-    """One visit. What it held at most, beside pictures, is measured where the enemy is free."""
+def _run_visit(target: Target, seed: str, outcome: Outcome) -> None:
+    """Run one visit; measure its most memory, without pictures, for those in ``CONNECTIONS``."""
     measured = target in CONNECTIONS
     if measured:
         tracemalloc.start()
     try:
         visit = target(random.Random(seed))
         peak = tracemalloc.get_traced_memory()[1] if measured else 0
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+    except Exception as error:  # noqa: BLE001 - any unexpected error is a finding
         outcome.broken.append(f"{target.__name__}, visit {seed}: {error!r}"[:300])
         visit, peak = Visit(1, 0), 0
     finally:

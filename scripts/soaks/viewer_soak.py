@@ -1,8 +1,8 @@
-"""A person watches while jobs are handed over: a real Slurm, the viewer's window, a real `ssh -R`.
+"""Watches while jobs are handed over: a real Slurm, the viewer's window and a real `ssh -R`.
 
-Two agents are pinned, one in each of two slots. Judged by the viewer's own events: after every
-hand-over of its slot a pin is on screen again; and by what the operating system says of the relay,
-the streamers and the viewer: their memory stays where it was.
+Two agents are pinned, one in each of two slots. The viewer's events must show that a pin is back on
+screen after every hand-over of its slot, and the operating system that relay, streamers and viewer
+do not grow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scripts.demonstration.stage import Stage, fresh_run
 SITE, PORT = "demo-slurm", 9999
 PINS = ("slot-1/0", "slot-2/1")
 BACK_S = 30.0
-"""After a hand-over a pin is back on screen within this; a successor begins with emulators."""
+"""Seconds after a hand-over within which a pin must be back; a successor first starts emulators."""
 LOOK_EVERY_S, SETTLED_S = 5.0, 60.0
 GROWTH_MB = 5.0
 _ROLE = re.compile(r"Daddy\.streaming\.(relay|streamer|tunnel_server)\b")
@@ -36,42 +36,42 @@ Samples = list[tuple[float, float]]
 
 @dataclass
 class Memory:
-    """What every process of the stream used, by role and process."""
+    """The memory of every process of the stream, by role and process."""
 
-    seen: dict[tuple[str, int], Samples] = field(default_factory=lambda: defaultdict(list))
+    samples: dict[tuple[str, int], Samples] = field(default_factory=lambda: defaultdict(list))
     _since: dict[tuple[str, int], float] = field(default_factory=dict)
 
-    def look(self, run: RunPaths, viewer: int, now: float) -> None:
+    def add_sample(self, run: RunPaths, viewer: int, now: float) -> None:
         """Take one sample of each process that belongs to the run."""
         for role, pid in _processes(run, viewer):
             begun = self._since.setdefault((role, pid), now)
             if used := machine_info.resident_bytes(pid):
-                self.seen[role, pid].append((now - begun, used / 1e6))
+                self.samples[role, pid].append((now - begun, used / 1e6))
 
     def growth(self) -> dict[str, float]:
-        """By role, the most that a process grew by, in MB, once it had settled."""
-        found: dict[str, float] = {}
-        for (role, _), samples in self.seen.items():
+        """Return the largest growth of a process of each role in MB, once it had settled."""
+        most: dict[str, float] = {}
+        for (role, _), samples in self.samples.items():
             grown = growth(samples, SETTLED_S if role != "streamer" else LOOK_EVERY_S)
-            found[role] = round(max(found.get(role, grown), grown), 2)
-        return found
+            most[role] = round(max(most.get(role, grown), grown), 2)
+        return most
 
 
 def growth(samples: Samples, settled_s: float) -> float:
-    """From the first five samples after ``settled_s`` to the last five, in MB."""
-    used = [one for since, one in samples if since >= settled_s]
+    """Return the growth from the first five samples after ``settled_s`` to the last five, in MB."""
+    used = [mb for since, mb in samples if since >= settled_s]
     return statistics.median(used[-5:]) - statistics.median(used[:5]) if used else 0.0
 
 
 def _processes(run: RunPaths, viewer: int) -> Iterator[tuple[str, int]]:
     for pid, words in machine_info.command_lines().items():
-        found = _ROLE.search(words)
-        if found and (pid == viewer or str(run.root) in words):
-            yield ("viewer" if pid == viewer else found[1]), pid
+        match = _ROLE.search(words)
+        if match and (pid == viewer or str(run.root) in words):
+            yield ("viewer" if pid == viewer else match[1]), pid
 
 
 def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
-    """Watch for so long; the figures. ``seed`` is not used: chance is real."""
+    """Watch for ``minutes`` and return the figures; ``seed`` is unused, as the cluster is real."""
     del seed
     with (
         fresh_run(keep, SITE) as (_, paths),
@@ -88,10 +88,10 @@ def _watch(stage: Stage, seconds: float) -> dict[str, Any]:
     stage.start_controller(PORT)
     memory, begun = Memory(), time.monotonic()
     while (passed := time.monotonic() - begun) < seconds:
-        memory.look(stage.run, stage.viewer.pid, passed)
+        memory.add_sample(stage.run, stage.viewer.pid, passed)
         handovers = len(_handovers(stage.run))
-        said = f"{passed:.0f} s of {seconds:.0f}, {handovers} hand-overs, {memory.growth()}"
-        print(f"  {said}", file=sys.stderr, flush=True)
+        state = f"{passed:.0f} s of {seconds:.0f}, {handovers} hand-overs, {memory.growth()}"
+        print(f"  {state}", file=sys.stderr, flush=True)
         time.sleep(LOOK_EVERY_S)
     stage.end_viewer()
     stage.stop_controller()
@@ -109,11 +109,11 @@ def _figures(run: RunPaths, memory: Memory) -> dict[str, Any]:
         if event["event"] == "metric"
     ]
     last = shown[-1][0] if shown else 0.0
-    passed = [one for one in _handovers(run) if one.at + BACK_S < last]
+    passed = [handover for handover in _handovers(run) if handover.at + BACK_S < last]
     back = {pin: returns(pin, passed, shown) for pin in PINS}
     grown = memory.growth()
-    broken = [f"{pin} did not come back" for pin, ones in back.items() if None in ones]
-    broken += [f"{pin}: no job of its slot ended" for pin, ones in back.items() if not ones]
+    broken = [f"{pin} did not come back" for pin, waits in back.items() if None in waits]
+    broken += [f"{pin}: no job of its slot ended" for pin, waits in back.items() if not waits]
     broken += [f"{role} grew by {mb} MB" for role, mb in grown.items() if mb > GROWTH_MB]
     unseen = {"relay", "streamer", "viewer"} - grown.keys()
     broken += [f"no {role} was seen" for role in sorted(unseen)]
@@ -123,7 +123,7 @@ def _figures(run: RunPaths, memory: Memory) -> dict[str, Any]:
         "handovers": len(passed),
         "back_after_s": back,
         "grown_mb": grown,
-        "processes": {role: sum(1 for name, _ in memory.seen if name == role) for role in grown},
+        "processes": {role: sum(name == role for name, _ in memory.samples) for role in grown},
         "broken": broken,
     }
 
@@ -131,11 +131,11 @@ def _figures(run: RunPaths, memory: Memory) -> dict[str, Any]:
 def returns(
     pin: str, passed: Sequence[Handover], shown: Sequence[tuple[float, Mapping[str, Any]]]
 ) -> list[float | None]:
-    """After each hand-over of its slot, seconds until new frames of it came; None: not in time."""
+    """Return, for each hand-over of the pin's slot, seconds until new frames; None: too late."""
     slot = int(pin.removeprefix("slot-").partition("/")[0])
     fresh = [ts for ts, data in shown if data["frames"].get(pin, 0)]
     return [
-        next((round(ts - one.at, 1) for ts in fresh if 0 <= ts - one.at <= BACK_S), None)
-        for one in passed
-        if one.slot == slot
+        next((round(ts - over.at, 1) for ts in fresh if 0 <= ts - over.at <= BACK_S), None)
+        for over in passed
+        if over.slot == slot
     ]

@@ -1,8 +1,8 @@
-"""Visits of an enemy to everything of the stream that faces somebody else: each throws some dozens
-of spoilt messages at one decoder and raises whatever the decoder's docstring does not announce.
+"""Lets a hostile peer send some dozens of damaged messages to each decoder of the stream.
 
-A visit returns how many messages it threw, how many were refused, and how many bytes of pictures
-the connection may hold at its end beside its 64 KiB.
+Each visit raises any error that the decoder's docstring does not announce. It returns the number of
+messages sent, the number refused, and the bytes of pictures that the connection may hold at its end
+beside its 64 KiB.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from scripts.soaks import hostile_relay
 from scripts.soaks.mutate import changed, mutate
 
 LENGTH = 40
-"""Messages of a visit."""
+"""Messages of one visit."""
 _PICTURE = SCREEN_BYTES + 33
-"""What Python takes for the bytes of one."""
+"""Bytes that Python uses for a picture."""
 _SIZE = (800, 600)
 _ABOUT = Status("slim_run", "pokemon_red", "login1", "ssh-R")
 
 
 class Visit(NamedTuple):
-    """What one visit came to."""
+    """The result of one visit: messages sent and refused, bytes of pictures held."""
 
     thrown: int
     refused: int
@@ -59,14 +59,14 @@ class Visit(NamedTuple):
 
 
 def stranger_at_the_viewer(chance: random.Random) -> Visit:
-    """Somebody without the token connects to the viewer's port."""
+    """Connect to the viewer's port without the token."""
     return _stranger(
         StreamSession(VIEWER, [hostile_relay.TOKEN], hostile_relay.MAKE_VIEWER), RELAY, chance
     )
 
 
 def stranger_at_the_relay(chance: random.Random) -> Visit:
-    """Somebody without the token listens where the relay looks for a viewer."""
+    """Listen without the token where the relay expects a viewer."""
     return _stranger(
         StreamSession(RELAY, [hostile_relay.TOKEN], hostile_relay.MAKE_RELAY), VIEWER, chance
     )
@@ -82,35 +82,35 @@ def _stranger(session: StreamSession, role: str, chance: random.Random) -> Visit
         except ProtocolError:
             return Visit(thrown, 1)
         if got or session.established:
-            raise AssertionError("somebody without the token was believed")
+            raise AssertionError("a peer without the token was authenticated")
         wire = wire[piece:]
     return Visit(thrown, 0)
 
 
 def false_relay(chance: random.Random) -> Visit:
-    """A relay with the token that sends anything: session, messages, pictures."""
+    """Send any session, message and picture as a relay that has the token."""
     return _deceive(RelayState("ssh"), chance)
 
 
 def looked_at(chance: random.Random) -> Visit:
-    """The same, and what a person, a script and the window then make of it."""
-    source = RelayState("ssh")
-    visit = _deceive(source, chance)
-    scene = compose_scene([source], 4, float(LENGTH), (), "", {})
+    """Do the same, then print the scene and draw the window."""
+    state = RelayState("ssh")
+    visit = _deceive(state, chance)
+    scene = compose_scene([state], 4, float(LENGTH), (), "", {})
     for panel in scene.panels:
         agent_text(panel, 1)
     draw_window(scene, _SIZE, ViewOptions(4), TunnelInfo(9999, "anna@login"))
     return visit
 
 
-def _deceive(source: RelayState, chance: random.Random) -> Visit:
-    session, seal = hostile_relay.sealed(VIEWER)
+def _deceive(state: RelayState, chance: random.Random) -> Visit:
+    session, seal = hostile_relay.authenticated(VIEWER)
     streams, seen = set[int](), 0
     for count in range(1, LENGTH + 1):
         data = hostile_relay.spoilt(hostile_relay.relay_says(chance), chance)
         try:
             for message in session.receive(seal(data)):
-                answers, _ = source.handle_message(message, float(count))
+                answers, _ = state.handle_message(message, float(count))
                 for answer in answers:
                     session.send(answer)
                     seen += answer.kind == MessageKind.ACK
@@ -124,19 +124,19 @@ def _deceive(source: RelayState, chance: random.Random) -> Visit:
 
 
 def false_viewer(chance: random.Random) -> Visit:
-    """A viewer with the token that says anything to a relay that sends pictures."""
-    session, seal = hostile_relay.sealed(RELAY)
-    programme = StreamScheduler(_ABOUT, Subscription(2, 15.0), FeaturingRules())
+    """Send any message as a viewer that has the token to a relay that sends pictures."""
+    session, seal = hostile_relay.authenticated(RELAY)
+    scheduler = StreamScheduler(_ABOUT, Subscription(2, 15.0), FeaturingRules())
     for count in range(1, LENGTH + 1):
         data = hostile_relay.spoilt(hostile_relay.viewer_says(chance), chance)
         try:
             for message in session.receive(seal(data)):
                 if message.kind == MessageKind.SUBSCRIBE:
-                    programme.subscription = read_subscription(message.body)
+                    scheduler.subscription = read_subscription(message.body)
                 elif message.kind == MessageKind.PONG:
                     messages.read_stamps(message.body)
                 else:
-                    programme.handle_viewer_message(message, float(count))
+                    scheduler.handle_viewer_message(message, float(count))
         except ProtocolError:
             return Visit(count, 1)
         if not hostile_relay.fits(data):
@@ -151,7 +151,7 @@ _READERS: tuple[Callable[[bytes], object], ...] = (
 
 
 def bodies(chance: random.Random) -> Visit:
-    """Every body into every reader, whosever it is."""
+    """Give damaged bodies of all kinds to every reader."""
     refused = 0
     for _ in range(LENGTH):
         says = chance.choice((hostile_relay.relay_says, hostile_relay.viewer_says))
@@ -163,7 +163,7 @@ def bodies(chance: random.Random) -> Visit:
 
 
 def pictures(chance: random.Random) -> Visit:
-    """Deflated bytes of every format, with and without bases, and what deflate can promise."""
+    """Decode damaged bytes of every format, with and without bases, and a deflate bomb."""
     refused, decoder = 0, frame_codec.FrameDecoder()
     for number in range(1, LENGTH // 4 + 1):
         base = hostile_relay.picture(chance.randrange(40)) if chance.random() < 0.5 else None
@@ -175,8 +175,8 @@ def pictures(chance: random.Random) -> Visit:
         except frame_codec.CodecError:
             refused += 1
         shown = [
-            frame_codec.tiled(frame_codec.to_tiles(hostile_relay.picture(number + one)))
-            for one in range(3)
+            frame_codec.tiled(frame_codec.to_tiles(hostile_relay.picture(number + later)))
+            for later in range(3)
         ]
         if chance.random() < 0.5:
             data = frame_codec.deflate_tiled(shown[0], shown[1:])
@@ -188,61 +188,60 @@ def pictures(chance: random.Random) -> Visit:
 
 
 def segments(chance: random.Random) -> Visit:
-    """Spool files whose checksum fits and whose content does not, up to what the relay sends."""
-    programme, refused = StreamScheduler(_ABOUT, Subscription(2, 15.0), FeaturingRules()), 0
+    """Read spool files with a valid checksum and damaged content, up to the relay's messages."""
+    scheduler, refused = StreamScheduler(_ABOUT, Subscription(2, 15.0), FeaturingRules()), 0
     for number in range(1, LENGTH // 4 + 1):
         data = _segment(number, chance)
         segment = read_segment(data)
         refused += segment is None
         if segment:
-            programme.add_segments([segment], float(number))
-            programme.choose_agents(float(number))
+            scheduler.add_segments([segment], float(number))
+            scheduler.choose_agents(float(number))
             for message in [
-                *programme.status_messages(number + 0.1),
-                *programme.due_frames(number + 0.1),
+                *scheduler.status_messages(number + 0.1),
+                *scheduler.due_frames(number + 0.1),
             ]:
                 framing.pack_message(message)
     return Visit(LENGTH // 4, refused)
 
 
 def _segment(number: int, chance: random.Random) -> bytes:
-    who = WriterIdentity(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
+    writer = WriterIdentity(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
     taken = [
         CapturedPicture(n % 2, n, 0, 66 * n, hostile_relay.picture(n))
         for n in range(chance.randrange(4))
     ]
-    packer, head = (
-        FramePacker(),
-        pack_head(pack_reports(who, [hostile_relay.report(n) for n in range(4)]), 5),
-    )
-    frames = [message for one in taken if (message := packer.pack_frame(one)) is not None]
+    reports = [hostile_relay.report(n) for n in range(4)]
+    packer, head = FramePacker(), pack_head(pack_reports(writer, reports), 5)
+    packed = [packer.pack_frame(picture) for picture in taken]
+    frames = [message for message in packed if message is not None]
     whole = pack_file(number, [*head, *frames])
     if chance.random() < 0.2:
         return mutate(whole, chance)
-    body = b"".join(_spoilt_some(whole[HEAD.size :], chance))
+    body = b"".join(_damage_some(whole[HEAD.size :], chance))
     summed = zlib.crc32(number.to_bytes(8, "little") + len(body).to_bytes(4, "little") + body)
     return HEAD.pack(b"DSEG", 1, 0, number, len(body), summed) + body
 
 
-def _spoilt_some(body: bytes, chance: random.Random) -> list[bytes]:
+def _damage_some(body: bytes, chance: random.Random) -> list[bytes]:
     splitter = framing.Splitter()
     splitter.feed(body)
     parts: list[Message] = []
     while (message := splitter.next_message()) is not None:
         parts.append(message)
     return [
-        hostile_relay.spoilt(one, chance) if chance.random() < 0.4 else framing.pack_message(one)
-        for one in parts
+        hostile_relay.spoilt(part, chance) if chance.random() < 0.4 else framing.pack_message(part)
+        for part in parts
     ]
 
 
 def files(chance: random.Random) -> Visit:
-    """The wish list, as a disk or a neighbour left it."""
-    wishes = {"v": 1, "counter": 9, "fps": 15.0, "wanted": {"slot-0": [1, 2]}}
+    """Read watch requests damaged by a disk or another user."""
+    request = {"v": 1, "counter": 9, "fps": 15.0, "wanted": {"slot-0": [1, 2]}}
     with tempfile.TemporaryDirectory(dir=_memory()) as name:
         for _ in range(LENGTH // 4):
             folder = Path(name)
-            (folder / "wanted.json").write_bytes(changed(json.dumps(wishes).encode(), chance))
+            (folder / "wanted.json").write_bytes(changed(json.dumps(request).encode(), chance))
             read_watch_request(folder)
     return Visit(LENGTH // 4, 0)
 
@@ -252,7 +251,7 @@ def _memory() -> str | None:
 
 
 def spoilt_streams(chance: random.Random) -> Visit:
-    """Well-formed messages, cut anywhere and spoilt anywhere, into the splitter alone."""
+    """Give well-formed messages, cut and damaged anywhere, to the splitter."""
     splitter, count = framing.Splitter(), 0
     with suppress(ProtocolError):
         while count < LENGTH:

@@ -1,4 +1,4 @@
-"""What tests of the stream begin with: a run, a token, somebody who watches."""
+"""Fixtures of the stream's tests: a run, a token and a viewer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from Daddy.streaming.viewer.receiver import Receiver
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run's folder with that of its stream."""
+    """A run's folder with its stream folder."""
     folder = tmp_path / "slim_run"
     (folder / "stream").mkdir(parents=True)
     return folder
@@ -30,7 +30,7 @@ def token(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def viewer(token: Path) -> Iterator[Receiver]:
-    """A viewer of two agents, without a window."""
+    """A viewer of two agents without a window."""
     made = Receiver(0, lambda: load_tokens([token]), Subscription(2, 60.0), SystemClock())
     yield made
     made.close()

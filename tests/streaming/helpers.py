@@ -1,4 +1,4 @@
-"""Pictures, sessions and processes that several stream tests need."""
+"""Pictures, sessions and processes for the stream's tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHER = Token(bytes(range(1, 33)), "stranger")
 
 @functools.lru_cache(maxsize=256)
 def picture(seed: int) -> bytes:
-    """A picture of tiles, as a game draws them."""
+    """Return a picture of tiles, similar to the game's."""
     chance = random.Random(seed)
     tiles = [bytes(chance.choices((0, 0x55, 0xAA, 0xFF, 0x1B), k=16)) for _ in range(8)]
     rows = []
@@ -57,14 +57,14 @@ def report(agent: int = 0, **changes: object) -> AgentReport:
 
 
 def shake(relay: StreamSession, viewer: StreamSession) -> None:
-    """Carry bytes to and fro until both are silent."""
+    """Carry bytes between both sessions until neither sends more."""
     for _ in range(6):
         viewer.receive(relay.take_output())
         relay.receive(viewer.take_output())
 
 
 def introduced(token: Token = TOKEN) -> tuple[StreamSession, StreamSession]:
-    """A relay and a viewer that have proved themselves."""
+    """Return an established session of a relay and of a viewer."""
     relay, viewer = (
         StreamSession(RELAY, [token], b"r" * 16),
         StreamSession(VIEWER, [token], b"v" * 16),
@@ -84,7 +84,7 @@ def free_port() -> int:
 def start(
     module: str, *args: object, home: Path, cwd: Path | None = None, **env: str
 ) -> subprocess.Popen[str]:
-    """A real process of ours in a home of its own."""
+    """Start a module of this project as a process with a home of its own."""
     full = {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
@@ -103,7 +103,7 @@ def start(
 
 
 def finish(process: subprocess.Popen[str]) -> str:
-    """End a process in good order and return what it printed."""
+    """End a process with SIGTERM and return its output."""
     if process.poll() is None:
         process.terminate()
     try:
@@ -120,7 +120,7 @@ def pack_segment(
     reports: Sequence[AgentReport],
     pictures: Sequence[CapturedPicture],
 ) -> bytes:
-    """A segment of at most ``SEGMENT_LIMIT`` bytes: pictures that do not fit are left out."""
+    """Return a segment of at most ``SEGMENT_LIMIT`` bytes, without pictures that do not fit."""
     head, packer = pack_head(pack_reports(writer, reports), sent_ms), FramePacker()
-    frames = [message for one in pictures if (message := packer.pack_frame(one)) is not None]
+    frames = [message for p in pictures if (message := packer.pack_frame(p)) is not None]
     return pack_file(sequence, [*head, *frames])

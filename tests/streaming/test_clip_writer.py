@@ -1,4 +1,4 @@
-"""The reel gives back what was on screen, and stays small."""
+"""The clip buffer returns the pictures that were shown, and its size is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``connect`` against a real sshd: which way it goes, what it says, how it comes back."""
+"""``connect`` against a real sshd: its routes, its messages, and how it connects again."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LoginNode:
         return LoginTarget(**{**facts, **changes})  # type: ignore[arg-type]
 
     def begin_run(self, relay_host: str = "") -> None:
-        """What the relay beside a controller leaves behind when it begins."""
+        """Write the files that the controller's relay leaves when it starts."""
         write_scripts(self.run, self.home, os.environ)
         if relay_host:
             for path in (self.home / HOME_ATTACH, self.run / "stream" / ATTACH):
@@ -63,7 +63,7 @@ class LoginNode:
                 path.write_text("\n".join([text[0], f"# relay: {relay_host}", *text[2:], ""]))
 
     def connect(self, laptop: Path, *flags: object, **env: str) -> tuple[int, str]:
-        """The whole command, to its end: exit status and all that it printed."""
+        """Run the whole command; return its exit status and its output."""
         child = self.start(laptop, *flags, **env)
         said = child.communicate(timeout=90)[0]
         return child.returncode, said
@@ -101,7 +101,7 @@ def no_forwarding(tmp_path: Path) -> Iterator[LoginNode]:
 
 
 class SleepyClock(SystemClock):
-    """Its wall time can leap, as after a lid was closed."""
+    """A clock whose wall time can jump, as after a laptop was closed."""
 
     slept = 0.0
 
@@ -111,7 +111,7 @@ class SleepyClock(SystemClock):
 
 @dataclass
 class Viewer:
-    """A viewer without a window, and the carrier that brings it relays."""
+    """A viewer without a window, and the connector that brings it relays."""
 
     receiver: Receiver
     carrier: SshConnector
@@ -146,7 +146,7 @@ def viewer(
 
 @contextmanager
 def relay(run: Path, port: int, token: Path) -> Iterator[None]:
-    """The one beside the controller."""
+    """Run the controller's relay."""
     stop = threading.Event()
     served = make_relay(run, port, [token], Subscription(2, 15.0), "ssh-R", SystemClock())
     thread = threading.Thread(target=served.serve_until, args=(stop,), daemon=True)
@@ -159,7 +159,7 @@ def relay(run: Path, port: int, token: Path) -> Iterator[None]:
 
 
 def our_ssh(pid: int) -> psutil.Process | None:
-    """The ssh that a viewer has started."""
+    """Return the ssh that a viewer has started."""
     for child in psutil.Process(pid).children():
         with contextlib.suppress(psutil.Error):
             if "ServerAliveInterval=5" in child.cmdline():
@@ -176,7 +176,7 @@ def test_where_forwarding_is_forbidden_the_stream_travels_through_sshs_own_pipes
 
     def counted() -> int:
         found = read_events(events, "viewer-*.jsonl") if events.exists() else ()
-        return sum(sum(one["data"]["frames"].values()) for one in found)
+        return sum(sum(event["data"]["frames"].values()) for event in found)
 
     with playing(node.run / "stream"):
         child = node.start(tmp_path, "--record-events", events)
@@ -222,7 +222,7 @@ def test_without_a_script_there_it_goes_by_the_port_and_says_why(
 def test_where_ones_own_login_takes_more_than_a_key_the_tunnels_key_opens_the_port(
     node: LoginNode, tmp_path: Path
 ) -> None:
-    """Its line is as ``setup`` prints it, but for the port."""
+    """The authorized_keys line is the one that ``setup`` prints, but for the port."""
     token, port, folder = tmp_path / "token", free_port(), node.login.folder
     ensure_token(token, "test")
     key = folder / "tunnel"
@@ -253,13 +253,13 @@ def test_a_port_that_ssh_chooses_is_told_to_the_relay(node: LoginNode) -> None:
 
 @contextmanager
 def taken_port() -> Iterator[int]:
-    """Somebody else has it, on both loopback addresses as an ``ssh -R`` would."""
+    """Occupy a port on both loopback addresses, as another person's ``ssh -R`` would."""
     while True:
         first = socket.create_server(("127.0.0.1", 0))
         port = first.getsockname()[1]
         try:
             second = socket.create_server(("::1", port), family=socket.AF_INET6)
-        except OSError:  # the other one is another program's
+        except OSError:  # the IPv6 port belongs to another program
             first.close()
             continue
         with first, second:
@@ -336,18 +336,18 @@ def test_two_viewers_have_a_relay_each_and_the_jobs_are_asked_for_what_any_wants
     stream = node.run / "stream"
     with (
         playing(stream),
-        viewer(node.target(), top_k=1) as one,
+        viewer(node.target(), top_k=1) as first,
         viewer(node.target(scripts=(f"{stream}/{ATTACH}",)), top_k=2) as two,
     ):
-        assert one.plays()
+        assert first.plays()
         assert two.plays()
         assert until(
             lambda: len([p for p in two.receiver.current_scene(8).panels if p.pixels]) == 2, 20
         )
-        assert len(one.receiver.current_scene(8).panels) == 1
+        assert len(first.receiver.current_scene(8).panels) == 1
         assert len({(read_watch_request(stream, n) or 0).holder for n in (1, 2)} - {""}) == 2
         everything = WatchRequests(stream).read_union(0.0).wanted["slot-0"]
-        one.carrier.close()
+        first.carrier.close()
         assert two.plays(), "the other does not notice"
     assert everything == {0, 1}
 

@@ -1,4 +1,4 @@
-"""Which way comes next, when, and why; and the exact words of each call."""
+"""The next route of ``connect``, its pause and its reason, and the exact ssh commands."""
 
 from __future__ import annotations
 
@@ -170,19 +170,19 @@ def test_the_waiting_screen_has_room_for_all_that_is_said(size: tuple[int, int])
     waiting = TunnelInfo(9999, TARGET.login)
     for scene, word in (
         (replace(empty, connect_lines=said), "no route leads to a relay"),
-        (replace(empty, without_relay_s=11.0), "nobody has knocked for 10 s"),
+        (replace(empty, without_relay_s=11.0), "no relay has connected for 10 s"),
     ):
         texts = [
-            one
-            for one in draw_window(scene, size, ViewOptions(2), waiting)
-            if isinstance(one, Text)
+            item
+            for item in draw_window(scene, size, ViewOptions(2), waiting)
+            if isinstance(item, Text)
         ]
-        places = sorted({one.y for one in texts})
-        assert any(word in one.text for one in texts)
+        places = sorted({item.y for item in texts})
+        assert any(word in item.text for item in texts)
         assert places[-1] < size[1] - HEIGHT
         assert places[-1] - places[-2] > HEIGHT, "the keys are below all that is said"
     quiet = draw_window(replace(empty, without_relay_s=9.0), size, ViewOptions(2), waiting)
-    assert not any(isinstance(one, Text) and "knocked" in one.text for one in quiet)
+    assert not any(isinstance(item, Text) and "has connected" in item.text for item in quiet)
 
 
 def test_a_sleep_is_wall_time_without_monotonic_time() -> None:
@@ -218,13 +218,13 @@ def test_the_words_for_a_login_shell_fit_into_one_line_without_an_exclamation_ma
 
 
 def test_a_script_of_somebody_elses_is_not_run(tmp_path: Path) -> None:
-    """A run's folder may be another account's."""
+    """A run's folder may belong to another account."""
     theirs = tmp_path / "attach"
     theirs.write_text("#!/bin/sh\necho ran\n")
     words = shlex.split(by_stdio(LoginTarget("a@b", (str(theirs),)))[-1])
     mine = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
     assert mine.stdout == "ran\n"
-    words[2] = words[2].replace("-O", "-p")  # what the test of a file that is another's says: no
+    words[2] = words[2].replace("-O", "-p")  # makes the test for another's file answer no
     other = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
     assert (other.stdout, other.returncode) == ("", 66)
 

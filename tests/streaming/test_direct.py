@@ -1,4 +1,4 @@
-"""A relay that goes to the jobs themselves: at once, proved, and the spool is never missed."""
+"""A relay connects to the jobs' ports at once, authenticated, and goes on reading the spool."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def frames(viewer: Receiver) -> int:
 
 @contextmanager
 def playing(stream: Path) -> Iterator[FrameSender]:
-    """A job on this host, which two agents play in."""
+    """Run a job on this host with two agents."""
     stop = threading.Event()
     with FrameSender(stream, "slot-0", job="17") as sender:
         thread = threading.Thread(target=play, args=(sender, stop), daemon=True)
@@ -82,11 +82,13 @@ def test_pictures_come_straight_from_the_jobs_and_by_the_spool_when_that_fails(
     with playing(run / "stream"), relay(run, viewer.port, token):
         assert until(lambda: frames(viewer) and viewer.current_scene(2).delivery == "direct", 20)
         there = read_addresses(run / "stream")
-        assert {one.address for one in there.values()} == {"127.0.0.1"}, "the relay is here, too"
+        assert {address.address for address in there.values()} == {"127.0.0.1"}, (
+            "the relay is here, too"
+        )
         assert until(lambda: max(p.age_s for p in viewer.current_scene(2).panels) < 0.4, 10)
-        with socket.create_server(("127.0.0.1", 0)) as deaf:  # as behind a firewall: no answer
-            for peer, one in there.items():
-                write_address(run / "stream", peer, replace(one, port=deaf.getsockname()[1]))
+        with socket.create_server(("127.0.0.1", 0)) as deaf:  # as behind a firewall: never answers
+            for peer, address in there.items():
+                write_address(run / "stream", peer, replace(address, port=deaf.getsockname()[1]))
             assert until(lambda: "spool" in viewer.current_scene(2).delivery, 15)
             assert more(viewer)
             assert viewer.current_scene(2).connected
@@ -98,10 +100,10 @@ def test_the_port_is_closed_when_nobody_watches_and_never_open_when_that_is_off(
     monkeypatch.setattr(relays, "LINGER_S", 0.5)
     stream = run / "stream"
     with (
-        FrameSender(stream, "slot-0") as one,
+        FrameSender(stream, "slot-0") as first,
         FrameSender(stream, "slot-1", direct=False) as other,
     ):
-        one.send_reports([report(0)])
+        first.send_reports([report(0)])
         other.send_reports([report(0)])
         with relay(run, viewer.port, token):
             assert until(lambda: read_addresses(stream).keys() == {"slot-0"}, 15)
@@ -109,7 +111,7 @@ def test_the_port_is_closed_when_nobody_watches_and_never_open_when_that_is_off(
             assert until(lambda: not read_addresses(stream), 15)
 
 
-# -- both ends alone
+# -- each end by itself
 
 
 def served(listener: DirectPort, dial: JobConnections, reached, seconds: float = 5.0) -> bool:
@@ -188,11 +190,11 @@ def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Direct
         assert until(lambda: job.step(began) or len(job.relays) == MAX_UNAUTHENTICATED - 2, 5)
         job.step(began + 3.1)
         assert job.relays == []
-        for one in silent[:MAX_UNAUTHENTICATED]:
-            assert one.recv(4096) == b"", "no nonce, no reason, no name of a key"
+        for wire in silent[:MAX_UNAUTHENTICATED]:
+            assert wire.recv(4096) == b"", "no nonce, no reason, no name of a key"
     finally:
-        for one in silent:
-            one.close()
+        for wire in silent:
+            wire.close()
 
 
 def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: DirectPort) -> None:
@@ -220,13 +222,14 @@ def test_a_relay_that_does_not_read_is_dropped(tmp_path: Path, job: DirectPort) 
 
 def test_a_picture_is_shown_once_whichever_way_came_first() -> None:
     def says(*captured: int, incarnation: str = "a") -> Segment:
-        pictures = tuple(CapturedPicture(0, 1, 0, one, b"") for one in captured)
+        pictures = tuple(CapturedPicture(0, 1, 0, captured_ms, b"") for captured_ms in captured)
         return Segment(1, "slot-0", "n", "1", incarnation, 0, (), {}, pictures)
 
     sieve = Deduplicator()
     ways = [says(1, 2), says(3), says(1, 2, 3, 4)]
     kept = [
-        [one.captured_ms for one in segment.pictures] for segment in sieve.remove_duplicates(ways)
+        [picture.captured_ms for picture in segment.pictures]
+        for segment in sieve.remove_duplicates(ways)
     ]
     assert kept == [[1, 2], [3], [4]]
     (after,) = sieve.remove_duplicates([says(1, incarnation="b")])

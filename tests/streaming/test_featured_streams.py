@@ -1,4 +1,4 @@
-"""What a viewer is sent first, in which format, and what is left of it on a full line."""
+"""The relay's first messages to a viewer, their format, and pictures dropped on a full link."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def programme(agents: int = 2) -> StreamScheduler:
 
 
 def play(told: StreamScheduler, now: float, agents: int = 2) -> list[tuple[int, Frame]]:
-    """A picture of each agent, taken and sent at ``now``; (stream, frame) of what left."""
+    """Take and send a picture of each agent at ``now``; return (stream, frame) of those sent."""
     stamp = round(now * 1000)
-    taken = tuple(CapturedPicture(one, stamp, 0, stamp, picture(one)) for one in range(agents))
-    rows = tuple(row_from_report(report(one, badges=8 - one)) for one in range(agents))
+    taken = tuple(CapturedPicture(a, stamp, 0, stamp, picture(a)) for a in range(agents))
+    rows = tuple(row_from_report(report(agent, badges=8 - agent)) for agent in range(agents))
     told.add_segments([Segment(stamp, "slot-0", "", "", "0", stamp, rows, {}, ())], now)
     told.choose_agents(now)
     told.add_segments([Segment(stamp + 1, "slot-0", "", "", "0", stamp, rows, {}, taken)], now)
@@ -47,7 +47,7 @@ def play(told: StreamScheduler, now: float, agents: int = 2) -> list[tuple[int, 
 
 
 def frames(told: StreamScheduler, now: float) -> list[tuple[int, Frame]]:
-    return [(one.stream, read_frame(one.body)) for one in told.due_frames(now)]
+    return [(frame.stream, read_frame(frame.body)) for frame in told.due_frames(now)]
 
 
 def test_a_new_viewer_sees_the_last_pictures_known_at_once_and_how_old_they_are() -> None:
@@ -108,7 +108,7 @@ def test_a_quiet_line_has_room() -> None:
 
 
 class Told(SystemClock):
-    """Time as the test has it."""
+    """A clock that the test sets."""
 
     seconds = 100.0
 
@@ -118,7 +118,7 @@ class Told(SystemClock):
 
 @contextmanager
 def served(run: Path, clock: Told) -> Iterator[tuple[Relay, socket.socket]]:
-    """A relay at one end of a connection, and the other end."""
+    """Run a relay at one end of a connection; yield it and the other end."""
     ours, theirs = socket.socketpair()
     theirs.settimeout(10)
     link = OutgoingConnection("", 0, lambda: [TOKEN], open_socket=ours)
@@ -141,11 +141,11 @@ def test_who_connects_is_told_at_once_of_jobs_that_spoke_since_the_last_look(
         SpoolWriter(tmp_path / "stream", "slot-0").write(1, told)
         clock.seconds += IDLE_POLL_S / 4
         heard: list[Message] = []
-        while MessageKind.TELEM not in {one.kind for one in heard}:
+        while MessageKind.TELEM not in {message.kind for message in heard}:
             relay.step()
             heard += viewer.receive(wire.recv(1 << 16))
             wire.sendall(viewer.take_output())
-    telem = next(one for one in heard if one.kind == MessageKind.TELEM)
+    telem = next(message for message in heard if message.kind == MessageKind.TELEM)
     assert telem.body[:2] != b"\0\0", "somebody is featured"
     assert (tmp_path / "stream" / "wanted.json").exists(), "and pictures of it are asked for"
 
@@ -159,4 +159,6 @@ def test_what_a_step_has_made_leaves_with_it(tmp_path: Path) -> None:
             viewer.receive(wire.recv(1 << 16))
             wire.sendall(viewer.take_output())
         relay.step()
-        assert MessageKind.STATUS in {one.kind for one in viewer.receive(wire.recv(1 << 16))}
+        assert MessageKind.STATUS in {
+            message.kind for message in viewer.receive(wire.recv(1 << 16))
+        }

@@ -1,4 +1,4 @@
-"""Pictures leave when the line takes them, newest first, at the pace at which they were taken."""
+"""Pictures are sent when the link has room, newest first, at the pace of their capture."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_delta_leans_only_on_an_unbroken_run_of_pictures_that_were_acknowledge
         frame = sender.next_frame(0.0, MAX_WINDOW)
         assert frame is not None
         bases.append((frame.base, frame.more))
-        if number != 4:  # which the viewer could not decode, say
+        if number != 4:  # frame 4 stands for one that the viewer could not decode
             sender.handle_ack(number, 0.0)
     assert bases == [(0, 0), (1, 0), (2, 1), (3, 2), (3, 2), (5, 0), (6, 1)]
     assert sender.handle_ack(4, 0.0) is None, "settled by those after it"
@@ -117,7 +117,7 @@ def test_acknowledgements_of_pictures_never_sent_are_ignored() -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.floats(0.0, 0.6))
 def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(seed: int, loss: float) -> None:
-    """Frames and acknowledgements are lost at random: no wrong picture is ever decoded."""
+    """Lose frames and acknowledgements at random: no wrong picture is ever decoded."""
     chance, sender, viewer = random.Random(seed), StreamSender(), FrameDecoder()
     shown = 0
     for number in range(40):
@@ -140,7 +140,7 @@ def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(seed: int, loss
 
 
 def hear(pace: RateController, rtt_s: float, seconds: float, begin: float) -> float:
-    """An acknowledgement every 0.1 s; returns when the last came."""
+    """Acknowledge a picture every 0.1 s; return the time of the last one."""
     for tenth in range(round(seconds * 10) + 1):
         now = begin + tenth / 10
         pace.handle_ack(rtt_s, 30.0, now)
@@ -206,8 +206,8 @@ def at_second(taken: float) -> CapturedPicture:
 
 
 def lumps(playout: PlayoutBuffer, begin: float, seconds: float, jitter: float = 0.0) -> list[float]:
-    """Half a second's pictures at once, 20 a second, each lump late by up to ``jitter``; returns
-    when each was played, looking every 5 ms.
+    """Add half a second's pictures at once, 20 a second, each segment late by up to ``jitter``;
+    return the times at which they were played, polled every 5 ms.
     """
     chance = random.Random(7)
     arrivals = []
@@ -218,7 +218,7 @@ def lumps(playout: PlayoutBuffer, begin: float, seconds: float, jitter: float = 
     for tick in range(int((seconds + 2) * 200)):
         now = begin + tick / 200
         while arrivals and arrivals[0][0] <= now:
-            playout.add_pictures([at_second(one) for one in arrivals.pop(0)[1]], now)
+            playout.add_pictures([at_second(at) for at in arrivals.pop(0)[1]], now)
         played += [now for _ in playout.take_due(now)]
     return played
 
@@ -265,9 +265,9 @@ def test_what_is_too_late_is_dropped_but_for_the_newest() -> None:
     playout = PlayoutBuffer()
     playout.add_pictures([at_second(number / 10) for number in range(100)], now=10.0)
     assert len(playout._queue) == pytest.approx(10 * LONGEST_S, abs=1)
-    assert [one.step for _, one in playout.take_due(20.0)][-1] == 9900
+    assert [taken.step for _, taken in playout.take_due(20.0)][-1] == 9900
     playout.add_pictures([at_second(11.0)], now=30.0)
-    assert [one.step for _, one in playout.take_due(30.0)] == [11000], (
+    assert [taken.step for _, taken in playout.take_due(30.0)] == [11000], (
         "old, but the newest there is"
     )
 
@@ -289,17 +289,17 @@ def test_pictures_that_come_one_by_one_do_not_wait_as_lumps_did(
     lumps(playout, begin=50.0, seconds=5)
     for tick in range(10 * 200):
         now = 57.0 + tick / 200
-        if tick % 10 == 0:  # 20 a second, each as soon as it is taken
+        if tick % 10 == 0:  # 20 pictures a second, each at once
             playout.add_pictures([at_second(now)], now, direct=direct)
-        for _, one in playout.take_due(now):
-            late = now - one.captured_ms / 1000
+        for _, taken in playout.take_due(now):
+            late = now - taken.captured_ms / 1000
     assert late_s - 0.06 <= late <= late_s
 
 
 def test_what_comes_straight_after_a_while_is_shown_at_once_and_delays_nothing_after_it() -> None:
     playout = PlayoutBuffer()
     playout.add_pictures([at_second(57.0 - number / 10) for number in (3, 2, 1)], 57.0, direct=True)
-    assert [one.step for _, one in playout.take_due(57.0)] == [56_900], (
+    assert [taken.step for _, taken in playout.take_due(57.0)] == [56_900], (
         "the newest of what had waited"
     )
     waits = []
@@ -307,6 +307,6 @@ def test_what_comes_straight_after_a_while_is_shown_at_once_and_delays_nothing_a
         now = 57.0 + tick / 200
         if tick % 10 == 0:
             playout.add_pictures([at_second(now)], now, direct=True)
-        waits += [now - one.captured_ms / 1000 for _, one in playout.take_due(now)]
+        waits += [now - taken.captured_ms / 1000 for _, taken in playout.take_due(now)]
     assert max(waits) < 0.1
     assert max(waits[-8:]) < 0.01, "the lump is made up for, not remembered for half a minute"

@@ -1,4 +1,4 @@
-"""What a script reads from a viewer: JSON lines, and why it left."""
+"""The output of a viewer for scripts: JSON lines, and the exit status with its reason."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ VIEWER = "Daddy.streaming.tunnel_server"
 
 def test_one_json_object_per_agent_and_second(run: Path, token: Path, tmp_path: Path) -> None:
     port = free_port()
-    flags = ("--top-k", 1, "--pin", "slot-0/0")  # the best one plays in slot-1
+    flags = ("--top-k", 1, "--pin", "slot-0/0")  # the best agent plays in slot-1
     viewer = start(VIEWER, "--port", port, "--json", "--token", token, *flags, home=tmp_path)
     told: list[dict] = []
     try:
         with learners(run / "stream"), relay(run, port, token):
             assert viewer.stdout
-            while sum(one["what"] == "agent" and one["frames"] > 0 for one in told) < 4:
+            while sum(line["what"] == "agent" and line["frames"] > 0 for line in told) < 4:
                 told.append(json.loads(viewer.stdout.readline()))
         viewer.send_signal(signal.SIGINT)
         assert viewer.wait(20) == 0

@@ -1,4 +1,4 @@
-"""Any picture survives its bytes, by itself and as tiles; nothing else is accepted."""
+"""Every picture survives encoding, whole and as tiles; all other bytes are refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_any_picture_comes_back_against_any_base(seed: int, base: int) -> None:
 
 def test_tile_order_puts_the_sixteen_bytes_of_a_tile_side_by_side() -> None:
     lines = bytearray(SCREEN_BYTES)
-    for row in range(8):  # the tile in column 3 of the second band of tiles
+    for row in range(8):  # the tile in column 3 of the second row of tiles
         lines[(8 + row) * 40 + 6 : (8 + row) * 40 + 8] = b"\xab\xcd"
     tiles = frame_codec.to_tiles(bytes(lines))
     start = (20 + 3) * 16
@@ -88,7 +88,7 @@ def test_a_picture_of_the_wrong_size_is_refused() -> None:
 
 
 def shown(seed: int) -> bytes:
-    """In tile order; every fourth is noise, whose tiles are more than have a number."""
+    """Return a picture in tile order; every fourth is noise with more tiles than numbers."""
     return random.Random(seed).randbytes(SCREEN_BYTES) if seed % 4 == 0 else _drawn(seed)
 
 
@@ -110,7 +110,7 @@ def test_any_picture_comes_back_against_any_bases(seed: int, before: list[int]) 
 
 def test_what_came_back_after_a_while_costs_next_to_nothing() -> None:
     old, others = shown(1), [shown(seed) for seed in (2, 3, 5, 6)]
-    against = [tiled(one) for one in (old, *others)]
+    against = [tiled(tiles) for tiles in (old, *others)]
     assert len(deflate(tiled(old), against)) < 16
     assert len(frame_codec.deflate(old, others[-1])) > 300
 
@@ -163,7 +163,7 @@ def test_a_bomb_of_tiles_is_refused_without_being_unpacked() -> None:
 
 def test_pictures_without_two_equal_tiles_take_64_kib_at_most() -> None:
     noise = [random.Random(seed).randbytes(SCREEN_BYTES) for seed in range(MAX_BASES + 1)]
-    against = [tiled(one) for one in noise[:-1]]
+    against = [tiled(tiles) for tiles in noise[:-1]]
     delta = deflate(tiled(noise[-1]), against)
     tracemalloc.start()
     assert tiled(inflate(delta, against)).tiles() == noise[-1]

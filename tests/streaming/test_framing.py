@@ -1,4 +1,4 @@
-"""Messages arrive whole whatever the pieces; impossible ones end the connection at once."""
+"""Messages arrive complete from any pieces; invalid ones end the connection at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ messages = st.builds(
 
 @given(st.lists(messages, max_size=8), st.integers(1, 97))
 def test_messages_arrive_whole_whatever_the_pieces(sent: list[Message], piece: int) -> None:
-    wire = b"".join(pack_message(one) for one in sent)
+    wire = b"".join(pack_message(message) for message in sent)
     splitter, got = Splitter(), []
     for start in range(0, len(wire), piece):
         splitter.feed(wire[start : start + piece])

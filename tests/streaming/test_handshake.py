@@ -1,4 +1,4 @@
-"""Two sides that share a token meet; nobody else gets a byte in or out."""
+"""Two sides that share a token connect; a peer without it gets no message in or out."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_not_one_bit_of_a_sealed_message_can_be_changed(where: int, flip: int) -
     wire = bytearray(relay.take_output())
     wire[where % len(wire)] ^= flip
     with suppress(ProtocolError):
-        assert viewer.receive(bytes(wire)) == []  # a longer length waits for bytes
+        assert viewer.receive(bytes(wire)) == []  # with a longer length it waits for bytes
 
 
 def greeting(**changes: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Who knows the token may still be broken or bad: nothing of theirs grows or ends a process."""
+"""A peer that knows the token may be hostile: it cannot make a process grow or end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def receiver() -> Iterator[Receiver]:
 
 @contextmanager
 def believed(port: int) -> Iterator[tuple[socket.socket, StreamSession]]:
-    """A relay of ours in the test's hands that has proved itself to the viewer at ``port``."""
+    """Connect a relay of the test to the viewer at ``port`` and prove the token."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
         relay = StreamSession(RELAY, [TOKEN], b"r" * 16)
         while not relay.established:
@@ -64,7 +64,7 @@ def believed(port: int) -> Iterator[tuple[socket.socket, StreamSession]]:
 
 
 def closed(wire: socket.socket) -> bool:
-    """Whether the other side ended the connection, whatever it said before."""
+    """Return True if the other side has closed the connection; read its messages before."""
     try:
         while wire.recv(65536):
             pass
@@ -157,7 +157,7 @@ def test_three_pictures_that_cannot_be_decoded_end_one_connection_and_no_other(
         for number in range(2, 4):
             relay.send(Message(MessageKind.FRAME, Frame(number, base, 0, 0, 0, data).to_body(), 1))
         wire.sendall(relay.take_output())
-        while sum(one.kind == MessageKind.NEED_KEY for one in answers) < 2:
+        while sum(message.kind == MessageKind.NEED_KEY for message in answers) < 2:
             answers += relay.receive(wire.recv(4096))
         assert receiver.current_scene(2).panels[0].pixels == picture(1), "the last good one stays"
         relay.send(Message(MessageKind.FRAME, Frame(4, base, 0, 0, 0, data).to_body(), 1))

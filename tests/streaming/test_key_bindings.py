@@ -1,4 +1,4 @@
-"""Keys mean what help says, and nothing else."""
+"""Keys do what the help says, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def after(*keys: str, view: ViewOptions | None = None) -> ViewOptions:
 
 
 def test_no_key_means_two_things() -> None:
-    names = [name for one in TABLE for name in one.names]
+    names = [name for binding in TABLE for name in binding.names]
     assert len(names) == len(set(names))
 
 
 def test_no_key_fails_where_nobody_plays() -> None:
-    for one in TABLE:
-        for name in one.names:
+    for binding in TABLE:
+        for name in binding.names:
             assert apply_key(ViewOptions(2), name, []).view.chosen == ""
     assert apply_key(ViewOptions(2), "f9", SHOWN).view == ViewOptions(2)
 

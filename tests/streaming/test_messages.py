@@ -1,4 +1,4 @@
-"""What is put into a message comes out of it, within the wire's ranges."""
+"""Values survive packing and reading, limited to the wire's ranges."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_values_out_of_range_are_brought_into_it() -> None:
 
 
 def test_more_rows_than_fit_are_left_out() -> None:
-    body = pack_rows([row_from_report(report(one)) for one in range(MAX_ROWS + 10)])
+    body = pack_rows([row_from_report(report(agent)) for agent in range(MAX_ROWS + 10)])
     assert len(body) == BODY_LIMIT[MessageKind.TELEM]
 
 

@@ -1,4 +1,4 @@
-"""The viewer's page over real HTTP: who gets in, what arrives, and whom a slow browser holds up."""
+"""The viewer's page over real HTTP: admission, news, and other browsers beside a slow one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.streaming.test_relay_to_viewer import learners, receiver, relay, run,
 
 __all__ = ["receiver", "run", "token"]  # fixtures
 WAITING = TunnelInfo(9999, "anna@login.example.edu")
-PICTURES = {picture(one) for one in range(40)}
+PICTURES = {picture(seed) for seed in range(40)}
 
 
 @dataclass
@@ -75,7 +75,7 @@ def page(receiver: Receiver) -> Iterator[Page]:
 
 
 class Browser:
-    """As much of one as the door can tell: one kept connection, a cookie, its own headers."""
+    """A browser as the server sees it: one kept connection, a cookie, headers of its own."""
 
     def __init__(self, page: Page, **headers: str) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=30)
@@ -96,7 +96,7 @@ class Browser:
         return self
 
     def hear(self) -> tuple[dict[str, object], list[bytes]]:
-        """The next news as the page reads it: its head, and the pictures that are new."""
+        """Return the next news as page.js reads them: the JSON head and the new pictures."""
         reply = self.ask(f"/news?{urlencode(self.had)}")
         assert reply.status == 200
         (length,) = struct.unpack_from("<I", reply.body)
@@ -107,7 +107,7 @@ class Browser:
         shown = ",".join(name for name, _, _ in head["live"])
         self.had = {**head["tags"], "pictures": shown}
         pieces = range(0, len(rest), SCREEN_BYTES)
-        return head, [rest[one : one + SCREEN_BYTES] for one in pieces]
+        return head, [rest[at : at + SCREEN_BYTES] for at in pieces]
 
 
 def test_the_link_opens_one_browser_once_and_the_next_link_is_told(page: Page) -> None:
@@ -139,7 +139,7 @@ def test_without_the_link_there_is_nothing_but_a_sentence(page: Page, path: str)
 
 
 def test_another_name_for_this_computer_is_refused_whatever_it_knows(page: Page) -> None:
-    """A page of a stranger's domain that was pointed to 127.0.0.1."""
+    """The page of another domain whose owner resolves it to 127.0.0.1."""
     browser = Browser(page).enter(page)
     for host in (f"evil.example:{page.port}", "127.0.0.1", f"127.0.0.1:{page.port + 1}", ""):
         refused = browser.ask("/news", Host=host)
@@ -227,7 +227,7 @@ def test_a_browser_that_reads_nothing_holds_up_neither_another_nor_the_pictures(
         ended = threading.Event()
 
         def shout() -> None:
-            """Asks for everything again and again, as each answer waits to be read."""
+            """Request everything repeatedly without reading an answer."""
             while not ended.wait(0.01):
                 try:
                     mute.sendall(f"GET /page.js HTTP/1.1\r\n{head}\r\n".encode())
@@ -285,14 +285,14 @@ def test_who_asks_too_slowly_and_a_crowd_are_closed(page: Page, monkeypatch) -> 
     monkeypatch.setattr(web_server, "HEAD_S", 0.3)
     crowd = [socket.create_connection(("127.0.0.1", page.port), timeout=30) for _ in range(40)]
     try:
-        for one in crowd:
-            one.sendall(b"GET / HTTP/1.1\r\n")
-        assert [_all_of(one) for one in crowd] == [b""] * 40
+        for sock in crowd:
+            sock.sendall(b"GET / HTTP/1.1\r\n")
+        assert [_all_of(sock) for sock in crowd] == [b""] * 40
     except (ConnectionError, BrokenPipeError):
-        pass  # closed before it had said a word
+        pass  # closed before its first byte
     finally:
-        for one in crowd:
-            one.close()
+        for sock in crowd:
+            sock.close()
     assert until(lambda: _answers(page))
 
 
@@ -320,9 +320,9 @@ def _answers(page: Page) -> bool:
 
 def test_both_loopback_addresses_listen_and_no_other(page: Page, receiver) -> None:
     listeners = listen_on_loopback(0, 1, "")
-    names = {one.getsockname()[0] for one in listeners}
-    for one in listeners:
-        one.close()
+    names = {listener.getsockname()[0] for listener in listeners}
+    for listener in listeners:
+        listener.close()
     assert names == {"127.0.0.1", "::1"}
     for host in names:
         socket.create_connection((host, page.port), timeout=5).close()

@@ -1,4 +1,4 @@
-"""A scene as a browser is told it: only what it has not, named by what it is."""
+"""The news for a browser: only the parts that it lacks, identified by hashes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scene(*panels: Panel, **changes: object) -> Scene:
 def read(message: bytes) -> tuple[dict[str, object], list[bytes]]:
     (length,) = struct.unpack_from("<I", message)
     rest = message[4 + length :]
-    pieces = [rest[one : one + SCREEN_BYTES] for one in range(0, len(rest), SCREEN_BYTES)]
+    pieces = [rest[at : at + SCREEN_BYTES] for at in range(0, len(rest), SCREEN_BYTES)]
     return json.loads(message[4 : 4 + length]), pieces
 
 
@@ -44,7 +44,7 @@ def test_a_newcomer_gets_everything() -> None:
     head, pictures = read(message)
     assert new
     assert pictures == [picture(1), picture(2)]
-    assert head["new"] == [hash_tag(one) for one in pictures]
+    assert head["new"] == [hash_tag(pixels) for pixels in pictures]
     told = head["facts"]["panels"][0]
     assert (told["score"], told["badges"], told["story_flags"]) == (7, 2, 5)
     assert head["facts"]["notes"] == ["new", "old"]
@@ -106,6 +106,6 @@ def test_a_token_in_trouble_brings_the_line_that_copies_one() -> None:
 
 def test_the_page_has_the_windows_palettes_and_badges() -> None:
     told = json.loads(style_json())
-    assert [one["name"] for one in told["themes"]] == [one.name for one in THEMES]
+    assert [theme["name"] for theme in told["themes"]] == [theme.name for theme in THEMES]
     assert told["themes"][0]["shades"][0] == list(THEMES[0].shades[0])
     assert len(set(told["badges"])) == 8

@@ -1,6 +1,6 @@
 """A second client, written from ``docs/stream-protocol.md`` alone: sockets, struct, hmac, zlib.
 
-It must understand a real relay. When it fails, the page and the code have parted.
+It must understand a real relay. If it fails, the document and the code differ.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HELLO, AUTH, STATUS, TELEM, FRAME, NOTE, ACK, NEED_KEY, SUBSCRIBE, PING, PONG, B
 
 
 class PageClient:
-    """A viewer as the page describes it."""
+    """A viewer as the document describes it."""
 
     def __init__(self, connection: socket.socket, token: bytes, newest: int) -> None:
         self.wire = connection.makefile("rb")
@@ -81,7 +81,7 @@ class PageClient:
         self.connection.sendall(data)
 
     def decode(self, stream: int, body: bytes) -> tuple[bytes, bool]:
-        """The row-major picture, and whether it was a delta."""
+        """Return the row-major picture, and True if it was a delta."""
         seq, base, _, _, form, more, _ = struct.unpack("<IIIIBBH", body[:20])
         self.formats.add(form)
         if form == 2:
@@ -97,14 +97,14 @@ class PageClient:
 
 
 def _tiling(data: bytes, newest_first: list[bytes]) -> bytes:
-    """Format 2 of section 1: numbers into a table of the bases' tiles, then the other tiles."""
+    """Decode format 2 of section 1: numbers into a table of the bases' tiles, then other tiles."""
     shown = [[tiles[at : at + 16] for at in range(0, 5760, 16)] for tiles in newest_first]
     table: list[bytes] = []
     for tile in (tile for tiles in shown for tile in tiles):
         if tile not in table and len(table) < 255:
             table.append(tile)
     maps = [[table.index(t) if t in table else 255 for t in tiles] for tiles in shown[:8]]
-    dictionary = b"".join(table) + b"".join(bytes(one) for one in reversed(maps))
+    dictionary = b"".join(table) + b"".join(bytes(numbers) for numbers in reversed(maps))
     plain = zlib.decompressobj(-15, zdict=dictionary).decompress(data)
     tiles, at = b"", 360
     for number in plain[:360]:
@@ -117,7 +117,7 @@ def _tiling(data: bytes, newest_first: list[bytes]) -> bytes:
 
 
 def _rows(tiles: bytes) -> bytes:
-    """Tile order to rows, as section 1 has it."""
+    """Convert tile order to rows, as section 1 describes it."""
     rows = bytearray(5760)
     for r in range(144):
         for c in range(20):
@@ -176,7 +176,7 @@ def _watch(client: PageClient) -> dict:
 
 @contextmanager
 def served(run: Path, token_file: Path, newest: int = 2) -> Iterator[PageClient]:
-    """A real relay and a learner that plays, and the page's client that has proved itself."""
+    """Run a real relay and a learner; yield the document's client once it has proved the token."""
     stop = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(20)
@@ -209,7 +209,7 @@ def token_file(tmp_path: Path) -> Path:
 
 
 def test_the_relay_does_the_rest_of_what_the_page_says(run: Path, token_file: Path) -> None:
-    """Whole pictures on demand, numbers from 1, later kinds skipped, a farewell with a reason."""
+    """Whole pictures on request, numbers from 1, later kinds skipped, a BYE with a reason."""
     with served(run, token_file) as client:
         client.write(200, b"of a later version", stream=3)
         first, second = _frames(client, 2)
@@ -228,7 +228,7 @@ def test_the_relay_does_the_rest_of_what_the_page_says(run: Path, token_file: Pa
 
 
 def _frames(client: PageClient, count: int) -> list[tuple[int, int, int]]:
-    """(sequence, base, stream) of the next frames; each is decoded and acknowledged."""
+    """Return (sequence, base, stream) of the next frames; each is decoded and acknowledged."""
     found: list[tuple[int, int, int]] = []
     while len(found) < count:
         kind, stream, body = client.read()
@@ -274,13 +274,13 @@ def test_the_spool_and_the_wish_list_are_as_the_page_says(run: Path, token_file:
         found = [_segment(stream / "spool" / f"slot-0.{end}", end) for end in "ab"]
     assert set(wishes) == {"v", "counter", "fps", "wanted", "host"}
     assert wishes["wanted"] == {"slot-0": [1]}
-    shown = {agent: pixels for one in found if one for agent, pixels in one.items()}
+    shown = {agent: pixels for part in found if part for agent, pixels in part.items()}
     assert set(shown) <= {1}
     assert all(pixels in {picture(step) for step in range(40)} for pixels in shown.values())
 
 
 def _segment(path: Path, end: str) -> dict[int, bytes] | None:
-    """The last picture of each agent; None where the other process was just writing."""
+    """Return the last picture of each agent; None while the other process writes the file."""
     data = path.read_bytes()
     magic, version, zero, number, length, told = struct.unpack_from("<4sHHQII", data)
     body = data[24 : 24 + length]

@@ -1,4 +1,4 @@
-"""A painted window is as if painted whole, and a person's keys and clicks do what they say."""
+"""A window painted in parts equals one painted whole; keys and clicks do what the help says."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_line_that_another_thing_cuts_keeps_its_pixels() -> None:
 
 
 def worlds(agents: int, maps: int, seconds: int) -> Iterator[HistorySnapshot]:
-    """Agents who go up and down maps of 20 by 20 cells; two of them are on screen."""
+    """Yield snapshots of agents that walk on maps of 20 by 20 cells; two of them are on screen."""
     chance, history = random.Random(3), ViewHistory()
     cells = [(chance.randrange(20), chance.randrange(20)) for _ in range(agents)]
     for _ in range(seconds):
@@ -111,7 +111,7 @@ def worlds(agents: int, maps: int, seconds: int) -> Iterator[HistorySnapshot]:
 
 
 def _beside(cell: tuple[int, int], chance: random.Random) -> tuple[int, int]:
-    x, y = (min(19, max(0, one + chance.randint(-1, 1))) for one in cell)
+    x, y = (min(19, max(0, at + chance.randint(-1, 1))) for at in cell)
     return x, y
 
 
@@ -134,9 +134,9 @@ def test_a_map_that_is_known_is_painted_at_once_and_not_in_a_thousand_pieces() -
 
 def test_what_changes_in_a_few_places_is_told_of_these() -> None:
     before = [BACK, *(Text(8 * n, 9, "a", (9, 9, 9), 1) for n in range(40))]
-    few = [one._replace(text="W") if 2 <= n < 2 + MOST_PLACES // 2 else one
-           for n, one in enumerate(before)]  # fmt: skip
-    most = [one if n == 0 else one._replace(text="W") for n, one in enumerate(before)]
+    few = [item._replace(text="W") if 2 <= n < 2 + MOST_PLACES // 2 else item
+           for n, item in enumerate(before)]  # fmt: skip
+    most = [item if n == 0 else item._replace(text="W") for n, item in enumerate(before)]
     assert 0 < len(changed_areas(before, few)) <= MOST_PLACES
     assert BACK.rect not in changed_areas(before, few)
     assert changed_areas(before, most) == changed_areas(before, before[:-1]) == {BACK.rect}
@@ -152,7 +152,7 @@ SMALL = (800, 600)
 
 
 class Hands(SystemClock):
-    """A clock that is turned by hand."""
+    """A clock that the test sets."""
 
     time = 1000.0
 
@@ -168,11 +168,11 @@ def watcher() -> Iterator[ViewerState]:
 
 
 def seen(watcher: ViewerState) -> list[bytes]:
-    return [one.pixels for one in watcher.draw_items(SMALL) if isinstance(one, GamePicture)]
+    return [item.pixels for item in watcher.draw_items(SMALL) if isinstance(item, GamePicture)]
 
 
 def words(watcher: ViewerState) -> list[str]:
-    return [one.text for one in watcher.draw_items(SMALL) if isinstance(one, Text)]
+    return [item.text for item in watcher.draw_items(SMALL) if isinstance(item, Text)]
 
 
 def test_a_paused_window_keeps_its_picture_and_never_calls_it_live(watcher) -> None:

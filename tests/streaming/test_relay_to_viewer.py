@@ -33,7 +33,7 @@ from tests.streaming.helpers import CHECKOUT, finish, free_port, picture, report
 
 
 class Learner:
-    """Plays pictures at 30 a second for two agents until closed."""
+    """Plays pictures of two agents at 30 a second until closed."""
 
     def __init__(self, stream: Path, peer: str, badges: int) -> None:
         self.sender = FrameSender(stream, peer, job="17", host="node1")
@@ -62,11 +62,12 @@ class Learner:
 def learners(stream: Path) -> Iterator[list[Learner]]:
     some = [Learner(stream, "slot-0", 3), Learner(stream, "slot-1", 6)]
     try:
-        assert until(lambda: len({one.peer for one in SpoolReader(stream).poll()}) == len(some), 10)
+        peers = lambda: {segment.peer for segment in SpoolReader(stream).poll()}  # noqa: E731
+        assert until(lambda: len(peers()) == len(some), 10)
         yield some
     finally:
-        for one in some:
-            one.close()
+        for learner in some:
+            learner.close()
 
 
 @contextmanager
@@ -109,7 +110,7 @@ def test_the_best_two_of_four_agents_arrive_picture_by_picture(run, token, recei
         scene = receiver.current_scene(2)
     assert [panel.name for panel in scene.panels] == ["slot-1/0", "slot-1/1"]
     first = scene.panels[0]
-    assert first.pixels in {picture(one) for one in range(40)}
+    assert first.pixels in {picture(seed) for seed in range(40)}
     assert (first.row.badges, first.map_name, first.peer.host) == (6, "Fern Hollow", "node1")
     assert first.peer.job == "17"
     assert scene.statuses[0].agents == 4
@@ -226,18 +227,18 @@ def test_a_crowd_of_strangers_does_not_exhaust_the_viewer(receiver) -> None:
         return any(counts)
 
     try:
-        for _ in range(40):  # a full backlog makes some wait until the first were given up
+        for _ in range(40):  # a full backlog makes some wait until the first are closed
             crowd.append(socket.create_connection(("127.0.0.1", receiver.port), timeout=60))
             assert until(someone_is_in)
         assert until(lambda: someone_is_in() and all(map(is_closed, crowd)))
         assert max(counts) <= 8
     finally:
-        for one in crowd:
-            one.close()
+        for sock in crowd:
+            sock.close()
 
 
 def is_closed(sock: socket.socket) -> bool:
-    """True once the other side has closed the connection; reads whatever it sent before."""
+    """Return True once the other side has closed the connection; read its bytes before."""
     sock.setblocking(False)
     try:
         return not sock.recv(65_536)
@@ -251,7 +252,7 @@ def test_both_loopback_addresses_listen_and_no_other(receiver) -> None:
     for host in ("127.0.0.1", "::1"):
         with socket.create_connection((host, receiver.port), timeout=5):
             pass
-    assert {one.getsockname()[0] for one in receiver._listeners} == {"127.0.0.1", "::1"}
+    assert {sock.getsockname()[0] for sock in receiver._listeners} == {"127.0.0.1", "::1"}
 
 
 def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
@@ -263,7 +264,7 @@ def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
         "Daddy.streaming.tunnel_server", "--port", port, "--headless", "--token", token,
         "--record-events", events, home=tmp_path,
     )  # fmt: skip
-    with learners(run / "stream"):  # both, before anybody chooses: who is chosen stays for a while
+    with learners(run / "stream"):  # both first, because a featured agent stays for a while
         server = start(
             "Daddy.streaming.relay", "--run-dir", run, "--port", port, "--token", token,
             home=tmp_path,
@@ -297,7 +298,7 @@ def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
 
 
 def test_a_relay_ends_with_its_parent_when_asked(run, token, tmp_path) -> None:
-    """The parent is killed, so it cannot tell anyone."""
+    """The parent is killed, so it cannot tell its child."""
     program = (
         "import subprocess, sys, time; "
         "child = subprocess.Popen([sys.executable, '-m', 'Daddy.streaming.relay', *sys.argv[1:]]); "
@@ -338,7 +339,7 @@ def test_a_relay_that_cannot_write_its_events_goes_on(run, token, caplog) -> Non
 
 
 class FrozenViewer:
-    """Proves itself, asks for everything, and then reads nothing any more."""
+    """Proves the token, requests everything, and then reads nothing any more."""
 
     def __init__(self, listener: socket.socket, token: Path) -> None:
         self.socket, _ = listener.accept()
@@ -367,8 +368,8 @@ def test_a_frozen_viewer_is_sent_little_and_given_up(run, token, monkeypatch) ->
             assert until(lambda: served._scheduler.streams, 10)
             time.sleep(4)
             channels = list(served._scheduler.streams.values())
-            assert sum(one.sender._seq for one in channels) <= 2 * 16
-            assert sum(one.sender.unacked_bytes() for one in channels) <= 64 * 1024
+            assert sum(stream.sender._seq for stream in channels) <= 2 * 16
+            assert sum(stream.sender.unacked_bytes() for stream in channels) <= 64 * 1024
             assert until(lambda: "silent" in served._viewer.trouble, 15)
             viewer.socket.close()
         finally:

@@ -1,4 +1,4 @@
-"""The release before streamed inputs, too: its viewers and jobs work with ours, in pictures."""
+"""Viewers and jobs of the release that streamed inputs work with this one, in pictures."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_job_that_writes_inputs_beside_its_pictures_is_read() -> None:
         pack_file(3, [*head, Message(PLAY, struct.pack("<I", 7) + PIECE, 1), frame])
     )
     assert segment is not None
-    assert [one.pixels for one in segment.pictures] == [picture(1)]
+    assert [taken.pixels for taken in segment.pictures] == [picture(1)]
     assert [row.agent for row in segment.rows] == [1]
 
 

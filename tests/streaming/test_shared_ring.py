@@ -1,4 +1,4 @@
-"""What a learner and its streamer share: the newest survives, nobody waits, a torn copy is none."""
+"""Memory of learner and streamer: the newest survives, no side waits, torn copies are lost."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def record(step: int) -> CapturedPicture:
 def test_what_is_put_comes_out_once_in_order(ends: Ends) -> None:
     learner, streamer = ends
     put = [record(step) for step in range(5)]
-    for one in put:
-        learner.write_picture(one)
+    for record in put:
+        learner.write_picture(record)
     assert streamer.read_pictures() == put
     assert streamer.read_pictures() == []
     assert streamer.lost == 0
@@ -45,7 +45,7 @@ def test_a_streamer_that_stood_still_goes_on_with_the_newest_and_counts_the_rest
     learner, streamer = ends
     for step in range(3 * shared_ring.RECORDS):
         learner.write_picture(record(step))
-    there = [one.step for one in streamer.read_pictures()]
+    there = [record.step for record in streamer.read_pictures()]
     assert there[-1] == 3 * shared_ring.RECORDS - 1
     assert there == sorted(set(there))
     assert len(there) >= shared_ring.RECORDS // 2 - 1
@@ -60,7 +60,7 @@ def test_a_record_that_is_being_written_is_not_read(ends: Ends) -> None:
     shared_ring._HEAD.pack_into(learner._map, at, 1, *shared_ring._HEAD.unpack(whole)[1:])
     assert streamer.read_pictures() == []
     learner._map[at : at + shared_ring._HEAD.size] = whole
-    assert [one.step for one in streamer.read_pictures()] == [1]
+    assert [record.step for record in streamer.read_pictures()] == [1]
 
 
 def test_the_newest_reports_and_who_is_wanted(ends: Ends) -> None:
@@ -103,6 +103,6 @@ def test_a_successor_of_the_streamer_begins_with_what_is_new() -> None:
     os.close(file)
     assert successor.read_pictures() == []
     learner.write_picture(record(300))
-    assert [one.step for one in successor.read_pictures()] == [300]
+    assert [record.step for record in successor.read_pictures()] == [300]
     learner.close()
     successor.close()

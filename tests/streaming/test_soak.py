@@ -1,4 +1,4 @@
-"""Spoilt messages end a connection in words and in little memory (``./scripts/soak stream``)."""
+"""Damaged messages end a connection with a reason and little memory (``./scripts/soak stream``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_thousands_of_spoilt_messages_break_nothing_and_are_not_kept() -> None:
     assert figures["messages"] >= 3_000
     assert figures["refused"] > 500
     held = figures["held_bytes_most"]
-    assert set(held) == {one.__name__ for one in stream.CONNECTIONS}
+    assert set(held) == {target.__name__ for target in stream.CONNECTIONS}
     assert max(held.values()) <= stream.LIMIT
 
 
@@ -35,4 +35,4 @@ def test_what_is_broken_on_purpose_is_found(weakness: str, monkeypatch) -> None:
         monkeypatch.setattr(view_model.RelayState, "handle_message", hoard)
         word = "held"
     broken = stream.throw(7, (0, 1_500)).broken
-    assert any(word in one for one in broken), broken
+    assert any(word in finding for finding in broken), broken

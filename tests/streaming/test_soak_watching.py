@@ -1,4 +1,4 @@
-"""What the soak that watches makes of what it saw."""
+"""The viewer soak's figures from made-up events and samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several relays of one run: a wish list each, and jobs want what any of them wants."""
+"""Several relays of one run have a watch request each; jobs serve the union of all."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def test_a_list_that_stands_still_wears_off_and_the_others_stay(tmp_path: Path) 
 def test_who_leaves_makes_room_and_a_full_house_waits(tmp_path: Path) -> None:
     guests = [WatchRequestSlot(tmp_path, 1, f"guest-{number}") for number in range(MAX_RELAYS)]
     wanted = {"slot-0": ONE}
-    assert [one.publish(5.0, wanted, 0.0) for one in guests] == [True] * (MAX_RELAYS - 1) + [False]
+    assert [slot.publish(5.0, wanted, 0.0) for slot in guests] == [True] * (MAX_RELAYS - 1) + [
+        False
+    ]
     guests[0].withdraw()
     assert guests[-1].publish(5.0, wanted, 1.0)
     assert read_watch_request(tmp_path, 1).holder == f"guest-{MAX_RELAYS - 1}"

@@ -1,4 +1,4 @@
-"""A spool file says everything or nothing."""
+"""A spool file is read completely or not at all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_segment_comes_back() -> None:
         "4711",
     )
     assert (segment.incarnation, segment.sent_ms) == ("0123abcd", 5000)
-    assert segment.rows == tuple(row_from_report(one) for one in reports)
+    assert segment.rows == tuple(row_from_report(each) for each in reports)
     assert segment.maps == {1: "Fern Hollow", 2: "Lake Path"}
     assert segment.pictures == tuple(taken)
 
@@ -65,7 +65,7 @@ def test_what_an_older_longer_segment_left_behind_is_passed_over() -> None:
 
 
 def test_hundreds_of_agents_and_pictures_stay_within_the_bound() -> None:
-    reports = [report(one, map_id=one, map_name="a name of some length") for one in range(800)]
+    reports = [report(n, map_id=n, map_name="a name of some length") for n in range(800)]
     data = pack_segment(1, WRITER, 0, reports, pictures(400, agents=16))
     assert len(data) <= SEGMENT_LIMIT
     segment = read_segment(data)
@@ -75,11 +75,11 @@ def test_hundreds_of_agents_and_pictures_stay_within_the_bound() -> None:
 
 
 def test_of_many_maps_as_many_names_as_a_greeting_holds_are_told() -> None:
-    reports = [report(one, map_id=one, map_name="the \u00e9lder's house") for one in range(200)]
+    reports = [report(n, map_id=n, map_name="the \u00e9lder's house") for n in range(200)]
     told = pack_reports(WRITER, reports)
     hello = pack_head(told, 2**63)[0]
     assert BODY_LIMIT[MessageKind.HELLO] - 40 < len(hello.body) <= BODY_LIMIT[MessageKind.HELLO]
-    few = pack_reports(WRITER, [report(one, map_id=one % 2) for one in range(200)])
+    few = pack_reports(WRITER, [report(agent, map_id=agent % 2) for agent in range(200)])
     assert set(few.writer["maps"]) == {"0", "1"}
 
 

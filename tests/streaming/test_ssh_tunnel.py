@@ -1,4 +1,4 @@
-"""Frames through a real ``ssh -R`` into a real sshd, as the guide writes it."""
+"""Frames through a real ``ssh -R`` into a real sshd, as the guide describes it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def login(tmp_path: Path) -> Iterator[Login]:
 
 @contextmanager
 def tunnel(login: Login, remote: int, local: int) -> Iterator[subprocess.Popen[bytes]]:
-    """``ssh -R remote:localhost:local``, up and forwarding."""
+    """Run ``ssh -R remote:localhost:local`` until it forwards."""
     child = subprocess.Popen(login.ssh("-N", "-R", f"{remote}:localhost:{local}"))
     try:
         assert until(lambda: open_port(remote), 10)
@@ -101,7 +101,7 @@ def tunnel(login: Login, remote: int, local: int) -> Iterator[subprocess.Popen[b
 
 @contextmanager
 def playing(stream: Path) -> Iterator[None]:
-    """A learner that plays 30 pictures a second."""
+    """Run a learner that plays 30 pictures a second."""
     stop = threading.Event()
 
     def play(sender: FrameSender) -> None:
@@ -157,7 +157,7 @@ def frames(receiver: Receiver) -> int:
 
 
 def test_a_tunnel_without_a_viewer_never_counts_as_connected(login: Login, tmp_path: Path) -> None:
-    """Through ``ssh -R`` every connect succeeds; only the handshake tells."""
+    """Through ``ssh -R`` every connect succeeds; only the handshake proves a viewer."""
     run, token = tmp_path / "slim_run", tmp_path / "token"
     (run / "stream").mkdir(parents=True)
     ensure_token(token, "test")
@@ -179,7 +179,7 @@ def test_a_tunnel_without_a_viewer_never_counts_as_connected(login: Login, tmp_p
 def test_a_frozen_ssh_is_noticed_by_the_viewer_and_pictures_come_back(
     login: Login, tmp_path: Path, monkeypatch
 ) -> None:
-    """A half-open tunnel, a laptop that sleeps: nothing fails, nothing comes."""
+    """A half-open tunnel or a sleeping laptop: no error occurs and nothing arrives."""
     monkeypatch.setattr(handshake, "SILENT_S", 4.0)
     run, token, remote = tmp_path / "slim_run", tmp_path / "token", free_port()
     (run / "stream").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What the stream costs, by the bench's own figures; nothing here depends on a clock."""
+"""The stream's sizes by the bench's own figures; nothing here depends on a clock."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ def test_bytes_keep_to_their_targets_and_what_was_not_measured_is_not_called_met
     found = stream.run(quick=True, only="codecs")
     table = found["targets"]
     met = {name: row["met"] for name, row in table.items()}
-    assert {name for name, one in met.items() if one} == {"T4 delta", "T4 key", "T4 seed", "T5"}
-    assert {one for name, one in met.items() if not name.startswith(("T4", "T5"))} == {None}
+    assert {name for name, value in met.items() if value} == {
+        "T4 delta",
+        "T4 key",
+        "T4 seed",
+        "T5",
+    }
+    others = {value for name, value in met.items() if not name.startswith(("T4", "T5"))}
+    assert others == {None}
     assert {f"T{number}" for number in range(1, 15)} <= {name.split()[0] for name in met}
 
 
@@ -42,7 +48,7 @@ def test_an_enemy_that_breaks_something_is_a_target_missed() -> None:
 def test_a_centre_has_the_interval_of_wilcoxons_table_or_one_pair_more() -> None:
     differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]  # Darwin's maize
     pairs = combinations_with_replacement(differences, 2)
-    means = sorted((one + other) / 2 for one, other in pairs)
+    means = sorted((first + second) / 2 for first, second in pairs)
     middle, low, high = hodges_lehmann(differences)
     assert middle == (means[59] + means[60]) / 2
     assert low in means[24:26]  # the table leaves out 25 on either side for n = 15 at 5 %

@@ -1,4 +1,4 @@
-"""Faults of the stream with real processes: frozen, killed, replaced, and clocks that disagree."""
+"""Faults of the stream with real processes: frozen, killed, replaced, and clocks that differ."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def more(viewer: Receiver, count: int = 10) -> bool:
 def test_a_frozen_viewer_shows_the_newest_afterwards_and_nothing_again(
     run: Path, token: Path, tmp_path: Path
 ) -> None:
-    """The window is dragged, or the process stopped: what waits is no more than the window."""
+    """A dragged window or a stopped process: at most one window of pictures waits."""
     port = free_port()
     child = start(VIEWER, "--port", port, "--json", "--token", token, home=tmp_path)
     told: queue.Queue[dict] = queue.Queue()
@@ -77,11 +77,11 @@ def _read_lines(child: subprocess.Popen[str], told: queue.Queue[dict]) -> None:
 
 
 def _line(told: queue.Queue[dict]) -> dict:
-    """The next line with pictures."""
+    """Return the next line with pictures."""
     while True:
-        one = told.get(timeout=60)
-        if one["what"] == "agent" and one["frames"]:
-            return one
+        line = told.get(timeout=60)
+        if line["what"] == "agent" and line["frames"]:
+            return line
 
 
 def test_a_killed_relay_is_missed_and_its_successor_is_shown(
@@ -92,7 +92,7 @@ def test_a_killed_relay_is_missed_and_its_successor_is_shown(
             assert more(viewer)
             child.kill()
             assert until(lambda: not viewer.current_scene(2).connected, 10)
-            assert all(one.thread.is_alive() for one in playing)
+            assert all(learner.thread.is_alive() for learner in playing)
         with relay_process(run, viewer.port, token, tmp_path):
             assert more(viewer)
 
@@ -106,17 +106,18 @@ def test_more_and_fewer_agents_while_watching(run: Path, token: Path, viewer: Re
 
 
 def shown(viewer: Receiver) -> list[str]:
-    return [one.name for one in viewer.current_scene(16).panels if one.pixels and one.row.place]
+    panels = viewer.current_scene(16).panels
+    return [panel.name for panel in panels if panel.pixels and panel.row.place]
 
 
 def wanted(playing: list) -> int:
-    return sum(len(one.sender.wanted_agents()) for one in playing)
+    return sum(len(learner.sender.wanted_agents()) for learner in playing)
 
 
 def test_a_slot_whose_job_changes_keeps_its_agents(
     run: Path, token: Path, viewer: Receiver
 ) -> None:
-    """The wall time is over: the successor writes under the same name, from another host."""
+    """At the wall time's end the successor writes under the same name, from another host."""
     with relay(run, viewer.port, token):
         for job, host in (("17", "node1"), ("18", "node2")):
             with FrameSender(run / "stream", "slot-0", job=job, host=host) as sender:
@@ -126,7 +127,7 @@ def test_a_slot_whose_job_changes_keeps_its_agents(
                 try:
                     assert until(lambda j=job: jobs(viewer) == {j}, 25)
                     assert more(viewer, 5)
-                    assert [one.name for one in viewer.current_scene(2).panels] == [
+                    assert [panel.name for panel in viewer.current_scene(2).panels] == [
                         "slot-0/0",
                         "slot-0/1",
                     ]
@@ -146,11 +147,11 @@ def play(sender: FrameSender, stop: threading.Event) -> None:
 
 
 def jobs(viewer: Receiver) -> set[str]:
-    return {one.peer.job for one in viewer.current_scene(2).panels}
+    return {panel.peer.job for panel in viewer.current_scene(2).panels}
 
 
 class Skewed(SystemClock):
-    """A machine whose wall clock is seven hours late and which was never switched off."""
+    """A machine whose wall clock is seven hours slow and whose uptime is long."""
 
     def now(self) -> float:
         return super().now() - 7 * 3600
@@ -175,7 +176,7 @@ def test_clocks_that_are_hours_apart_change_nothing(
 
 
 def skewed_job(stream: Path, stop: threading.Event) -> None:
-    """A learner's memory and its streamer, whose clock is another."""
+    """Run a learner's memory and its streamer on another machine's clock."""
     file, clock, step = nameless_file(), Skewed(), 0
     learner, who = LearnerEnd(file), WriterIdentity("slot-0", host_name(), "17", "0" * 8)
     streamer = Streamer(StreamerEnd(file), stream, who, clock, 30.0, direct=True)

@@ -1,4 +1,4 @@
-"""Training never waits for the stream: not for its process, a full spool or a dead disk."""
+"""Training never waits for the stream: not for its process, a full spool or a broken disk."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def test_reports_and_wanted_pictures_reach_the_spool(tmp_path: Path) -> None:
         sender.send_picture(3, bytes(SCREEN_BYTES - 1))
         assert until(lambda: got.extend(reader.poll()) or any(s.pictures for s in got), 10)
     got.extend(reader.poll())
-    shown = [one for segment in got for one in segment.pictures]
-    assert [(one.agent, one.step, one.pixels) for one in shown] == [(3, 42, picture(1))]
+    shown = [taken for segment in got for taken in segment.pictures]
+    assert [(taken.agent, taken.step, taken.pixels) for taken in shown] == [(3, 42, picture(1))]
     assert (got[0].peer, got[0].job, got[0].host) == ("slot-1", "17", "node3")
     assert {row.agent for row in got[-1].rows} == {3, 4}
     files = sorted((tmp_path / "spool").iterdir())
-    assert {one.name for one in files} <= {"slot-1.a", "slot-1.b"}, "two fixed names per peer"
-    assert {stat.S_IMODE(one.stat().st_mode) for one in files} == {0o600}
+    assert {path.name for path in files} <= {"slot-1.a", "slot-1.b"}, "two fixed names per peer"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
 def test_closing_writes_what_is_left_and_a_successor_goes_on(tmp_path: Path, monkeypatch) -> None:
@@ -75,7 +75,7 @@ def test_closing_writes_what_is_left_and_a_successor_goes_on(tmp_path: Path, mon
         sender.close()
         assert sender.streamer
         assert sender.streamer.exit_code == 0
-        assert [one.job for one in reader.poll()][-1] == job
+        assert [segment.job for segment in reader.poll()][-1] == job
     for end in "ab":
         path = tmp_path / "spool" / f"slot-1.{end}"
         path.rename(tmp_path / "spool" / f"slot-2.{end}")
@@ -138,15 +138,15 @@ def test_a_killed_learner_leaves_no_process_and_no_memory(tmp_path: Path) -> Non
     child.communicate()
     assert streaming is None or until(lambda: not is_alive(streaming), 10)
     after = set(Path("/dev/shm").iterdir()) if sys.platform == "linux" else set()
-    files = (one for one in after - before if one.is_file())  # other tests keep folders there
-    assert not [one for one in files if "daddy" in one.name]
+    files = (path for path in after - before if path.is_file())  # other tests keep folders there
+    assert not [path for path in files if "daddy" in path.name]
 
 
-# -- the streamer itself, without the process around it
+# -- the streamer without its process
 
 
 class Desk:
-    """A learner's memory and a streamer on it, which works when told to."""
+    """A learner's memory and a streamer on it, which works only when it is called."""
 
     def __init__(self, stream: Path) -> None:
         file = nameless_file()
@@ -215,7 +215,7 @@ def test_pictures_are_asked_for_at_the_pace_wanted(desk: Desk, tmp_path: Path) -
 
 
 def wanted_and_put(desk: Desk, stream: Path) -> None:
-    """A picture is wanted and lies there; nothing is due for a long time."""
+    """Write a wanted picture into the memory; nothing else is due for a long time."""
     ask(stream)
     assert desk.until(desk.learner.wanted_agents)
     desk.streamer._due = dict.fromkeys(desk.streamer._due, float("inf"))
@@ -244,7 +244,7 @@ def test_a_pass_in_which_anything_else_is_due_attends_to_everything(
 
 
 def opened(desk: Desk) -> DirectPort:
-    """The streamer's port, open whoever watches."""
+    """Return the streamer's port, open without any viewer."""
     port = desk.streamer.port
     port.listen_for(frozenset({port._writer.host}), 0.0)
     assert port.port
@@ -327,7 +327,7 @@ def test_memory_stays_bounded_while_the_disk_hangs(desk: Desk, tmp_path: Path) -
     for step in range(2000):
         desk.learner.write_picture(CapturedPicture(3, step, 0, step, picture(step % 40)))
         desk.streamer._read_learner()
-    assert sum(len(one.body) for one in desk.streamer._frames) < 64 * 1024
+    assert sum(len(message.body) for message in desk.streamer._frames) < 64 * 1024
 
 
 @pytest.mark.parametrize(
@@ -349,4 +349,4 @@ def test_a_writer_alternates_so_that_the_newest_whole_segment_survives_a_torn_on
         writer.write(sequence, pack_segment(sequence, WHO, 0, [report()], []))
     torn = pack_segment(4, WHO, 0, [report(step=n) for n in range(9)], [])[:-5]
     writer.write(4, torn)
-    assert [one.sequence for one in reader.poll()] == [3]
+    assert [segment.sequence for segment in reader.poll()] == [3]

@@ -1,4 +1,4 @@
-"""What the viewer's command answers to what people type."""
+"""The viewer command's answers to valid and invalid flags."""
 
 from __future__ import annotations
 

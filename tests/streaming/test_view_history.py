@@ -1,4 +1,4 @@
-"""Maps and course tell what telemetry told, however long one watches."""
+"""Maps and returns match the telemetry, for any duration."""
 
 from __future__ import annotations
 

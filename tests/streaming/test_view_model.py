@@ -1,4 +1,4 @@
-"""What is to be seen of what was told: a panel is not empty because an agent was replaced."""
+"""The scene built from messages: a panel is not empty because its agent was replaced."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def featured(agent: int, stream: int, place: int = 1) -> TelemetryRow:
 def send(source: RelayState, stream: int, pixels: bytes, now: float) -> None:
     frame = Frame(1, 0, 0, 0, 0, frame_codec.encode(pixels)).to_body()
     answers, _ = source.handle_message(Message(MessageKind.FRAME, frame, stream=stream), now)
-    assert [one.kind for one in answers] == [MessageKind.ACK]
+    assert [answer.kind for answer in answers] == [MessageKind.ACK]
 
 
 def test_who_is_replaced_is_shown_until_the_newcomers_first_picture_is_here() -> None:

@@ -1,5 +1,4 @@
-"""The window shows what is there: right pixels, whole factors, nothing overlapping, nothing stale
-shown as live."""
+"""The window's pixels: right pictures, whole factors, no overlaps, stale pictures marked."""
 
 from __future__ import annotations
 
@@ -159,7 +158,7 @@ def overlap(a: Rect, b: Rect) -> bool:
 
 
 def world(maps: int = 3, agents: int = 32, seconds: int = 30) -> HistorySnapshot:
-    """A world in which agents walk, and get better."""
+    """Return the history of agents that walk and whose returns grow."""
     history = ViewHistory()
     for second in range(seconds):
         rows = [
@@ -236,7 +235,7 @@ def test_help_lists_every_key_in_the_smallest_window() -> None:
     said = texts(
         draw_window(scene(panel()), (320, 240), ViewOptions(2, overlay=Overlay.HELP), WAITING)
     )
-    assert [one.help for one in TABLE if one.help not in said] == []
+    assert [binding.help for binding in TABLE if binding.help not in said] == []
 
 
 def test_the_score_is_taken_apart() -> None:
@@ -268,12 +267,12 @@ _SEEN_AS = {
     "green-blind": ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
     "blue-blind": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
 }
-"""What becomes of red, green and blue (Machado, Oliveira and Fernandes, 2009)."""
+"""Colours as seen with a colour blindness (Machado, Oliveira and Fernandes, 2009)."""
 
 
 @pytest.mark.parametrize("eyes", _SEEN_AS)
 def test_one_palette_can_be_read_by_all_eyes(eyes: str) -> None:
-    theme = next(one for one in THEMES if one.name == "clear")
+    theme = next(theme for theme in THEMES if theme.name == "clear")
     seen = [
         tuple(
             sum(share * part for share, part in zip(row, colour, strict=True))
@@ -304,7 +303,7 @@ def test_every_character_has_a_letter_of_its_own(scale: int) -> None:
 
 @pytest.mark.parametrize("sign", ["\ufe0f", "\u034f", "\u180b"])
 def test_a_sign_without_a_width_is_a_blank(sign: str) -> None:
-    assert sign.isprintable()  # it comes over the line
+    assert sign.isprintable()  # the text comes from the network
     surface = pygame.Surface((50, 50))
     paint_items(surface, [Text(0, 0, sign, (255, 255, 255), 2)])
     assert not any(pygame.image.tobytes(surface, "RGB"))
@@ -341,7 +340,7 @@ def test_only_what_changed_is_carried_to_the_display_and_nothing_of_it_is_missin
     window._paint_scene(scene(panel(level=6, pixels=picture(2))))
     changed = before != pygame.surfarray.array2d(window._surface)
     pygame.display.quit()
-    assert any(one[2:] == (800, 600) for one in carried[0])
+    assert any(area[2:] == (800, 600) for area in carried[0])
     assert changed.any()
     for x, y, wide, tall in carried[1]:
         changed[x : x + wide, y : y + tall] = False
@@ -362,13 +361,13 @@ def test_a_window_that_was_painted_bit_by_bit_is_as_one_painted_at_once(no_displ
         seconds[0],
     ]
     painter, surface, whole = Painter(), *(pygame.Surface((800, 600)) for _ in range(2))
-    for number, one in enumerate(scenes):
+    for number, each in enumerate(scenes):
         view = ViewOptions(2, pins=("slot-1/3",) if number > 1 else ())
-        things = draw_window(one, (800, 600), view, WAITING)
+        things = draw_window(each, (800, 600), view, WAITING)
         assert painter.update_surface(surface, things)
         paint_items(whole, things)
         assert pygame.image.tobytes(surface, "RGB") == pygame.image.tobytes(whole, "RGB")
-        assert painter.update_surface(surface, draw_window(one, (800, 600), view, WAITING)) == []
+        assert painter.update_surface(surface, draw_window(each, (800, 600), view, WAITING)) == []
 
 
 @pytest.mark.parametrize(
@@ -386,11 +385,11 @@ def test_nothing_is_painted_beyond_its_extent(thing: Draw) -> None:
     painted.invert()
     where = pygame.Rect(bounding_box(thing))
     assert painted.count()
-    assert all(where.contains(one) for one in painted.get_bounding_rects())
+    assert all(where.contains(rect) for rect in painted.get_bounding_rects())
 
 
 def played(keys: list[int], here: Scene) -> tuple[ViewerWindow, list]:
-    """A window that is opened, given these keys one by one, and closed with Q."""
+    """Open a window, send it these keys one after the other, and close it with Q."""
     window, wishes = ViewerWindow((800, 600), ViewOptions(2), WAITING, SystemClock()), []
     left = iter([*keys, pygame.K_q])
 
@@ -443,7 +442,7 @@ def display(tmp_path) -> Iterator[str]:
 
 
 def test_real_key_presses_reach_a_window_on_a_real_display(display, tmp_path) -> None:
-    """Pressed at the X server, as by a keyboard: help, a picture of the window, and Q."""
+    """Keys are pressed at the X server, as by a keyboard: help, a picture of the window, and Q."""
     program("xdotool", "xdotool")
     viewer = start("Daddy.streaming.tunnel_server", "--port", free_port(), "--seconds", 120,
                    home=tmp_path, cwd=tmp_path, DISPLAY=display)  # fmt: skip
@@ -468,7 +467,7 @@ def test_real_key_presses_reach_a_window_on_a_real_display(display, tmp_path) ->
 
 
 def _has_a_sheet(shot: Path) -> bool:
-    """Whether a long upright line in the accent colour is in the picture: a sheet's edge."""
+    """Return True if the picture has a long upright line in the accent colour, a table's border."""
     image, accent = pygame.image.load(str(shot)), THEMES[0].accent
     return any(
         all(tuple(image.get_at((x, y)))[:3] == accent for y in range(200, 400)) for x in range(800)

@@ -1,8 +1,8 @@
 """The handshake and the MACs of a connection, and the token files that both sides read.
 
 Both sides know a token. Each proves this with an HMAC over both greetings and never sends it,
-so a stranger at either end of a shared login node's port learns nothing, and a recorded handshake
-cannot be replayed. Every later message carries a MAC under a session key of its direction. The
+so another user at either end of a login node's port learns nothing, and a recorded handshake cannot
+be replayed. Every later message carries a MAC under a session key of its direction. The
 order is fixed: relay HELLO, viewer HELLO, relay AUTH, viewer AUTH.
 
 ``~/.config/daddy/stream.token``, mode 0600, holds one token a line: a laptop may know several

@@ -294,7 +294,7 @@ def wrong_node(stderr: Sequence[str], target: LoginTarget) -> str:
 def usual_causes(login: str, port: int) -> tuple[str, ...]:
     """Return the usual causes when a tunnel is open and no relay connects."""
     return (
-        "nobody has knocked for 10 s. Usually:",
+        "no relay has connected for 10 s. Usual causes:",
         "1. no relay runs there (`run_controller status`, training.stream)",
         "2. it runs on another login node than the one where this tunnel ends",
         f"3. port {port} was taken there, or forwarding is off: ssh only warns",

@@ -267,7 +267,7 @@ def _draw_maps(places: Sequence[MapView], room: Rect, text: int, theme: Theme) -
         yield from _draw_map(place, rect, text, theme)
     if not places:
         yield Box(room, theme.panel, theme.faint)
-        hint = fit_text("nobody says where it is", room.width - 2 * pad, text)
+        hint = fit_text("no agent reports its position", room.width - 2 * pad, text)
         yield Text(room.x + pad, room.y + pad, hint, theme.soft, text)
 
 

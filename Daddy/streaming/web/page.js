@@ -1,13 +1,13 @@
 "use strict";
-// Asks for what is new since the last answer, draws it, asks again: never more than one picture
-// behind, however slow this browser is. docs/decisions/36 says why it asks and is not told.
+// Requests the changes since the last answer, draws them, and requests again: a slow browser is at
+// most one picture behind. docs/decisions/36 has the reason for polling instead of a push.
 
 const WIDE = 160, TALL = 144, PICTURE = WIDE * TALL / 4;
 const PATIENCE_MS = 4000, AGAIN_MS = 1000, MOST = 16, PHONE = 560, BAND = 160, NEWS = 3;
 const $ = (id) => document.getElementById(id);
 const pictures = new Map();  // tag -> bytes, of the panels that are shown
 const panels = [];
-let look, theme = 0, facts = null, factsTag = "", live = [], alone = "", lost = "";
+let appearance, theme = 0, facts = null, factsTag = "", live = [], alone = "", lost = "";
 
 const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
@@ -21,9 +21,9 @@ function short(number) {
   return number < 1e6 ? `${(number / 1e3).toFixed(1)}k` : `${(number / 1e6).toFixed(2)}M`;
 }
 
-// ---- asking ----
+// ---- requests ----
 
-async function ask(path, options = {}) {
+async function request(path, options = {}) {
   const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(PATIENCE_MS) });
   if (answer.status === 403) throw new Error((await answer.text()).trim());
   if (!answer.ok) throw new Error("");
@@ -38,9 +38,9 @@ function unpack(message) {
   return head;
 }
 
-async function hear() {
+async function fetchNews() {
   const had = { facts: factsTag, world: worldTag, pictures: [...pictures.keys()].join(",") };
-  const head = unpack(await (await ask(`/news?${new URLSearchParams(had)}`)).arrayBuffer());
+  const head = unpack(await (await request(`/news?${new URLSearchParams(had)}`)).arrayBuffer());
   if (head.facts) facts = head.facts;
   if (head.world) world = head.world;
   ({ facts: factsTag, world: worldTag } = head.tags);
@@ -52,27 +52,27 @@ async function hear() {
 async function watch() {
   for (;;) {
     try {
-      await hear();
+      await fetchNews();
       if (!document.hidden) lost = "";
     } catch (error) {
-      const told = error instanceof TypeError || error.name === "TimeoutError" ? "" : error.message;
-      lose(told || "The connection to the viewer is lost. Trying again …");
+      const reason = error instanceof TypeError || error.name === "TimeoutError" ? "" : error.message;
+      showError(reason || "The connection to the viewer is lost. Trying again …");
       await pause(AGAIN_MS);
       continue;
     }
     draw();
-    await nextFrame();  // a page that nobody sees does not ask
+    await nextFrame();  // a hidden page gets no animation frame, so it sends no request
   }
 }
 
-function lose(sentence) {
+function showError(sentence) {
   lost = sentence;
   draw();
 }
 
-function want(topK) {
+function requestAgents(topK) {
   if (facts && topK >= 1 && topK <= MOST && topK !== facts.top_k)
-    ask(`/wish?top_k=${topK}`, { method: "POST" }).catch(() => lose("The wish did not arrive."));
+    request(`/wish?top_k=${topK}`, { method: "POST" }).catch(() => showError("The request did not arrive."));
 }
 
 // ---- drawing ----
@@ -83,7 +83,7 @@ function draw() {
   document.body.classList.toggle("lost", Boolean(lost));
   if (!facts) return;
   drawHeader();
-  if (!facts.panels.some((one) => one.agent === alone)) alone = "";
+  if (!facts.panels.some((row) => row.agent === alone)) alone = "";
   const waits = facts.panels.length === 0;
   $("waiting").hidden = !waits;
   if (waits) drawWaiting();
@@ -114,13 +114,13 @@ function drawWaiting() {
 }
 
 function drawPanels() {
-  const shown = facts.panels.map((one, index) => [one, live[index] || ["", 0, 0]])
-    .filter(([one]) => !alone || one.agent === alone);
+  const shown = facts.panels.map((row, index) => [row, live[index] || ["", 0, 0]])
+    .filter(([row]) => !alone || row.agent === alone);
   while (panels.length > shown.length) panels.pop().element.remove();
   while (panels.length < shown.length) panels.push(newPanel());
   document.body.classList.toggle("alone", Boolean(alone));
   arrange(shown.length);
-  shown.forEach(([one, now], index) => drawPanel(panels[index], one, now));
+  shown.forEach(([row, now], index) => drawPanel(panels[index], row, now));
 }
 
 function newPanel() {
@@ -130,7 +130,7 @@ function newPanel() {
   const toggle = () => { alone = alone ? "" : panel.name; draw(); };
   part("screen").addEventListener("click", toggle);
   part("screen").addEventListener("keydown", (event) => { if (event.key === "Enter") toggle(); });
-  part("badges").replaceChildren(...[...look.badges].map(badge));
+  part("badges").replaceChildren(...[...appearance.badges].map(badge));
   $("grid").append(element);
   return panel;
 }
@@ -141,25 +141,25 @@ function badge(sign) {
   return shape;
 }
 
-function drawPanel(panel, one, [tag, age, silent]) {
+function drawPanel(panel, row, [tag, age, silent]) {
   const { part } = panel;
-  panel.name = one.agent;
-  panel.element.classList.toggle("stale", one.stale);
-  put(part("name"), one.agent);
-  put(part("job"), one.job ? `job ${one.job}` : "");
-  put(part("score"), `score ${one.score}`);
-  put(part("why"), `${count(one.badges, "badge")} + ${count(one.story_flags, "flag")}`);
-  put(part("map"), one.map);
-  put(part("level"), one.level ? `L${one.level}` : "");
-  put(part("host"), one.host);
-  put(part("steps"), `${short(one.step)} steps`);
-  put(part("return"), `return ${one.return.toFixed(1)}`);
+  panel.name = row.agent;
+  panel.element.classList.toggle("stale", row.stale);
+  put(part("name"), row.agent);
+  put(part("job"), row.job ? `job ${row.job}` : "");
+  put(part("score"), `score ${row.score}`);
+  put(part("why"), `${count(row.badges, "badge")} + ${count(row.story_flags, "flag")}`);
+  put(part("map"), row.map);
+  put(part("level"), row.level ? `L${row.level}` : "");
+  put(part("host"), row.host);
+  put(part("steps"), `${short(row.step)} steps`);
+  put(part("return"), `return ${row.return.toFixed(1)}`);
   put(part("age"), !tag || lost ? "" : `${age.toFixed(1)} s old`);
   put(part("veil"), !tag ? "the first picture is on its way"
-    : lost ? "not live" : one.stale ? `no new picture for ${silent.toFixed(0)} s` : "");
-  part("badges").setAttribute("aria-label", `${one.badges} of ${look.badges.length} badges`);
-  [...part("badges").children].forEach((shape, number) => shape.classList.toggle("won", number < one.badges));
-  curve(part("curve"), one.returns, Math.min(...one.returns), Math.max(...one.returns));
+    : lost ? "not live" : row.stale ? `no new picture for ${silent.toFixed(0)} s` : "");
+  part("badges").setAttribute("aria-label", `${row.badges} of ${appearance.badges.length} badges`);
+  [...part("badges").children].forEach((shape, number) => shape.classList.toggle("won", number < row.badges));
+  curve(part("curve"), row.returns, Math.min(...row.returns), Math.max(...row.returns));
   paint(panel, tag);
 }
 
@@ -174,7 +174,7 @@ function paint(panel, tag) {
   }
   const image = panel.context.createImageData(WIDE, TALL);
   const pixels = new Uint32Array(image.data.buffer);
-  const shades = look.themes[theme].words;
+  const shades = appearance.themes[theme].words;
   for (let at = 0, pixel = 0; at < PICTURE; at += 1) {
     const four = bytes[at];
     pixels[pixel++] = shades[four >> 6];
@@ -199,9 +199,9 @@ function curve(svg, values, low, high) {
 
 function drawNews() {
   const lines = facts.notes.slice(0, NEWS);
-  const told = JSON.stringify(lines);
-  if ($("news").dataset.told === told) return;
-  $("news").dataset.told = told;
+  const json = JSON.stringify(lines);
+  if ($("news").dataset.json === json) return;
+  $("news").dataset.json = json;
   $("news").replaceChildren(...lines.map((text) => {
     const line = document.createElement("div");
     line.textContent = text;
@@ -209,17 +209,17 @@ function drawNews() {
   }));
 }
 
-// ---- where everything stands ----
+// ---- layout ----
 
-const STYLES = {  // what a panel needs beside its picture, in CSS pixels: width, height
+const STYLES = {  // room that a panel needs beside its picture, in CSS pixels: width, height
   below: [16, 156], beside: [290, 18], flush: [0, 144], small: [16, 84], tight: [0, 70],
 };
 
 const gapOf = (style) => style === "tight" || style === "flush" ? 0 : 8;
 
-// The largest pictures that need no scrolling; among equals the fuller words. The band is seen, too,
-// where it costs the pictures no more than a third. Where those would be tiny, and on a phone, the
-// page scrolls. A pixel of the game is a whole number of the screen's.
+// Chooses the largest pictures that need no scrolling; among equals the style with more text. The
+// band is visible if it costs the pictures at most a third. With tiny pictures, and on a phone, the
+// page scrolls. A pixel of the game is a whole number of screen pixels.
 function arrange(number) {
   const ratio = window.devicePixelRatio || 1;
   const width = document.documentElement.clientWidth;
@@ -269,24 +269,24 @@ function lay({ scale, style, columns }, width) {
   grid.toggle("narrow", scale * WIDE < 300 && style !== "beside");
 }
 
-// ---- what a person may do ----
+// ---- keys and buttons ----
 
-function dress(number) {
-  theme = number % look.themes.length;
-  const { shades, back, panel, accent, alarm } = look.themes[theme];
+function applyTheme(number) {
+  theme = number % appearance.themes.length;
+  const { shades, back, panel, accent, alarm } = appearance.themes[theme];
   const named = { back, panel, accent, alarm, ink: shades[0], soft: shades[1], faint: shades[2], dark: shades[3] };
   for (const [name, colour] of Object.entries(named))
     document.documentElement.style.setProperty(`--${name}`, css(colour));
-  try { localStorage.setItem("palette", look.themes[theme].name); } catch { /* a private window */ }
+  try { localStorage.setItem("palette", appearance.themes[theme].name); } catch { /* a private window */ }
   draw();
 }
 
-function dressed() {
-  for (const one of look.themes)  // as a canvas has them: red in the first byte
-    one.words = one.shades.map((shade) => new Uint32Array(new Uint8Array([...shade, 255]).buffer)[0]);
+function initThemes() {
+  for (const palette of appearance.themes)  // as in a canvas: red in the first byte
+    palette.words = palette.shades.map((shade) => new Uint32Array(new Uint8Array([...shade, 255]).buffer)[0]);
   let kept = "";
   try { kept = localStorage.getItem("palette"); } catch { /* a private window */ }
-  dress(Math.max(0, look.themes.findIndex((one) => one.name === kept)));
+  applyTheme(Math.max(0, appearance.themes.findIndex((palette) => palette.name === kept)));
 }
 
 async function copy() {
@@ -302,31 +302,31 @@ async function copy() {
 }
 
 const KEYS = {
-  "+": () => want(facts.top_k + 1), "=": () => want(facts.top_k + 1), "-": () => want(facts.top_k - 1),
-  p: () => dress(theme + 1), c: copy, Escape: () => { alone = ""; draw(); },
+  "+": () => requestAgents(facts.top_k + 1), "=": () => requestAgents(facts.top_k + 1), "-": () => requestAgents(facts.top_k - 1),
+  p: () => applyTheme(theme + 1), c: copy, Escape: () => { alone = ""; draw(); },
 };
 
 async function main() {
-  history.replaceState(null, "", "/");  // the key is used up; a reload comes with the cookie
+  history.replaceState(null, "", "/");  // the key works once; a reload sends the cookie
   $("more").addEventListener("click", KEYS["+"]);
   $("fewer").addEventListener("click", KEYS["-"]);
   $("palette").addEventListener("click", KEYS.p);
   $("copy").addEventListener("click", copy);
-  while (!look) {
+  while (!appearance) {
     try {
-      look = await (await ask("/style")).json();
+      appearance = await (await request("/style")).json();
     } catch (error) {
-      lose(error.message || "The connection to the viewer is lost. Trying again …");
+      showError(error.message || "The connection to the viewer is lost. Trying again …");
       await pause(AGAIN_MS);
     }
   }
-  dressed();
+  initThemes();
   addEventListener("keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey && !event.altKey && facts) KEYS[event.key]?.();
   });
   addEventListener("resize", draw);
-  // Unseen, it does not ask: what is seen first on coming back must not pass for live.
-  document.addEventListener("visibilitychange", () => { if (document.hidden) lose("Looking for the viewer …"); });
+  // A hidden page sends no request: its old picture must not look live when it is shown again.
+  document.addEventListener("visibilitychange", () => { if (document.hidden) showError("Looking for the viewer …"); });
   await watch();
 }
 

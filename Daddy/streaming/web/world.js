@@ -1,6 +1,6 @@
 "use strict";
-// The band below the panels, as the window has it: maps with everybody as a dot, trails of those who
-// are shown, how often each cell was visited; beside them the run's course.
+// Draws the band below the panels, as in the window: maps with all agents as dots, trails of shown
+// agents and the visits of each cell; beside them the best and mean return.
 
 const LEAST_CELLS = 6, MOST_CELL = 16, MAP_WIDE = 140;
 let world = { places: [], course: [] }, worldTag = "", worldDrawn = "";
@@ -25,7 +25,7 @@ function drawPlace(figure, place, ratio) {
   canvas.width = Math.round(canvas.clientWidth * ratio);
   canvas.height = Math.round(canvas.clientHeight * ratio);
   const square = grid(canvas, place, ratio);
-  const { shades, panel, accent } = look.themes[theme];
+  const { shades, panel, accent } = appearance.themes[theme];
   for (const [x, y, share] of place.heat) square(x, y, mixed(panel, shades[2], 0.35 + 0.65 * share));
   for (const trail of place.trails) for (const [x, y] of trail) square(x, y, css(shades[1]), -1 / 3);
   for (const [x, y, shown] of [...place.dots].reverse()) {
@@ -34,7 +34,8 @@ function drawPlace(figure, place, ratio) {
   }
 }
 
-// Paints cells: as large as the known part of the map lets them; `larger` is a share of a cell.
+// Returns a function that paints cells, as large as the map's known part allows; `larger` is a
+// share of a cell.
 function grid(canvas, place, ratio) {
   const cells = [...place.dots, ...place.heat, ...place.trails.flat()];
   const [left, across] = extent(cells.map(([x]) => x)), [top, down] = extent(cells.map(([, y]) => y));
