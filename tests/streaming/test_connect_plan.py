@@ -98,10 +98,10 @@ def test_a_network_that_is_away_is_waited_for_longer_and_longer() -> None:
     assert course.next_plan(LOST).wait_s == BACKOFF_S[0], "from the beginning once it has worked"
 
 
-def test_a_relay_that_was_killed_there_is_started_again_by_the_same_way() -> None:
-    course = after(
-        CallEnd(143, ("relay: a viewer has proved the token: pictures flow",), connected=True)
-    )
+@pytest.mark.parametrize("stamp", ["", "2026-11-26T22:10:00Z INFO    "])
+def test_a_relay_that_was_killed_there_is_started_again_by_the_same_way(stamp: str) -> None:
+    line = f"{stamp}relay: a viewer has proved the token: pictures flow"
+    course = after(CallEnd(143, (line,), connected=True))
     assert (course.route, course.wait_s, course.failed) == (StreamRoute.STDIO, BACKOFF_S[0], ())
     assert "143" in course.reason
 

@@ -229,7 +229,7 @@ def diagnose(route: StreamRoute, end: CallEnd, target: LoginTarget) -> Diagnosis
         if sign in stderr:
             facts = {"login": target.login, "host": target.host}
             return Diagnosis(kind, why.format(**facts), fix.format(**facts))
-    lines = [clean_text(line, 200).strip() for line in end.stderr if not line.startswith(_MARKS)]
+    lines = [clean_text(line, 200).strip() for line in end.stderr if not _NO_REASON.match(line)]
     last = f"it ended with status {end.exit_status} and gave no reason"
     last = next((line for line in reversed(lines) if line), last)
     if end.exit_status == _SSH_FAILED:
@@ -258,7 +258,10 @@ def _explain_no_forward(route: StreamRoute, target: LoginTarget) -> tuple[str, s
     return why, "with a login that may run commands, connect needs no port"
 
 
-_MARKS = ("daddy-", "Allocated port", "Connection to ", "  what to do", "relay: a viewer has")
+_NO_REASON = re.compile(
+    r"daddy-|Allocated port|Connection to |  what to do|(?:.* )?relay: (?:a viewer has|what to do)"
+)
+"""Matches lines of ssh and relays, with or without a time stamp, that give no reason for an end."""
 _SIGNS = (
     (FailureKind.ASK_PERSON, "REMOTE HOST IDENTIFICATION HAS CHANGED",
      "{login} shows another host key than before",
