@@ -32,7 +32,7 @@ class AgentKey(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """An agent that could be featured; times in monotonic seconds, ``episode_left_s`` estimated."""
+    """Describes an agent that could be featured; ``reported_at`` in monotonic seconds."""
 
     key: AgentKey
     report: AgentReport | TelemetryRow
@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
 
 
 class FeaturedAgent(NamedTuple):
-    """An agent that has a place; ``ended`` is the time at which its shown episode ended."""
+    """Describes an agent on screen; ``ended`` is the time at which its shown episode ended."""
 
     key: AgentKey
     shown_since: float
@@ -67,7 +67,7 @@ class FeaturingRules:
 
 
 class Selection(NamedTuple):
-    """The featured agents, one per place, and a sentence for each change."""
+    """Holds the featured agents, one per place, and a sentence for each change."""
 
     places: tuple[FeaturedAgent, ...]
     reasons: tuple[str, ...] = ()

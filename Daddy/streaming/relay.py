@@ -1,4 +1,4 @@
-"""The relay: runs beside the controller on the login node, between the spool and one viewer.
+"""Runs a relay on the login node, between the jobs' spool and one viewer.
 
 It reads the segments that jobs write, chooses the featured agents, requests their pictures from the
 jobs, and sends them to ``127.0.0.1:PORT``, where the viewer's ``ssh -R PORT:localhost:PORT`` ends.

@@ -1,4 +1,4 @@
-"""The process beside a learner that writes its spool and sends to connected relays.
+"""Runs the process beside a learner that writes its spool and sends to connected relays.
 
 It runs at the lowest priority and requests each report and picture from the learner, so a busy
 streamer makes fewer requests. It ends when its learner ends, for any reason, and ignores signals,

@@ -1,4 +1,4 @@
-"""The learner's side of the stream: copies reports and wanted pictures into shared memory.
+"""Copies a learner's reports and wanted pictures into memory shared with its streamer.
 
 :class:`FrameSender` implements ``learning.interfaces.FrameSink``. It only copies: the process
 ``streamer`` packs, writes and sends at the lowest priority, and requests each report and picture,

@@ -1,4 +1,4 @@
-"""The viewer on a laptop: ``python -m Daddy.streaming.tunnel_server --port 9999``.
+"""Runs the viewer on a laptop: ``python -m Daddy.streaming.tunnel_server --port 9999``.
 
 It listens on the loopback end of ``ssh -R 9999:localhost:9999 user@login`` and shows the featured
 agents in a window, with ``--web`` in a browser, or with ``--headless`` (and without a display) as

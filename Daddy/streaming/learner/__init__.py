@@ -1,1 +1,1 @@
-"""The learner's side of the stream: memory shared with its streamer, and the job's own port."""
+"""Connects a learner to its streamer by shared memory, and a job to relays by its own port."""

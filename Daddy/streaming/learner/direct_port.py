@@ -34,7 +34,7 @@ _SEND_BUFFER = 64 * 1024
 
 
 class _IncomingRelay(SessionSocket):
-    """A connection from a relay, unauthenticated until ``greeted`` is set."""
+    """Holds a connection from a relay, unauthenticated until ``greeted`` is set."""
 
     greeted = False
 
@@ -80,7 +80,7 @@ class AddressLookup:
 
 
 class DirectPort:
-    """The port of ``writer``, open while a viewer watches; ``port`` is 0 while it is closed."""
+    """Listens for relays while a viewer watches; ``port`` is 0 while the port is closed."""
 
     def __init__(
         self, stream: Path, writer: WriterIdentity, opening: Callable[[], Sequence[framing.Message]]

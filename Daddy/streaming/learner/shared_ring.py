@@ -1,4 +1,4 @@
-"""Memory that a learner and its streamer share: requests, the newest reports, a ring of pictures.
+"""Shares memory between a learner and its streamer: requests, newest reports, a ring of pictures.
 
 It is a file without a name, so it disappears when both processes have ended. Each byte has one
 writer, and neither process waits for the other: (1) the learner sets a record's counter to an odd
@@ -55,7 +55,7 @@ def nameless_file() -> int:
 
 
 class LearnerEnd:
-    """The learner's side of the memory; every call copies and never waits."""
+    """Writes reports and pictures for the streamer; every call copies and never waits."""
 
     def __init__(self, descriptor: int) -> None:
         """``descriptor`` comes from :func:`nameless_file`; it may be closed afterwards."""
@@ -125,7 +125,7 @@ def _agents(row: bytes) -> frozenset[int]:
 
 
 class StreamerEnd:
-    """The streamer's side of the memory."""
+    """Reads the learner's reports and pictures, and requests new ones."""
 
     def __init__(self, descriptor: int) -> None:
         """Start after the newest record: older pictures were meant for a streamer that ended."""

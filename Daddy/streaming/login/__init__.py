@@ -1,1 +1,1 @@
-"""The relay's side of the stream: between the files of the jobs and one viewer."""
+"""Runs the relay on the login node, between the files and ports of the jobs and one viewer."""

@@ -24,7 +24,7 @@ _RELAY_KINDS = {MessageKind[name] for name in ("HELLO", "AUTH", "STATUS", "TELEM
 
 @dataclass
 class FeaturedStream:
-    """The stream of one featured agent: its number, and its pictures on the way to the viewer."""
+    """Holds the stream of a featured agent: its number, and its pictures before they are sent."""
 
     stream: int
     sender: flow_control.StreamSender

@@ -54,7 +54,7 @@ _RATE_WINDOW_S = 15.0
 
 @dataclass
 class PeerState:
-    """The newest telemetry of one peer, and the growth of its steps."""
+    """Holds the newest telemetry of one peer, and the growth of its steps."""
 
     name: str
     host: str = ""

@@ -35,7 +35,7 @@ _CONNECTING = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
 class OutgoingConnection:
-    """A connection to ``host:port``, or over ``open_socket``, which is not reopened when lost.
+    """Connects to ``host:port``, or uses ``open_socket``, which is not reopened when lost.
 
     Call :meth:`step` often: it connects, receives and sends.
     """
@@ -182,7 +182,7 @@ _HALF_CLOCK = 1 << 31
 
 @dataclass
 class _JobConnection:
-    """The connection to one job."""
+    """Holds the connection to one job."""
 
     address: Address
     connection: OutgoingConnection

@@ -103,7 +103,7 @@ def _read(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """A relay's request for pictures: the wanted agents of each peer, and pictures a second.
+    """Holds a relay's request for pictures: the wanted agents of each peer, and pictures a second.
 
     ``counter`` grows while a viewer watches; ``holder`` names the relay, except the controller's;
     ``host`` is the relay's host.
@@ -166,7 +166,7 @@ def create_request_files(stream: Path) -> None:
 
 
 class WatchRequestSlot:
-    """The watch request of one relay."""
+    """Publishes the watch request of one relay."""
 
     def __init__(self, stream: Path, counter: int, holder: str = "", host: str = "") -> None:
         """``holder``: name of a relay that takes a free file; empty for the controller's relay."""
@@ -255,7 +255,7 @@ _MOST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The port at which a job listens; port 0: it does not listen now."""
+    """Holds the address at which a job listens; port 0: it does not listen now."""
 
     address: str
     port: int

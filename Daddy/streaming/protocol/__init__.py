@@ -1,1 +1,1 @@
-"""Messages between a relay and a viewer, and a job's spool file (``docs/stream-protocol.md``)."""
+"""Defines the messages and files between job, relay and viewer (``docs/stream-protocol.md``)."""

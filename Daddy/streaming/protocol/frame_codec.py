@@ -44,7 +44,7 @@ _SMALL_WINDOW = -14
 
 
 class CodecError(ValueError):
-    """The bytes are no picture: damaged, too long, too short, or a delta against another base."""
+    """Reports bytes that are no picture: damaged, of wrong length, or made against other bases."""
 
 
 def to_tiles(picture: bytes) -> bytes:

@@ -22,7 +22,7 @@ READ_BYTES = 16 * 1024
 
 
 class MessageKind(IntEnum):
-    """The kinds of messages."""
+    """Lists the kinds of messages."""
 
     HELLO = 1
     AUTH = 2
@@ -57,7 +57,7 @@ UNKNOWN_LIMIT = 32768
 
 
 class Reason(IntEnum):
-    """The reason that a BYE gives."""
+    """Lists the reasons that a BYE gives."""
 
     DONE = 0
     VERSION = 1
@@ -69,7 +69,7 @@ class Reason(IntEnum):
 
 
 class ProtocolError(Exception):
-    """The other side broke the protocol; ``reason`` goes into our BYE."""
+    """Reports that the other side broke the protocol; ``reason`` goes into our BYE."""
 
     def __init__(self, text: str, reason: Reason = Reason.MALFORMED) -> None:
         super().__init__(text)
@@ -77,7 +77,7 @@ class ProtocolError(Exception):
 
 
 class Message(NamedTuple):
-    """A message without its MAC."""
+    """Holds a message without its MAC."""
 
     kind: int
     body: bytes = b""

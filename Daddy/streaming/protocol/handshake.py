@@ -1,4 +1,4 @@
-"""The handshake and the MACs of a connection, and the token files that both sides read.
+"""Does the handshake and the MACs of a connection, and reads the token files of both sides.
 
 Both sides know a token. Each proves this with an HMAC over both greetings and never sends it,
 so another user at either end of a login node's port learns nothing, and a recorded handshake cannot
@@ -54,7 +54,7 @@ _COUNTER = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A secret of ``TOKEN_BYTES`` random bytes, and a label that names its owner."""
+    """Holds a secret of ``TOKEN_BYTES`` random bytes, and a label that names its owner."""
 
     secret: bytes = field(repr=False)
     """Left out of repr, so that no token reaches a log."""
@@ -149,7 +149,7 @@ VIEWER = "viewer"
 
 
 class StreamSession:
-    """One side of a connection, without its socket; ``nonce`` must be fresh and random."""
+    """Acts for one side of a connection, without its socket; ``nonce`` must be new and random."""
 
     def __init__(self, role: str, tokens: Sequence[Token], nonce: bytes) -> None:
         self.role = role
@@ -250,7 +250,7 @@ _WOULD_BLOCK = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOTCONN}
 
 
 class SessionSocket:
-    """A session over a socket; no call blocks."""
+    """Runs a session over a socket; no call blocks."""
 
     def __init__(self, sock: socket.socket, role: str, tokens: Sequence[Token], now: float) -> None:
         sock.setblocking(False)

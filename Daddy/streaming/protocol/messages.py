@@ -29,7 +29,7 @@ from Daddy.streaming.protocol.framing import (
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A process that plays: its name, host and job, and the seconds since its last report."""
+    """Describes a process that plays: name, host, job, and seconds since its last report."""
 
     name: str
     host: str
@@ -43,7 +43,7 @@ MAX_MAPS = 64
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of a run, which the relay sends once a second and the window's header shows."""
+    """Describes the state of a run; sent once a second, and shown in the window's header."""
 
     run: str = ""
     workload: str = ""
@@ -132,7 +132,7 @@ _U8, _U16, _U32 = 0xFF, 0xFFFF, 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A picture on the wire: ``data`` is a delta against picture ``base``, or whole if that is 0.
+    """Holds a compressed picture: a delta against picture ``base``, or whole if ``base`` is 0.
 
     ``seq`` counts from 1 per stream; ``captured_ms`` is the sender's monotonic clock modulo 2^32.
     """
@@ -162,7 +162,7 @@ def read_frame(body: bytes) -> Frame:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryRow:
-    """One agent's telemetry, in the order of the wire.
+    """Holds one agent's telemetry, in the order of the wire.
 
     ``stream`` and ``place`` (from 1) are 0 when it is not featured, ``peer`` indexes the peer
     table, ``age_s`` is the age of the report when the row was sent.
@@ -276,7 +276,7 @@ Pin = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A viewer's request: number of agents, pictures of each a second, pinned agents."""
+    """Holds a viewer's request: number of agents, pictures of each a second, pinned agents."""
 
     top_k: int
     fps: float

@@ -52,7 +52,7 @@ _NAME_LENGTH = 40
 
 @dataclass(frozen=True, slots=True)
 class CapturedPicture:
-    """A row-major picture, taken at ``captured_ms`` of the writer's monotonic clock."""
+    """Holds a row-major picture, taken at ``captured_ms`` of the writer's monotonic clock."""
 
     agent: int
     step: int
@@ -63,7 +63,7 @@ class CapturedPicture:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The content of a spool file, or (``direct``) what a connected job sent since the last one."""
+    """Holds the content of a spool file, or (``direct``) messages of a connected job."""
 
     sequence: int
     peer: str
@@ -88,7 +88,7 @@ class WriterIdentity:
 
 
 class PackedReports(NamedTuple):
-    """One writer's reports as packed into the heads of its segments."""
+    """Holds one writer's reports, packed for the heads of its segments."""
 
     writer: Mapping[str, object]
     rows: framing.Message

@@ -1,1 +1,1 @@
-"""The viewer at home: connects, receives, and shows agents in a window or in lines."""
+"""Receives pictures from relays and shows the agents in a window or in lines."""

@@ -1,4 +1,4 @@
-"""``tunnel_server connect``: runs ssh until a relay is connected, and again when it is lost.
+"""Runs ssh for ``tunnel_server connect`` until a relay is connected, and again when it is lost.
 
 A thread starts ssh, reads its messages, passes the stream to the receiver, and starts ssh again
 when the network, a closed laptop or the login node ended it. ``connect_plan`` has the rules.
@@ -119,7 +119,7 @@ _GREETING_BYTES = 64 * 1024
 
 @dataclass
 class SshCall:
-    """A running ssh, ``pipe`` being our end of its stdin and stdout."""
+    """Holds a running ssh; ``pipe`` is our end of its stdin and stdout."""
 
     route: StreamRoute
     ssh: ConnectedChild

@@ -36,7 +36,7 @@ _WAIT = "shift; " + _OWN_FILES + _TELL + "break; fi; done; exec cat >/dev/null"
 
 
 class StreamRoute(Enum):
-    """The routes of the stream to the viewer."""
+    """Lists the routes of the stream to the viewer."""
 
     STDIO = "stdio"
     PORT = "port"
@@ -45,7 +45,7 @@ class StreamRoute(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LoginTarget:
-    """A login: ``scripts`` are paths of the relay's script there, ``open_socket`` is the control
+    """Describes a login: ``scripts`` are paths of the relay's script, ``open_socket`` the control
     socket of an ssh that a person has opened, ``tunnel_key`` a key that may forward ``port`` only.
     ``may_ask``: ssh may ask for a password.
     """
@@ -116,7 +116,7 @@ _SSH_FAILED = 255
 
 
 class FailureKind(Enum):
-    """The step that the end of a call requires."""
+    """Lists the steps that the end of a call may require."""
 
     RETRY = "the network or the other side failed: try the same route again"
     NEXT_ROUTE = "this route does not reach a relay: try the next one"
@@ -124,7 +124,7 @@ class FailureKind(Enum):
 
 
 class CallEnd(NamedTuple):
-    """The end of a call: ssh's exit status (None: ended by us), its standard error, our own reason
+    """Holds the end of a call: ssh's exit status (None: ended by us), its stderr, our own reason
     to end it. ``connected``: a relay had proved the token; ``slept``: this computer was asleep.
     """
 
@@ -136,7 +136,7 @@ class CallEnd(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """The kind of a failure, its reason as a sentence, and the remedy."""
+    """Holds the kind of a failure, its reason as a sentence, and the remedy."""
 
     kind: FailureKind
     reason: str
@@ -145,7 +145,7 @@ class Diagnosis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectPlan:
-    """The route to try next (None: no further one), after ``wait_s`` seconds, and the reason.
+    """Holds the route to try next (None: no further one) after ``wait_s`` seconds, and the reason.
 
     ``failed``: routes that did not reach a relay, with reasons. ``connected_before``: one did.
     """

@@ -16,7 +16,7 @@ PAD = 4
 
 
 class Style(Enum):
-    """The position of a panel's text, with the width and height that it needs in letter pixels."""
+    """Lists the positions of a panel's text, with the width and height needed in letter pixels."""
 
     BELOW = (2 * PAD, 8 * LINE)
     BESIDE = (3 * PAD + 120, 2 * PAD + 2)
@@ -25,7 +25,7 @@ class Style(Enum):
 
 
 class Rect(NamedTuple):
-    """A rectangle in window pixels."""
+    """Describes a rectangle in window pixels."""
 
     x: int
     y: int
@@ -42,7 +42,7 @@ class Rect(NamedTuple):
 
 
 class PanelLayout(NamedTuple):
-    """The rectangles of one agent's panel: its frame, picture and text, and the text's position."""
+    """Holds the rectangles of one agent's panel: frame, picture, text, and the text's position."""
 
     frame: Rect
     picture: Rect
@@ -76,7 +76,7 @@ Colour = tuple[int, int, int]
 
 
 class Box(NamedTuple):
-    """A filled rectangle with a border."""
+    """Draws a filled rectangle with a border."""
 
     rect: Rect
     fill: Colour
@@ -84,7 +84,7 @@ class Box(NamedTuple):
 
 
 class Text(NamedTuple):
-    """One line of text; ``x, y`` is the top left of its letters."""
+    """Draws one line of text; ``x, y`` is the top left of its letters."""
 
     x: int
     y: int
@@ -94,7 +94,7 @@ class Text(NamedTuple):
 
 
 class GamePicture(NamedTuple):
-    """A game picture (row-major, 2 bits a pixel) in four shades, lightest first."""
+    """Draws a game picture (row-major, 2 bits a pixel) in four shades, lightest first."""
 
     rect: Rect
     pixels: bytes
@@ -102,7 +102,7 @@ class GamePicture(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A line through points, and the area below it down to ``floor``."""
+    """Draws a line through points, and the area below it down to ``floor``."""
 
     points: tuple[tuple[int, int], ...]
     colour: Colour
@@ -159,7 +159,7 @@ def changed_areas(before: Sequence[Draw], after: Sequence[Draw]) -> set[Rect]:
 
 
 class Theme(NamedTuple):
-    """Four shades of the game's screen, lightest first, and two colours for attention."""
+    """Holds four shades of the game's screen, lightest first, and two colours for attention."""
 
     name: str
     shades: tuple[Colour, Colour, Colour, Colour]

@@ -1,4 +1,4 @@
-"""The viewer without a window: prints lines or JSON, and records frame counts as events.
+"""Shows agents without a window: prints lines or JSON, and records frame counts as events.
 
 All strings were shortened and cleaned when they were received: a JSON line has at most 2 KiB.
 """
@@ -20,13 +20,13 @@ from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo, line_to_
 
 
 class NoRelayError(NetworkError):
-    """No relay connected within the time given with ``--wait``."""
+    """Reports that no relay connected within the time given with ``--wait``."""
 
     exit_code = ExitCode.NO_RELAY
 
 
 class RefusedError(NetworkError):
-    """Relays connected, but none shared a token and a protocol version with this viewer."""
+    """Reports that no connected relay shared a token and a protocol version with this viewer."""
 
     exit_code = ExitCode.REFUSED
 

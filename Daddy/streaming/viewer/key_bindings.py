@@ -26,7 +26,7 @@ class WindowAction(Enum):
 
 
 class Overlay(Enum):
-    """The table that covers the panels, if any."""
+    """Lists the tables that may cover the panels."""
 
     NONE = ""
     HELP = "keys"
@@ -36,7 +36,7 @@ class Overlay(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """The person's choices; agents are named as on screen: ``slot-0/3``."""
+    """Holds the person's choices; agents are named as on screen: ``slot-0/3``."""
 
     top_k: int
     theme: int = 0
@@ -60,7 +60,7 @@ class ViewOptions:
 
 
 class KeyResult(NamedTuple):
-    """The result of a key: the next view, a sentence for the header, an action of the window."""
+    """Holds a key's result: the next view, a sentence for the header, an action of the window."""
 
     view: ViewOptions
     toast: str = ""
@@ -72,7 +72,7 @@ ShownAgents = Sequence[str]
 
 
 class KeyBinding(NamedTuple):
-    """A row of the table: names of keys, their label and text in the help, and their effect."""
+    """Describes a row of the table: keys, their label and text in the help, and their effect."""
 
     names: tuple[str, ...]
     label: str

@@ -152,7 +152,7 @@ Size = tuple[int, int]
 
 
 class ViewerState:
-    """The state of a viewer's window: its scene, view and clips. :meth:`close` waits for clips."""
+    """Holds the state of a window: scene, view and clips; :meth:`close` waits for clips."""
 
     def __init__(self, view: keys.ViewOptions, tunnel: TunnelInfo, clock: Clock) -> None:
         self.view = view
@@ -224,7 +224,7 @@ def save_picture(path: Path, scene: Scene, size: Size, tunnel: TunnelInfo) -> No
 
 
 class ViewerWindow:
-    """The viewer's window; :meth:`run_window` returns when it is closed."""
+    """Shows the viewer's window; :meth:`run_window` returns when it is closed."""
 
     def __init__(
         self, size: Size, view: keys.ViewOptions, tunnel: TunnelInfo, clock: Clock
@@ -323,7 +323,7 @@ def _key_name(event: Any) -> str:
 
 
 class GameWindow:
-    """A window with nothing but the game's picture; it collects the person's keys."""
+    """Shows nothing but the game's picture, and collects the person's keys."""
 
     def __init__(self, caption: str, scale: int = 4) -> None:
         """Open the window; NetworkError without a display."""

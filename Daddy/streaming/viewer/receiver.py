@@ -28,7 +28,7 @@ from Daddy.streaming.viewer.view_model import RelayState, Scene, add_frames, com
 
 
 class RelayConnection(SessionSocket):
-    """A connection from a relay, unauthenticated until ``relay_state`` is set."""
+    """Holds a connection from a relay, unauthenticated until ``relay_state`` is set."""
 
     relay_state: RelayState | None = None
 

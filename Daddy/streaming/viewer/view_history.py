@@ -22,7 +22,7 @@ Cell = tuple[int, int]
 
 
 class Dot(NamedTuple):
-    """An agent on a map; ``place`` is 0 when its pictures are not shown."""
+    """Marks an agent on a map; ``place`` is 0 when its pictures are not shown."""
 
     x: int
     y: int
@@ -30,7 +30,7 @@ class Dot(NamedTuple):
 
 
 class MapView(NamedTuple):
-    """One map: its agents, trails of shown agents, visits of each cell relative to the most."""
+    """Holds one map: agents, trails of shown agents, visits of each cell relative to the most."""
 
     name: str
     dots: tuple[Dot, ...]
@@ -40,7 +40,7 @@ class MapView(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HistorySnapshot:
-    """The maps, those of shown agents first, and the (best, mean) returns since the start.
+    """Holds the maps, those of shown agents first, and the (best, mean) returns since the start.
 
     It compares by identity: it has thousands of cells, is built once a second and drawn 30 times.
     """

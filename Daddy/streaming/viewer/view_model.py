@@ -43,7 +43,7 @@ STALE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One agent to draw; ``age_s`` since its picture was taken, ``silent_s`` since it arrived."""
+    """Describes one agent; ``age_s`` since its picture's capture, ``silent_s`` since arrival."""
 
     name: str
     peer: Peer
@@ -83,7 +83,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything that a viewer shows at one time."""
+    """Holds everything that a viewer shows at one time."""
 
     panels: tuple[Panel, ...]
     statuses: tuple[Status, ...]
@@ -113,7 +113,7 @@ class Scene:
 
 
 class TunnelInfo(NamedTuple):
-    """The viewer's port, the login to connect to, and ssh's options, which end in a space."""
+    """Holds the viewer's port, the login, and ssh's options, which end in a space."""
 
     port: int
     login: str
@@ -200,7 +200,7 @@ _VIEWER_KINDS = {MessageKind[name] for name in ("HELLO", "AUTH", "ACK", "NEED_KE
 
 @dataclass
 class ReceivedStream:
-    """The state of one stream number: decoder, newest picture and counts."""
+    """Holds the state of one stream number: decoder, newest picture and counts."""
 
     decoder: FrameDecoder = field(default_factory=FrameDecoder)
     pixels: bytes | None = None
@@ -222,7 +222,7 @@ _MISSING = Peer("?", "?", "?")
 
 
 class RelayState:
-    """The state of one authenticated relay; ``program`` is at the other end of the socket."""
+    """Collects one relay's messages; ``program`` is at the other end of the socket."""
 
     def __init__(self, program: str | None) -> None:
         self._program = program

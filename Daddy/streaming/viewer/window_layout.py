@@ -182,7 +182,7 @@ _BESIDE_HEIGHT = 10 * LINE
 
 
 class WindowLayout(NamedTuple):
-    """The rectangles of a window; the ``footer`` for news may have no height."""
+    """Holds the rectangles of a window; the ``footer`` for news may have no height."""
 
     text: int
     header: Rect

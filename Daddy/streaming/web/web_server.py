@@ -59,7 +59,7 @@ MAPS = 4
 
 
 class BrowserTags(NamedTuple):
-    """The tags of the facts, the world and the pictures that a browser has."""
+    """Holds the tags of the facts, the world and the pictures that a browser has."""
 
     facts: str = ""
     world: str = ""
