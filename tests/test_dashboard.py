@@ -83,7 +83,7 @@ def test_the_picture_has_the_status_of_the_run_and_asks_no_scheduler(slots, tmp_
     slots.config.write_bytes(config_to_json(config_of(tmp_path, run_dir=str(slots.root))))
     shown = picture(RunView(slots, SystemClock()))
     assert "does not ask the scheduler" in shown
-    assert "2 of 2 slots give signs of life" in shown
+    assert "2 of 2 slots have a heartbeat" in shown
     assert "no episode has ended yet" in shown
 
 

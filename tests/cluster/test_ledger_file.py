@@ -1,4 +1,4 @@
-"""The ledger survives whatever happens while it is written."""
+"""The ledger stays readable after crashes and errors during a write."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_line_of_another_version_or_another_kind_is_passed_over(tmp_path: Path
     with path.open("a") as stream:
         stream.write('{"v":2,"ts":1,"kind":"intent","token":"cc","number":3}\n')
         stream.write('{"v":1,"ts":1,"by":1,"kind":"unheard-of","token":"aa"}\n[1]\nnoise\n')
-    assert [one.token for one in LedgerFile(path, term=3).view.attempts] == ["aa"]
+    assert [attempt.token for attempt in LedgerFile(path, term=3).view.attempts] == ["aa"]
 
 
 def test_an_amendment_that_excludes_null_excludes_no_node() -> None:
@@ -92,7 +92,7 @@ def test_old_ended_attempts_are_let_go_and_live_ones_never() -> None:
 
 
 def test_many_entries_at_once_are_as_many_one_by_one() -> None:
-    """A month is replayed at once; a pass writes and folds one fact after the other."""
+    """A month is replayed in one call; a pass writes and folds fact by fact."""
     dice, entries = random.Random(3), list[LedgerEntry]()
     for number in range(600):
         token = f"{number:012x}"

@@ -1,11 +1,11 @@
-"""Whatever happens, in whatever order: what the planner promises (Hypothesis state machines).
+"""Properties of the planner under random events (Hypothesis state machines).
 
-The twelve promises: no more live jobs than slots and successors (1), no token twice (2), nothing is
-done about what cannot be seen (3), nothing is submitted once the run is to end (4), in calm weather
-every slot trains (5), submissions keep to their rate (6), a controller killed between any two
-effects changes nothing in the end (7), a plan that was applied leaves nothing to plan (8), terms
-only grow (10), wall time is no failure (11), one bad slot costs no other one a job (12). That a
-controller without its term does nothing (9) is told in ``test_effects``.
+No more live jobs than slots and successors (1), no token twice (2), no action on
+jobs that were not listed (3), no submission once the run is to end (4), every slot trains when no
+events disturb (5), submissions keep to the rate (6), a controller killed between any two effects
+changes nothing in the end (7), an applied plan leaves nothing to plan (8), terms only grow (10), a
+time limit is no failure (11), a bad slot costs no other slot a job (12). ``test_apply_plan`` shows
+that a controller that lost its term does nothing (9).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST = SLOTS + SPARES + EXTRA
 
 
 class Fleet(RuleBasedStateMachine):
-    """A controller that is killed at any step, on a site where anything happens to jobs."""
+    """Kills the controller at any step, on a site with random events."""
 
     policy = POOL
 
@@ -50,7 +50,7 @@ class Fleet(RuleBasedStateMachine):
         self.judge(self.world.one_pass())
 
     def judge(self, planned) -> None:
-        """What was planned, whether or not the controller lived long enough to do it."""
+        """Plan and apply; the controller may die between any two effects."""
         wished = sum(isinstance(action, Submit) for action in planned)
         if wished:
             assert self.world.desired.mode in (Mode.RUN, Mode.PAUSED)
@@ -103,15 +103,15 @@ class Fleet(RuleBasedStateMachine):
 
     @invariant()
     def no_token_is_used_twice(self) -> None:
-        intents = [one.token for one in self.world.entries if one.kind == "intent"]
+        intents = [entry.token for entry in self.world.entries if entry.kind == "intent"]
         assert len(intents) == len(set(intents))
 
     @invariant()
     def submissions_keep_to_their_rate(self) -> None:
         hours = Counter(
-            int(one.ts - 1000.0) // 3600
-            for one in self.world.entries
-            if one.kind == "intent" and not one.data.get("adopted")
+            int(entry.ts - 1000.0) // 3600
+            for entry in self.world.entries
+            if entry.kind == "intent" and not entry.data.get("adopted")
         )
         assert all(count <= 2 * self.policy.hourly for count in hours.values())
 
@@ -124,22 +124,22 @@ class Fleet(RuleBasedStateMachine):
     @invariant()
     def wall_time_holds_nothing(self) -> None:
         ledger = self.world.ledger
-        ends = {one.outcome for one in ledger.attempts if one.outcome is not None}
-        refused = any(one.reason.startswith("refused") for one in ledger.attempts)
+        ends = {attempt.outcome for attempt in ledger.attempts if attempt.outcome is not None}
+        refused = any(attempt.reason.startswith("refused") for attempt in ledger.attempts)
         if ends <= {JobOutcome.DRAINED} and not refused:
             assert find_holds(ledger, self.policy, self.world.now)[0] == ()
 
     def teardown(self) -> None:
-        """In calm weather every history ends at the same place: full slots, or none at all."""
+        """Without further events every history ends with full slots, or none."""
         for _ in range(2):  # what was cancelled just before the calm pauses the run within it
             if self.world.desired.mode is Mode.PAUSED:
                 self.world.say_start()
             self.world.settle()
         live = self.world.ledger.live
         queue = [*self.world.running, *self.world.pending]
-        assert {job.token for job in queue} == {one.token for one in live}
+        assert {job.token for job in queue} == {attempt.token for attempt in live}
         if self.world.desired.mode is Mode.RUN:
-            assert sum(one.training for one in live) == SLOTS
+            assert sum(attempt.training for attempt in live) == SLOTS
             assert self.ahead(len(live) - SLOTS)
             assert self.world.one_pass() == ()
         else:
@@ -151,7 +151,7 @@ class Fleet(RuleBasedStateMachine):
 
 
 class ChainedFleet(Fleet):
-    """The same where no cap was ever seen: each successor waits behind its predecessor."""
+    """Does the same where no cap is known: each successor waits behind its predecessor."""
 
     policy = replace(POOL, enforced=False)
 
@@ -160,7 +160,7 @@ class ChainedFleet(Fleet):
 
 
 class LateFleet(Fleet):
-    """The same where nothing may wait."""
+    """Does the same where no job may wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,9 +171,7 @@ class LateFleet(Fleet):
 
 
 class BadSlot(RuleBasedStateMachine):
-    """One slot kills whatever trains in it; the others never lose a job for it, and in line not
-    their turn either.
-    """
+    """Fails every job in slot 0: the other slots lose no job for it, nor their successors."""
 
     policy = replace(POOL, delays_s=(0, 60, 3000))
 
@@ -184,14 +182,14 @@ class BadSlot(RuleBasedStateMachine):
 
     @property
     def neighbours(self) -> dict[int, Job]:
-        """Who trains in the other slots."""
+        """The jobs that train in the other slots, by slot."""
         return {job.slot: job for job in self.world.running if job.slot in range(1, SLOTS)}
 
     @rule(seconds=st.sampled_from([1, 61, 400]))
     def a_pass(self, seconds: int) -> None:
         self.world.now += seconds
-        touched = [one for one in self.world.one_pass() if isinstance(one, Cancel | Signal)]
-        assert not {one.token for one in touched} & {one.token for one in self.neighbours.values()}
+        touched = [act for act in self.world.one_pass() if isinstance(act, Cancel | Signal)]
+        assert not {act.token for act in touched} & {job.token for job in self.neighbours.values()}
 
     @rule()
     def the_site_starts_a_job(self) -> None:
@@ -203,7 +201,7 @@ class BadSlot(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, SLOTS - 1))
     def a_neighbour_hands_over(self, number: int) -> None:
-        """After ten minutes, and is followed as soon as the site starts whoever may."""
+        """End a neighbour after ten minutes; its successor starts as soon as the site allows."""
         self.a_pass(600)
         self.end(number, "wall")
         for _ in range(3):
@@ -217,13 +215,13 @@ class BadSlot(RuleBasedStateMachine):
         assert self.is_followed(self.neighbours[number])
 
     def is_followed(self, job: Job) -> bool:
-        """Whether somebody waits behind a job; of a pool, nobody needs to."""
+        """Return True where a successor of the job waits, which a pool does not need."""
         return self.policy.enforced or any(
-            one.after == job.job_id and not one.held for one in self.world.pending
+            waiting.after == job.job_id and not waiting.held for waiting in self.world.pending
         )
 
     def end(self, number: int, how: str) -> None:
-        """End who trains in a slot, if anybody does."""
+        """End the job that trains in a slot, if any."""
         for index, job in enumerate(self.world.running):
             if job.slot == number:
                 self.world.end(index, how)
@@ -235,7 +233,7 @@ class BadSlot(RuleBasedStateMachine):
 
 
 class BadChainedSlot(BadSlot):
-    """The same where each successor waits behind its predecessor."""
+    """Does the same where each successor waits behind its predecessor."""
 
     policy = replace(BadSlot.policy, enforced=False)
 

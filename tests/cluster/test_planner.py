@@ -1,4 +1,4 @@
-"""The planner by examples: each test is one situation and what must be done in it."""
+"""The planner by examples: each test gives one state and the expected actions."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ def ledger(*attempts: Attempt, **facts) -> Ledger:
     return Ledger(attempts=attempts, **facts)
 
 
-def look(known: Ledger) -> Snapshot:
+def listing_of(known: Ledger) -> Snapshot:
     jobs = [
         QueueJob(
-            one.job_id or 0,
-            one.token,
-            JobState.RUNNING if one.phase is Phase.RUNNING else JobState.PENDING,
-            one.phase.name,
+            attempt.job_id or 0,
+            attempt.token,
+            JobState.RUNNING if attempt.phase is Phase.RUNNING else JobState.PENDING,
+            attempt.phase.name,
         )
-        for one in known.live
+        for attempt in known.live
     ]
     return Snapshot(NOW - 1, tuple(jobs))
 
 
 def decide(known: Ledger, desired: Intent = RUN, policy: ControllerPolicy = POLICY):
-    return plan(desired, known, look(known), policy, NOW).actions
+    return plan(desired, known, listing_of(known), policy, NOW).actions
 
 
 def test_an_empty_run_gets_one_job_for_each_slot() -> None:
@@ -79,7 +79,7 @@ def test_each_job_that_trains_gets_a_successor_in_the_queue() -> None:
 
 
 def test_jobs_of_an_unproven_release_get_no_successor_before_their_first_checkpoint() -> None:
-    """Four that die at once would take four successors with them."""
+    """Four jobs that fail together would take four successors with them."""
     young = [trains(n, n, progressed_ts=None, release="new") for n in range(4)]
     assert decide(ledger(*young)) == ()
     assert len(decide(ledger(*young, proven=("new",)))) == 4
@@ -173,7 +173,7 @@ def test_a_run_concludes_when_no_job_is_left(mode: Mode, final: Mode) -> None:
 def test_a_slot_that_fails_again_is_held_and_its_neighbours_are_not() -> None:
     failing = [crashed(1, 3, 40), crashed(2, 3, 5)]
     known = ledger(*failing, trains(3, 0), trains(4, 1), trains(5, 2))
-    decided = plan(RUN, known, look(known), POLICY, NOW)
+    decided = plan(RUN, known, listing_of(known), POLICY, NOW)
     assert decided.actions == ()
     assert "2 failures in a row in slot 3" in decided.reasons[0]
     assert decided.wake_at <= NOW + 80
@@ -189,28 +189,32 @@ def test_a_successor_that_would_fill_a_held_slot_is_held_in_its_place() -> None:
     assert (action.job_id, action.hold) == (109, True)
     held = replace(known, attempts=(*known.attempts[:-1], attempt(9, held=True)))
     assert decide(held) == ()
-    later = plan(RUN, held, look(held), POLICY, NOW + 100).actions
+    later = plan(RUN, held, listing_of(held), POLICY, NOW + 100).actions
     assert Amend(held.attempts[-1].token, 109, "it may start again", hold=False) in later
 
 
 def test_while_a_release_is_tried_jobs_ask_for_its_resources() -> None:
     known = ledger(trains(1, 0, release="good"), proven=("good",))
     submits = [
-        one for one in decide(known, Intent(Mode.RUN, 2, release="new")) if isinstance(one, Submit)
+        action
+        for action in decide(known, Intent(Mode.RUN, 2, release="new"))
+        if isinstance(action, Submit)
     ]
-    assert {(one.release, one.request) for one in submits} == {("good", "new")}
+    assert {(action.release, action.request) for action in submits} == {("good", "new")}
     known = replace(known, proven=("good", "new"))
     submits = [
-        one for one in decide(known, Intent(Mode.RUN, 2, release="new")) if isinstance(one, Submit)
+        action
+        for action in decide(known, Intent(Mode.RUN, 2, release="new"))
+        if isinstance(action, Submit)
     ]
-    assert {(one.release, one.request) for one in submits} == {("new", "")}
+    assert {(action.release, action.request) for action in submits} == {("new", "")}
 
 
 def test_once_the_budget_is_used_no_waiting_job_starts_any_more() -> None:
     known = ledger(trains(1, 0), attempt(2), used_s=1000.0)
     policy = replace(POLICY, budget_s=1000.0)
-    held = [one for one in decide(known, policy=policy) if isinstance(one, Amend)]
-    assert [(one.job_id, one.hold) for one in held] == [(102, True)]
+    held = [action for action in decide(known, policy=policy) if isinstance(action, Amend)]
+    assert [(action.job_id, action.hold) for action in held] == [(102, True)]
     more = replace(known, attempts=(trains(1, 0), attempt(2, held=True)))
     assert Amend(more.attempts[1].token, 102, "it may start again", hold=False) in decide(more)
 
@@ -219,7 +223,7 @@ def test_a_slot_that_is_not_wanted_any_more_holds_no_other_back() -> None:
     refused = attempt(1, phase=Phase.ENDED, slot=3, ended_ts=NOW - 5, outcome=JobOutcome.REFUSED)
     known = ledger(refused, trains(2, 0), site=LATE)
     fewer = decide(known, Intent(Mode.RUN, 2))
-    assert [one for one in fewer if isinstance(one, Submit)] == [Submit("a slot is empty")]
+    assert [action for action in fewer if isinstance(action, Submit)] == [Submit("a slot is empty")]
 
 
 def test_jobs_that_die_before_they_claim_a_slot_hold_everything() -> None:

@@ -1,4 +1,4 @@
-"""What one look at queue and leases is taken to mean."""
+"""The ledger entries that one listing and the leases lead to."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ def test_a_submission_that_never_shows_up_is_given_up_and_taken_back_if_it_comes
 
 def test_a_job_of_ours_that_the_ledger_lost_is_adopted() -> None:
     adopted = after(Ledger(), seen(Ledger(), row())).attempts
-    assert [(one.token, one.job_id, one.number) for one in adopted] == [(TOKEN, 7, 1)]
+    assert [(attempt.token, attempt.job_id, attempt.number) for attempt in adopted] == [
+        (TOKEN, 7, 1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -136,10 +138,10 @@ def test_what_an_end_means(word: str, code: int | None, outcome: str) -> None:
     ],
 )
 def test_a_launch_failure_after_a_claim_is_a_crash(known, slots, outcome) -> None:
-    """Slurm gives that reason to a job whose script was killed, too."""
+    """Slurm gives that reason also to a job whose script was killed."""
     ended = row(JobState.ENDED, "FAILED", exit_code=137, why="JobLaunchFailure", restarts=1)
     entries = seen(Ledger((known,)), ended, slots=slots)
-    assert [one.data["outcome"] for one in entries if one.kind == "ended"] == [outcome]
+    assert [entry.data["outcome"] for entry in entries if entry.kind == "ended"] == [outcome]
 
 
 def test_a_claim_progress_and_leaving_are_read_from_the_slot() -> None:
@@ -199,7 +201,7 @@ def test_a_surplus_job_that_ran_beside_a_full_fleet_teaches_to_chain() -> None:
     known_site = SiteLimits(enforced=True)
     full = [attempt(token=f"{n:012x}", number=n, slot=n, term=1, job_id=n) for n in (1, 2)]
     known = Ledger((*full, attempt(number=3)), site=known_site)
-    rows = [row(token=one.token, job_id=one.job_id) for one in full]
+    rows = [row(token=holder.token, job_id=holder.job_id) for holder in full]
     entries = seen(known, *rows, row(JobState.ENDED, "FAILED", exit_code=11))
     assert kinds(entries)[-1] == "learnt"
     half = Ledger((full[0], attempt(number=3)), site=known_site)
@@ -208,11 +210,11 @@ def test_a_surplus_job_that_ran_beside_a_full_fleet_teaches_to_chain() -> None:
 
 
 def test_a_hand_over_that_was_seen_at_once_was_not_slow() -> None:
-    """The successor holds the slot in the same look that first shows its predecessor gone."""
+    """The successor holds the slot in the listing that first lacks its predecessor."""
     older = attempt(token="0" * 12, job_id=6, slot=0, term=2, claimed_ts=200.0)
     known = Ledger((older, attempt(Phase.SUBMITTED, started_ts=None)))
     ended = row(JobState.ENDED, "FAILED", token="0" * 12, job_id=6, exit_code=10)
     (claimed,) = [
-        one for one in seen(known, ended, row(), slots=(view(),)) if one.kind == "claimed"
+        entry for entry in seen(known, ended, row(), slots=(view(),)) if entry.kind == "claimed"
     ]
     assert "slow" not in claimed.data

@@ -1,4 +1,4 @@
-"""The commands a person types, against real processes on the local queue."""
+"""The commands that a person types, against real processes on the local queue."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -
     stopped = person.says("stop")
     assert stopped.returncode == 0, stopped.stderr
     fleet = person.fleet
-    gaps = [one.gap_s for one in fleet.handovers()]
+    gaps = [handover.gap_s for handover in fleet.handovers()]
     assert sorted(gaps)[len(gaps) // 2] < 3.0
-    claimed = [one for one in fleet.attempts.values() if one.slot is not None]
-    assert {one.facts_of("goodbye")["exit_code"] for one in claimed} == {10}
+    claimed = [attempt for attempt in fleet.attempts.values() if attempt.slot is not None]
+    assert {attempt.said("goodbye")["exit_code"] for attempt in claimed} == {10}
     after = person.sees()
     assert after["queue"] == {**after["queue"], "running": 0, "pending": 0}
     assert (after["exit_code"], after["said"]) == (0, "the run is stopped, as asked")
@@ -73,7 +73,7 @@ def test_a_killed_learner_is_replaced_in_its_slot(person: Person) -> None:
     until(lambda: person.training == 2)
     assert person.sees()["slots"][1]["term"] == 1  # the healthy neighbour was left alone
     assert person.sees()["slots"][0]["checkpoint_step"] >= step
-    reasons = [one["outcome"] for one in person.ledger("ended")]
+    reasons = [end["outcome"] for end in person.ledger("ended")]
     assert reasons == ["crashed"]
 
 
@@ -120,7 +120,7 @@ def test_stop_on_another_login_host_is_carried_out_by_the_controller_there(perso
     ended = threading.Event()
 
     def control() -> None:
-        """A controller far away: it beats, and does what the intent says."""
+        """Act as a controller on another host: beat, and follow the intent."""
         while not ended.wait(0.2):
             there.beat()
             intent = read_intent(person.run)

@@ -1,8 +1,8 @@
-"""Pure: what the controller knows: the queue, the slots, its attempts, and what the site taught.
+"""Pure. Holds the controller's records: the queue, the slots, its attempts and the site's limits.
 
-An *attempt* is our n-th try to fill a slot and has at most one *job* (the scheduler's word). A
-*snapshot* is one complete look at the queue; where no such look was possible there is ``Unknown``,
-and nothing may be submitted or cancelled because of it.
+An *attempt* is the controller's n-th try to fill a slot and has at most one *job* (the scheduler's
+term). A *snapshot* is one complete listing of the queue; where the queue could not be listed there
+is an ``UnknownQueue``, and the controller submits and cancels nothing because of it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from enum import Enum
 from functools import cached_property
 
 SUMMARY_VERSION = 2
-"""Of what each pass writes down for whoever asks how the run stands."""
+"""Format version of ``controller/status.json``, which each pass writes and ``status`` reads."""
 
 
 class Mode(str, Enum):
-    """The person's wish for the run."""
+    """The mode that the person asked for."""
 
     RUN = "run"
     DRAIN = "drain"
@@ -25,11 +25,11 @@ class Mode(str, Enum):
     STOPPED = "stopped"
     DONE = "done"
     PAUSED = "paused"
-    """An administrator's word: jobs go on, none is submitted, until the person says ``start``."""
+    """Jobs go on and none is submitted until the person runs ``start`` (``submit_blocks``)."""
 
 
 class JobState(str, Enum):
-    """The scheduler's state of a job, reduced to the needs of decisions."""
+    """The scheduler's state of a job, reduced to the three cases that decisions tell apart."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -37,24 +37,24 @@ class JobState(str, Enum):
 
 
 class WaitReason(str, Enum):
-    """The cause of a job's waiting, reduced from the scheduler's own words."""
+    """The reason for which a job waits, reduced from the scheduler's own reason."""
 
     TURN = "turn"
-    """Resources or priority: patience helps."""
+    """Free resources or priority: the job starts in its turn."""
     CAP = "cap"
-    """The person's own limit of running jobs."""
+    """The person's limit of running jobs is reached."""
     BUDGET = "budget"
-    """An allocation that is used up."""
+    """The allocation of compute time is used up."""
     RESERVATION = "reservation"
-    """A maintenance that it would run into."""
+    """The job's time limit reaches into a maintenance reservation."""
     ADMIN = "admin"
-    """An administrator holds it."""
+    """An administrator holds the job."""
     NEVER = "never"
-    """It can never start as it was asked for."""
+    """The job can never start with the resources that it requests."""
 
 
 class Phase(str, Enum):
-    """The stage of an attempt. A crash in mid-submit leaves ``INTENT``, too."""
+    """The phase of an attempt; a controller that dies during ``sbatch`` leaves it in ``INTENT``."""
 
     INTENT = "intent"
     SUBMITTED = "submitted"
@@ -64,7 +64,7 @@ class Phase(str, Enum):
 
 
 class JobOutcome(str, Enum):
-    """The end of an attempt; ``decisions.circuit_breaker`` tells the failures."""
+    """The result of an ended attempt; ``decisions.circuit_breaker`` selects the failures."""
 
     DONE = "done"
     DRAINED = "drained"
@@ -74,15 +74,15 @@ class JobOutcome(str, Enum):
     NODE_FAILED = "node failed"
     CRASHED = "crashed"
     HUNG = "hung"
-    """It gave no sign of life any more and was ended for it."""
+    """Its heartbeat stopped, and the controller ended it for that."""
     UNLAUNCHED = "not launched"
-    """The scheduler could not start its script at all."""
+    """The scheduler could not start its job script."""
     REFUSED = "refused"
-    """The learner asked not to be restarted, or can never start as configured."""
+    """The learner asked not to be restarted, or cannot start with its configuration."""
 
 
 class Chaining(str, Enum):
-    """Successors wait freely in a pool, each behind its predecessor, or not at all."""
+    """The way in which successors wait: any starts next, each behind its predecessor, or none."""
 
     POOL = "pool"
     CHAIN = "chain"
@@ -91,26 +91,26 @@ class Chaining(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class SiteLimits:
-    """Limits of this site, as far as they were read or learnt; None: not known."""
+    """Limits of this site, as read from Slurm or learnt from its answers; None: unknown."""
 
     max_running: int | None = None
-    """Jobs of one person that run at once."""
+    """Most jobs of one person that may run at once."""
     max_submitted: int | None = None
-    """Jobs of one person that wait or run."""
+    """Most jobs of one person that may wait and run."""
     counts_waiting: bool = False
-    """A submission was refused because too many jobs were waiting already."""
+    """The scheduler refused a submission because too many jobs were waiting."""
     enforced: bool = False
-    """A job was seen waiting for the cap, or the cap was read: more jobs may wait than may run."""
+    """The scheduler keeps jobs over the limit waiting: the limit was read or seen to hold."""
     blocks_others: bool = False
-    """``assoc_limit_stop``: a job that waits for a cap may stall the whole partition."""
+    """``assoc_limit_stop``: a job that waits for a limit may stall the whole partition."""
     keeps_marks: bool = True
-    """Names and comments of jobs come back as they were given; without that nothing is queued
-    ahead, because a job could not be told from a stranger's."""
+    """The queue shows names and comments as submitted; else no successor is submitted ahead,
+    because the controller could not tell its jobs from other people's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Mode and size of the fleet, its executor, release and game: what the person asked for."""
+    """The run that the person asked for: mode, slots, executor, release and game."""
 
     mode: Mode
     slots: int
@@ -119,17 +119,16 @@ class Intent:
     game: str = ""
     reason: str = ""
     started_ts: float = 0.0
-    """When ``start`` was last said, wall seconds: failures before that are forgiven."""
+    """Wall seconds of the last ``start``; failures before it no longer count."""
     daemon: bool = True
-    """A controller is to live on a login node; if not, the jobs make its passes."""
+    """True: a controller runs on a login node; False: the jobs make its passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Knowledge for a job that claims a slot: the slots that may be had, and the release to run.
+    """Slots that a starting job may claim, and the release to run in each.
 
-    Read by the launcher at the start of every job, so that what waits in the queue never has to
-    be changed for it.
+    The launcher reads them when a job starts, so a new release needs no change of queued jobs.
     """
 
     slots: Mapping[int, str] = field(default_factory=dict)
@@ -139,11 +138,11 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class QueueJob:
-    """One line of the queue; ``word`` and ``why`` are the scheduler's own words; wall seconds."""
+    """One line of the queue; ``word``: the scheduler's state, ``why``: its reason; wall seconds."""
 
     job_id: int
     token: str
-    """Empty for a job that is not of this run."""
+    """The attempt's token; empty for a job that is not of this run."""
     state: JobState
     word: str
     why: str = ""
@@ -152,26 +151,26 @@ class QueueJob:
     ends_ts: float | None = None
     exit_code: int | None = None
     restarts: int = 0
-    """Times that the scheduler itself put it back into the queue."""
+    """Number of times that the scheduler requeued it."""
     expected_ts: float | None = None
-    """When the scheduler expects to start a waiting job."""
+    """Wall seconds at which the scheduler expects to start a waiting job."""
     run_id: str = ""
-    """Another run of ours that it belongs to; empty for this run's jobs and for strangers."""
+    """The person's other run that it belongs to; empty for this run's jobs and for foreign ones."""
     canceller: int | None = None
-    """Somebody else's user id that cancelled it, where the site's accounting tells."""
+    """User id of another person that cancelled it, where the site's accounting records that."""
     waits: WaitReason = WaitReason.TURN
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One complete listing of this run's jobs; ``begun_ts`` is from before it was asked for."""
+    """One complete listing of this run's jobs, requested at ``begun_ts`` (wall seconds)."""
 
     begun_ts: float
     jobs: tuple[QueueJob, ...]
     others: tuple[QueueJob, ...] = ()
-    """The same person's other jobs, other runs included: looked at, never touched."""
+    """The same person's other jobs, also of other runs: read, never changed."""
     maintenance_ts: float | None = None
-    """When a reservation begins that keeps jobs from starting; None where none is seen."""
+    """Wall seconds at which a maintenance reservation begins; None without one."""
 
     @property
     def others_live(self) -> int:
@@ -181,7 +180,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class UnknownQueue:
-    """The queue could not be read. Absence of evidence, not evidence of absence."""
+    """A queue that could not be listed; it proves nothing about any job."""
 
     begun_ts: float
     why: str
@@ -198,52 +197,52 @@ class SlotView:
     term: int
     token: str
     end_reason: str | None = None
-    """The reason this term ended for; None while it goes on."""
+    """The reason for which this term ended; None while it lasts."""
     holder_alive: bool | None = None
-    """True where the holder's process lives; None where that cannot be seen from here."""
+    """True where the holder's process lives; None for a holder on another host."""
     checkpoint_term: int = 0
     checkpoint_step: int = 0
     release: str = ""
-    """The release that its holder runs."""
+    """The release that the holder runs."""
     restarts: int = 0
-    """Restarts of the holder's job by the scheduler before it claimed."""
+    """Times that the scheduler had requeued the holder's job when it claimed the slot."""
     silent_s: float = 0.0
-    """Seconds for which its beat has stood still on our own clock."""
+    """Seconds without a new heartbeat, by the controller's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The sum of several looks at an attempt's job; stamps are wall seconds."""
+    """Facts about an attempt's job collected from several listings; times in wall seconds."""
 
     answered_ts: float | None = None
-    """When the scheduler's answer to the submission came, or was given up."""
+    """Time at which the scheduler answered the submission, or the controller stopped waiting."""
     restarts: int = 0
-    """Times that the scheduler put the job back into the queue."""
+    """Number of times that the scheduler requeued the job."""
     absences: int = 0
-    """Complete listings in a row without the job."""
+    """Consecutive complete listings without the job."""
     absent_ts: float = 0.0
     silent_ts: float | None = None
-    """Since when the learner gives no sign of life; None while it does."""
+    """Time at which the learner's heartbeat was found stopped; None while it beats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """The controller's requests to an attempt's job; stamps are wall seconds."""
+    """Changes that the controller requested for an attempt's job; times in wall seconds."""
 
     signalled_ts: float | None = None
     dismissed: bool = False
-    """The job was to go, be the scheduler's answer known or not."""
+    """The controller wants the job gone, also where no cancel was answered yet."""
     cancelled_ts: float | None = None
     held: bool = False
     excluded: tuple[str, ...] = ()
-    """Nodes it is kept away from."""
+    """Nodes on which the job may not start."""
     limit_s: int | None = None
-    """Time limit where it was made shorter than the run's."""
+    """Time limit in seconds where it was set shorter than the run's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to fill a slot, as the ledger tells it."""
+    """One try to fill a slot, rebuilt from the ledger; times in wall seconds."""
 
     token: str
     number: int
@@ -251,9 +250,9 @@ class Attempt:
     intended_ts: float
     job_id: int | None = None
     after: int | None = None
-    """Job id that must end first (chain mode)."""
+    """Id of the job that must end before this one starts (chain mode)."""
     release: str = ""
-    """Its release: chosen when it claimed its slot, until then the newest when submitted."""
+    """The release that it runs; before it claims a slot, the newest release at its submission."""
     started_ts: float | None = None
     ended_ts: float | None = None
     node: str = ""
@@ -261,18 +260,18 @@ class Attempt:
     term: int | None = None
     claimed_ts: float | None = None
     left_ts: float | None = None
-    """When it was seen to have released its slot; from then on it is on its way out."""
+    """Time at which the controller saw that it had released its slot."""
     progressed_ts: float | None = None
     observed: Observed = Observed()
     requests: Requests = Requests()
     canceller: int | None = None
-    """Somebody else's user id that cancelled it."""
+    """User id of another person that cancelled its job."""
     outcome: JobOutcome | None = None
     reason: str = ""
 
     @property
     def live(self) -> bool:
-        """True where a job of it may exist: it is neither ended nor rejected."""
+        """True while its job may exist: it is neither ended nor rejected."""
         return self.phase not in (Phase.ENDED, Phase.REJECTED)
 
     @property
@@ -282,13 +281,13 @@ class Attempt:
 
     @property
     def queued(self) -> bool:
-        """True while it is known to wait in the queue."""
+        """True while its job waits in the queue."""
         return self.phase is Phase.SUBMITTED and self.slot is None
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A term whose holder is proven gone and did not end it: killed, or its node died."""
+    """A lease term that its holder did not end before it was killed or its node failed."""
 
     slot: int
     term: int
@@ -297,23 +296,23 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Attempts in the order intended (old ended ones are let go), and what the site taught."""
+    """The run's attempts, oldest first (old ended ones are dropped), and the site's limits."""
 
     attempts: tuple[Attempt, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     site: SiteLimits = SiteLimits()
     started_ts: float = 0.0
-    """When the person's last ``start`` was noticed: older failures no longer count."""
+    """Time at which the controller saw the last ``start``; earlier failures do not count."""
     asked_ts: float = 0.0
-    """The stamp of that ``start``, by the clock of the host where it was said."""
+    """Time of that ``start`` by the clock of the host on which it ran."""
     proven: tuple[str, ...] = ()
-    """Releases that made checkpoint progress, newest last."""
+    """Releases that wrote a checkpoint, latest last."""
     noticed: Mapping[str, float] = field(default_factory=dict)
-    """When the person was last told about a kind of trouble."""
+    """Kind of notification → time at which the person last got it."""
     slow_claims: tuple[float, ...] = ()
-    """When slots were filled after a long wait for the queue, newest last."""
+    """Times of claims that came after a long wait in the queue, newest last."""
     used_s: float = 0.0
-    """Job-seconds that ended attempts took from the allocation."""
+    """Run time of ended jobs in seconds, for the budget."""
 
     @cached_property
     def live(self) -> tuple[Attempt, ...]:
@@ -321,10 +320,10 @@ class Ledger:
 
     @cached_property
     def over(self) -> tuple[Attempt, ...]:
-        """Those that are not live."""
+        """Attempts that ended or were rejected."""
         return tuple(attempt for attempt in self.attempts if not attempt.live)
 
     @property
     def next_number(self) -> int:
-        """Numbers only grow, in the order intended."""
+        """Number of the next attempt, one above the newest."""
         return self.attempts[-1].number + 1 if self.attempts else 1

@@ -1,7 +1,7 @@
-"""Adapter for the ledger on disk: one JSON line per fact, appended and fsynced before it acts.
+"""Adapter for the ledger on disk: one JSON line per fact, appended and fsynced before its action.
 
-A line torn by a crash is passed over when reading, and the next fact begins on a line of its own
-(``append_line``); ``by`` is the term of the controller that wrote.
+The reader skips a line that a crash left incomplete; ``append_line`` starts the next fact on a new
+line. ``by`` is the lease term of the controller that wrote the line.
 Format: ``docs/formats.md``, version 1.
 """
 
@@ -21,7 +21,7 @@ VERSION = 1
 
 
 class LedgerFile:
-    """The ledger of one run, as held by the controller of one term."""
+    """The ledger of one run, opened for writing by the controller of one lease term."""
 
     def __init__(self, path: Path, term: int) -> None:
         self._path = path
@@ -29,7 +29,7 @@ class LedgerFile:
         self.view: Ledger = replay(read_entries(path))
 
     def append(self, entry: LedgerEntry) -> None:
-        """Write one fact and wait for the disk; OSError when it cannot be kept."""
+        """Append one fact and fsync it; raise OSError when it cannot be written."""
         append_line(self._path, _to_line(entry, self._term), durable=True)
         self.view = fold(self.view, entry)
 
@@ -42,18 +42,18 @@ def _to_line(entry: LedgerEntry, term: int) -> str:
 
 
 def read_ledger(path: Path) -> Ledger:
-    """The ledger in ``path``; a month's is read in a tenth of a second, and again once it grew."""
+    """Return the ledger in ``path``; it is parsed again only after the file grew."""
     return _replayed(path, path.stat().st_size if path.exists() else 0)
 
 
 @lru_cache(maxsize=1)
 def _replayed(path: Path, _size: int) -> Ledger:
-    """Facts are only appended: of one size there is one ledger."""
+    """Parse the file; lines are only appended, so an equal size means equal contents."""
     return replay(read_entries(path))
 
 
 def read_entries(path: Path) -> Iterator[LedgerEntry]:
-    """Every readable entry in the order written; none without a file."""
+    """Yield every readable entry in the order written; none where the file is missing."""
     if path.exists():
         with path.open("rb") as stream:
             yield from (entry for line in stream if (entry := _parse(line)) is not None)

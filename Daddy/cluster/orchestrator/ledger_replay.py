@@ -1,8 +1,8 @@
-"""Pure: what the ledger's entries mean. Replaying all of them gives the ledger, in any life.
+"""Pure. Rebuilds the ledger's attempts and site limits by replaying its entries.
 
-Entries are facts in the order they were written: ``intent`` comes before the scheduler is asked,
-everything else after something was seen or done. An entry this code does not know is passed over,
-so that a newer ledger can still be read.
+Entries are facts in the order written: ``intent`` is written before the scheduler is called, every
+other kind after an event was read or an action succeeded. Entries of unknown kinds are skipped, so
+that this code can read a ledger of a newer release.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from Daddy.cluster.orchestrator.controller_records import (
 )
 
 _KEPT = 250
-"""Attempts kept in mind: more than a day may have, nine days of four slots; the file keeps all."""
+"""Most attempts kept in memory: nine days of four slots; the file keeps all."""
 _SLOW_KEPT = 16
 _WINDOW_S = 86_400.0
 _Change = Callable[[Attempt, "LedgerEntry"], Attempt]
@@ -31,7 +31,7 @@ _Change = Callable[[Attempt, "LedgerEntry"], Attempt]
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One line of the ledger; ``token`` is empty where no attempt is meant; ``ts`` wall seconds."""
+    """One line of the ledger; ``ts`` in wall seconds, ``token`` empty for facts about the run."""
 
     kind: str
     ts: float
@@ -40,9 +40,9 @@ class LedgerEntry:
 
 
 def _submitted(attempt: Attempt, entry: LedgerEntry) -> Attempt:
-    """Also a job that showed up after it had been given up: the late answer counts."""
+    """Record the job id, also of a job listed after its attempt was rejected as never queued."""
     running = attempt.phase is Phase.RUNNING
-    attempt = _observed(attempt, absences=0, answered_ts=attempt.observed.answered_ts or entry.ts)
+    attempt = _with_facts(attempt, absences=0, answered_ts=attempt.observed.answered_ts or entry.ts)
     return replace(
         attempt,
         job_id=int(entry.data["job_id"]),
@@ -63,7 +63,7 @@ _NO_SLOT: Mapping[str, Any] = {"slot": None, "term": None, "claimed_ts": None, "
 
 def _requeued(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     restarts = int(entry.data.get("restarts", attempt.observed.restarts + 1))
-    attempt = _observed(attempt, restarts=restarts, silent_ts=None)
+    attempt = _with_facts(attempt, restarts=restarts, silent_ts=None)
     return replace(attempt, phase=Phase.SUBMITTED, started_ts=None, **_NO_SLOT)
 
 
@@ -79,8 +79,8 @@ def _claimed(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     )
 
 
-def _over(attempt: Attempt, entry: LedgerEntry) -> Attempt:
-    """The scheduler refused it, or its job ended."""
+def _ended(attempt: Attempt, entry: LedgerEntry) -> Attempt:
+    """Close an attempt that the scheduler rejected or whose job ended."""
     data = entry.data
     attempt = replace(attempt, ended_ts=entry.ts, reason=str(data.get("reason", "")))
     if entry.kind == "rejected":
@@ -91,7 +91,7 @@ def _over(attempt: Attempt, entry: LedgerEntry) -> Attempt:
 
 def _amended(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     data, before = entry.data, attempt.requests
-    return _asked(
+    return _requested(
         attempt,
         held=bool(data.get("hold", before.held)),
         excluded=tuple(data.get("exclude", before.excluded) or ()),
@@ -99,37 +99,37 @@ def _amended(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     )
 
 
-def _asked(attempt: Attempt, **requests: Any) -> Attempt:
+def _requested(attempt: Attempt, **requests: Any) -> Attempt:
     return replace(attempt, requests=replace(attempt.requests, **requests))
 
 
-def _observed(attempt: Attempt, **facts: Any) -> Attempt:
+def _with_facts(attempt: Attempt, **facts: Any) -> Attempt:
     return replace(attempt, observed=replace(attempt.observed, **facts))
 
 
 _ABOUT_ATTEMPTS: Mapping[str, _Change] = {
     "submitted": _submitted,
-    "answered": lambda attempt, entry: _observed(attempt, answered_ts=entry.ts),
-    "unanswered": lambda attempt, entry: _observed(attempt, answered_ts=entry.ts),
-    "rejected": _over,
+    "answered": lambda attempt, entry: _with_facts(attempt, answered_ts=entry.ts),
+    "unanswered": lambda attempt, entry: _with_facts(attempt, answered_ts=entry.ts),
+    "rejected": _ended,
     "started": _started,
     "requeued": _requeued,
     "claimed": _claimed,
-    "ended": _over,
+    "ended": _ended,
     "amended": _amended,
     "left": lambda attempt, entry: replace(
         attempt, left_ts=entry.ts, reason=str(entry.data.get("reason", ""))
     ),
     "progressed": lambda attempt, entry: replace(attempt, progressed_ts=entry.ts),
-    "absent": lambda attempt, entry: _observed(
+    "absent": lambda attempt, entry: _with_facts(
         attempt, absences=attempt.observed.absences + 1, absent_ts=entry.ts
     ),
-    "present": lambda attempt, _: _observed(attempt, absences=0),
-    "silent": lambda attempt, entry: _observed(attempt, silent_ts=entry.ts),
-    "stirred": lambda attempt, _: _observed(attempt, silent_ts=None),
-    "signalled": lambda attempt, entry: _asked(attempt, signalled_ts=entry.ts),
-    "dismissed": lambda attempt, _: _asked(attempt, dismissed=True),
-    "cancelled": lambda attempt, entry: _asked(attempt, cancelled_ts=entry.ts, dismissed=True),
+    "present": lambda attempt, _: _with_facts(attempt, absences=0),
+    "silent": lambda attempt, entry: _with_facts(attempt, silent_ts=entry.ts),
+    "stirred": lambda attempt, _: _with_facts(attempt, silent_ts=None),
+    "signalled": lambda attempt, entry: _requested(attempt, signalled_ts=entry.ts),
+    "dismissed": lambda attempt, _: _requested(attempt, dismissed=True),
+    "cancelled": lambda attempt, entry: _requested(attempt, cancelled_ts=entry.ts, dismissed=True),
     "canceller": lambda attempt, entry: replace(attempt, canceller=entry.data["canceller"]),
 }
 
@@ -149,26 +149,26 @@ def _new_attempt(entry: LedgerEntry) -> Attempt:
 
 
 def fold(ledger: Ledger, *entries: LedgerEntry) -> Ledger:
-    """The ledger after more entries: a month's are read in a tenth of a second."""
-    attempts, run = {one.token: one for one in ledger.attempts}, ledger
+    """Return the ledger with more entries applied, in order."""
+    attempts, run = {attempt.token: attempt for attempt in ledger.attempts}, ledger
     for entry in entries:
         before = attempts.get(entry.token)
         if entry.kind == "intent" and before is None:
-            _let_go(attempts)
+            _drop_oldest(attempts)
             attempts[entry.token] = _new_attempt(entry)
         elif (about_run := _ABOUT_RUN.get(entry.kind)) is not None:
             run = about_run(run, entry)
         elif before is not None and (change := _ABOUT_ATTEMPTS.get(entry.kind)) is not None:
             attempts[entry.token] = change(before, entry)
-            run = _learn(run, before, entry)
+            run = _update_totals(run, before, entry)
     return replace(run, attempts=tuple(attempts.values()))
 
 
-def _learn(ledger: Ledger, attempt: Attempt, entry: LedgerEntry) -> Ledger:
-    """The ledger with the meaning for the run as a whole of a fact about ``attempt`` before it."""
+def _update_totals(ledger: Ledger, attempt: Attempt, entry: LedgerEntry) -> Ledger:
+    """Return the ledger with totals updated by a fact; ``attempt`` is the record before it."""
     release, proven = attempt.release, ledger.proven
     if entry.kind == "progressed" and release and proven[-1:] != (release,):
-        older = tuple(one for one in proven if one != release)
+        older = tuple(name for name in proven if name != release)
         return replace(ledger, proven=(*older, release))
     if entry.kind == "ended" and attempt.started_ts is not None:
         return replace(ledger, used_s=ledger.used_s + max(0.0, entry.ts - attempt.started_ts))
@@ -177,10 +177,10 @@ def _learn(ledger: Ledger, attempt: Attempt, entry: LedgerEntry) -> Ledger:
     return ledger
 
 
-def _let_go(attempts: dict[str, Attempt]) -> None:
-    """Remove the oldest that have ended, where there are too many."""
+def _drop_oldest(attempts: dict[str, Attempt]) -> None:
+    """Remove the oldest ended attempts beyond ``_KEPT``."""
     surplus = max(0, len(attempts) - _KEPT)
-    ended = (token for token, one in attempts.items() if not one.live)
+    ended = (token for token, attempt in attempts.items() if not attempt.live)
     for token in list(islice(ended, surplus)):
         del attempts[token]
 
@@ -192,20 +192,20 @@ def _orphaned(ledger: Ledger, entry: LedgerEntry) -> Ledger:
 
 
 def _freed(ledger: Ledger, entry: LedgerEntry) -> Ledger:
-    place = (entry.data["slot"], entry.data["term"])
-    orphans = tuple(one for one in ledger.orphans if (one.slot, one.term) != place)
+    freed = (entry.data["slot"], entry.data["term"])
+    orphans = tuple(held for held in ledger.orphans if (held.slot, held.term) != freed)
     return replace(ledger, orphans=orphans)
 
 
 def _learnt(ledger: Ledger, entry: LedgerEntry) -> Ledger:
-    known = {one.name for one in fields(SiteLimits)}
-    facts = {name: value for name, value in entry.data.get("site", {}).items() if name in known}
+    names = {limit.name for limit in fields(SiteLimits)}
+    facts = {name: value for name, value in entry.data.get("site", {}).items() if name in names}
     return replace(ledger, site=replace(ledger.site, **facts))
 
 
 def _restarted(ledger: Ledger, entry: LedgerEntry) -> Ledger:
-    asked = float(entry.data.get("asked", entry.ts))
-    return replace(ledger, started_ts=entry.ts, asked_ts=asked, noticed={})
+    asked_ts = float(entry.data.get("asked", entry.ts))
+    return replace(ledger, started_ts=entry.ts, asked_ts=asked_ts, noticed={})
 
 
 _ABOUT_RUN: Mapping[str, Callable[[Ledger, LedgerEntry], Ledger]] = {
@@ -220,18 +220,18 @@ _ABOUT_RUN: Mapping[str, Callable[[Ledger, LedgerEntry], Ledger]] = {
 
 
 def replay(entries: Iterable[LedgerEntry]) -> Ledger:
-    """The ledger that these entries tell."""
+    """Return the ledger that results from all ``entries``."""
     return fold(Ledger(), *entries)
 
 
 def measure_training(ledger: Ledger, now: float) -> dict[str, float]:
-    """Seconds for which slots were held (``trained_s``) within the last ``window_s`` seconds.
+    """Return the seconds for which slots were held (``trained_s``) in the last ``window_s``.
 
-    The window reaches back to the first attempt, a day at most.
+    The window begins at the first attempt, at most one day before ``now``.
     """
-    first = min((one.intended_ts for one in ledger.attempts), default=now)
+    first = min((attempt.intended_ts for attempt in ledger.attempts), default=now)
     since = max(first, now - _WINDOW_S)
-    held = sum(_held_s(one, since, now) for one in ledger.attempts)
+    held = sum(_held_s(attempt, since, now) for attempt in ledger.attempts)
     return {"trained_s": round(held, 1), "window_s": round(max(0.0, now - since), 1)}
 
 

@@ -1,6 +1,6 @@
-"""Pure: everything the controller can do, and a plan made of it.
+"""Pure. Defines the controller's actions, and the plan that consists of them.
 
-``plan`` decides, ``apply_plan`` acts; each action carries its reason in words.
+``planner`` chooses the actions and ``apply_plan`` executes them; each carries its reason in words.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Queue one more job; behind job ``after`` where that is given; not on nodes ``exclude``."""
+    """Submit one job: after job ``after`` has ended if given, never on the nodes ``exclude``."""
 
     reason: str
     after: int | None = None
     exclude: tuple[str, ...] = ()
     release: str = ""
-    """The source of its launcher; the release it trains with is in the orders."""
+    """The release of its launcher; the learner's release is read from the orders at the claim."""
     request: str = ""
-    """The release whose resources and limits are asked for; empty: those of ``release``."""
+    """The release whose resources and limits are requested; empty: those of ``release``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    """Change a waiting job in its place; None leaves a thing as it is.
+    """Change a waiting job in the queue; a field that is None stays unchanged.
 
-    Nodes and limit leave the job its age; a hold costs it on sites with accounting (decision 24).
+    A change of nodes or time limit keeps the job's queue age; a hold loses it on sites with
+    accounting (decision 24).
     """
 
     token: str
@@ -45,7 +46,7 @@ class Amend:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Ask a running job to checkpoint and leave."""
+    """Signal a running job to write a checkpoint and exit."""
 
     token: str
     job_id: int
@@ -54,7 +55,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """End a job, whatever it does."""
+    """Cancel a job in any state (``scancel``)."""
 
     token: str
     job_id: int
@@ -63,7 +64,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class EndTerm:
-    """Free the slot of a holder that is proven gone."""
+    """End the lease term of a holder that is proven dead, which frees its slot."""
 
     slot: int
     term: int
@@ -72,7 +73,7 @@ class EndTerm:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Nothing is left to do for ever: write down the final mode and leave."""
+    """Record the final mode and exit: no job is left."""
 
     mode: Mode
     reason: str
@@ -80,14 +81,14 @@ class Conclude:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Somebody above us wants the run to stand still: write that down, touch nothing."""
+    """Pause the run, with every job left as it is: another person intervened."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Tell the person once; ``kind`` is what is not told again for a while."""
+    """Notify the person; the same ``kind`` is not repeated for some hours."""
 
     kind: str
     reason: str
@@ -98,18 +99,19 @@ Action = Submit | Amend | Signal | Cancel | EndTerm | Conclude | Pause | Notify
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Actions for now, their reasons, and the time to ask again."""
+    """The actions of one pass, their reasons, and the time of the next pass."""
 
     actions: tuple[Action, ...]
     reasons: tuple[str, ...]
     wake_at: float
-    """When to look again at the latest, wall seconds."""
+    """Latest time of the next pass, wall seconds."""
     orders: Orders | None = None
-    """None: whatever was ordered still holds."""
+    """New orders for starting jobs; None: the orders written before stay."""
     due_at: float = inf
-    """When the decision would change even if nothing new were seen; a simulator may skip to it."""
+    """Time from which the plan changes without news, wall seconds; the simulator skips to it."""
     holds: tuple[Hold, ...] = ()
+    """Slots that stay empty after failures."""
     rollout: str = ""
-    """The release that is tried or given up, in words; empty where all slots run the wanted one."""
+    """The release on trial or given up, as a sentence; empty where all run the wanted one."""
     avoided: tuple[str, ...] = ()
-    """Nodes that are left out."""
+    """Nodes on which no job may start."""

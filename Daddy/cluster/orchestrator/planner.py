@@ -1,12 +1,12 @@
-"""Pure. Decides the next actions: one total function of the wish, the ledger and the listing.
+"""Pure. Chooses the controller's next actions from the intent, the ledger and the queue listing.
 
-Level-triggered: nothing depends on having seen an event, so a controller that was away for a day
-decides like one that never left. An unknown queue leads to no action at all. Each question has a
-module in ``decisions``; here they are put together, and every action carries its reason in words.
+The plan depends on the present state only, never on having seen an event: a controller that was
+down for a day plans like one that ran all the time. An unreadable queue leads to no action. Each
+decision has a module in ``decisions``; every action carries its reason in words.
 
-Passes are rare while all is well, and close together around a change. Between them the controller
-watches small files: a claim or a goodbye wakes it at once, so a pass asks the scheduler only for
-news that no file tells.
+Passes are rare while nothing changes and frequent around a change. Between passes the controller
+watches small files, and a claim or the end of a term starts a pass at once: a scheduled pass is
+needed only for changes that no file shows.
 """
 
 from __future__ import annotations
@@ -45,62 +45,64 @@ _NOTIFY_AGAIN_S = 6 * 3600.0
 def plan(
     desired: Intent, ledger: Ledger, snapshot: QueueReading, policy: ControllerPolicy, now: float
 ) -> Plan:
-    """Actions for this moment; ``ledger`` already knows the ``snapshot`` (``reconcile``)."""
-    seen = Snapshot(snapshot.begun_ts, ()) if isinstance(snapshot, UnknownQueue) else snapshot
-    inputs = gather_plan_input(desired, ledger, seen, policy, now)
-    avoided = node_exclusion.excluded_nodes(ledger, now)
-    told = partial(Plan, holds=inputs.holds, rollout=inputs.rollout.reason, avoided=avoided)
+    """Return the plan at ``now`` (wall seconds); ``ledger`` already contains ``snapshot``."""
+    listing = Snapshot(snapshot.begun_ts, ()) if isinstance(snapshot, UnknownQueue) else snapshot
+    inputs = gather_plan_input(desired, ledger, listing, policy, now)
+    excluded = node_exclusion.excluded_nodes(ledger, now)
+    make_plan = partial(Plan, holds=inputs.holds, rollout=inputs.rollout.reason, avoided=excluded)
     if isinstance(snapshot, UnknownQueue):
         reason = f"the queue cannot be read ({snapshot.why}): nothing is changed"
-        return told((), (reason,), now + policy.pass_s)
+        return make_plan((), (reason,), now + policy.pass_s)
     if desired.mode is Mode.RUN:
-        wishes, reasons = _run(inputs, avoided)
+        chosen, reasons = _run(inputs, excluded)
         orders = _orders(inputs)
     elif desired.mode is Mode.PAUSED:
-        wishes, reasons = [], ["paused: nothing is submitted until you say start"]
+        chosen, reasons = [], ["paused: nothing is submitted until you type start"]
         orders = Orders(reason="the run is paused")
     else:
-        wishes, reasons = draining.drain_run(inputs)
+        chosen, reasons = draining.drain_run(inputs)
         orders = Orders(reason=f"the run is to {desired.mode.value}")
-    freed = (EndTerm(orphan.slot, orphan.term, orphan.reason) for orphan in ledger.orphans)
-    actions = (*freed, *wishes)
-    due, wake = _due_at(inputs), now + _pause_s(inputs, busy=bool(actions))
-    return told(actions, tuple(reasons), min(wake, due), orders, due)
+    freed_slots = (EndTerm(orphan.slot, orphan.term, orphan.reason) for orphan in ledger.orphans)
+    actions = (*freed_slots, *chosen)
+    due, wake = _next_change_ts(inputs), now + _next_pass_s(inputs, busy=bool(actions))
+    return make_plan(actions, tuple(reasons), min(wake, due), orders, due)
 
 
-def _run(inputs: PlanInput, avoided: tuple[str, ...]) -> tuple[list[Action], list[str]]:
-    """Keep the slots filled, unless the run is to pause."""
+def _run(inputs: PlanInput, excluded: tuple[str, ...]) -> tuple[list[Action], list[str]]:
+    """Keep the slots filled, or pause the run."""
     ledger, policy, now = inputs.ledger, inputs.policy, inputs.now
-    why = submit_blocks.find_pause_reason(ledger, inputs.snapshot, policy)
-    if why is not None:
-        return [Pause(why)], [f"paused: {why}"]
-    guests = draining.waiting_user_jobs(inputs.snapshot)
-    wishes, story = job_submission.fill_slots(inputs, avoided)
+    pause_reason = submit_blocks.find_pause_reason(ledger, inputs.snapshot, policy)
+    if pause_reason is not None:
+        return [Pause(pause_reason)], [f"paused: {pause_reason}"]
+    user_jobs = draining.waiting_user_jobs(inputs.snapshot)
+    submits, submit_reasons = job_submission.fill_slots(inputs, excluded)
     actions = [
         *draining.end_silent_jobs(inputs),
-        *draining.yield_slot(inputs, guests),
-        *node_exclusion.exclude_nodes(inputs.waiting, avoided),
+        *draining.yield_slot(inputs, user_jobs),
+        *node_exclusion.exclude_nodes(inputs.waiting, excluded),
         *job_submission.shorten_time_limits(inputs),
-        *job_submission.hold_waiting_jobs(inputs, guests=bool(guests)),
-        *([] if guests else wishes),
-        *_notices(inputs),
+        *job_submission.hold_waiting_jobs(inputs, user_jobs=bool(user_jobs)),
+        *([] if user_jobs else submits),
+        *_notifications(inputs),
     ]
-    told = [hold.reason for hold in inputs.holds]
-    told += [inputs.rollout.reason] * bool(inputs.rollout.reason)
-    return [action for action in actions if _is_news(action, ledger, now)], [*told, *story]
+    reasons = [hold.reason for hold in inputs.holds]
+    reasons += [inputs.rollout.reason] * bool(inputs.rollout.reason)
+    due = [action for action in actions if _is_due(action, ledger, now)]
+    return due, [*reasons, *submit_reasons]
 
 
 def _orders(inputs: PlanInput) -> Orders:
-    """For jobs that start now: the slots that may be had, and the release to run there."""
-    kept = {hold.slot for hold in inputs.holds if hold.until > inputs.now}
-    if None in kept:
+    """Return, for jobs that start now, the slots that they may claim and each slot's release."""
+    held_slots = {hold.slot for hold in inputs.holds if hold.until > inputs.now}
+    if None in held_slots:
         return Orders(reason="no slot may be filled now")
-    free = (slot for slot in range(inputs.desired.slots) if slot not in kept)
-    return Orders({slot: inputs.rollout.release_for(slot) for slot in free}, inputs.rollout.reason)
+    free_slots = (slot for slot in range(inputs.desired.slots) if slot not in held_slots)
+    releases = {slot: inputs.rollout.release_for(slot) for slot in free_slots}
+    return Orders(releases, inputs.rollout.reason)
 
 
-def _notices(inputs: PlanInput) -> Iterator[Notify]:
-    """Open breakers, releases that were given up, and a queue that takes nothing more."""
+def _notifications(inputs: PlanInput) -> Iterator[Notify]:
+    """Yield notifications of open breakers, abandoned releases and blocked submissions."""
     for hold in inputs.holds:
         if hold.open or hold.until - inputs.now > FOREVER_S / 2:
             yield Notify(f"hold-{hold.slot}", hold.reason)
@@ -110,27 +112,27 @@ def _notices(inputs: PlanInput) -> Iterator[Notify]:
         yield Notify("stopped", inputs.block.reason)
 
 
-def _is_news(action: Action, ledger: Ledger, now: float) -> bool:
-    """False for a word that was said within the last hours."""
+def _is_due(action: Action, ledger: Ledger, now: float) -> bool:
+    """Return False for a notification that the person got within the last hours."""
     if not isinstance(action, Notify):
         return True
     return now - ledger.noticed.get(action.kind, -_NOTIFY_AGAIN_S) >= _NOTIFY_AGAIN_S
 
 
-def _pause_s(inputs: PlanInput, *, busy: bool) -> float:
-    """Seconds until the next pass at the latest."""
-    policy, live = inputs.policy, inputs.ledger.live
-    recent = bool(live) and inputs.now - live[-1].intended_ts < HOT_FOR_S  # the last one submitted
-    moving = busy or len(inputs.training) < len(live)
-    if (recent and moving) or _about_to_end(inputs):
+def _next_pass_s(inputs: PlanInput, *, busy: bool) -> float:
+    """Return the seconds until the next pass at the latest."""
+    policy, attempts = inputs.policy, inputs.ledger.live
+    recent = bool(attempts) and inputs.now - attempts[-1].intended_ts < HOT_FOR_S
+    moving = busy or len(inputs.training) < len(attempts)
+    if (recent and moving) or _job_ends_soon(inputs):
         return policy.hot_pass_s
     if inputs.desired.mode is Mode.RUN and inputs.fill == 0 and not busy:
         return max(policy.quiet_pass_s, policy.pass_s)
     return policy.pass_s
 
 
-def _about_to_end(inputs: PlanInput) -> bool:
-    """A running job is near its real end, by the scheduler's own clock."""
+def _job_ends_soon(inputs: PlanInput) -> bool:
+    """Return True where a running job is near the end time that the scheduler lists."""
     return any(
         job.state is JobState.RUNNING
         and job.ends_ts is not None
@@ -139,8 +141,8 @@ def _about_to_end(inputs: PlanInput) -> bool:
     )
 
 
-def _due_at(inputs: PlanInput) -> float:
-    """The time at which the decision changes without any news; infinity where it never does."""
+def _next_change_ts(inputs: PlanInput) -> float:
+    """Return the time from which the plan changes without news; infinity if it never does."""
     stamps = [hold.until for hold in inputs.holds]
     frees = job_cap.next_submit_time(inputs.ledger, inputs.policy, inputs.now)
     if frees is not None:
@@ -153,15 +155,15 @@ def _due_at(inputs: PlanInput) -> float:
 
 
 def _deadlines(attempt: Attempt, policy: ControllerPolicy) -> Iterator[float]:
-    seen, asked = attempt.observed, attempt.requests
-    if seen.absences:
-        yield seen.absent_ts + policy.absence_gap_s
+    observed, requests = attempt.observed, attempt.requests
+    if observed.absences:
+        yield observed.absent_ts + policy.absence_gap_s
     if attempt.phase is Phase.INTENT:
-        yield seen.answered_ts or attempt.intended_ts + policy.answer_s
-    if asked.cancelled_ts is not None:
-        yield asked.cancelled_ts + policy.recancel_s
-    elif asked.signalled_ts is not None:
-        yield asked.signalled_ts + policy.recancel_s
-        yield asked.signalled_ts + policy.drain_s
+        yield observed.answered_ts or attempt.intended_ts + policy.answer_s
+    if requests.cancelled_ts is not None:
+        yield requests.cancelled_ts + policy.recancel_s
+    elif requests.signalled_ts is not None:
+        yield requests.signalled_ts + policy.recancel_s
+        yield requests.signalled_ts + policy.drain_s
     if attempt.phase is Phase.RUNNING and attempt.slot is None and attempt.started_ts:
         yield attempt.started_ts + SILENCE_S

@@ -1,9 +1,9 @@
-"""Pure. One look at the queue and at the leases becomes facts about each attempt, for the ledger.
+"""Pure. Derives ledger entries about each attempt from one queue listing and the slot leases.
 
-Absence is evidence only in complete listings: an attempt is gone after two of them far enough
-apart, or after one when its own end_reason stands on disk. An intent that never showed up is
-rejected by the same rule, which is how a submission that timed out is settled without a twin; a
-listing counts for that only when it was begun after the submission had surely ended.
+Absence counts only in complete listings: an attempt has ended after two listings without it that
+are far enough apart, or after one if its lease has ended. An intent that never shows up is rejected
+by the same rule, so a submission that timed out is not repeated while its job may exist; a listing
+counts for that only when it was requested after the submission must have finished.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BY_EXIT_CODE = {
     11: JobOutcome.NOT_NEEDED,
     **dict.fromkeys((2, 3, 7, 93), JobOutcome.REFUSED),
 }
-"""Exit codes of a learner (``core.errors``) that say more than success or failure."""
+"""Exit codes of a learner (``core.errors``) with a meaning beyond success or failure."""
 
 _BY_WORD = {
     "TIMEOUT": JobOutcome.DRAINED,
@@ -42,10 +42,10 @@ _BY_WORD = {
     "BOOT_FAIL": JobOutcome.NODE_FAILED,
     "LOST": JobOutcome.LOST,
 }
-"""Scheduler's words that say more than the exit code does."""
+"""Job states of the scheduler that decide the outcome before the exit code does."""
 
 _UNLAUNCHED = "JobLaunchFailure"
-"""Slurm's reason for a job whose script it could not start, and for one whose script was killed."""
+"""Slurm's reason for a job script that it could not start, or that was killed."""
 
 
 def reconcile(
@@ -55,8 +55,8 @@ def reconcile(
     policy: ControllerPolicy,
     now: float,
 ) -> tuple[LedgerEntry, ...]:
-    """Facts to append to the ledger, in order."""
-    look = _Look(ledger, snapshot, policy, now)
+    """Return the entries to append to the ledger, in order."""
+    comparison = _Comparison(ledger, snapshot, policy, now)
     rows, unmarked = _by_token(snapshot.jobs), _unmarked(ledger, snapshot)
     leases = {view.token: view for view in slots}
     entries: list[LedgerEntry] = []
@@ -64,13 +64,13 @@ def reconcile(
         row = rows.get(attempt.token)
         if row is None and (row := unmarked.get(attempt.job_id)) and ledger.site.keeps_marks:
             why = f"job {attempt.job_id} came back without our mark"
-            entries.append(look.learnt({"keeps_marks": False}, why))
-        entries += look.at_attempt(attempt, row, leases.get(attempt.token))
+            entries.append(comparison.learnt({"keeps_marks": False}, why))
+        entries += comparison.for_attempt(attempt, row, leases.get(attempt.token))
     live = {attempt.token for attempt in ledger.live}
-    if entries or not (rows.keys() <= live and leases.keys() <= live):  # else all was looked at
-        entries += look.for_strangers(live)
-        entries += look.for_orphans(live, slots, entries)
-    entries += look.at_site(entries)
+    if entries or not (rows.keys() <= live and leases.keys() <= live):  # else all are handled
+        entries += comparison.adopt_unknown_jobs(live)
+        entries += comparison.find_orphans(live, slots, entries)
+    entries += comparison.learn_limits(entries)
     return tuple(entries)
 
 
@@ -78,34 +78,34 @@ _RANK = {JobState.ENDED: 0, JobState.PENDING: 1, JobState.RUNNING: 2}
 
 
 def _by_token(jobs: Sequence[QueueJob]) -> dict[str, QueueJob]:
-    """Each attempt's row; should a token have come twice, of two jobs the one that does more."""
-    found = {job.token: job for job in jobs}
-    if len(found) < len(jobs):
-        found = {job.token: job for job in sorted(jobs, key=lambda job: _RANK[job.state])}
-    return found
+    """Return the row of each token; of two jobs with one token the most active one."""
+    rows = {job.token: job for job in jobs}
+    if len(rows) < len(jobs):
+        rows = {job.token: job for job in sorted(jobs, key=lambda job: _RANK[job.state])}
+    return rows
 
 
 def _unmarked(ledger: Ledger, snapshot: Snapshot) -> dict[int | None, QueueJob]:
-    """Jobs that may be ours by their id alone: only where the site never gave our marks back.
+    """Return jobs without our token by job id, only where no job ever came back with its token.
 
-    Elsewhere such a job has an id that was recycled, and belongs to somebody else.
+    On other sites such a job has a recycled id and belongs to somebody else.
     """
-    marked = snapshot.jobs or any(one.started_ts is not None for one in ledger.attempts)
+    marked = snapshot.jobs or any(attempt.started_ts is not None for attempt in ledger.attempts)
     if marked and ledger.site.keeps_marks:
         return {}
     return {job.job_id: job for job in snapshot.others if not job.run_id}
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """One look at the queue, beside what was known before it."""
+class _Comparison:
+    """Compares one listing of the queue with the ledger before it."""
 
     ledger: Ledger
     snapshot: Snapshot
     policy: ControllerPolicy
     now: float
 
-    def at_attempt(
+    def for_attempt(
         self, attempt: Attempt, row: QueueJob | None, view: SlotView | None
     ) -> Iterator[LedgerEntry]:
         if row is None:
@@ -120,36 +120,34 @@ class _Look:
         if row.state is JobState.ENDED:
             yield self._end(attempt, row, view)
         elif view is not None and view.end_reason is None:
-            yield from self._signs_of_life(attempt, row, view)
+            yield from self._heartbeat(attempt, row, view)
 
     def _from_lease(self, attempt: Attempt, view: SlotView | None) -> Iterator[LedgerEntry]:
         if view is None:
             return
         if (attempt.slot, attempt.term) != (view.slot, view.term):
-            told = {"release": view.release} if view.release else {}
+            release = {"release": view.release} if view.release else {}
             slow = {"slow": True} if self._waited(attempt, view) > SLOW_CLAIM_S else {}
-            yield self._entry("claimed", attempt, slot=view.slot, term=view.term, **told, **slow)
+            yield self._entry("claimed", attempt, slot=view.slot, term=view.term, **release, **slow)
         if attempt.progressed_ts is None and view.checkpoint_term == view.term:
             yield self._entry("progressed", attempt, checkpoint_step=view.checkpoint_step)
         if view.end_reason is not None and attempt.left_ts is None:
             yield self._entry("left", attempt, reason=view.end_reason)
 
     def _waited(self, attempt: Attempt, view: SlotView) -> float:
-        """Seconds for which the slot was empty although this attempt was in the queue.
+        """Return the seconds for which the slot was empty while this attempt was in the queue.
 
-        0 where nobody knows: its last holder was put back into the queue, or has only just left.
+        0 where that is unknown: the last holder was requeued, or has not been seen to leave.
         """
-        others = (one for one in self.ledger.attempts if one.token != attempt.token)
-        before = [one for one in others if one.slot == view.slot]
-        if (not before and view.term > 1) or any(one.training for one in before):
+        others = (other for other in self.ledger.attempts if other.token != attempt.token)
+        before = [other for other in others if other.slot == view.slot]
+        if (not before and view.term > 1) or any(other.training for other in before):
             return 0.0
-        freed = max((one.left_ts or one.ended_ts or 0.0 for one in before), default=0.0)
+        freed = max((other.left_ts or other.ended_ts or 0.0 for other in before), default=0.0)
         return self.now - max(freed, attempt.intended_ts)
 
-    def _signs_of_life(
-        self, attempt: Attempt, row: QueueJob, view: SlotView
-    ) -> Iterator[LedgerEntry]:
-        """A suspended job is not asked for any."""
+    def _heartbeat(self, attempt: Attempt, row: QueueJob, view: SlotView) -> Iterator[LedgerEntry]:
+        """Record that the heartbeat stopped or resumed; a suspended job need not beat."""
         silent = view.silent_s >= SILENCE_S and not row.word.startswith("SUSPENDED")
         if silent and attempt.observed.silent_ts is None:
             yield self._entry("silent", attempt, seconds=round(view.silent_s))
@@ -157,12 +155,12 @@ class _Look:
             yield self._entry("stirred", attempt)
 
     def _listed(self, attempt: Attempt, row: QueueJob) -> Iterator[LedgerEntry]:
-        """Adoption, return, another life of the same job, and its start."""
+        """Record that a listed job was adopted, is listed again, was requeued or has started."""
         if attempt.job_id != row.job_id or attempt.phase is Phase.INTENT:
             yield self._entry("submitted", attempt, job_id=row.job_id, adopted=True)
         elif attempt.observed.absences:
             yield self._entry("present", attempt)
-        again = row.restarts > attempt.observed.restarts  # the scheduler put it back in the queue
+        again = row.restarts > attempt.observed.restarts  # the scheduler requeued it
         if again:
             yield self._entry("requeued", attempt, reason=row.why, restarts=row.restarts)
         if row.state is JobState.PENDING:
@@ -172,7 +170,7 @@ class _Look:
         ran = row.state is JobState.RUNNING or bool(row.node)
         began = attempt.started_ts
         reset = attempt.slot is None and (row.started_ts or 0.0) > (began or 0.0) + 1.0
-        if ran and (began is None or again or reset):  # it begins when its node has booted
+        if ran and (began is None or again or reset):  # a node may boot first: the start time moves
             started_ts = row.started_ts or self.now
             yield self._entry("started", attempt, started_ts=started_ts, node=row.node)
 
@@ -180,21 +178,20 @@ class _Look:
         holds = view is not None and view.restarts >= row.restarts
         outcome = _outcome(attempt, row, claimed=attempt.slot is not None or holds)
         end_reason = view.end_reason if view is not None else attempt.reason
-        said = f"exit code {row.exit_code}" if row.exit_code else row.word.lower()
-        told = {"exit_code": row.exit_code, "canceller": row.canceller}
-        known = {name: value for name, value in told.items() if value is not None}
-        return self._entry(
-            "ended", attempt, outcome=outcome.value, reason=end_reason or said, **known
-        )
+        ending = f"exit code {row.exit_code}" if row.exit_code else row.word.lower()
+        facts = {"exit_code": row.exit_code, "canceller": row.canceller}
+        known = {name: value for name, value in facts.items() if value is not None}
+        reason = end_reason or ending
+        return self._entry("ended", attempt, outcome=outcome.value, reason=reason, **known)
 
     def _missing(self, attempt: Attempt, view: SlotView | None) -> Iterator[LedgerEntry]:
-        seen, begun_ts = attempt.observed, self.snapshot.begun_ts
-        if begun_ts <= (seen.answered_ts or attempt.intended_ts + self.policy.answer_s):
+        observed, begun_ts = attempt.observed, self.snapshot.begun_ts
+        if begun_ts <= (observed.answered_ts or attempt.intended_ts + self.policy.answer_s):
             return
         gone = view is not None and (view.end_reason is not None or view.holder_alive is False)
-        if seen.absences == 0 and not gone:
+        if observed.absences == 0 and not gone:
             yield self._entry("absent", attempt)
-        elif not gone and begun_ts - seen.absent_ts < self.policy.absence_gap_s:
+        elif not gone and begun_ts - observed.absent_ts < self.policy.absence_gap_s:
             return
         elif attempt.phase is Phase.INTENT:
             yield self._entry("rejected", attempt, reason="it never came to the queue")
@@ -202,40 +199,40 @@ class _Look:
             outcome, reason = _unlisted_outcome(attempt, view)
             yield self._entry("ended", attempt, outcome=outcome.value, reason=reason)
 
-    def for_strangers(self, live: AbstractSet[str]) -> Iterator[LedgerEntry]:
-        """Jobs with our run's mark that the ledger lost, or had given up before they came."""
-        strange = (job for job in self.snapshot.jobs if job.token not in live)
-        known = {attempt.token for attempt in self.ledger.attempts}
+    def adopt_unknown_jobs(self, live: AbstractSet[str]) -> Iterator[LedgerEntry]:
+        """Adopt this run's jobs that the ledger does not know or had rejected before they came."""
+        unknown = (job for job in self.snapshot.jobs if job.token not in live)
+        recorded = {attempt.token for attempt in self.ledger.attempts}
         number = self.ledger.next_number
-        for job in (job for job in strange if job.state is not JobState.ENDED):
-            if job.token not in known:
-                yield LedgerEntry(
-                    "intent", self.now, job.token, {"number": number, "adopted": True}
-                )
+        for job in (job for job in unknown if job.state is not JobState.ENDED):
+            if job.token not in recorded:
+                data = {"number": number, "adopted": True}
+                yield LedgerEntry("intent", self.now, job.token, data)
                 number += 1
             facts = {"job_id": job.job_id, "adopted": True}
             yield LedgerEntry("submitted", self.now, job.token, facts)
 
-    def for_orphans(
+    def find_orphans(
         self, live: AbstractSet[str], slots: Sequence[SlotView], entries: Sequence[LedgerEntry]
     ) -> Iterator[LedgerEntry]:
-        """Terms without their holder. Somebody's learner that we never started is let be."""
-        ended = {one.token for one in entries if one.kind in ("ended", "rejected", "requeued")}
-        adopted = {one.token for one in entries if one.kind == "submitted"}
+        """Record open terms without a holder, except of a learner that a person started."""
+        kinds = ("ended", "rejected", "requeued")
+        ended = {entry.token for entry in entries if entry.kind in kinds}
+        adopted = {entry.token for entry in entries if entry.kind == "submitted"}
         live = (live | adopted) - ended
-        noted = {(one.slot, one.term) for one in self.ledger.orphans}
+        noted = {(orphan.slot, orphan.term) for orphan in self.ledger.orphans}
         for view in slots:
             gone = view.token not in live and view.holder_alive is not True
             if view.end_reason is not None or not gone or (view.slot, view.term) in noted:
                 continue
-            known = any(one.token == view.token for one in self.ledger.attempts)
-            if known or view.holder_alive is False:
+            ours = any(attempt.token == view.token for attempt in self.ledger.attempts)
+            if ours or view.holder_alive is False:
                 reason = f"its job is gone ({view.token})"
                 data = {"slot": view.slot, "term": view.term, "reason": reason}
                 yield LedgerEntry("orphaned", self.now, view.token, data)
 
-    def at_site(self, entries: Sequence[LedgerEntry]) -> Iterator[LedgerEntry]:
-        """Facts about the site's rules: a job too many is held back, or is not."""
+    def learn_limits(self, entries: Sequence[LedgerEntry]) -> Iterator[LedgerEntry]:
+        """Record whether the scheduler keeps a job over the cap waiting, or starts it."""
         if self.policy.enforced:
             return
         if not self.ledger.site.enforced:
@@ -260,9 +257,9 @@ class _Look:
 
 
 def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
-    """The meaning of the end in ``row``, of an attempt that ``claimed`` a slot or not.
+    """Return the outcome of an ended job; ``claimed``: it held a slot.
 
-    The first line that fits wins.
+    The first rule that applies wins.
     """
     if attempt.observed.silent_ts is not None:
         return JobOutcome.HUNG
@@ -279,10 +276,10 @@ def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
 
 
 def _unlisted_outcome(attempt: Attempt, view: SlotView | None) -> tuple[JobOutcome, str]:
-    """The meaning of an end that no listing shows: by the learner's end_reason, or our requests."""
+    """Return outcome and reason of an unlisted job, by its lease's end or the ledger's requests."""
     if view is not None and view.end_reason is not None:
-        done = view.end_reason.startswith("total_steps")
-        return (JobOutcome.DONE if done else JobOutcome.DRAINED), view.end_reason
+        finished = view.end_reason.startswith("total_steps")
+        return (JobOutcome.DONE if finished else JobOutcome.DRAINED), view.end_reason
     if attempt.observed.silent_ts is not None:
         return JobOutcome.HUNG, "it gave no sign of life"
     if attempt.requests.cancelled_ts is not None:

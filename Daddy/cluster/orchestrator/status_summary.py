@@ -1,6 +1,6 @@
-"""Pure. One pass as a plain record, which ``status`` shows without a controller or a scheduler.
+"""Pure. Summarises one pass as a record that ``status`` shows without a controller or scheduler.
 
-Format: ``controller/status.json``, version 2 (``docs/formats.md``). Stamps are wall seconds.
+Format: ``controller/status.json``, version 2 (``docs/formats.md``). Times are wall seconds.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from Daddy.cluster.orchestrator.decisions.job_cap import choose_chaining
 from Daddy.cluster.orchestrator.ledger_replay import measure_training
 from Daddy.cluster.orchestrator.plan_actions import Plan
 
-_LAST = 5
+_LAST_ENDED = 5
 _FOR_EVER_S = 30 * 86_400.0
-"""A hold that is longer waits for the person, not for time."""
+"""A longer hold ends only with the person's next ``start``: no end time is shown."""
 
 Rows = Mapping[str, QueueJob]
 
@@ -41,11 +41,11 @@ def summarise(
     policy: ControllerPolicy,
     now: float,
 ) -> dict[str, Any]:
-    """Slots, queue, decisions with their reasons and the last ends, ready for JSON."""
+    """Return slots, queue, decisions with reasons and the last ended attempts, ready for JSON."""
     rows = {job.token: job for job in snapshot.jobs} if isinstance(snapshot, Snapshot) else {}
-    count = intent.slots if intent is not None else len(slots)
-    ends = sorted(ledger.over, key=lambda attempt: attempt.ended_ts or 0.0)[-_LAST:]
-    chaining, how = choose_chaining(ledger.site, policy)
+    slot_count = intent.slots if intent is not None else len(slots)
+    last_ended = sorted(ledger.over, key=lambda attempt: attempt.ended_ts or 0.0)[-_LAST_ENDED:]
+    chaining, chaining_reason = choose_chaining(ledger.site, policy)
     return {
         "v": SUMMARY_VERSION,
         "ts": round(now, 3),
@@ -53,7 +53,7 @@ def summarise(
         "why": intent.reason if intent else None,
         **_facts(intent, "executor", "game", "release"),
         "daemon": intent.daemon if intent else True,
-        "chaining": {"mode": chaining.value, "how": how},
+        "chaining": {"mode": chaining.value, "how": chaining_reason},
         "breaker": [
             {
                 **_facts(hold, "slot", "failures", "open", "reason"),
@@ -64,11 +64,11 @@ def summarise(
         "excluded": list(decided.avoided),
         "rollout": decided.rollout,
         "queue": _queue(snapshot),
-        "slots": [_slot(number, ledger, slots, rows) for number in range(count)],
-        "waiting": [_waiting(job, rows.get(job.token)) for job in _in_line(ledger, rows)],
+        "slots": [_slot(number, ledger, slots, rows) for number in range(slot_count)],
+        "waiting": [_waiting(job, rows.get(job.token)) for job in _waiting_attempts(ledger, rows)],
         "reasons": list(decided.reasons) if intent else [],
         "wake_ts": round(decided.wake_at, 3),
-        "last": [_end(attempt) for attempt in ends],
+        "last": [_end(attempt) for attempt in last_ended],
         "attempts": ledger.next_number - 1,
         "used_s": round(ledger.used_s, 1),
         **measure_training(ledger, now),
@@ -76,7 +76,7 @@ def summarise(
 
 
 def _facts(record: object, *names: str) -> dict[str, Any]:
-    """Attributes of a record by their names; each is None where there is no record."""
+    """Return the named attributes of a record; each is None where there is no record."""
     return {name: getattr(record, name, None) for name in names}
 
 
@@ -108,10 +108,10 @@ def _slot(number: int, ledger: Ledger, slots: Sequence[SlotView], rows: Rows) ->
     }
 
 
-def _in_line(ledger: Ledger, rows: Rows) -> list[Attempt]:
-    """Attempts without a slot: what starts, what only waits for a place, then by expectation."""
+def _waiting_attempts(ledger: Ledger, rows: Rows) -> list[Attempt]:
+    """Return attempts without a slot: starting jobs, jobs at the cap, then by expected start."""
 
-    def place(attempt: Attempt) -> tuple[int, float, int]:
+    def sort_key(attempt: Attempt) -> tuple[int, float, int]:
         row = rows.get(attempt.token)
         if row is None:
             return (3, 0.0, attempt.number)
@@ -119,7 +119,7 @@ def _in_line(ledger: Ledger, rows: Rows) -> list[Attempt]:
         expected = float("inf") if row.expected_ts is None else row.expected_ts
         return (rank, expected, attempt.number)
 
-    return sorted((attempt for attempt in ledger.live if attempt.slot is None), key=place)
+    return sorted((attempt for attempt in ledger.live if attempt.slot is None), key=sort_key)
 
 
 def _waiting(attempt: Attempt, row: QueueJob | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A site made of small programs, for what ``start`` and ``status`` ask of Slurm."""
+"""Provides shims for Slurm's programs, which ``start`` and ``status`` call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shim = Callable[[str, str], Path]
 
 @pytest.fixture
 def shim(person: Person, tmp_path: Path) -> Shim:
-    """(name, shell text) → a program of that name that comes first on the person's path."""
+    """Return a function (name, shell text) that puts a program first on the person's path."""
     folder = tmp_path / "shims"
     folder.mkdir()
     person.env["PATH"] = f"{folder}:{person.env['PATH']}"
@@ -30,7 +30,7 @@ def shim(person: Person, tmp_path: Path) -> Shim:
 
 @pytest.fixture
 def site(shim: Shim) -> Shim:
-    """A Slurm with one partition that takes every job and shows none."""
+    """Provide a Slurm with one partition that accepts every job and lists none."""
     shim("sinfo", "echo 'gpu-linuxlab|up|4:00:00|n1'")
     shim("scontrol", "echo 'NodeName=n1 BootTime=1000000000'")
     shim("sbatch", "exit 0")

@@ -1,4 +1,4 @@
-"""``clean``: shown first, removed when told so, and nothing that is needed."""
+"""``clean``: lists first, removes only with --yes, and never what is needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OLD_S = 1_600_000_000.0
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunPaths:
-    """A run whose job 17 lives; 16 ended long ago."""
+    """Provide a run whose job 17 lives and whose job 16 ended long ago."""
     run = RunPaths(tmp_path / "run")
     write_intent(run, Intent(Mode.RUN, 1, "local", "wanted", "x"), 0.0)
     ledger = LedgerFile(run.ledger, 1)
@@ -75,7 +75,7 @@ def test_it_shows_first_and_removes_nothing(run: RunPaths, tmp_path: Path, capsy
     told = capsys.readouterr().out
     assert "output of an ended job: logs/slurm-16.out" in told
     assert "a release that nothing runs: releases/forgotten" in told
-    assert "say clean --yes" in told
+    assert "type clean --yes" in told
 
 
 def test_it_removes_what_it_showed_and_keeps_what_lives(run: RunPaths, tmp_path: Path) -> None:
@@ -118,9 +118,11 @@ USE = InUse(
 
 
 def going(*paths: str, age_days: float = 30.0) -> list[str]:
-    things = [StaleFile(path, 10, NOW - age_days * DAY_S) for path in paths]
+    listed = [StaleFile(path, 10, NOW - age_days * DAY_S) for path in paths]
     return [
-        thing.path for found in find_leftovers(things, USE, NOW, 7.0).values() for thing in found
+        file.path
+        for removable in find_leftovers(listed, USE, NOW, 7.0).values()
+        for file in removable
     ]
 
 

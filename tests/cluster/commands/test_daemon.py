@@ -1,4 +1,4 @@
-"""A daemon outlives the shell that started it, and its starter knows whether it came up."""
+"""The daemon outlives the shell that started it, and reports to its starter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from Daddy.cluster.orchestrator.commands import daemon
 fd = int(sys.argv[sys.argv.index("--ready-fd") + 1])
 facts = {"ok": True, "pid": os.getpid(), "session": os.getsid(0), "parent": os.getppid()}
 print("up", flush=True)
-daemon.report_to_starter(fd, facts)
+daemon.send_report(fd, facts)
 time.sleep(60)
 """
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -57,7 +57,7 @@ def test_one_that_says_nothing_is_told_too(tmp_path: Path) -> None:
     program = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(60)"
     log = tmp_path / "controller.log"
     try:
-        with pytest.raises(DaddyError, match="no sign of life"):
+        with pytest.raises(DaddyError, match="sent no report"):
             daemon.start_daemon([sys.executable, "-c", program], ENV, tmp_path, log, 3.0)
     finally:
         os.kill(int(log.read_text()), signal.SIGKILL)

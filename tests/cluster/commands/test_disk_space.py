@@ -1,4 +1,4 @@
-"""File systems that can hold a run, and the space that it will need."""
+"""Checks of file systems, and the estimate of the disk space that a run needs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MOUNTS = [
 
 
 def findings(path: str, *, one_host: bool = False) -> list[str]:
-    found = find_place_errors("the run directory", path, MOUNTS, one_host=one_host)
-    return [f"{one.message} | {one.fix}" for one in found]
+    errors = find_place_errors("the run directory", path, MOUNTS, one_host=one_host)
+    return [f"{error.message} | {error.fix}" for error in errors]
 
 
 def test_a_path_lies_on_the_longest_mount_point_above_it() -> None:

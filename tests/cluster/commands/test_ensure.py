@@ -1,4 +1,4 @@
-"""``ensure``: a controller lives if one is wanted; lines for cron; a daemon's life on a host."""
+"""``ensure``: starts a controller if needed; lines for cron; survival of the daemon on a host."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def test_without_a_run_there_is_nothing_to_ensure(person: Person) -> None:
 @pytest.mark.parametrize(
     ("mode", "why"),
     [
-        (Mode.DRAIN, "a stop was said"),
+        (Mode.DRAIN, "the run is stopping"),
         (Mode.STOPPED, "stopped, as asked"),
         (Mode.DONE, "the run is done"),
-        (Mode.PAUSED, "paused until you say start (an administrator holds job 17)"),
+        (Mode.PAUSED, "paused until you type start (an administrator holds job 17)"),
     ],
 )
 def test_what_is_not_to_run_is_not_started(person: Person, mode: Mode, why: str) -> None:
@@ -74,7 +74,7 @@ def test_a_release_that_is_gone_is_said(person: Person) -> None:
     said = person.says("ensure")
     write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "gone", "x"), 0.0)
     assert said.returncode == 9
-    assert "release gone is gone" in said.stderr
+    assert "release gone is missing" in said.stderr
 
 
 def test_the_lines_for_cron_and_systemd_name_this_config(person: Person) -> None:
@@ -120,7 +120,7 @@ def put(root: Path, name: str, text: str = "") -> None:
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A host without cron whose files are under a folder."""
+    """Provide a host without cron, whose files are below a folder."""
     monkeypatch.setattr(ensure, "_crontab", lambda: None)
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     return tmp_path
@@ -160,7 +160,7 @@ def test_cron_counts_only_for_those_who_may(
     put(tmp_path, "crontab", f"#!/bin/sh\n{answer}\n")
     (tmp_path / "crontab").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert ("your crontab says ensure" in told(tmp_path)) == bool(crontab)
+    assert ("your crontab runs ensure" in told(tmp_path)) == bool(crontab)
     assert ("shows the line for your crontab" in told(tmp_path)) == (crontab == "")
 
 

@@ -1,4 +1,4 @@
-"""Both accounts' jobs on one page, whichever account asks."""
+"""``status`` shows both accounts' jobs, whichever account calls it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.weights.test_friends import enter
 
 @pytest.fixture
 def both(tmp_path: Path) -> tuple[Path, Path]:
-    """Four jobs of the owner's, four of anna's, one version of all but the last."""
+    """Provide four jobs of the owner and four of anna, with one merged version."""
     owner, anna, clock = tmp_path / "owner", tmp_path / "anna", ToldClock()
     owner.mkdir(), anna.mkdir()
     write_friends(SharedPaths(owner), [Friend("anna", str(anna), os.getuid())])
@@ -49,13 +49,13 @@ def test_the_owner_sees_the_friends_jobs_and_the_friend_the_owners(both) -> None
     owner, anna = both
     seen = told(SharedPaths(owner))
     assert seen["troubles"] == []
-    assert [one["peer"] for one in seen["jobs"]] == [f"anna.slot-{k}" for k in range(4)]
-    assert {one["state"] for one in seen["jobs"]} == {"trains"}
-    assert [one["steps"] for one in seen["jobs"]] == [100] * 4
-    assert [one["behind"] for one in seen["jobs"]] == [0, 1, 1, 1]
+    assert [job["peer"] for job in seen["jobs"]] == [f"anna.slot-{k}" for k in range(4)]
+    assert {job["state"] for job in seen["jobs"]} == {"trains"}
+    assert [job["steps"] for job in seen["jobs"]] == [100] * 4
+    assert [job["behind"] for job in seen["jobs"]] == [0, 1, 1, 1]
     seen = told(joined_paths(anna, owner))
-    assert [one["peer"] for one in seen["jobs"]] == [f"slot-{k}" for k in range(4)]
-    assert {one["account"] for one in seen["jobs"]} == {"the run's owner"}
+    assert [job["peer"] for job in seen["jobs"]] == [f"slot-{k}" for k in range(4)]
+    assert {job["account"] for job in seen["jobs"]} == {"the run's owner"}
 
 
 def test_who_does_not_beat_is_silent_and_who_left_has_left(both) -> None:
@@ -63,7 +63,7 @@ def test_who_does_not_beat_is_silent_and_who_left_has_left(both) -> None:
     for path in anna.glob("peers/anna.slot-1/*/hb.json"):
         path.write_text(json.dumps({**json.loads(path.read_text()), "left": True}))
     seen = told(SharedPaths(owner), later=SILENT_S + 5)
-    assert [one["state"] for one in seen["jobs"]] == ["silent", "left", "silent", "silent"]
+    assert [job["state"] for job in seen["jobs"]] == ["silent", "left", "silent", "silent"]
 
 
 @pytest.mark.parametrize(

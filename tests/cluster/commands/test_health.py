@@ -1,4 +1,4 @@
-"""One word, one sentence, one exit code."""
+"""Health of a run: one word, one sentence and one exit code."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_a_silent_scheduler_is_unknown_and_the_beats_are_told_all_the_same() -> 
     queue = {"known": False, "why": "Socket timed out"}
     word, said = told(queue=queue, age_s=200.0)
     assert word == "unknown"
-    assert "2 of 2 slots give signs of life" in said
-    assert "known 3 min ago" in said
+    assert "2 of 2 slots have a heartbeat" in said
+    assert "the state of 3 min ago" in said
 
 
 def test_a_stopped_run_stays_stopped_when_the_scheduler_is_silent() -> None:
@@ -99,7 +99,7 @@ def test_a_stopped_run_stays_stopped_when_the_scheduler_is_silent() -> None:
 
 
 def test_a_drain_goes_on_until_the_last_job_has_left() -> None:
-    assert told(mode="drain")[1] == "stopping: 3 jobs still have to leave"
+    assert told(mode="drain")[1] == "stopping: 3 jobs still have to exit"
     nobody = {"known": True, "running": 0, "pending": 0}
     assert told(mode="done", queue=nobody, why="9 of 9 steps")[1] == "the run is done: 9 of 9 steps"
 

@@ -23,7 +23,7 @@ OVER = Intent(Mode.STOPPED, 2, "local", "r", "x")
 
 @pytest.fixture
 def fleet(person: Person) -> Iterator[list[Lease]]:
-    """Slots 0 and 1, held by jobs 7 and 8 that have printed something."""
+    """Provide slots 0 and 1, held by jobs 7 and 8 with some output."""
     run = person.run
     run.logs.mkdir(parents=True)
     write_intent(run, RUNNING, 0.0)
@@ -40,7 +40,7 @@ def fleet(person: Person) -> Iterator[list[Lease]]:
 
 
 def listening(person: Person, *argv: str) -> tuple[subprocess.Popen[str], list[str]]:
-    """A command that goes on, and the lines it has printed so far."""
+    """Start a command that follows output; return it and the list of its lines."""
     module = "Daddy.cluster.orchestrator.run_controller"
     child = subprocess.Popen(
         [sys.executable, "-m", module, *argv, "--config", str(person.config)],
@@ -119,7 +119,7 @@ def test_a_slot_that_is_not_there_is_a_usage_error(person: Person, fleet: list[L
 def test_before_any_start_there_are_no_logs(person: Person) -> None:
     said = person.says("logs")
     assert said.returncode == 9
-    assert "say start first" in said.stderr
+    assert "type start first" in said.stderr
 
 
 def test_the_first_look_shows_the_last_lines_with_a_heading(tmp_path: Path) -> None:

@@ -80,8 +80,8 @@ no line of ours
 
 
 def findings(**wishes: object) -> list[str]:
-    found = find_partition_errors(SlurmSettings.model_validate(wishes), KNOWN)
-    return [f"{one.message} | {one.fix}" for one in found]
+    errors = find_partition_errors(SlurmSettings.model_validate(wishes), KNOWN)
+    return [f"{error.message} | {error.fix}" for error in errors]
 
 
 def test_each_partition_is_known_once_with_its_limit_and_one_node() -> None:
@@ -132,7 +132,7 @@ def test_what_ends_a_daemon_on_this_host_is_told_with_the_remedy(
     for limit, running, said in (
         (limits[0], {}, []),
         (limits[1], {}, ["ended after 1:00:00 of CPU time (ulimit -t)", "ensure --print-units"]),
-        (limits[0], lines, ["arbiter2 may end what is busy", "start --no-daemon"]),
+        (limits[0], lines, ["arbiter2 may end busy processes", "start --no-daemon"]),
     ):
         monkeypatch.setattr(preflight.resource, "getrlimit", lambda _, limit=limit: limit)
         monkeypatch.setattr(preflight, "command_lines", lambda running=running: running)

@@ -1,4 +1,4 @@
-"""What a person and a script are told, whoever is alive."""
+"""The status record, with and without a controller, a scheduler and readable files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOKENS = ("00000000000a", "00000000000b")
 
 
 class Fixed:
-    """A queue that looks as told."""
+    """Returns one fixed listing and counts the calls."""
 
     def __init__(self, seen: QueueReading) -> None:
         self._seen = seen
@@ -50,7 +50,7 @@ class Fixed:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunPaths:
-    """Two slots that train, as the ledger and the leases tell it."""
+    """Provide two training slots, by ledger and leases."""
     run = RunPaths(tmp_path)
     write_intent(run, Intent(Mode.RUN, 2, "local", "r1", "the free cartridge"), CLOCK.now())
     ledger = LedgerFile(run.ledger, 1)
@@ -117,7 +117,7 @@ def test_a_silent_queue_is_unknown_and_shows_what_was_last_known(run: RunPaths) 
     assert [slot["job_id"] for slot in told["slots"]] == [17, 18]
     assert 599 <= told["age_s"] <= 660
     assert "Socket timed out" in told["said"]
-    assert "shown is what was known 10 min ago" in told["said"]
+    assert "this is the state of 10 min ago" in told["said"]
 
 
 def test_a_fresh_summary_of_a_living_controller_spares_the_queue(run: RunPaths) -> None:
@@ -157,7 +157,7 @@ def test_a_damaged_intent_is_told_with_what_to_do_and_the_jobs_are_still_shown(
     told = told_by(run, Fixed(FULL))
     assert told["exit_code"] == 20
     assert "intent.json" in told["said"]
-    assert "say start or stop again" in told["said"]
+    assert "type start or stop again" in told["said"]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_versions_of_the_last_hour_are_counted_without_reading_all(run: RunPaths
     told = told_by(run, Fixed(FULL))
     assert told["versions_per_hour"] == 10
     assert told["steps"]["done"] == 4096
-    write_json(shared.head, {"version": 10**30, "fleet_steps": 4096})  # perhaps a stranger's word
+    write_json(shared.head, {"version": 10**30, "fleet_steps": 4096})  # damaged or forged
     assert told_by(run, Fixed(FULL))["versions_per_hour"] is None
 
 
@@ -247,7 +247,7 @@ def test_a_paused_run_says_why_and_what_to_say(run: RunPaths) -> None:
     why = "an administrator holds job 17"
     write_intent(run, Intent(Mode.PAUSED, 2, "local", "r1", "x", reason=why), CLOCK.now())
     told = told_by(run, Fixed(FULL))
-    assert (told["exit_code"], told["said"]) == (20, f"paused: {why}; say start to go on")
+    assert (told["exit_code"], told["said"]) == (20, f"paused: {why}; type start to go on")
 
 
 def test_hours_are_counted_from_the_ledger_where_the_summary_is_of_the_release_before(

@@ -1,4 +1,4 @@
-"""What every command asks first about the run it means."""
+"""The configuration that commands hand to jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``start``: everything wrong is said at once; twice is once; a living controller is told."""
+"""``start``: shows all errors together, changes nothing twice, updates a live controller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SLURM = {"controller": {"executor": "slurm"}}
 
 
 def controlled(person: Person, mode: Mode, **changes: object) -> Lease:
-    """This very process is the controller of the person's run."""
+    """Make this process the controller of the person's run."""
     facts = {"executor": "local", "release": "r", "game": "cartpole", "started_ts": 1.0}
     write_intent(person.run, Intent(mode, 2, **{**facts, **changes}), 0.0)  # type: ignore[arg-type]
     lease = Lease.acquire(person.run.controller_lease, controller_lease.make_holder_record(CLOCK))
@@ -83,7 +83,7 @@ def test_a_paused_run_goes_on_with_start_and_with_nothing_else(person: Person) -
     said = person.says("start")
     intent = read_intent(person.run)
     lease.release("test")
-    assert "paused until you say start (an administrator holds job 17)" in kept.stdout
+    assert "paused until you type start (an administrator holds job 17)" in kept.stdout
     assert said.returncode == 0, said.stderr
     assert "the pause is over (an administrator holds job 17)" in said.stdout
     assert intent is not None
@@ -140,7 +140,7 @@ def test_a_damaged_intent_is_written_anew(person: Person) -> None:
     assert "intent.json" in told.stdout
     stopped = person.says("stop")
     assert stopped.returncode == 0, stopped.stderr
-    assert "asking anew" in stopped.stdout
+    assert "it is written anew" in stopped.stdout
     intent = read_intent(person.run)
     assert intent is not None
     assert intent.mode is Mode.STOPPED
@@ -197,7 +197,7 @@ def test_what_slurm_says_of_the_script_is_told(person: Person, site: Shim) -> No
 
 
 def _booted() -> float:
-    line = next(one for one in Path("/proc/stat").read_text().splitlines() if "btime" in one)
+    line = next(text for text in Path("/proc/stat").read_text().splitlines() if "btime" in text)
     return float(line.split()[1])
 
 
@@ -251,4 +251,4 @@ def test_a_controller_that_lost_its_ledger_finds_its_jobs_again(person: Person) 
     seen = person.sees()
     assert {slot["job_id"] for slot in seen["slots"]} == before
     assert (seen["queue"]["running"], seen["queue"]["pending"]) == (2, 2)
-    assert [one for one in person.ledger("submitted") if one["job_id"] not in before] != []
+    assert [entry for entry in person.ledger("submitted") if entry["job_id"] not in before] != []

@@ -1,4 +1,4 @@
-"""``status``: quick, also when Slurm is not; plain in a pipe; its exit code says it too."""
+"""``status``: fast also without Slurm, plain in a pipe, with a matching exit code."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OVER = Intent(Mode.STOPPED, 2, "local", "r", "x")
 
 @pytest.fixture
 def silent(person: Person, site: Shim) -> Person:
-    """A person whose slurmctld is frozen."""
+    """Provide a person whose slurmctld is frozen."""
     site("squeue", "exec sleep 60")
     write_intent(person.run, ON_SLURM, 0.0)
     return person
 
 
 def cost_of_python(person: Person) -> float:
-    """How long an interpreter with our imports takes here just now, in seconds."""
+    """Measure the seconds that a Python with our imports takes at present."""
     began = time.monotonic()
     code = "import Daddy.cluster.orchestrator.commands.plan, rich.table"
     subprocess.run([sys.executable, "-c", code], cwd=person.checkout, env=person.env, check=True)
@@ -112,9 +112,9 @@ def test_looking_does_not_change_anything(person: Person, site: Shim, tmp_path: 
 def test_plan_says_what_a_pass_would_do_and_does_nothing(person: Person) -> None:
     told = person.says("plan")
     assert told.returncode == 0, told.stderr
-    assert "this is what start would do first" in told.stdout
+    assert "this is the first plan of a new start" in told.stdout
     assert told.stdout.count("would    submit") == 2
-    assert "next     look in" in told.stdout
+    assert "next     pass in" in told.stdout
     assert not person.run.root.exists()
 
 

@@ -1,4 +1,4 @@
-"""The screen that a person keeps open."""
+"""The status screen."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOKENS = [f"{number:012x}" for number in range(1, 6)]
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunPaths:
-    """Slots 0 and 1 train, two successors wait, one attempt crashed."""
+    """Provide a run with slots 0 and 1 training, two successors waiting, one crashed attempt."""
     run, now = RunPaths(tmp_path), CLOCK.now()
     write_intent(run, Intent(Mode.RUN, 2, "slurm", "r1", "the free cartridge"), now)
     ledger = LedgerFile(run.ledger, 1)
@@ -152,8 +152,8 @@ def test_slurm_down_shows_what_was_known_and_that_the_slots_still_beat(run: RunP
     write_json(run.status, {**known, "ts": CLOCK.now() - 300, "wake_ts": 0})
     text = screen(run, UnknownQueue(CLOCK.now(), "Socket timed out"))
     assert text.startswith("? slim_run: the queue cannot be read (Socket timed out)")
-    assert "2 of 2 slots give signs of life" in text
-    assert "known 5 min ago" in text
+    assert "2 of 2 slots have a heartbeat" in text
+    assert "the state of 5 min ago" in text
     assert "trains" in line_of(text, "0 ")
 
 
@@ -163,7 +163,7 @@ def test_what_is_wrong_stands_under_the_verdict_once(run: RunPaths) -> None:
     assert text.splitlines()[1:4] == [
         "  3 failures in a row in slot 1",
         "  release b is tried",
-        "  left out for a day: n13",
+        "  excluded for a day: n13",
     ]
 
 

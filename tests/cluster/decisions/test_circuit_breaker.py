@@ -1,4 +1,4 @@
-"""Failures back off; only checkpoint progress starts the count again."""
+"""Failures delay the next try; only checkpoint progress resets the count."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def ended(number: int, ts: float, outcome: JobOutcome = JobOutcome.CRASHED, **fa
 
 
 def hold_after(*attempts: Attempt, started: float = 0.0):
-    found, _ = find_holds(Ledger(attempts=attempts, started_ts=started), POLICY, NOW)
-    return found[0] if found else None
+    holds, _ = find_holds(Ledger(attempts=attempts, started_ts=started), POLICY, NOW)
+    return holds[0] if holds else None
 
 
 def test_the_wait_grows_with_every_failure_in_a_row_and_then_stays() -> None:
@@ -38,7 +38,7 @@ def test_the_wait_grows_with_every_failure_in_a_row_and_then_stays() -> None:
 @pytest.mark.parametrize(
     "outcome",
     [JobOutcome.DRAINED, JobOutcome.CANCELLED, JobOutcome.LOST],
-    ids=lambda one: one.value,
+    ids=lambda outcome: outcome.value,
 )
 def test_wall_time_cancels_and_lost_nodes_are_no_failures(outcome: JobOutcome) -> None:
     assert hold_after(*(ended(n, NOW - n, outcome) for n in range(1, 9))) is None
@@ -88,7 +88,7 @@ def test_a_job_that_claimed_a_slot_proves_that_jobs_can_start() -> None:
 
 
 def test_slots_that_trained_well_and_hand_over_at_once_do_not_open_the_breaker() -> None:
-    """Between two jobs of the healthy slots nobody trains; others have failed all the while."""
+    """No job trains between two jobs of the healthy slots, while other slots keep failing."""
     policy = ControllerPolicy(breaker_failures=5)
     failing = [ended(n, NOW - 100 + n, slot=1) for n in range(1, 7)]
     trained = {"slot": 0, "started_ts": NOW - 900, "progressed_ts": NOW - 800}
@@ -99,17 +99,19 @@ def test_slots_that_trained_well_and_hand_over_at_once_do_not_open_the_breaker()
         (JobOutcome.HUNG, NOW - 1, True),
     ):
         attempts = (*failing, ended(9, NOW - 1, outcome, left_ts=left, **trained))
-        found, _ = find_holds(Ledger(attempts=attempts), policy, NOW)
-        assert any(one.slot == 1 for one in found)
-        assert any(one.open for one in found) is opens, "who leaves in order wrote a checkpoint"
+        holds, _ = find_holds(Ledger(attempts=attempts), policy, NOW)
+        assert any(hold.slot == 1 for hold in holds)
+        assert any(hold.open for hold in holds) is opens, (
+            "a job that leaves in good order wrote a checkpoint"
+        )
 
 
 def test_a_late_job_that_finds_every_slot_filled_is_surplus_and_no_failure() -> None:
-    """Answers of sbatch that were lost: five such jobs must not hold the next hand-over."""
+    """Five jobs of unanswered submissions must not delay the next hand-over."""
     fleet = [_trains(n) for n in range(4)]
     late = [ended(10 + n, NOW - 100, JobOutcome.NOT_NEEDED, slot=None) for n in range(5)]
     assert hold_after(*fleet, *late) is None
-    assert hold_after(*fleet[:3], *late) is not None, "a slot was free, and nobody could take it"
+    assert hold_after(*fleet[:3], *late) is not None, "a slot was free, and no job could claim it"
 
 
 def _trains(slot: int) -> Attempt:

@@ -1,4 +1,4 @@
-"""Jobs that hang are asked to leave, then ended; one slot makes room for the person's own job."""
+"""Hung jobs are signalled, then cancelled; one slot is freed for the person's own job."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def treated(*attempts):
 
 def test_a_silent_job_is_signalled_first_and_cancelled_a_minute_later() -> None:
     hung = trains(1, 0, silent_ts=NOW - 1)
-    assert [type(one) for one in treated(hung)] == [Signal]
+    assert [type(action) for action in treated(hung)] == [Signal]
     asked = trains(1, 0, silent_ts=NOW - 60, signalled_ts=NOW - 59)
     assert treated(asked) == []
-    assert [type(one) for one in treated(trains(1, 0, silent_ts=1.0, signalled_ts=NOW - 60))] == [
-        Cancel
-    ]
+    assert [
+        type(action) for action in treated(trains(1, 0, silent_ts=1.0, signalled_ts=NOW - 60))
+    ] == [Cancel]
     cancelled = trains(1, 0, silent_ts=1.0, signalled_ts=1.0, cancelled_ts=NOW - 5)
     assert treated(cancelled) == []
 
@@ -46,9 +46,9 @@ def test_a_silent_job_is_signalled_first_and_cancelled_a_minute_later() -> None:
 def test_a_job_that_started_in_spite_of_a_cancel_is_asked_to_leave_before_the_next() -> None:
     assert treated(trains(1, 0, silent_ts=1.0, cancelled_ts=NOW - 5)) == []
     stubborn = trains(1, 0, silent_ts=1.0, cancelled_ts=NOW - 61)
-    assert [type(one) for one in treated(stubborn)] == [Signal]
+    assert [type(action) for action in treated(stubborn)] == [Signal]
     asked = trains(1, 0, silent_ts=1.0, cancelled_ts=NOW - 99, signalled_ts=NOW - 61)
-    assert [type(one) for one in treated(asked)] == [Cancel]
+    assert [type(action) for action in treated(asked)] == [Cancel]
 
 
 def test_a_job_that_beats_is_let_be() -> None:
@@ -57,7 +57,7 @@ def test_a_job_that_beats_is_let_be() -> None:
 
 def test_a_job_that_runs_and_never_takes_a_slot_is_cancelled() -> None:
     begun = {"phase": Phase.RUNNING, "started_ts": NOW - 300}
-    assert [type(one) for one in treated(waits(1, **begun))] == [Cancel]
+    assert [type(action) for action in treated(waits(1, **begun))] == [Cancel]
     assert treated(waits(1, **{**begun, "started_ts": NOW - 299})) == []
 
 
@@ -91,8 +91,8 @@ def fleet(*attempts) -> Ledger:
 def test_spares_are_held_and_the_slot_that_ends_first_makes_room() -> None:
     known = fleet(trains(1, 0, started_ts=NOW - 900), trains(2, 1), waits(3), waits(4))
     actions = decide(known, OWN)
-    assert [one.job_id for one in actions if isinstance(one, Signal)] == [101]
-    assert [(one.job_id, one.hold) for one in actions if isinstance(one, Amend)] == [
+    assert [action.job_id for action in actions if isinstance(action, Signal)] == [101]
+    assert [(action.job_id, action.hold) for action in actions if isinstance(action, Amend)] == [
         (103, True),
         (104, True),
     ]
@@ -107,12 +107,12 @@ def test_only_one_slot_leaves_and_nothing_is_submitted_meanwhile() -> None:
 def test_the_slot_is_filled_again_once_the_other_job_runs() -> None:
     runs = replace(OWN, state=JobState.RUNNING, waits=WaitReason.TURN)
     actions = decide(fleet(trains(2, 1), waits(3, held=True), waits(4, held=True)), runs)
-    assert {type(one) for one in actions} == {Amend}
-    assert all(one.hold is False for one in actions if isinstance(one, Amend))
+    assert {type(action) for action in actions} == {Amend}
+    assert all(action.hold is False for action in actions if isinstance(action, Amend))
 
 
 def test_another_run_of_ours_and_jobs_that_wait_for_their_turn_move_nobody() -> None:
     known = fleet(trains(1, 0), trains(2, 1), waits(3), waits(4))
     assert decide(known, replace(OWN, run_id="other-run")) == ()
     assert decide(known, replace(OWN, waits=WaitReason.TURN)) == ()
-    assert not any(isinstance(one, Submit) for one in decide(known))
+    assert not any(isinstance(action, Submit) for action in decide(known))

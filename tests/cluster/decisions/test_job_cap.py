@@ -1,4 +1,4 @@
-"""How successors wait is found out from the site, and counted three times."""
+"""The chaining of successors follows from site limits; three limits bound the jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held back and what is submitted while a slot, or every slot, is to stay empty."""
+"""Jobs that are held and submitted while one slot, or every slot, must stay empty."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ CHAIN = ControllerPolicy(
 POOL = ControllerPolicy(max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3,
               enforced=True)  # fmt: skip
 REFUSED = ended(1, JobOutcome.REFUSED, slot=3, claimed_ts=NOW - 70)
-"""Slot 3 stays empty until the person says start."""
+"""Keeps slot 3 empty until the person runs ``start``."""
 
 
 def decide(policy: ControllerPolicy, *attempts: Attempt) -> tuple[Action, ...]:
-    """What is done about jobs; words to the person left out."""
+    """Return the planned actions without notifications."""
     known = Ledger(attempts, site=SiteLimits(enforced=policy.enforced))
     actions = plan(Intent(Mode.RUN, 4), known, queue(known), policy, NOW).actions
-    return tuple(one for one in actions if not isinstance(one, Notify))
+    return tuple(action for action in actions if not isinstance(action, Notify))
 
 
 def amended(actions: tuple[Action, ...]) -> list[tuple[int, bool | None]]:
-    """Job ids, and whether they are held."""
-    return [(one.job_id, one.hold) for one in actions if isinstance(one, Amend)]
+    """Return pairs of job id and hold."""
+    return [(action.job_id, action.hold) for action in actions if isinstance(action, Amend)]
 
 
 def behind(number: int, predecessor: Attempt, **facts) -> Attempt:
@@ -53,12 +53,12 @@ FLEET = tuple(trains(10 + slot, slot) for slot in range(3))
 def test_of_a_pool_as_many_may_start_as_slots_are_to_be_filled_and_the_oldest_first() -> None:
     actions = decide(POOL, REFUSED, *FLEET[:2], waits(20), waits(21), waits(22))
     assert amended(actions) == [(121, True), (122, True)]
-    assert not [one for one in actions if isinstance(one, Submit)]
+    assert not [job for job in actions if isinstance(job, Submit)]
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.INTENT])
 def test_who_is_on_the_way_to_a_slot_takes_one_of_the_places(phase: Phase) -> None:
-    """It runs and has claimed nothing yet, or nobody knows whether it is there."""
+    """The job runs without a slot so far, or its submission is unanswered."""
     coming = waits(20, phase=phase, started_ts=NOW - 1 if phase is Phase.RUNNING else None)
     assert amended(decide(POOL, REFUSED, *FLEET[:2], coming, waits(21, held=True))) == []
 
@@ -80,15 +80,15 @@ def test_while_the_breaker_is_open_one_canary_is_let_go_and_no_second_while_it_s
 
 
 def test_successors_in_line_are_not_held_for_a_slot_that_is_not_theirs() -> None:
-    heirs = [behind(20 + slot, one) for slot, one in enumerate(FLEET)]
-    assert decide(CHAIN, REFUSED, *FLEET, *heirs) == ()
+    successors = [behind(20 + slot, job) for slot, job in enumerate(FLEET)]
+    assert decide(CHAIN, REFUSED, *FLEET, *successors) == ()
 
 
 def test_who_may_start_is_let_go_and_not_an_older_one_that_cannot_yet() -> None:
-    """The scheduler put one back into the queue; who stands behind it waits for it."""
+    """The scheduler requeued a job; its successor must wait for it."""
     again = waits(11, restarts=1)
-    heirs = [behind(20, again), waits(21, held=True)]
-    actions = decide(CHAIN, REFUSED, again, FLEET[0], *heirs, behind(22, FLEET[0]))
+    successors = [behind(20, again), waits(21, held=True)]
+    actions = decide(CHAIN, REFUSED, again, FLEET[0], *successors, behind(22, FLEET[0]))
     assert amended(actions) == [(120, True), (121, False)]
 
 
@@ -106,28 +106,32 @@ def test_who_is_held_for_the_slot_that_fails_is_nobodys_successor() -> None:
 
 
 def test_an_empty_slot_is_filled_although_heirs_of_others_wait() -> None:
-    heirs = [behind(20, FLEET[0]), behind(22, FLEET[2])]
-    actions = decide(CHAIN, REFUSED, FLEET[0], FLEET[2], *heirs)
-    assert [one for one in actions if isinstance(one, Submit)] == [Submit("a slot is empty")]
+    successors = [behind(20, FLEET[0]), behind(22, FLEET[2])]
+    actions = decide(CHAIN, REFUSED, FLEET[0], FLEET[2], *successors)
+    assert [job for job in actions if isinstance(job, Submit)] == [Submit("a slot is empty")]
 
 
 def test_while_a_slot_is_held_successors_in_line_are_submitted_those_of_a_pool_are_not() -> None:
     wishes = decide(CHAIN, REFUSED, *FLEET)
-    assert [one.after for one in wishes if isinstance(one, Submit)] == [one.job_id for one in FLEET]
+    assert [job.after for job in wishes if isinstance(job, Submit)] == [job.job_id for job in FLEET]
     assert decide(POOL, REFUSED, *FLEET) == ()
 
 
 def test_heirs_are_held_while_a_slot_is_and_nobody_gets_anywhere() -> None:
-    """Whoever came next would fail as well, and each failure before the breaker opens is waste."""
+    """A successor would fail as well, so none starts before a job makes progress."""
     lost = tuple(trains(10 + slot, slot, progressed_ts=None) for slot in range(3))
-    heirs = [behind(20 + slot, one) for slot, one in enumerate(lost)]
-    assert amended(decide(CHAIN, REFUSED, *lost, *heirs)) == [(120, True), (121, True), (122, True)]
+    successors = [behind(20 + slot, job) for slot, job in enumerate(lost)]
+    assert amended(decide(CHAIN, REFUSED, *lost, *successors)) == [
+        (120, True),
+        (121, True),
+        (122, True),
+    ]
 
 
 def test_while_nothing_may_start_heirs_are_held_too() -> None:
     unclaimed = [ended(n, JobOutcome.CRASHED, 5 + n) for n in (2, 1)]
-    heirs = [behind(20 + slot, one) for slot, one in enumerate(FLEET)]
-    actions = decide(CHAIN, *unclaimed, *FLEET, *heirs)
+    successors = [behind(20 + slot, job) for slot, job in enumerate(FLEET)]
+    actions = decide(CHAIN, *unclaimed, *FLEET, *successors)
     assert amended(actions) == [(120, True), (121, True), (122, True)]
 
 
@@ -140,7 +144,7 @@ def shortened(begins: float, fill: int, *attempts):
     blocked = tuple(replace(job, waits=WaitReason.RESERVATION) for job in seen.jobs)
     seen = replace(seen, jobs=blocked, maintenance_ts=begins)
     inputs = replace(given(known, seen, LIMITED), fill=fill)
-    return [(one.job_id, one.limit_s) for one in shorten_time_limits(inputs)]
+    return [(job.job_id, job.limit_s) for job in shorten_time_limits(inputs)]
 
 
 def test_as_many_jobs_as_there_are_empty_slots_end_two_minutes_before() -> None:

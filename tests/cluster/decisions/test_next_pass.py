@@ -1,4 +1,4 @@
-"""Rarely while all is well, soon while something is about to change, and when it is due."""
+"""Passes are rare while nothing changes, and frequent around a change."""
 
 from __future__ import annotations
 

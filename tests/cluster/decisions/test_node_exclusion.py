@@ -1,4 +1,4 @@
-"""Bad nodes are left out for a day, and never too many of them."""
+"""Bad nodes are excluded for a day, and never too many of them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def bad(number: int, node: str, ago: float = 60, outcome: JobOutcome = JobOutcom
 
 
 def test_two_strikes_within_a_day_and_the_node_is_left_out_until_they_are_old() -> None:
-    one, two = bad(1, "n1", 7200), bad(2, "n1", 60)
-    assert excluded_nodes(known(one), NOW) == ()
-    assert excluded_nodes(known(one, two), NOW) == ("n1",)
-    assert excluded_nodes(known(one, two), NOW + 80_000) == ()
+    first, second = bad(1, "n1", 7200), bad(2, "n1", 60)
+    assert excluded_nodes(known(first), NOW) == ()
+    assert excluded_nodes(known(first, second), NOW) == ("n1",)
+    assert excluded_nodes(known(first, second), NOW + 80_000) == ()
 
 
 def test_a_node_that_fails_under_a_healthy_learner_counts_too() -> None:

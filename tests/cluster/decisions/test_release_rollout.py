@@ -1,4 +1,4 @@
-"""A new release is tried by one slot, and given up when it dies there."""
+"""One slot tries a new release, which is given up when it fails there."""
 
 from __future__ import annotations
 

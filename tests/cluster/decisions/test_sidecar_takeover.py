@@ -1,4 +1,4 @@
-"""Who makes the controller's pass when no controller does: a table."""
+"""The job that makes the controller's pass while no controller does: a table."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ OURS = JobView(
     ("changes", "now", "reason"),
     [
         ({}, True, "gone"),
-        ({"controller": ControllerState.SILENT}, True, "stands still"),
+        ({"controller": ControllerState.SILENT}, True, "has stopped"),
         ({"controller": ControllerState.SILENT, "unchanged_s": 89.0}, False, "89 of 90"),
         ({"controller": ControllerState.ALIVE, "unchanged_s": 0.0}, False, "lives"),
         ({"controller": ControllerState.ENDED, "unchanged_s": 20.0}, False, "20 of 90"),

@@ -1,4 +1,4 @@
-"""An administrator's word stands until the person says start again."""
+"""An administrator's hold or cancel pauses the run until the next ``start``."""
 
 from __future__ import annotations
 

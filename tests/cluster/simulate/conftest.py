@@ -1,4 +1,4 @@
-"""Small sites in few words."""
+"""Builds small simulated sites."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CALM = Rates(
     bad_deploys=0,
     black_holes=0,
 )
-"""Nothing ever goes wrong."""
+"""Rates without any failure."""
 
 
 def steady(wait_s: float, **facts) -> Scenario:
-    """A site where every job waits as long as every other, and nothing goes wrong."""
+    """Build a site without failures where all jobs wait equally long."""
     workload = Workload("steady", wait_s, 0.0)
     return Scenario(workload, **{"days": 2.0, "rates": CALM, **facts})
 
@@ -34,7 +34,7 @@ def incidents_of(scenario: Scenario, **facts) -> Incidents:
 
 
 class Watcher:
-    """Somebody who submits at given times and writes down what happens."""
+    """Submits jobs at given times and records their events."""
 
     def __init__(self, scenario: Scenario, submits=(), incidents: Incidents | None = None) -> None:
         self.site = SimulatedSite(scenario, incidents or incidents_of(scenario), Random(2))

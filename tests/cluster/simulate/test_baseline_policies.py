@@ -1,4 +1,4 @@
-"""The five compared policies do what their users know them for."""
+"""The five compared policies behave as their documentation says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     DAY_S,
     WORKLOADS,
     Scenario,
-    effective_scenario,
+    scenario_for,
 )
 from Daddy.cluster.orchestrator.simulate.simulated_site import SimulatedSite
 from Daddy.cluster.orchestrator.simulate.simulation import simulate_month
@@ -40,14 +40,14 @@ def test_what_is_simulated_once_for_all_credits_is_the_same_for_all(name: str) -
     scenario = Scenario(WORKLOADS["busy"], days=6, credit=0.0)
     mine, shared = (
         simulate_month(scenario, name, 2),
-        simulate_month(effective_scenario(scenario, name), name, 2),
+        simulate_month(scenario_for(scenario, name), name, 2),
     )
     assert mine.used == pytest.approx(shared.used, rel=1e-6)
 
 
 def starts(site: SimulatedSite, slot: int = 0) -> list[float]:
     jobs = (*site.trail, *site.running)
-    return sorted(one.started for one in jobs if one.track == slot)
+    return sorted(job.started for job in jobs if job.track == slot)
 
 
 @pytest.mark.parametrize("kind", BASELINES.values())
@@ -70,9 +70,9 @@ def test_a_loop_dies_of_a_silent_slurmctld_and_waits_for_a_person() -> None:
 def test_a_gang_trains_only_together_and_is_cancelled_together() -> None:
     rates = replace(CALM, crash_every_s=DAY_S / 4)
     site = month(SeedGang, steady(60, rates=rates))
-    assert sum(one.word == "CANCELLED" for one in site.trail) > 10
-    together = {one.trains_from for one in site.trail if one.trains_from is not None}
-    trained = [one for one in site.trail if one.trains_from is not None]
+    assert sum(job.word == "CANCELLED" for job in site.trail) > 10
+    together = {job.trains_from for job in site.trail if job.trains_from is not None}
+    trained = [job for job in site.trail if job.trains_from is not None]
     assert len(trained) > 3 * len(together)
 
 

@@ -1,4 +1,4 @@
-"""Incidents of a month follow from its seed and come as often as assumed; waits as distributed."""
+"""Incidents follow from the seed with the assumed frequency; waits have their distribution."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def test_one_seed_is_one_month() -> None:
 
 def test_outages_and_deaths_come_as_often_as_assumed() -> None:
     found = months(150)
-    assert fmean(len(one.outages) for one in found) == pytest.approx(2, rel=0.2)
-    assert fmean(len(one.deaths) for one in found) == pytest.approx(3, rel=0.2)
-    lengths = [end - begin for one in found for begin, end in one.outages]
+    assert fmean(len(month.outages) for month in found) == pytest.approx(2, rel=0.2)
+    assert fmean(len(month.deaths) for month in found) == pytest.approx(3, rel=0.2)
+    lengths = [end - begin for month in found for begin, end in month.outages]
     assert fmean(lengths) == pytest.approx(1200, rel=0.2)
 
 
 def test_each_month_has_its_bad_deploy_its_black_hole_and_its_maintenance() -> None:
-    for one in months(20):
-        for windows, hours in ((one.deploys, 8), (one.black_holes, 12), (one.maintenance, 8)):
+    for month in months(20):
+        for windows, hours in ((month.deploys, 8), (month.black_holes, 12), (month.maintenance, 8)):
             ((begin, end),) = windows
             assert 0 < begin < end < MONTH.span_s
             assert end - begin == pytest.approx(hours * 3600)
@@ -79,7 +79,7 @@ def test_correlation_changes_no_single_wait_only_their_company(correlation: floa
     logs = [math.log(wait) for wait in found]
     middle = fmean(logs)
     near = fmean((a - middle) * (b - middle) for a, b in pairwise(logs))
-    spread = fmean((one - middle) ** 2 for one in logs)
+    spread = fmean((wait - middle) ** 2 for wait in logs)
     # two hours lie between two draws: 0.9 · exp(−2.16 h / 6 h) of the variance is shared
     expected = correlation * math.exp(-360 * 24 / 4000 / 6)
     assert near / spread == pytest.approx(expected, abs=0.08)

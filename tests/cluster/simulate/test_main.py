@@ -1,4 +1,4 @@
-"""The whole program: order and floors of the table, its files, and what it says when it cannot."""
+"""The program: order and floors of the table, its files, and its error messages."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SEEDS = range(3)
 def test_ours_is_ahead_of_all_and_above_its_floor(name: str) -> None:
     scenario = Scenario(WORKLOADS[name])
     months = [simulate_month(scenario, OURS, seed) for seed in SEEDS]
-    ours = fmean(one.used for one in months)
+    ours = fmean(month.used for month in months)
     assert ours >= FLOORS[name]
-    assert fmean(one.idle for one in months) <= 0.01
+    assert fmean(month.idle for month in months) <= 0.01
     for baseline in BASELINES:
         assert ours > fmean(simulate_month(scenario, baseline, seed).used for seed in SEEDS)
 

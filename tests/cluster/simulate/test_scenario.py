@@ -1,4 +1,4 @@
-"""A person's own sacct export becomes a workload, or the reason why not is said."""
+"""A person's own sacct export becomes a workload, or an error names the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The product's own plan on the simulated site: what goes wrong costs little, and never a rule."""
+"""The product's plan on the simulated site: failures cost little and break no rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cluster.simulate.conftest import CALM, DAY, incidents_of, steady
 
 
 class Judged(SimulatedController):
-    """Ours, with every start and claim looked at."""
+    """Checks every start and claim of our controller."""
 
     def __init__(self, site: SimulatedSite, **facts) -> None:
         super().__init__(site, **facts)
@@ -75,10 +75,10 @@ def test_it_is_the_products_own_plan_that_decides(monkeypatch: pytest.MonkeyPatc
 def test_a_hung_job_is_ended_after_its_silence() -> None:
     rates = replace(CALM, hang_every_s=DAY / 4)
     judged = month(steady(60, rates=rates, days=4.0))
-    hung = [one for one in judged.site.trail if one.silent_from is not None]
+    hung = [job for job in judged.site.trail if job.silent_from is not None]
     assert len(hung) > 10
-    assert {one.word for one in hung} == {"CANCELLED"}
-    late = [one.ended - one.silent_from for one in hung if one.silent_from is not None]
+    assert {job.word for job in hung} == {"CANCELLED"}
+    late = [job.ended - job.silent_from for job in hung if job.silent_from is not None]
     assert min(late) > 300
     assert max(late) < 300 + 150 + 120 + 60
 
@@ -87,7 +87,7 @@ def test_a_broken_release_costs_minutes_and_not_its_eight_hours() -> None:
     broken = ((DAY, DAY + 8 * 3600.0),)
     fine, hurt = month(steady(60)), month(steady(60), deploys=broken)
     assert hurt.site.gpu_time.used > fine.site.gpu_time.used - 0.002
-    died = [one for one in hurt.site.trail if one.word == "FAILED" and one.exit_code == 1]
+    died = [job for job in hurt.site.trail if job.word == "FAILED" and job.exit_code == 1]
     assert 1 <= len(died) <= 4
     assert hurt.ledger.proven[-1].startswith("mended")
 
@@ -95,7 +95,7 @@ def test_a_broken_release_costs_minutes_and_not_its_eight_hours() -> None:
 def test_a_black_hole_is_left_out_after_two_jobs() -> None:
     trap = ((DAY / 2, DAY / 2 + 12 * 3600.0),)
     judged = month(steady(60, cap=4), black_holes=trap)
-    caught = [one for one in judged.site.trail if one.node == BLACK_HOLE]
+    caught = [job for job in judged.site.trail if job.node == BLACK_HOLE]
     assert 2 <= len(caught) <= 4
 
 
@@ -115,14 +115,14 @@ def test_without_a_daemon_the_jobs_keep_themselves_alive() -> None:
 def test_jobs_are_made_shorter_to_fit_before_a_maintenance() -> None:
     judged = month(steady(60, maintenance=True))
     begin, end = judged.site.incidents.maintenance[0]
-    assert all(one.ended <= begin or one.started >= end for one in judged.site.trail)
-    assert any(one.limit_s < 14_400 for one in judged.site.trail)
+    assert all(job.ended <= begin or job.started >= end for job in judged.site.trail)
+    assert any(job.limit_s < 14_400 for job in judged.site.trail)
     assert judged.site.gpu_time.used > 0.985
 
 
 def test_a_site_that_counts_waiting_jobs_gets_successors_one_by_one() -> None:
     judged = month(steady(60, max_submit=4))
-    refused = [one for one in judged.ledger.attempts if one.job_id is None]
+    refused = [job for job in judged.ledger.attempts if job.job_id is None]
     assert not refused
     assert judged.site.gpu_time.used > 0.98
 
@@ -135,9 +135,9 @@ def test_more_jobs_wait_while_the_queue_is_slow_and_fewer_when_it_is_not() -> No
 def test_a_silent_slurmctld_is_asked_for_nothing() -> None:
     away = ((3600.0, 30_000.0),)
     judged = month(steady(60), outages=away)
-    born = [one.submitted for one in judged.jobs.values()]
+    born = [job.submitted for job in judged.jobs.values()]
     assert not [when for when in born if 3600 < when < 30_000]
-    assert not [one for one in judged.jobs.values() if one.stage is JobStage.BLOCKED]
+    assert not [job for job in judged.jobs.values() if job.stage is JobStage.BLOCKED]
 
 
 def test_the_incidents_of_a_calm_site_is_calm() -> None:

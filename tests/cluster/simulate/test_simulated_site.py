@@ -1,4 +1,4 @@
-"""The simulated queue: waits, the cap, ageing, reservations, and what becomes of jobs' time."""
+"""The simulated queue: waits, the cap, ageing, reservations, and jobs' training time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_never_more_jobs_run_than_the_cap_allows() -> None:
 def test_time_blocked_by_the_cap_counts_as_much_as_the_site_gives_credit(
     credit: float, gap: float
 ) -> None:
-    """Four run at once; the fifth becomes old beside them, or does not."""
+    """Four jobs run; the fifth ages meanwhile, or does not."""
     watcher = Watcher(steady(8000, credit=credit), submits=[0, 0, 0, 0, 8000])
     live(watcher)
     freed = watcher.when("ended")[0]
@@ -114,14 +114,14 @@ def test_a_black_hole_takes_its_share_of_starts_unless_it_is_left_out() -> None:
     trap = incidents_of(scenario, black_holes=((0.0, 20 * 86_400.0),))
     watcher = Watcher(scenario, submits=[15_000 * n for n in range(100)], incidents=trap)
     live(watcher)
-    caught = [one for one in watcher.jobs if one.node == BLACK_HOLE]
+    caught = [job for job in watcher.jobs if job.node == BLACK_HOLE]
     assert 35 <= len(caught) <= 65
-    assert {one.ended - one.started for one in caught} == {20.0}
+    assert {job.ended - job.started for job in caught} == {20.0}
     warned = Watcher(scenario, incidents=trap)
     avoid = (BLACK_HOLE,)
     warned.begin = lambda: [warned.submit(n, excluded=avoid) for n in range(40)]
     live(warned)
-    assert not [one for one in warned.jobs if one.node == BLACK_HOLE]
+    assert not [job for job in warned.jobs if job.node == BLACK_HOLE]
 
 
 def test_the_books_know_what_was_not_used() -> None:

@@ -1,4 +1,4 @@
-"""Figures: means, intervals, and the two shapes they are given in."""
+"""Results: means, intervals, and their two formats."""
 
 from __future__ import annotations
 
@@ -81,4 +81,4 @@ def test_every_policy_of_the_table_can_be_simulated_under_equal_terms() -> None:
     assert set(POLICIES) == {"ours", *BASELINES}
     scenario = main_rows(WORKS, 1.0)[0].scenario
     incidents = [make_site(scenario, policy, 3)[0].incidents for policy in (*POLICIES, NO_DAEMON)]
-    assert all(one == incidents[0] for one in incidents)
+    assert all(drawn == incidents[0] for drawn in incidents)

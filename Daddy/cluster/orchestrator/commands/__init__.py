@@ -1,9 +1,9 @@
-"""Commands of ``run_controller``, one module for each with what it alone needs.
+"""Holds the commands of ``run_controller``, one module each.
 
-``start`` (``preflight``: its checks; ``disk_space``: file systems and space) · ``stop`` ·
-``status`` (``health``: word, sentence and exit code; ``status_screen``: the drawing) · ``logs`` and
-``attach`` · ``plan`` · ``ensure`` and ``once`` · ``clean``. ``daemon`` is the daemon;
-``run_selection`` names the run.
+``start`` (``preflight``: its checks; ``disk_space``: space) · ``stop`` · ``status`` (``health``:
+word, sentence and exit code; ``status_screen``: the screen) · ``logs`` with ``attach`` · ``plan`` ·
+``ensure`` with ``once`` · ``clean``. ``daemon`` starts and runs the controller's process;
+``run_selection`` finds the run.
 
-Each has ``NAME(request, …) -> exit code``; a failure is a DaddyError.
+Each defines ``run_NAME(request, …) -> exit code`` and raises a DaddyError on failure.
 """

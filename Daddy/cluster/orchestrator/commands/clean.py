@@ -1,7 +1,7 @@
-"""``clean``: show files of a run that nobody needs any more, and remove them when told so.
+"""Implements ``clean``: lists files of a run that nothing needs any more; ``--yes`` removes them.
 
-Kept in any case: events, shared weights, the ledger, every release that something runs or could
-fall back to, the newest checkpoints, and the output of jobs that live.
+Never listed are events, shared weights, the ledger, every release that runs or may be fallen back
+to, the newest checkpoints, and the output of live jobs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import KEPT_CHECKPOINTS
 
 _FALL_BACK = 2
-"""Proven releases that are kept for a release that fails."""
+"""Proven releases kept to fall back to."""
 DAY_S = 86_400.0
 _TEMP_S = 3600.0
-"""Age at which an unfinished file was left by a crash."""
+"""Age in seconds from which an unfinished file counts as left by a crash."""
 _LOG = re.compile(r"logs/slurm-(\d+)\.(?:out|err)")
 _SCRIPT = re.compile(r"scripts/attempt-(\d+)\.sbatch")
 _RELEASE = re.compile(r"releases/([^/.][^/]*)")
@@ -43,7 +43,7 @@ _TEMP = re.compile(r"(?:.*/)?\.(?:tmp|probe)-[^/]*")
 
 @dataclass(frozen=True, slots=True)
 class StaleFile:
-    """A file, or a folder that goes as a whole: path in the run directory, bytes, wall seconds."""
+    """Describes a file or whole folder: path in the run directory, bytes, wall seconds."""
 
     path: str
     size: int
@@ -52,7 +52,7 @@ class StaleFile:
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """Names that must stay."""
+    """Holds the releases, job ids and attempt numbers whose files must stay."""
 
     releases: frozenset[str]
     jobs: frozenset[str]
@@ -61,28 +61,28 @@ class InUse:
 
 
 def run_clean(request: Request, *, days: float, yes: bool) -> int:
-    """List leftovers older than ``days``; with ``yes`` remove them."""
+    """List unneeded files older than ``days``; with ``yes`` remove them."""
     run, clock = request.find_run()[1], SystemClock()
     if not run.root.is_dir():
         raise FileError(f"there is no run in {run.root}", "name its config with --config")
-    found = find_leftovers(_listing(run), _in_use(run), clock.now(), days)
-    for why, things in found.items():
-        size = format_bytes(sum(thing.size for thing in things))
-        first, last = things[0].path, things[-1].path
-        span = first if len(things) == 1 else f"{first} … {last}"
-        print(f"{size:>9}  {len(things):4d} × {why}: {span}")
-    if not found:
+    leftovers = find_leftovers(_listing(run), _in_use(run), clock.now(), days)
+    for why, files in leftovers.items():
+        size = format_bytes(sum(file.size for file in files))
+        first, last = files[0].path, files[-1].path
+        span = first if len(files) == 1 else f"{first} … {last}"
+        print(f"{size:>9}  {len(files):4d} × {why}: {span}")
+    if not leftovers:
         print("nothing is left over")
     elif yes:
-        freed = sum(_remove(run.root / thing.path, thing.size) for thing in chain(*found.values()))
+        freed = sum(_remove(run.root / file.path, file.size) for file in chain(*leftovers.values()))
         print(f"removed: {format_bytes(freed)} are free again")
     else:
-        print("nothing was removed: say clean --yes to do it")
+        print("nothing was removed: type clean --yes to remove them")
     return ExitCode.DONE
 
 
 def _in_use(run: RunPaths) -> InUse:
-    """Everything that something still names; a doubt keeps."""
+    """Return the names to which ledger, leases, intent and orders still refer."""
     ledger = read_ledger(run.ledger)
     intent, _ = try_read_intent(run)
     releases = {attempt.release for attempt in ledger.live} | set(ledger.proven[-_FALL_BACK:])
@@ -90,7 +90,7 @@ def _in_use(run: RunPaths) -> InUse:
     if intent is not None:
         releases.add(intent.release)
     controller = read_lease(run.controller_lease)
-    if controller is not None:  # its code, also where it still starts companions from it
+    if controller is not None:  # it may still start programs from it
         releases.add(str(controller.holder.get("release", "")))
     releases |= {str(name) for name in read_json_or_empty(run.orders).get("slots", {}).values()}
     return InUse(
@@ -102,11 +102,11 @@ def _in_use(run: RunPaths) -> InUse:
 
 
 def _listing(run: RunPaths) -> Iterator[StaleFile]:
-    """Candidates; folders of releases and of ended jobs count as one thing each."""
+    """Yield candidates; the folder of a release or of an ended job is one entry."""
     folders = [run.logs, run.scripts, run.releases, run.queue / "ended", run.controller]
     for folder in (*folders, *sorted(run.slots.glob("*/checkpoints"))):
         for path in sorted(folder.glob("*")):
-            with contextlib.suppress(OSError):  # it is on its way out already
+            with contextlib.suppress(OSError):  # another process removes it
                 facts = path.lstat()
                 inside = path.rglob("*") if stat.S_ISDIR(facts.st_mode) else ()
                 size = facts.st_size + sum(below.lstat().st_size for below in inside)
@@ -114,7 +114,7 @@ def _listing(run: RunPaths) -> Iterator[StaleFile]:
 
 
 def _remove(path: Path, size: int) -> int:
-    """Bytes that were freed; what is gone already, or cannot go, is passed over with a word."""
+    """Remove a file or folder and return the freed bytes; 0 with a message where that fails."""
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -127,40 +127,41 @@ def _remove(path: Path, size: int) -> int:
 
 
 def find_leftovers(
-    things: Iterable[StaleFile], use: InUse, now: float, days: float
+    files: Iterable[StaleFile], in_use: InUse, now: float, days: float
 ) -> dict[str, list[StaleFile]]:
-    """Reason → files that may go for it, in the order of the listing; ``now`` in wall seconds."""
-    listed, old_s, nothing = list(things), days * DAY_S, frozenset[str]()
-    surplus = _surplus(listed, use)
+    """Return reason → removable files, in the listing's order; ``now`` in wall seconds."""
+    listed, old_s, none = list(files), days * DAY_S, frozenset[str]()
+    surplus = _surplus(listed, in_use)
     rules = (
-        (_TEMP, nothing, _TEMP_S, "left by a crash"),
-        (_RELEASE, use.releases, _TEMP_S, "a release that nothing runs"),
-        (_LOG, use.jobs, old_s, "output of an ended job"),
-        (_SCRIPT, use.attempts, old_s, "script of an ended attempt"),
-        (_BROKEN, nothing, old_s, "a damaged checkpoint, set aside"),
-        (_ENDED_JOB, nothing, old_s, "an ended job of the local queue"),
+        (_TEMP, none, _TEMP_S, "left by a crash"),
+        (_RELEASE, in_use.releases, _TEMP_S, "a release that nothing runs"),
+        (_LOG, in_use.jobs, old_s, "output of an ended job"),
+        (_SCRIPT, in_use.attempts, old_s, "script of an ended attempt"),
+        (_BROKEN, none, old_s, "a damaged checkpoint, set aside"),
+        (_ENDED_JOB, none, old_s, "an ended job of the local queue"),
     )
-    found: dict[str, list[StaleFile]] = defaultdict(list)
-    for thing in listed:
-        if thing.path in surplus:
-            found[f"more than the newest {use.keep_checkpoints} checkpoints of its slot"] += [thing]
+    leftovers: dict[str, list[StaleFile]] = defaultdict(list)
+    for file in listed:
+        if file.path in surplus:
+            count = in_use.keep_checkpoints
+            leftovers[f"more than the newest {count} checkpoints of its slot"] += [file]
         for form, used, after_s, why in rules:
-            match = form.fullmatch(thing.path)
-            if match and match[match.re.groups] not in used and now - thing.changed_ts > after_s:
-                found[why].append(thing)
-    return found
+            match = form.fullmatch(file.path)
+            if match and match[match.re.groups] not in used and now - file.changed_ts > after_s:
+                leftovers[why].append(file)
+    return leftovers
 
 
-def _surplus(things: list[StaleFile], use: InUse) -> set[str]:
-    """Checkpoints beyond the newest of each slot; a slot that is no more keeps as many.
+def _surplus(files: list[StaleFile], in_use: InUse) -> set[str]:
+    """Return paths of checkpoints older than each slot's newest ones, also of unused slots.
 
-    Only whole checkpoints count as kept: one without its manifest does not exist.
+    Only a checkpoint with its manifest (``.json``) counts as one of the newest.
     """
-    matches = [match for thing in things if (match := _CHECKPOINT.fullmatch(thing.path))]
+    matches = [match for file in files if (match := _CHECKPOINT.fullmatch(file.path))]
     oldest_kept: dict[str, str] = {}
     for slot in {match[1] for match in matches}:
         whole = sorted(match[2] for match in matches if match[1] == slot and match[3] == "json")
         oldest_kept[slot] = (
-            whole[-use.keep_checkpoints] if len(whole) >= use.keep_checkpoints else ""
+            whole[-in_use.keep_checkpoints] if len(whole) >= in_use.keep_checkpoints else ""
         )
     return {match[0] for match in matches if match[2] < oldest_kept[match[1]]}

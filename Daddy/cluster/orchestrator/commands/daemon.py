@@ -1,8 +1,8 @@
-"""The controller as a process: a daemon that outlives the shell, or this terminal.
+"""Runs the controller's process: a daemon that outlives the shell, or in this terminal.
 
-A daemon is forked twice, in a session of its own, so that neither the terminal nor the login shell
-reaches it; then a fresh interpreter, so that it runs from a release and not from the checkout. It
-reports over a pipe: one JSON line, ``{"ok": true, ...}`` or an error with its exit code.
+The daemon is forked twice into its own session, so no signal of terminal or login shell reaches it,
+and then executes a new interpreter that imports a release instead of the checkout. It reports over
+a pipe with one JSON line: ``{"ok": true, ...}``, or an error with its exit code.
 """
 
 from __future__ import annotations
@@ -33,61 +33,55 @@ from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import event_on_signals
 
 _READY_TIMEOUT_S = 150.0
-"""More than a contender waits for another host's heartbeat."""
+"""Longer than a new controller watches another host's heartbeat before it takes the lease."""
 _LINE_LIMIT = 16 * 1024
 
 
 def launch_controller(run: RunPaths, release: Release) -> dict[str, Any]:
-    """Leave a controller behind that runs from ``release``; its report.
+    """Start a controller daemon that runs from ``release``, and return its report.
 
-    DaddyError with the daemon's own exit code when it did not come up.
+    Raises a DaddyError with the daemon's own exit code when it did not start.
     """
     module = "Daddy.cluster.orchestrator.run_controller"
     argv = [sys.executable, "-m", module, "start", "--release", str(release.path)]
     env = {**os.environ, "PYTHONPATH": str(release.path)}
-    told = start_daemon(argv, env, run.root, run.logs / "controller.log", _READY_TIMEOUT_S)
-    if not told["ok"]:
-        code = ExitCode(int(told["code"]))
+    report = start_daemon(argv, env, run.root, run.logs / "controller.log", _READY_TIMEOUT_S)
+    if not report["ok"]:
+        code = ExitCode(int(report["code"]))
         kind = ControllerAliveError if code is ExitCode.CONTROLLER_ALIVE else DaddyError
-        error = kind(str(told["message"]), str(told["fix"]))
+        error = kind(str(report["message"]), str(report["fix"]))
         error.exit_code = code
         raise error
-    return told
+    return report
 
 
 def run_daemon(release_path: Path, *, ready_fd: int | None) -> int:
-    """Be the controller of that release's run, until it is stopped, done, or we are signalled."""
+    """Run the controller of that release's run until the run ends or a signal comes."""
     log_to()
     release, clock = Release(release_path.name, release_path), SystemClock()
     config = load_release_config(release.config)
     run = run_paths(config)
     try:
         if read_intent(run) is None:
-            raise FileError(f"nothing is asked for in {run.intent}", "say start")
-        controller = _take(run, release, config, clock, children=True)
+            raise FileError(f"there is no intent in {run.intent}", "type start")
+        controller = _make_controller(run, release, config, clock, children=True)
     except DaddyError as error:
         code = int(error.exit_code)
-        report_to_starter(
+        send_report(
             ready_fd, {"ok": False, "message": error.message, "fix": error.fix, "code": code}
         )
         raise
-    report_to_starter(
-        ready_fd,
-        {
-            "ok": True,
-            **controller_lease.make_holder_record(clock),
-            "term": controller.applier.lease.term,
-        },
-    )
-    return _tend(controller)
+    holder, term = controller_lease.make_holder_record(clock), controller.applier.lease.term
+    send_report(ready_fd, {"ok": True, **holder, "term": term})
+    return _run_controller(controller)
 
 
 def run_until_over(run: RunPaths, release: Release, config: Config, clock: Clock) -> int:
-    """Nobody is there to do it: be the controller in this terminal for as long as it takes."""
-    return _tend(_take(run, release, config, clock, children=False))
+    """Run the controller in this process, without child processes, until the run has ended."""
+    return _run_controller(_make_controller(run, release, config, clock, children=False))
 
 
-def _take(
+def _make_controller(
     run: RunPaths, release: Release, config: Config, clock: Clock, *, children: bool
 ) -> Controller:
     lease = controller_lease.become_controller(run, clock)
@@ -95,47 +89,47 @@ def _take(
     return build_controller(config, release, lease, clock, children=children)
 
 
-def _tend(controller: Controller) -> int:
-    """Run until the end or a signal; jobs outlive a controller that is only signalled."""
+def _run_controller(controller: Controller) -> int:
+    """Run until the run ends or a signal comes; after a signal the jobs go on."""
     final = controller.run_passes(event_on_signals(signal.SIGTERM, signal.SIGINT))
-    said = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
-    controller.applier.lease.release(said)
-    logging.getLogger(__name__).info("the controller ends: %s", said)
+    reason = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
+    controller.applier.lease.release(reason)
+    logging.getLogger(__name__).info("the controller ends: %s", reason)
     return ExitCode.DONE
 
 
 def start_daemon(
     argv: Sequence[str], env: Mapping[str, str], folder: Path, log: Path, timeout_s: float
 ) -> dict[str, Any]:
-    """Start ``argv`` + ``--ready-fd N`` as a daemon in ``folder``, writing to ``log``; its report.
+    """Start ``argv`` + ``--ready-fd N`` as a daemon with output to ``log``; return its report.
 
-    The folder must hold no package of ours: Python would prefer that to the release on its path.
-    DaddyError when it ended, or stayed silent for ``timeout_s`` seconds; OSError without a log.
+    Python would import a Daddy package from ``folder``, the working directory: it has none. Raises
+    DaddyError when it ended or sent nothing for ``timeout_s`` seconds; OSError without a log.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     reading, writing = os.pipe()
     argv = [*argv, "--ready-fd", str(writing)]
-    first = os.fork()
-    if first == 0:
+    child = os.fork()
+    if child == 0:
         with contextlib.suppress(BaseException):
-            os.setsid()  # not by the daemon itself: the head of a session can get a terminal
+            os.setsid()  # in the parent: a session leader could get a terminal
             start_background(
                 argv, log_path=log, env=env, cwd=folder, detach=False, keep_open=[writing]
             )
         os._exit(0)
     os.close(writing)
-    os.waitpid(first, 0)
+    os.waitpid(child, 0)
     with os.fdopen(reading, "rb") as pipe:
         ready, _, _ = select.select([pipe], [], [], timeout_s)
         line = pipe.readline(_LINE_LIMIT) if ready else b""
     if not line.endswith(b"\n"):
-        said = "it ended at once" if ready else "it gave no sign of life in time"
-        raise DaddyError(f"the controller did not come up: {said}", f"read {log}")
+        reason = "it ended at once" if ready else "it sent no report in time"
+        raise DaddyError(f"the controller did not come up: {reason}", f"read {log}")
     return dict(json.loads(line))
 
 
-def report_to_starter(descriptor: int | None, facts: Mapping[str, Any]) -> None:
-    """In the daemon: tell the starter, once. Without a descriptor nobody waits."""
+def send_report(descriptor: int | None, facts: Mapping[str, Any]) -> None:
+    """Send the daemon's report to the process that started it, if a descriptor is given."""
     if descriptor is not None:
         with contextlib.suppress(OSError):
             os.write(descriptor, (json.dumps(dict(facts)) + "\n").encode())

@@ -1,8 +1,8 @@
-"""Pure. File systems that can hold a run, and the disk space that the run will need.
+"""Pure. Checks file systems that may hold a run, and estimates the disk space that it needs.
 
-Two kinds of place are refused: one whose rights expire with a ticket (a job or a daemon outlives
-the login that got it), and one that only this host sees. Space is forecast item by item: what has a
-bound (checkpoints, shared weights, releases), and a month of what grows (logs and events).
+Two kinds of file system are refused: those whose access expires with a ticket (jobs and daemons
+outlive the login that got it), and those that only this host can see. The estimate adds what has a
+bound (checkpoints, shared weights, releases) and a month of what grows (logs and events).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 _OF_DISKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "jfs"})
 _SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - named to be refused
 _CHECKPOINT_BYTES = 3_900_000
-"""A checkpoint without its environments: the default policy's weights and Adam's two moments."""
+"""A checkpoint of the default policy: weights and Adam's two moments, without environments."""
 _ENVIRONMENT_BYTES = 20_000
-"""Added by one environment: the emulator's state and the recurrent memory."""
+"""One environment's share of a checkpoint: emulator state and recurrent state."""
 _WEIGHTS_BYTES = 1_300_000
-"""A version or a contribution of the default policy."""
+"""One version or contribution of the default policy."""
 _RELEASES_BYTES = 6 * 11_000_000
-"""Six, kept by a person who says ``clean`` now and then: code twice, readable and as a bundle."""
+"""Six releases between two uses of ``clean``, each with its code as files and as a bundle."""
 _LOG_BYTES_A_MONTH = 30 * 6_000_000
-"""Output and events of one slot."""
+"""One slot's output and events in 30 days."""
 _TIGHT_SHARE = 0.9
-"""Of the free space: what is used up beyond that is worth a warning."""
+"""Largest share of the free space that the run may need."""
 
 
 class Mount(NamedTuple):
-    """One mounted file system."""
+    """Describes one mounted file system."""
 
     device: str
     point: str
@@ -49,25 +49,26 @@ class Mount(NamedTuple):
 
 
 def find_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """The file system that holds an absolute path: the longest mount point above it, the last one
-    mounted there; None where nothing is known.
+    """Return the file system that holds an absolute path, or None.
+
+    It has the longest mount point above the path; of several on one point the last mounted.
     """
     above = [mount for mount in mounts if f"{path}/".startswith(f"{mount.point.rstrip('/')}/")]
     return max(reversed(above), key=lambda mount: len(mount.point), default=None)
 
 
 def _needs_ticket(mount: Mount) -> str:
-    """Why rights on it expire; empty when they do not."""
+    """Return the reason for which access to it expires; empty when it does not."""
     if mount.kind in _TICKETED:
         return f"{mount.kind} wants a token that expires"
     for option in mount.options.split(","):
         if option.startswith("sec=krb5"):
-            return f"{mount.kind} is mounted with {option}: rights go with the Kerberos ticket"
+            return f"{mount.kind} is mounted with {option}: access ends with the Kerberos ticket"
     return ""
 
 
 def _only_here(path: str, mount: Mount) -> str:
-    """Why other hosts cannot see the path; empty when they may."""
+    """Return the reason for which other hosts cannot see the path; empty when they may."""
     if mount.kind in _IN_MEMORY:
         return f"{mount.point} is this host's memory ({mount.kind})"
     scratch = next((top for top in _SCRATCH if f"{path}/".startswith(f"{top}/")), None)
@@ -76,7 +77,7 @@ def _only_here(path: str, mount: Mount) -> str:
 
 
 def describe_private_disk(path: str, mounts: Sequence[Mount]) -> str:
-    """A doubt in words: a disk of this host, which others see only if it is the file server."""
+    """Return a question about a path on this host's disk, which other hosts may not see."""
     mount = find_mount(path, mounts)
     if mount is None or mount.kind not in _OF_DISKS | _IN_MEMORY:
         return ""
@@ -84,30 +85,33 @@ def describe_private_disk(path: str, mounts: Sequence[Mount]) -> str:
 
 
 def find_place_errors(
-    what: str, path: str, mounts: Sequence[Mount], *, one_host: bool
+    name: str, path: str, mounts: Sequence[Mount], *, one_host: bool
 ) -> list[FileError]:
-    """Objections to having ``what`` (such as "the run directory") at ``path``."""
-    mount, found = find_mount(path, mounts), list[FileError]()
+    """Return errors about ``path`` as the place of ``name`` (such as "the run directory")."""
+    mount, errors = find_mount(path, mounts), list[FileError]()
     if mount is not None and (why := _needs_ticket(mount)):
-        said = f"{what} {path} needs a ticket that expires while jobs run: {why}"
+        message = f"{name} {path} needs a ticket that expires while jobs run: {why}"
         fix = "put it on storage that needs none (sites call it scratch, project or work)"
-        found.append(FileError(said, fix))
+        errors.append(FileError(message, fix))
     if mount is not None and not one_host and (why := _only_here(path, mount)):
-        said = f"{what} {path} cannot be seen from the nodes where jobs run: {why}"
+        message = f"{name} {path} cannot be seen from the nodes where jobs run: {why}"
         fix = "put it on storage that all hosts share (your home or the project's scratch)"
-        found.append(FileError(said, fix))
-    return found
+        errors.append(FileError(message, fix))
+    return errors
 
 
 class FreeSpace(NamedTuple):
-    """Bytes that are free at a place, as the disk or a quota says (``by``)."""
+    """Holds the free bytes of a folder, by its disk or a quota (``by``)."""
 
     free: int
     by: str
 
 
 def forecast_disk_use(config: Config, checkpoint: int | None, blob: int | None) -> dict[str, int]:
-    """Bytes that the run will need, by use; arguments are sizes seen in it, None: not yet."""
+    """Return the bytes that the run will need, by use.
+
+    ``checkpoint`` and ``blob``: measured sizes of one; None before the first.
+    """
     slots, kept = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
     each = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
     items = {"checkpoints": slots * (kept + 1) * each}  # one more is being written
@@ -118,27 +122,27 @@ def forecast_disk_use(config: Config, checkpoint: int | None, blob: int | None) 
     return items | {"releases": _RELEASES_BYTES, "logs and events": slots * _LOG_BYTES_A_MONTH}
 
 
-def describe_forecast(items: Mapping[str, int], room: FreeSpace) -> str:
-    """The forecast in two lines: the sum, and what it is made of."""
+def describe_forecast(items: Mapping[str, int], space: FreeSpace) -> str:
+    """Return the forecast as two lines: the sum, and its parts."""
     parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in items.items())
-    needed, free = format_bytes(sum(items.values())), format_bytes(room.free)
-    return f"disk: {needed} in a month, {free} free by {room.by}\n  {parts}"
+    needed, free = format_bytes(sum(items.values())), format_bytes(space.free)
+    return f"disk: {needed} in a month, {free} free by {space.by}\n  {parts}"
 
 
-def find_shortage(items: Mapping[str, int], room: FreeSpace, place: str) -> FileError | None:
-    """The finding that there is not enough room; None when there is."""
+def find_shortage(items: Mapping[str, int], space: FreeSpace, place: str) -> FileError | None:
+    """Return an error where the space is too small for ``items``, else None."""
     needed, largest = sum(items.values()), max(items, key=lambda name: items[name])
-    if needed <= room.free * _TIGHT_SHARE:
+    if needed <= space.free * _TIGHT_SHARE:
         return None
     return FileError(
-        f"{place} has room for {format_bytes(room.free)} by {room.by}, and the run will need "
+        f"{place} has room for {format_bytes(space.free)} by {space.by}, and the run will need "
         f"{format_bytes(needed)}, {largest} most ({format_bytes(items[largest])})",
         "free some space, or set run_dir elsewhere",
     )
 
 
 def parse_quota(text: str, device: str) -> FreeSpace | None:
-    """Room on ``device`` by ``quota -w -p``; None where no limit is told for it.
+    """Return the free space on ``device`` by ``quota -w -p``; None without a limit for it.
 
     Columns: file system, blocks used (KiB, a ``*`` when over), soft limit, hard limit, …
     """
@@ -148,13 +152,12 @@ def parse_quota(text: str, device: str) -> FreeSpace | None:
         if name == device and len(numbers) == 3:  # noqa: PLR2004 - the columns above
             used, soft, hard = numbers
             limit = soft or hard
-            return (
-                FreeSpace(1024 * max(0, limit - used), f"your quota on {device}") if limit else None
-            )
+            free = 1024 * max(0, limit - used)
+            return FreeSpace(free, f"your quota on {device}") if limit else None
     return None
 
 
 def format_bytes(size: float) -> str:
-    """Bytes as a person says them, in decimal units, as disks are sold."""
+    """Return a size in decimal units, such as 1.3 MB."""
     power = min(4, (len(str(int(size))) - 1) // 3)
     return f"{size / 1000**power:.{int(power > 1)}f} {('B', 'KB', 'MB', 'GB', 'TB')[power]}"

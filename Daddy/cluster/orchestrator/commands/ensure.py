@@ -1,8 +1,8 @@
-"""``ensure`` and ``once``: keep a controller alive from cron, or make one pass without any.
+"""Implements ``ensure`` (keep a controller alive from cron) and ``once`` (make a single pass).
 
-``ensure`` obeys the intent and never changes it: a run that is stopped, done or paused stays so.
-Lines for cron and systemd are printed, never installed, and a host's habits (linger, logout) are
-told, never changed: programs on a login host are their person's decision.
+``ensure`` reads the intent and never changes it: a run that is stopped, done or paused stays so.
+Units for cron and systemd are printed and never installed, and host settings (linger, logout) are
+reported and never changed, because login-host programs are the person's decision.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.commands.daemon import launch_controller
-from Daddy.cluster.orchestrator.commands.run_selection import Request, intended_release
+from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
@@ -29,11 +29,11 @@ from Daddy.core.load_config import CHECKOUT
 _ENSURE = "run_controller ensure"
 _CRON_TIMEOUT_S = 3.0
 _WHY_NOT = {
-    Mode.DRAIN: "a stop was said: say it again if it was interrupted",
-    Mode.NOW: "a stop was said: say it again if it was interrupted",
+    Mode.DRAIN: "the run is stopping: type stop again if it was interrupted",
+    Mode.NOW: "the run is stopping: type stop again if it was interrupted",
     Mode.STOPPED: "the run is stopped, as asked",
     Mode.DONE: "the run is done",
-    Mode.PAUSED: "the run is paused until you say start",
+    Mode.PAUSED: "the run is paused until you type start",
 }
 _UNITS = """\
 # with cron: crontab -e, and add this line
@@ -55,7 +55,7 @@ KillMode=process
 
 # ~/.config/systemd/user/daddy-{name}.timer
 [Unit]
-Description=Look after the controller of {name}
+Description=Check the controller of {name}
 
 [Timer]
 OnBootSec=1min
@@ -67,22 +67,22 @@ WantedBy=timers.target
 
 
 def run_once(request: Request) -> int:
-    """One pass under the controller's lease; ControllerAliveError where a controller lives."""
+    """Make one pass under the controller's lease; raise ControllerAliveError if one is alive."""
     config, run = request.find_run()
     intent = read_intent(run)
     if intent is None:
-        raise FileError(f"no run was ever started in {run.root}", "say start first")
-    print(make_single_pass(run, intended_release(run, intent, config)[0], SystemClock()))
+        raise FileError(f"no run was ever started in {run.root}", "type start first")
+    print(make_single_pass(run, find_release(run, intent, config)[0], SystemClock()))
     return ExitCode.DONE
 
 
 def run_ensure(request: Request, *, print_units: bool) -> int:
-    """Start a controller where the intent wants one and none is alive."""
-    print(_units_for(request) if print_units else _ensured(request))
+    """Start a controller where the intent asks for one and none is alive."""
+    print(_units_for(request) if print_units else _ensure_controller(request))
     return ExitCode.DONE
 
 
-def _ensured(request: Request) -> str:
+def _ensure_controller(request: Request) -> str:
     (config, run), clock = request.find_run(), SystemClock()
     intent = read_intent(run)
     if intent is None:
@@ -93,16 +93,16 @@ def _ensured(request: Request) -> str:
     view = controller_lease.find_live_controller(run, clock)
     if view is not None:
         return f"a controller is alive: {controller_lease.describe(view.holder)}, term {view.term}"
-    release, _ = intended_release(run, intent, config)
+    release, _ = find_release(run, intent, config)
     if not release.config.exists():
-        raise FileError(f"release {intent.release} is gone from {run.releases}", "say start")
+        raise FileError(f"release {intent.release} is missing in {run.releases}", "type start")
     try:
         if not intent.daemon:
             return str(make_single_pass(run, release, clock))
-        told = launch_controller(run, release)
-    except ControllerAliveError as error:  # somebody else's ensure was faster
+        report = launch_controller(run, release)
+    except ControllerAliveError as error:  # another host's ensure was faster
         return error.message
-    return f"controller started: pid {told['pid']} on {told['host']}, term {told['term']}"
+    return f"controller started: pid {report['pid']} on {report['host']}, term {report['term']}"
 
 
 def _units_for(request: Request) -> str:
@@ -116,9 +116,9 @@ def _units_for(request: Request) -> str:
 
 
 def render_units(argv: Sequence[str], folder: str, log: str, name: str) -> str:
-    """The crontab line and the systemd units that say ``ensure`` for a run.
+    """Return the crontab line and the systemd units that run ``ensure`` for a run.
 
-    systemd reads double quotes and no shell, with % and $ doubled.
+    systemd runs no shell: the words are quoted, and % and $ are doubled.
     """
     escaped = (word.replace("\\", "\\\\").replace('"', '\\"') for word in argv)
     command = " ".join(f'"{word}"'.replace("%", "%%").replace("$", "$$") for word in escaped)
@@ -127,33 +127,33 @@ def render_units(argv: Sequence[str], folder: str, log: str, name: str) -> str:
 
 
 def crontab_line(argv: Sequence[str], folder: str, log: str) -> str:
-    """The line for ``crontab -e``; a per cent sign would end the command there."""
+    """Return the line for ``crontab -e``, with % escaped, which would end the command."""
     command = f"cd {shlex.quote(folder)} && {shlex.join(argv)} >> {shlex.quote(log)} 2>&1"
     return f"*/5 * * * * {command}".replace("%", "\\%")
 
 
 def describe_survival(user: str, *, workers: bool | None, root: Path = Path("/")) -> list[str]:
-    """Sentences on the daemon's life on this host, whose files are below ``root``.
+    """Return sentences about the daemon's survival on this host: helps, dangers, a remedy.
 
-    Its keepers come first, then its dangers and a remedy. ``workers``: the jobs make the passes
-    when it is gone; None: not known yet.
+    ``workers``: the jobs make the passes when the daemon is gone; None: not known yet. ``root``:
+    the host's root directory.
     """
     systemd, crontab = (root / "run/systemd/system").is_dir(), _crontab()
     lingers = (root / "var/lib/systemd/linger" / user).exists()
     ensured, killed = _ENSURE in (crontab or ""), systemd and _kills_at_logout(root)
-    keepers = (
+    protections = (
         (lingers, "systemd lets your processes linger after logout"),
-        (ensured, "your crontab says ensure"),
+        (ensured, "your crontab runs ensure"),
         (workers, "the jobs make the passes when it is gone"),
     )
-    if kept := [said for holds, said in keepers if holds]:
-        lines = ["kept alive by: " + "; ".join(kept)]
+    if helps := [text for applies, text in protections if applies]:
+        lines = ["kept alive by: " + "; ".join(helps)]
     elif killed:
         lines = ["nothing keeps the controller alive here: logging out ends it"]
     else:
         lines = ["it survives logout; nothing starts it again after a reboot"]
     if killed and not lingers:
-        lines.append("logind says KillUserProcesses=yes: your last logout ends what you started")
+        lines.append("logind has KillUserProcesses=yes: your last logout ends your processes")
         lines.append("loginctl enable-linger lets it outlive your login, where the site allows it")
     if not ensured and (crontab is not None or systemd):
         line = "the line for your crontab" if crontab is not None else "a systemd user timer"
@@ -162,7 +162,7 @@ def describe_survival(user: str, *, workers: bool | None, root: Path = Path("/")
 
 
 def _crontab() -> str | None:
-    """The user's crontab; None where they may have none."""
+    """Return the user's crontab; None where the host allows none."""
     with contextlib.suppress(DaddyError):
         listed = run_program(["crontab", "-l"], _CRON_TIMEOUT_S)
         if listed.returncode == 0 or "no crontab" in listed.stderr:
@@ -171,7 +171,7 @@ def _crontab() -> str | None:
 
 
 def _kills_at_logout(root: Path) -> bool:
-    """Logind's KillUserProcesses; later files win, the built-in default is no."""
+    """Return logind's KillUserProcesses; later files override, the default is no."""
     logind = configparser.ConfigParser(interpolation=None, strict=False)
     with contextlib.suppress(configparser.Error, ValueError, OSError):
         for folder in (root / "usr/lib/systemd", root / "etc/systemd"):

@@ -1,4 +1,4 @@
-"""Pure. The health of a run in one word, one sentence and one exit code; and its successors."""
+"""Pure. Assesses a run's health as one word, one sentence and one exit code; and its successors."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ Record = Mapping[str, Any]
 """The status record, or a part of it."""
 
 SILENT_S = 120.0
-"""Age of a beat from which a slot that trains is in trouble; file servers show it late."""
+"""Age of a heartbeat from which a training slot counts as silent; file servers delay it."""
 _ORPHANED_S = 600.0
-"""Age of the last pass after which a run without a daemon counts as looked after by nobody."""
-_WORDS = {
+"""Age of the last pass after which no job makes the passes of a run without a daemon."""
+_WAIT_PHRASES = {
     WaitReason.CAP.value: "is ready",
     WaitReason.BUDGET.value: "waits: the allocation is used up",
     WaitReason.RESERVATION.value: "waits for the end of a maintenance",
     WaitReason.ADMIN.value: "is held by an administrator",
     WaitReason.NEVER.value: "can never start as it is",
 }
-_REASON = 40
-"""Letters of the scheduler's own word."""
+_REASON_LENGTH = 40
+"""Most characters of the scheduler's reason."""
 _UNFILLED = ("empty", "ends", "silent")
 
 
 @dataclass(frozen=True, slots=True)
 class RunHealth:
-    """A run that does as asked is healthy, also when that is nothing."""
+    """Holds exit code and sentence; a run in the requested mode is healthy, also when stopped."""
 
     code: ExitCode
     sentence: str
 
     @property
     def word(self) -> str:
-        """``healthy``, ``degraded``, ``down`` or ``unknown``."""
+        """The word ``healthy``, ``degraded``, ``down`` or ``unknown``."""
         return self.code.name.lower() if self.code else "healthy"
 
 
 def slot_state(slot: Record) -> str:
-    """``empty``, ``ends``, ``silent``, ``leaves``, ``suspended``, ``boots`` or ``trains``.
+    """Return ``empty``, ``ends``, ``silent``, ``leaves``, ``suspended``, ``boots`` or ``trains``.
 
-    A learner boots until it has told its speed, unless it is not to go on.
+    A learner boots until its heartbeat has a speed. The first state that applies wins.
     """
     beat = slot["beat"]
     for holds, state in (
@@ -62,98 +62,104 @@ def slot_state(slot: Record) -> str:
 
 
 def assess_health(status: Record) -> RunHealth:
-    """The verdict on the record that ``status.read_status`` gathered."""
+    """Return the health of the run in the record that ``status.read_status`` gathered."""
     if status["damage"]:
-        return RunHealth(ExitCode.DEGRADED, f"{status['damage']}: say start or stop again")
+        return RunHealth(ExitCode.DEGRADED, f"{status['damage']}: type start or stop again")
     if status["mode"] is None:
         return RunHealth(ExitCode.DOWN, "no run was ever started here")
-    return _judge_mode(Mode(status["mode"]), status)
+    return _assess_mode(Mode(status["mode"]), status)
 
 
-def _judge_mode(mode: Mode, status: Record) -> RunHealth:
+def _assess_mode(mode: Mode, status: Record) -> RunHealth:
     queue = status["queue"]
     if not queue["known"] and mode not in (Mode.STOPPED, Mode.DONE):
-        return RunHealth(ExitCode.UNKNOWN, _blind(status))
+        return RunHealth(ExitCode.UNKNOWN, _describe_unknown(status))
     jobs = queue["running"] + queue["pending"] if queue["known"] else 0
     if mode is Mode.RUN:
-        return _running(status, jobs)
+        return _assess_slots(status, jobs)
     if mode is Mode.PAUSED:
-        return RunHealth(ExitCode.DEGRADED, f"paused: {status['why']}; say start to go on")
+        return RunHealth(ExitCode.DEGRADED, f"paused: {status['why']}; type start to go on")
     if jobs:
-        return RunHealth(ExitCode.DEGRADED, f"stopping: {jobs} jobs still have to leave")
-    done = f"the run is done: {status['why'] or 'all steps were made'}"
-    return RunHealth(ExitCode.DONE, done if mode is Mode.DONE else "the run is stopped, as asked")
+        return RunHealth(ExitCode.DEGRADED, f"stopping: {jobs} jobs still have to exit")
+    finished = f"the run is done: {status['why'] or 'all steps were made'}"
+    stopped = "the run is stopped, as asked"
+    return RunHealth(ExitCode.DONE, finished if mode is Mode.DONE else stopped)
 
 
-def _blind(status: Record) -> str:
+def _describe_unknown(status: Record) -> str:
     seconds, slots = status["age_s"], status["slots"]
     beating = sum(slot["beat_s"] is not None and slot["beat_s"] < SILENT_S for slot in slots)
-    beats = f", {beating} of {len(slots)} slots give signs of life" if beating else ""
-    known = f"; shown is what was known {format_age(seconds)} ago" if seconds >= 1.0 else ""
-    return f"the queue cannot be read ({status['queue']['why']}){beats}{known}"
+    beats = f", {beating} of {len(slots)} slots have a heartbeat" if beating else ""
+    shown = f"; this is the state of {format_age(seconds)} ago" if seconds >= 1.0 else ""
+    return f"the queue cannot be read ({status['queue']['why']}){beats}{shown}"
 
 
-def _running(status: Record, jobs: int) -> RunHealth:
+def _assess_slots(status: Record, jobs: int) -> RunHealth:
     states = [slot["state"] for slot in status["slots"]]
     filled, booting = sum(state not in _UNFILLED for state in states), states.count("boots")
     count = f"{filled - booting} of {len(states)} slots train"
     if booting:
         count += f", {booting} boot{'s' * (booting == 1)}"
-    if status["controller"]["alive"] is False and (left := _left_alone(status, jobs, count)):
-        return left
+    alone = status["controller"]["alive"] is False
+    if alone and (health := _assess_without_controller(status, jobs, count)):
+        return health
     trouble = next((hold["reason"] for hold in status["breaker"]), status["rollout"])
     if filled < len(states):
+        first = status["waiting"][:1]
         waiting = "".join(
-            f", job {job['job_id']} {describe_wait(job, full=False)}"
-            for job in status["waiting"][:1]
+            f", job {job['job_id']} {describe_wait(job, full=False)}" for job in first
         )
         return RunHealth(ExitCode.DEGRADED, f"{count}: {trouble}" if trouble else count + waiting)
     return RunHealth(ExitCode.DONE, f"{count}; {trouble}" if trouble else f"all is well: {count}")
 
 
-def _left_alone(status: Record, jobs: int, count: str) -> RunHealth | None:
-    """No controller lives: what that means; None where none is wanted and the jobs do its work."""
+def _assess_without_controller(status: Record, jobs: int, count: str) -> RunHealth | None:
+    """Return the health without a controller; None where the jobs make the passes as requested."""
     failover, passed = status["failover"], status["passed_s"]
-    lately = passed is not None and passed < _ORPHANED_S
+    recent = passed is not None and passed < _ORPHANED_S
     if jobs == 0:
         return RunHealth(ExitCode.DOWN, "no controller and no job is alive: start it again")
-    if not status["daemon"] and lately:
+    if not status["daemon"] and recent:
         return None
-    if failover is not None and failover["on"] and lately:
-        said = f"{count}; no controller is alive, the jobs make its passes: start brings one back"
-        return RunHealth(ExitCode.DEGRADED, said)
+    if failover is not None and failover["on"] and recent:
+        sentence = f"{count}; no controller is alive, the jobs make its passes: type start"
+        return RunHealth(ExitCode.DEGRADED, sentence)
     return RunHealth(ExitCode.DEGRADED, f"{count}, but no controller is alive: start it")
 
 
 def assign_successors(status: Record) -> dict[int, Record]:
-    """Slot → the job that gets it: its own follower, else the next in line as slots are left."""
+    """Return slot → next job: its successor in a chain, else the next waiting job.
+
+    Empty slots come first, then the slots in the order in which their jobs will leave.
+    """
     waiting = list(status["waiting"])
-    found: dict[int, Record] = {}
+    assigned: dict[int, Record] = {}
     for slot in sorted(
         status["slots"], key=lambda slot: (slot["training"], slot["leaves_ts"] or inf)
     ):
-        fit = [job for job in waiting if job["after"] in (None, slot["job_id"])]
-        if fit:
-            chosen = found[slot["slot"]] = min(fit, key=lambda job: job["after"] is None)
+        candidates = [job for job in waiting if job["after"] in (None, slot["job_id"])]
+        if candidates:
+            chosen = assigned[slot["slot"]] = min(candidates, key=lambda job: job["after"] is None)
             waiting.remove(chosen)
-    return found
+    return assigned
 
 
 def describe_wait(job: Record, *, full: bool = True) -> str:
-    """A job that only waits for one of our places is *ready*: it starts at once.
+    """Return the reason for which a job waits, in words.
 
-    Unless a slot is empty (not ``full``): then something else of the person's holds the place.
+    A job at the cap is *ready*: it starts when a job ends. If a slot is empty (not ``full``),
+    another job of the person counts under the cap.
     """
-    why = str(job["why"])[:_REASON]
+    reason = str(job["why"])[:_REASON_LENGTH]
     if job["held"]:
-        return "is held back by us"
+        return "is held by the controller"
     if job["state"] != "pending":
-        return "starts" if job["state"] == "running" else "is not seen yet"
+        return "starts" if job["state"] == "running" else "is not listed yet"
     if job["after"]:
         return f"follows job {job['after']}"
-    told = _WORDS.get(job["waits"], "waits its turn")
+    text = _WAIT_PHRASES.get(job["waits"], "waits its turn")
     if job["waits"] == WaitReason.CAP.value:
         if full:
-            return told
-        told = "waits: your jobs are at their limit"
-    return f"{told} ({why})" if why else told
+            return text
+        text = "waits: your jobs are at their limit"
+    return f"{text} ({reason})" if reason else text

@@ -1,8 +1,8 @@
-"""``logs`` and ``attach``: output of controller and jobs, without looking for job numbers.
+"""Implements ``logs`` and ``attach``: prints the output of controller and jobs by slot.
 
-``logs`` shows the end of each file, ``-f`` goes on; ``attach`` stays with one slot from job to job.
-Several growing files are read as one, with a heading wherever the file changes; the set of files is
-asked for anew at every look.
+``logs`` prints the end of each file, and with ``-f`` new lines; ``attach`` follows one slot, over
+all its jobs. Several growing files are read in turn, with a heading wherever the file changes; the
+set of files is determined anew at every poll.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from Daddy.core.lease import read_lease
 from Daddy.core.run_paths import RunPaths
 
 LAST = 20
-"""Lines of each file that are shown first."""
+"""Lines of each file that are printed first."""
 _CHUNK = 1 << 20
-"""Bytes read of one file in one look."""
-_LOOK_S = 0.5
+"""Most bytes read from one file in one poll."""
+_POLL_S = 0.5
 
 Sources = Callable[[], Mapping[str, Path]]
-"""Heading → file, in the order in which they are to be read."""
+"""Returns heading → file, in the order of reading."""
 
 
 def run_logs(request: Request, *, slot: int | None, keep_on: bool, last: int = LAST) -> int:
-    """The end of the controller's log and of every slot's job, or of one slot's."""
+    """Print the last lines of the controller's log and of each slot's job, or of one slot's."""
     run, slots = _run(request, slot)
     wanted = range(slots) if slot is None else (slot,)
 
     def sources() -> dict[str, Path]:
-        found = {"controller": run.logs / "controller.log"} if slot is None else {}
+        paths = {"controller": run.logs / "controller.log"} if slot is None else {}
         for number in wanted:
-            found |= _of_slot(run, number)
-        return {heading: path for heading, path in found.items() if path.exists()}
+            paths |= _slot_output(run, number)
+        return {heading: path for heading, path in paths.items() if path.exists()}
 
     follower = LogFollower(sources, last)
     if not _print(follower.read_first()):
-        print(f"nothing was printed yet in {run.logs}")
+        print(f"no output yet in {run.logs}")
     if keep_on:
         with contextlib.suppress(KeyboardInterrupt):
             _follow(follower, SystemClock(), lambda: "")
@@ -52,14 +52,14 @@ def run_logs(request: Request, *, slot: int | None, keep_on: bool, last: int = L
 
 
 def run_attach(request: Request, *, slot: int | None) -> int:
-    """Stay with one slot (the lowest that trains unless given) until the run is over or Ctrl-C."""
+    """Follow one slot, by default the lowest that trains, until the run is over or Ctrl-C."""
     run, slots = _run(request, slot)
     number = slot if slot is not None else _lowest_held(run, slots)
-    print(f"slot {number} of {run.root.name}; Ctrl-C leaves, the job goes on")
-    follower = LogFollower(lambda: _of_slot(run, number), LAST)
+    print(f"slot {number} of {run.root.name}; Ctrl-C ends this, the job goes on")
+    follower = LogFollower(lambda: _slot_output(run, number), LAST)
     with contextlib.suppress(KeyboardInterrupt):
         _print(follower.read_first())
-        _follow(follower, SystemClock(), lambda: _over(run))
+        _follow(follower, SystemClock(), lambda: _end_reason(run))
     return ExitCode.DONE
 
 
@@ -68,14 +68,14 @@ def _run(request: Request, slot: int | None) -> tuple[RunPaths, int]:
     intent, _ = try_read_intent(run)
     slots = intent.slots if intent is not None else config.slurm.max_running
     if not run.logs.is_dir():
-        raise FileError(f"there are no logs in {run.logs}", "say start first")
+        raise FileError(f"there are no logs in {run.logs}", "type start first")
     if slot is not None and not 0 <= slot < slots:
         raise UsageError(f"there is no slot {slot}", f"slots are 0 to {slots - 1}")
     return run, slots
 
 
-def _of_slot(run: RunPaths, number: int) -> dict[str, Path]:
-    """Output files of the job that holds the slot, or held it last; heading → file."""
+def _slot_output(run: RunPaths, number: int) -> dict[str, Path]:
+    """Return heading → output file of the job that holds the slot, or held it last."""
     view = read_lease(run.slot(number).lease)
     job = str(view.holder.get("job_id", "")) if view is not None else ""
     if not job.isdigit():
@@ -89,7 +89,7 @@ def _lowest_held(run: RunPaths, slots: int) -> int:
     return next((number for number, view in views if view and view.ended is None), 0)
 
 
-def _over(run: RunPaths) -> str:
+def _end_reason(run: RunPaths) -> str:
     intent, _ = try_read_intent(run)
     if intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE):
         return f"the run is {intent.mode.value}"
@@ -97,7 +97,7 @@ def _over(run: RunPaths) -> str:
 
 
 def _print(lines: Iterator[str]) -> bool:
-    """Print all of them; true if there was any."""
+    """Print all lines; return True if there were any."""
     text = "".join(f"{line}\n" for line in lines)
     sys.stdout.write(text)
     sys.stdout.flush()
@@ -105,18 +105,18 @@ def _print(lines: Iterator[str]) -> bool:
 
 
 def _follow(follower: LogFollower, clock: Clock, over: Callable[[], str]) -> None:
-    """Print what is added until ``over`` says why that is enough, or Ctrl-C."""
-    never, why = threading.Event(), ""
-    while not why:
-        why = over()  # before the look: nothing that was written by then is missed
+    """Print added lines until ``over`` returns a reason to end, or Ctrl-C."""
+    never, reason = threading.Event(), ""
+    while not reason:
+        reason = over()  # before reading: all lines written by then are printed
         _print(follower.read_added())
-        clock.wait(never, 0.0 if why else _LOOK_S)
-    print(why)
+        clock.wait(never, 0.0 if reason else _POLL_S)
+    print(reason)
 
 
 @dataclass
 class LogFollower:
-    """Several growing files; remembers the place up to which each one was read."""
+    """Reads several growing files, and keeps the offset up to which each was read."""
 
     sources: Sources
     last: int
@@ -124,13 +124,13 @@ class LogFollower:
     _heading: str = ""
 
     def read_first(self) -> Iterator[str]:
-        """The last lines of each file, with headings; later looks go on from there."""
+        """Yield the last lines of each file, with headings."""
         for heading, path in self.sources().items():
             lines, self._offsets[path] = _whole_lines(path, None)
             yield from self._under(heading, lines[-self.last :])
 
     def read_added(self) -> Iterator[str]:
-        """Whole lines that were added since; a file that is new is read from its beginning."""
+        """Yield whole lines added since the last call; a new file is read from its beginning."""
         for heading, path in self.sources().items():
             lines, self._offsets[path] = _whole_lines(path, self._offsets.get(path, 0))
             yield from self._under(heading, lines)
@@ -145,18 +145,18 @@ class LogFollower:
 
 
 def _whole_lines(path: Path, start: int | None) -> tuple[list[str], int]:
-    """Lines from an offset on (None: the end of the file), and the offset behind the last one."""
+    """Return the lines after an offset (None: the last chunk), and the offset after them."""
     try:
         with path.open("rb") as stream:
             size = stream.seek(0, 2)
             if start is None:
                 start = max(0, size - _CHUNK)
-            start = stream.seek(start if start <= size else 0)  # shorter: it was written anew
+            start = stream.seek(start if start <= size else 0)  # a shorter file was written anew
             data = stream.read(_CHUNK)
     except OSError:
         return [], start or 0
     whole, newline, rest = data.rpartition(b"\n")
-    if len(rest) == _CHUNK:  # one endless line
+    if len(rest) == _CHUNK:  # a line longer than a chunk
         whole, rest = rest, b""
     lines = whole.decode(errors="replace").split("\n") if whole or newline else []
     return lines, start + len(data) - len(rest)

@@ -1,6 +1,6 @@
-"""``plan``: look at the queue and decide as the controller does, but change nothing.
+"""Implements ``plan``: prints the actions of one pass, with reasons, without executing them.
 
-Prints what a pass would do, with reasons; ``status`` takes the summary of such a pass.
+``status`` uses ``make_summary`` where no controller has written a recent summary.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.commands.run_selection import (
     Request,
-    intended_release,
+    find_release,
     try_read_intent,
 )
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy, derive_policy
@@ -39,28 +39,28 @@ from Daddy.core.run_paths import RunPaths
 
 
 def run_plan(request: Request) -> int:
-    """Look as the controller does, decide as it does, and print instead of acting."""
+    """Read the queue and plan as the controller does, and print the plan."""
     (config, run), clock = request.find_run(), SystemClock()
     intent, damage = try_read_intent(run)
     if damage:
-        print(f"{damage}: shown is what start would do")
+        print(f"{damage}: this is the plan of a new start")
     if intent is None:
         intent = Intent(Mode.RUN, config.slurm.max_running, choose_executor(config, os.environ))
-        print(f"# no run was started in {run.root}: this is what start would do first")
+        print(f"# no run was started in {run.root}: this is the first plan of a new start")
     else:
-        config = intended_release(run, intent, config)[1]
+        config = find_release(run, intent, config)[1]
     policy, now = derive_policy(config, intent.executor), clock.now()
     snapshot = make_scheduler(intent.executor, config, run, clock).snapshot()
     ledger, slots = read_ledger(run.ledger), read_slots(run, max(intent.slots, policy.max_running))
-    seen, ledger = _seen(ledger, snapshot, slots, policy, now)
-    for entry in seen:
-        print(f"saw      {entry.kind} {_facts(dict(entry.data))}".rstrip())
-    for line in _show(decide(intent, ledger, snapshot, policy, now), snapshot, now):
+    entries, ledger = _reconciled(ledger, snapshot, slots, policy, now)
+    for entry in entries:
+        print(f"saw      {entry.kind} {_format_fields(dict(entry.data))}".rstrip())
+    for line in _format_plan(decide(intent, ledger, snapshot, policy, now), snapshot, now):
         print(line)
     return ExitCode.DONE
 
 
-def _show(decided: Plan, snapshot: QueueReading, now: float) -> Iterator[str]:
+def _format_plan(decided: Plan, snapshot: QueueReading, now: float) -> Iterator[str]:
     if isinstance(snapshot, Snapshot):
         ours, others = len(snapshot.jobs), len(snapshot.others)
         yield f"queue    {ours} jobs of this run, {others} others of yours"
@@ -73,7 +73,7 @@ def _show(decided: Plan, snapshot: QueueReading, now: float) -> Iterator[str]:
     if decided.orders is not None:
         slots = ", ".join(f"{slot}: {name}" for slot, name in decided.orders.slots.items())
         yield f"orders   {slots or 'no slot may be claimed'} ({decided.orders.reason})"
-    yield f"next     look in {max(0.0, decided.wake_at - now):.0f} s at the latest"
+    yield f"next     pass in {max(0.0, decided.wake_at - now):.0f} s at the latest"
     if isfinite(decided.due_at):
         yield f"due      something would change in {max(0.0, decided.due_at - now):.0f} s"
 
@@ -81,12 +81,12 @@ def _show(decided: Plan, snapshot: QueueReading, now: float) -> Iterator[str]:
 def _action(action: Action) -> str:
     facts = asdict(action)
     reason = facts.pop("reason", "")
-    return f"{type(action).__name__.lower()} {_facts(facts)}: {reason}"
+    return f"{type(action).__name__.lower()} {_format_fields(facts)}: {reason}"
 
 
-def _facts(facts: dict[str, object]) -> str:
-    told = ((name, value) for name, value in facts.items() if value not in (None, (), "", {}))
-    return ", ".join(f"{name} {getattr(value, 'value', value)}" for name, value in told)
+def _format_fields(facts: dict[str, object]) -> str:
+    present = ((name, value) for name, value in facts.items() if value not in (None, (), "", {}))
+    return ", ".join(f"{name} {getattr(value, 'value', value)}" for name, value in present)
 
 
 def make_summary(
@@ -97,30 +97,30 @@ def make_summary(
     intent: Intent | None,
     ledger: Ledger,
 ) -> dict[str, Any]:
-    """The summary that a controller would write of this look; it is written nowhere."""
+    """Return the summary that a controller would write after this ``snapshot``."""
     desired = intent or Intent(Mode.STOPPED, policy.max_running)
     slots, now = read_slots(run, desired.slots), clock.now()
-    _, ledger = _seen(ledger, snapshot, slots, policy, now)
+    _, ledger = _reconciled(ledger, snapshot, slots, policy, now)
     decided = decide(desired, ledger, snapshot, policy, now)
     return summarise(intent, ledger, snapshot, slots, decided, policy, now)
 
 
-def _seen(
+def _reconciled(
     ledger: Ledger,
     snapshot: QueueReading,
     slots: Sequence[SlotView],
     policy: ControllerPolicy,
     now: float,
 ) -> tuple[list[LedgerEntry], Ledger]:
-    """The entries of this look, and the ledger with them.
+    """Return the entries that this snapshot adds, and the ledger with them.
 
-    Adopted jobs are looked at once more, as the next pass would.
+    Jobs adopted by the first round are reconciled again, as in the next pass.
     """
     if not isinstance(snapshot, Snapshot):
         return [], ledger
-    seen = [*reconcile(ledger, snapshot, slots, policy, now)]
-    ledger = fold(ledger, *seen)
-    if any(entry.kind == "intent" for entry in seen):
+    entries = [*reconcile(ledger, snapshot, slots, policy, now)]
+    ledger = fold(ledger, *entries)
+    if any(entry.kind == "intent" for entry in entries):
         again = [*reconcile(ledger, snapshot, slots, policy, now)]
-        seen, ledger = [*seen, *again], fold(ledger, *again)
-    return seen, ledger
+        entries, ledger = [*entries, *again], fold(ledger, *again)
+    return entries, ledger

@@ -1,7 +1,7 @@
-"""Checks of ``start``: everything that stands in the way, told at once before anything is done.
+"""Checks everything that could keep ``start`` from working, and reports all errors together.
 
-Nothing here changes anything, but that the folders are made that jobs will need: Slurm fails a job
-without a word when the folder of its log is missing.
+Nothing is changed, except that the folders of the run are made: Slurm fails a job without a message
+when the folder of its log is missing.
 """
 
 from __future__ import annotations
@@ -58,110 +58,110 @@ from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 _SINFO_TIMEOUT_S = 15.0
 _QUOTA_TIMEOUT_S = 5.0
 _FORMAT = "%R|%a|%l|%N"
-"""Partition, its state, its time limit, and a node of it: one line for each node."""
+"""Partition, state, time limit and node, one line per node."""
 _BOOTED = re.compile(r"\bBootTime=(\d+)\b")
 _SAME_BOOT_S = 5.0
 _REAPERS = frozenset({"arbiter", "arbiter2", "loginreaper"})
-"""Programs that login nodes run to end what uses much for long."""
+"""Programs with which login nodes end processes of long heavy use."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """Obstacles (``wrong``) and remarks (``notes``)."""
+    """Collects errors (``wrong``) and remarks (``notes``)."""
 
     wrong: list[DaddyError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
     def catching(self) -> Iterator[None]:
-        """A DaddyError raised inside is one more finding."""
+        """Add a DaddyError that is raised inside to ``wrong``."""
         try:
             yield
         except DaddyError as error:
             self.wrong.append(error)
 
     def raise_found(self) -> None:
-        """Raise what was found, if anything: all is told, the first one's exit code counts."""
+        """Raise one error with all of ``wrong``, if any; its exit code is that of the first."""
         if len(self.wrong) == 1:
             raise self.wrong[0]
         if self.wrong:
-            said = "".join(f"\n  {n}. {error.message}" for n, error in enumerate(self.wrong, 1))
+            messages = "".join(f"\n  {n}. {error.message}" for n, error in enumerate(self.wrong, 1))
             fixes = "".join(f"\n  {n}. {error.fix}" for n, error in enumerate(self.wrong, 1))
-            all_of_them = DaddyError(f"{len(self.wrong)} things stand in the way:{said}", fixes)
-            all_of_them.exit_code = self.wrong[0].exit_code
-            raise all_of_them
+            combined = DaddyError(f"{len(self.wrong)} things stand in the way:{messages}", fixes)
+            combined.exit_code = self.wrong[0].exit_code
+            raise combined
 
 
 def describe_game(config: Config, executor: str) -> str:
-    """The game and its assists in words; RomError where it cannot be played or is not meant."""
+    """Return game and assists in words; raise RomError for an unusable or missing ROM."""
     training, game = config.training, "the free cartridge (no ROM is configured)"
     if training.workload != "pokemon_red":
         game = training.workload
     elif training.rom is not None:
         path = Path(training.rom)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the name says that it is unknown
+            warnings.simplefilter("ignore")  # the name already contains "unknown"
             game = f"{load_rom(path, training.allow_unknown_rom).name} ({path.name})"
     elif executor == "slurm" and not training.cartridge:
         raise RomError(
             "no ROM is configured, and GPU jobs would play the free test cartridge",
-            "set training.rom or DADDY_ROM to your own PokemonRed.gb, or say --cartridge",
+            "set training.rom or DADDY_ROM to your own PokemonRed.gb, or pass --cartridge",
         )
     helps = ", ".join(training.assists)
     return f"{game}, with the assists {helps}" if helps else game
 
 
-def check_places(config: Config, executor: str, found: Findings) -> None:
-    """Paths: seen by all hosts, without tickets, writable, with room for what is to come."""
+def check_places(config: Config, executor: str, findings: Findings) -> None:
+    """Check that paths are visible to all hosts, need no ticket, are writable and have space."""
     run, shared = run_paths(config), shared_paths(config)
     mounted = [Mount(*facts) for facts in mounts()]
-    apart = config.collaboration.enabled and shared.root != run.shared_weights
+    separate = config.collaboration.enabled and shared.root != run.shared_weights
     places = [("the run directory", run.root)]
-    places += [("collaboration.shared_dir", shared.root)] if apart else []
-    alone = executor != "slurm"
-    if not alone:
+    places += [("collaboration.shared_dir", shared.root)] if separate else []
+    one_host = executor != "slurm"
+    if not one_host:
         places += [("the Python environment", Path(sys.prefix).resolve())]
         rom = config.training.rom
         places += [("the ROM", Path(rom))] if rom is not None else []
         argv = ["sinfo", "--noheader", "--all", "--Node", f"--format={_FORMAT}"]
-        known = parse_partitions(_ask(argv, run, found))
-        found.wrong += find_partition_errors(config.slurm, known)
+        partitions = parse_partitions(_run_slurm(argv, run, findings))
+        findings.wrong += find_partition_errors(config.slurm, partitions)
         doubtful = any(describe_private_disk(str(path), mounted) for _, path in places)
-        alone = doubtful and _is_one_host(run, known)
-    for what, path in places:
-        found.wrong += find_place_errors(what, str(path), mounted, one_host=alone)
-    if found.wrong:
+        one_host = doubtful and _is_one_host(run, partitions)
+    for name, path in places:
+        findings.wrong += find_place_errors(name, str(path), mounted, one_host=one_host)
+    if findings.wrong:
         return
-    if not alone and (doubt := describe_private_disk(str(run.root), mounted)):
-        found.notes.append(doubt)
+    if not one_host and (doubt := describe_private_disk(str(run.root), mounted)):
+        findings.notes.append(doubt)
     ours = (run.logs, run.scripts, run.controller, run.events, run.slots, run.releases)
-    with found.catching():
+    with findings.catching():
         make_folders(f"the run directory {run.root}", *ours)
-    if apart:
-        with found.catching():
+    if separate:
+        with findings.catching():
             make_folders(f"collaboration.shared_dir {shared.root}", shared.root)
-    check_accounts(shared, found)
-    if not found.wrong:
-        _check_room(config, run, mounted, found)
+    check_accounts(shared, findings)
+    if not findings.wrong:
+        _check_space(config, run, mounted, findings)
 
 
-def check_accounts(shared: SharedPaths, found: Findings) -> None:
-    """Another account's run can be read and knows us; those who take part can read what is ours."""
-    with found.catching():
+def check_accounts(shared: SharedPaths, findings: Findings) -> None:
+    """Check that a joined run is readable and knows us, and that other accounts can read ours."""
+    with findings.catching():
         if isinstance(shared, JoinedPaths):
             make_readable_folder(shared.root)
             check_run_readable(shared)
-            me = find_own_entry(shared, os.getuid())
-            found.notes.append(f"takes part in {shared.theirs.root} as {me.name}")
-        boxes = account_folders(shared)
-        found.notes += [f"{box.owner_name}: {why}" for box in boxes if (why := box.problem())]
-        if boxes and (lines := permission_commands(shared.root)):
-            what = "other accounts that take part may not be able to read what is ours; type"
-            found.notes.append("\n  ".join([what, *lines]))
+            member = find_own_entry(shared, os.getuid())
+            findings.notes.append(f"takes part in {shared.theirs.root} as {member.name}")
+        accounts = account_folders(shared)
+        findings.notes += [f"{box.owner_name}: {why}" for box in accounts if (why := box.problem())]
+        if accounts and (lines := permission_commands(shared.root)):
+            note = "other accounts that take part may not be able to read your files; type"
+            findings.notes.append("\n  ".join([note, *lines]))
 
 
-def check_login_host(found: Findings) -> None:
-    """Note what ends a daemon on this host: a limit of CPU time, programs that end busy ones."""
+def check_login_host(findings: Findings) -> None:
+    """Add a note where a CPU-time limit or a reaper program may end a daemon on this host."""
     dangers = []
     limit_s, _ = resource.getrlimit(resource.RLIMIT_CPU)
     if limit_s != resource.RLIM_INFINITY:
@@ -169,73 +169,75 @@ def check_login_host(found: Findings) -> None:
         dangers.append(f"a process is ended after {allowed} of CPU time (ulimit -t)")
     words = (word for line in command_lines().values() for word in line.split()[:2])
     if running := sorted(_REAPERS.intersection(Path(word).stem for word in words)):
-        dangers.append(f"{', '.join(running)} may end what is busy for long")
+        dangers.append(f"{', '.join(running)} may end busy processes")
     if dangers:
-        found.notes.append(
+        findings.notes.append(
             f"on this host {' and '.join(dangers)}: have the controller started again by cron "
             "(ensure --print-units prints the line), or do without it (start --no-daemon)"
         )
 
 
-def check_slurm(config: Config, release: Release, found: Findings) -> None:
-    """Let Slurm judge the job script without queueing it."""
+def check_slurm(config: Config, release: Release, findings: Findings) -> None:
+    """Let Slurm check the job script without submitting it (``sbatch --test-only``)."""
     run = run_paths(config)
     scheduler = SlurmScheduler(run_id(config, run), SystemClock(), calls=run.calls)
-    with found.catching():
-        scheduler.check_script(SpecMaker(config, run, release)("0" * 12, 0, Submit("to be judged")))
+    with findings.catching():
+        scheduler.check_script(SpecMaker(config, run, release)("0" * 12, 0, Submit("script test")))
 
 
-def _ask(argv: list[str], run: RunPaths, found: Findings) -> str:
-    """Output of one of Slurm's commands; a silent Slurm is a finding."""
-    with found.catching():
-        calls = run.calls if run.controller.is_dir() else None  # refused, a run leaves nothing
-        done = SlurmCommands(SystemClock(), os.environ, calls).run(argv, _SINFO_TIMEOUT_S)
-        if done.returncode == 0:
-            return done.stdout
-        why = [*done.stderr.strip().splitlines(), "nothing"][0]
-        said = f"Slurm cannot be asked: {argv[0]} says {why}"
-        raise SchedulerError(said, "is Slurm up? try: sinfo")
+def _run_slurm(argv: list[str], run: RunPaths, findings: Findings) -> str:
+    """Return the output of a Slurm command; add a finding and return "" where it fails."""
+    with findings.catching():
+        calls = run.calls if run.controller.is_dir() else None  # a refused start leaves no file
+        result = SlurmCommands(SystemClock(), os.environ, calls).run(argv, _SINFO_TIMEOUT_S)
+        if result.returncode == 0:
+            return result.stdout
+        why = [*result.stderr.strip().splitlines(), "nothing"][0]
+        message = f"Slurm does not answer: {argv[0]} printed {why}"
+        raise SchedulerError(message, "is Slurm up? try: sinfo")
     return ""
 
 
-def _is_one_host(run: RunPaths, known: Mapping[str, Partition]) -> bool:
-    """True where the nodes are this very host."""
-    node = next((partition.node for partition in known.values()), "")
+def _is_one_host(run: RunPaths, partitions: Mapping[str, Partition]) -> bool:
+    """Return True where the first node is this host."""
+    node = next((partition.node for partition in partitions.values()), "")
     argv = ["scontrol", "--oneliner", "show", "node", node]
-    return bool(node) and is_same_boot(_ask(argv, run, Findings()), boot_time())
+    return bool(node) and is_same_boot(_run_slurm(argv, run, Findings()), boot_time())
 
 
-def _check_room(config: Config, run: RunPaths, mounted: Sequence[Mount], found: Findings) -> None:
+def _check_space(
+    config: Config, run: RunPaths, mounted: Sequence[Mount], findings: Findings
+) -> None:
     checkpoint = _largest(run.slots, "*/checkpoints/*.safetensors")
     items = forecast_disk_use(config, checkpoint, _largest(shared_paths(config).blobs, "*/*.st"))
-    room = _room(run.root, mounted)
-    found.notes.append(describe_forecast(items, room))
-    if short := find_shortage(items, room, str(run.root)):
-        found.wrong.append(short)
+    space = _free_space(run.root, mounted)
+    findings.notes.append(describe_forecast(items, space))
+    if error := find_shortage(items, space, str(run.root)):
+        findings.wrong.append(error)
 
 
 def _largest(folder: Path, pattern: str) -> int | None:
-    """Bytes of the largest of some files; None without any, or where one goes meanwhile."""
+    """Return the bytes of the largest file; None without any, or where one vanishes meanwhile."""
     with contextlib.suppress(OSError):
         return max((path.stat().st_size for path in folder.glob(pattern)), default=None)
     return None
 
 
-def _room(folder: Path, mounted: Sequence[Mount]) -> FreeSpace:
-    """The smaller of what the disk and, where a site has it, ``quota`` leave."""
+def _free_space(folder: Path, mounted: Sequence[Mount]) -> FreeSpace:
+    """Return the smaller of the disk's free space and, on sites with ``quota``, the quota's."""
     mount, quota = find_mount(str(folder), mounted), None
     free = shutil.disk_usage(folder).free
     disk = FreeSpace(free, f"the disk at {mount.point if mount else folder}")
     with contextlib.suppress(DaddyError):
-        done = run_program(["quota", "-w", "-p"], _QUOTA_TIMEOUT_S)
-        quota = parse_quota(done.stdout, mount.device if mount else "")
+        result = run_program(["quota", "-w", "-p"], _QUOTA_TIMEOUT_S)
+        quota = parse_quota(result.stdout, mount.device if mount else "")
     return min(disk, quota or disk)
 
 
 def make_folders(place: str, *folders: Path) -> None:
-    """Make folders; FileError naming their ``place`` where they cannot be written.
+    """Make folders, and raise a FileError that names ``place`` where one cannot be written.
 
-    Each is tried by a file that is removed again: a folder that is there may be read-only.
+    Each is tested with a file that is removed again, because an existing folder may be read-only.
     """
     try:
         for folder in folders:
@@ -249,7 +251,7 @@ def make_folders(place: str, *folders: Path) -> None:
 
 
 class Partition(NamedTuple):
-    """One partition; ``limit_s`` None: without an end; ``node``: one of its nodes."""
+    """Describes a partition; ``limit_s``: time limit or None; ``node``: one of its nodes."""
 
     up: bool
     limit_s: int | None
@@ -257,44 +259,47 @@ class Partition(NamedTuple):
 
 
 def parse_partitions(text: str) -> dict[str, Partition]:
-    """Partitions by name from ``sinfo --format=FORMAT``; other lines are passed over."""
-    found: dict[str, Partition] = {}
+    """Return partitions by name from ``sinfo --format=FORMAT``; skip other lines."""
+    partitions: dict[str, Partition] = {}
     for line in text.splitlines():
         words = [word.strip() for word in line.split("|")]
         if len(words) == 4 and words[0]:  # noqa: PLR2004 - the fields of FORMAT
             limit_s = None
             with contextlib.suppress(ValueError):  # infinite, n/a
                 limit_s = parse_duration(words[2])
-            found.setdefault(words[0], Partition(words[1] == "up", limit_s, words[3]))
-    return found
+            partitions.setdefault(words[0], Partition(words[1] == "up", limit_s, words[3]))
+    return partitions
 
 
 def is_same_boot(text: str, booted_ts: float) -> bool:
-    """True if a node (``scontrol show node``, times in seconds) booted when this host did: then it
-    *is* this host, and nothing has to be shared with it.
+    """Return True if a node booted at ``booted_ts``, when this host did: then it is this host.
+
+    ``text``: output of ``scontrol show node`` with times in Unix seconds.
     """
     match = _BOOTED.search(text)
     return match is not None and abs(int(match[1]) - booted_ts) <= _SAME_BOOT_S
 
 
 def find_partition_errors(
-    slurm: SlurmSettings, known: Mapping[str, Partition]
+    slurm: SlurmSettings, partitions: Mapping[str, Partition]
 ) -> list[SchedulerError]:
-    """Why a job of ours could never start in its partition; nothing is said where none is known."""
-    if not known:
+    """Return the reasons for which no job can start in the partition; none without a list."""
+    if not partitions:
         return []
-    name, ours, found = slurm.partition, known.get(slurm.partition), list[SchedulerError]()
-    if ours is None:
-        (near,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-        said = f"there is no partition {name} here; there are: {', '.join(sorted(known)[:20])}"
-        return [SchedulerError(said, f"set slurm.partition or say --partition {near}")]
-    if not ours.up:
-        said = f"partition {name} is not up: no job starts there"
-        found.append(SchedulerError(said, "ask sinfo which one is, and set slurm.partition"))
-    if ours.limit_s is not None and parse_duration(slurm.time_limit) > ours.limit_s:
-        limit = format_duration(ours.limit_s)
-        said = (
+    name, errors = slurm.partition, list[SchedulerError]()
+    partition = partitions.get(name)
+    if partition is None:
+        (near,) = difflib.get_close_matches(name, partitions, n=1, cutoff=0.0)
+        names = ", ".join(sorted(partitions)[:20])
+        message = f"there is no partition {name} here; there are: {names}"
+        return [SchedulerError(message, f"set slurm.partition or pass --partition {near}")]
+    if not partition.up:
+        message = f"partition {name} is not up: no job starts there"
+        errors.append(SchedulerError(message, "choose one of sinfo's in slurm.partition"))
+    if partition.limit_s is not None and parse_duration(slurm.time_limit) > partition.limit_s:
+        limit = format_duration(partition.limit_s)
+        message = (
             f"slurm.time_limit {slurm.time_limit} is over the {limit} that partition {name} allows"
         )
-        found.append(SchedulerError(said, f"set slurm.time_limit to {limit}: jobs hand over"))
-    return found
+        errors.append(SchedulerError(message, f"set slurm.time_limit to {limit}: jobs hand over"))
+    return errors

@@ -1,4 +1,4 @@
-"""The run that a command means: its configuration, its intent and the release it runs from."""
+"""Finds the run that a command line selects: configuration, intent and release."""
 
 from __future__ import annotations
 
@@ -18,44 +18,42 @@ from Daddy.core.settings import Config
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Config file, site profile and flags of a command line."""
+    """Holds a command line's configuration file, site profile and overriding options."""
 
     config: Path | None
     site: str | None
     overrides: Mapping[str, object]
 
     def load_settings(self, *, begins: bool = False) -> Config:
-        """The effective configuration; ConfigError with all that is wrong.
+        """Return the effective configuration; raise ConfigError with every wrong setting.
 
-        ``begins``: a run is to begin by it.
+        ``begins``: a run is started with it.
         """
         return load_config(self.config, self.overrides, os.environ, self.site, begins=begins)
 
     def find_run(self) -> tuple[Config, RunPaths]:
-        """The effective configuration, and the run's folder."""
+        """Return the effective configuration, and the run's folder."""
         config = self.load_settings()
         return config, run_paths(config)
 
 
 def try_read_intent(run: RunPaths) -> tuple[Intent | None, str]:
-    """The last intent, and in words why it cannot be read ('' when it can)."""
+    """Return the last intent and ``""``, or None and the reason why it cannot be read."""
     try:
         return read_intent(run), ""
     except FileError as error:
         return None, error.message
 
 
-def intended_release(
-    run: RunPaths, intent: Intent | None, fallback: Config
-) -> tuple[Release, Config]:
-    """The release that the intent names with its own configuration, where it still exists."""
+def find_release(run: RunPaths, intent: Intent | None, fallback: Config) -> tuple[Release, Config]:
+    """Return the release that the intent names, and its configuration, else ``fallback``."""
     ident = intent.release if intent is not None else ""
     release = Release(ident, run.releases / ident)
     return release, release.settings(fallback)
 
 
 def resolve_paths(config: Config, executor: str) -> Config:
-    """The configuration as jobs elsewhere need it: full paths, and no choice left open."""
+    """Return the configuration for jobs on other hosts: absolute paths and a fixed executor."""
     sharing = config.collaboration
     places = {"shared_dir": sharing.shared_dir, "join": sharing.join}
     full = {name: _full(path) if path else "" for name, path in places.items()}

@@ -1,7 +1,7 @@
-"""``start``: check everything, write down what is wanted, and leave a controller behind.
+"""Implements ``start``: checks everything, writes the intent and starts a controller.
 
-Saying it twice changes nothing. With changed code or settings it makes a new release and hands it
-to the controller that lives, through the intent alone: one slot tries it first.
+A second ``start`` changes nothing. With changed code or settings it freezes a new release and hands
+it to the live controller through the intent; one slot tries the release first.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 
 _LEAVES_S = 10.0
-"""Time that a controller gets to leave after its run has ended."""
+"""Seconds that a controller has to exit after its run ended."""
 
 
 def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = True) -> int:
     """Fill the slots and keep them filled."""
-    found, clock = Findings(), SystemClock()
-    config, wish = _resolve(request, found, daemon=daemon)
+    findings, clock = Findings(), SystemClock()
+    config, wanted = _configure(request, findings, daemon=daemon)
     run = run_paths(config)
     if dry_run:
-        found.raise_found()
-        _rehearse(config, wish)
+        findings.raise_found()
+        _print_dry_run(config, wanted)
         return ExitCode.DONE
     intent, damage = try_read_intent(run)
     if damage:
         print(f"{damage}: it is written anew")
     view = _controller(run, intent, clock)
     if view is not None:
-        found.raise_found()
-        _fits(wish, intent, view, foreground=foreground)
+        findings.raise_found()
+        _check_fit(wanted, intent, view, foreground=foreground)
         if intent is not None and _nothing_new(config, intent):
             print(f"{config.run_name} runs already: {_fleet(intent)}")
             print(
@@ -70,10 +70,10 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
                 "nothing was changed"
             )
             return ExitCode.DONE
-    release = _check(config, found, daemon=daemon)
-    new = replace(wish, release=release.ident, started_ts=clock.now())
+    release = _check(config, findings, daemon=daemon)
+    new = replace(wanted, release=release.ident, started_ts=clock.now())
     write_atomic(run.config, release.config.read_bytes())
-    write_intent(run, new, clock.now())  # first of all, so that each controller from now on knows
+    write_intent(run, new, clock.now())  # before any controller starts
     if view is not None:
         _hand_over(new, intent, view)
         return ExitCode.DONE
@@ -81,7 +81,7 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
     if foreground:
         return run_daemon(release.path, ready_fd=None)
     if daemon:
-        _leave_behind(config, release)
+        _start_daemon(config, release)
     else:
         print(make_single_pass(run, release, clock))
         print("no daemon: the jobs make the passes from now on; `status` shows the slots")
@@ -92,40 +92,40 @@ def _fleet(intent: Intent) -> str:
     return f"{intent.slots} slots on {intent.executor}, playing {intent.game}"
 
 
-def _resolve(request: Request, found: Findings, *, daemon: bool) -> tuple[Config, Intent]:
-    """The configuration and what is wished for, without a release yet.
+def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[Config, Intent]:
+    """Return the configuration and the intent, which has no release yet.
 
-    What is wrong with executor and game is a finding, so that all can be told at once.
+    Errors about executor and game become findings, so that all errors are shown together.
     """
     config = request.load_settings(begins=True)
     executor, game = str(config.controller.executor), str(config.training.workload)
-    with found.catching():
+    with findings.catching():
         executor = choose_executor(config, os.environ)
-    with found.catching():
+    with findings.catching():
         game = describe_game(config, executor)
-    wish = Intent(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
-    return resolve_paths(config, executor), wish
+    wanted = Intent(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
+    return resolve_paths(config, executor), wanted
 
 
-def _check(config: Config, found: Findings, *, daemon: bool) -> Release:
-    """Everything else that can be wrong; the release that was made for it."""
+def _check(config: Config, findings: Findings, *, daemon: bool) -> Release:
+    """Run the remaining checks and return the release that was frozen for them."""
     executor = config.controller.executor
-    scheduled = not any(error.exit_code == ExitCode.SCHEDULER for error in found.wrong)
-    check_places(config, executor if scheduled else "local", found)
+    scheduled = not any(error.exit_code == ExitCode.SCHEDULER for error in findings.wrong)
+    check_places(config, executor if scheduled else "local", findings)
     if daemon:
-        check_login_host(found)
-    found.raise_found()
+        check_login_host(findings)
+    findings.raise_found()
     release = freeze_release(run_paths(config), config)
     if executor == "slurm":
-        check_slurm(config, release, found)
-    found.raise_found()
-    for note in found.notes:
+        check_slurm(config, release, findings)
+    findings.raise_found()
+    for note in findings.notes:
         print(note)
     return release
 
 
 def _controller(run: RunPaths, intent: Intent | None, clock: Clock) -> LeaseView | None:
-    """The controller that lives; one whose run has just ended is given a moment to leave."""
+    """Return the live controller's lease, after it had time to exit where its run has ended."""
     view = controller_lease.find_live_controller(run, clock)
     ended = intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE)
     until, never = clock.monotonic() + _LEAVES_S, threading.Event()
@@ -135,79 +135,79 @@ def _controller(run: RunPaths, intent: Intent | None, clock: Clock) -> LeaseView
     return view
 
 
-def _fits(wish: Intent, intent: Intent | None, view: LeaseView, *, foreground: bool) -> None:
-    """ControllerAliveError when the one that lives cannot do what is wished for."""
-    who = controller_lease.describe(view.holder)
+def _check_fit(wanted: Intent, intent: Intent | None, view: LeaseView, *, foreground: bool) -> None:
+    """Raise ControllerAliveError when the live controller cannot do what ``start`` asks."""
+    name = controller_lease.describe(view.holder)
     if intent is not None and intent.mode in (Mode.DRAIN, Mode.NOW):
         raise ControllerAliveError(
-            f"the run is being stopped: {who} waits for its jobs to leave",
+            f"the run is being stopped: {name} waits for its jobs to exit",
             "start again once `status` says that it is stopped",
         )
-    executor = wish.executor if intent is None else intent.executor
-    whys = (
-        (executor != wish.executor, f"it works on {executor}, not on {wish.executor}"),
+    executor = wanted.executor if intent is None else intent.executor
+    rules = (
+        (executor != wanted.executor, f"it works on {executor}, not on {wanted.executor}"),
         (foreground, "it is not this terminal"),
-        (not wish.daemon, "it is a daemon, and you want none"),
+        (not wanted.daemon, "it is a daemon, and you want none"),
     )
-    for holds, why in whys:
-        if holds:
-            said = f"this run already has a controller ({who}), and {why}"
-            raise ControllerAliveError(said, "stop it first, then start")
+    for applies, why in rules:
+        if applies:
+            message = f"this run already has a controller ({name}), and {why}"
+            raise ControllerAliveError(message, "stop it first, then start")
 
 
 def _nothing_new(config: Config, intent: Intent) -> bool:
-    """True where all that is asked for is so already."""
+    """Return True where the run has this release and these slots, and no slot is held."""
     run = run_paths(config)
     if intent.mode is not Mode.RUN or read_last_summary(run).get("breaker"):
-        return False  # slots that stay empty after failures: start means "try again now"
+        return False  # start resets the failures of slots that stay empty
     wanted = (freeze_release(run, config).ident, config.slurm.max_running)
     return wanted == (intent.release, intent.slots)
 
 
 def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> None:
-    """The controller that lives reads the intent at its next look."""
-    said = []
+    """Print the changes that the live controller reads from the new intent."""
+    changes = []
     if old is None or old.release != new.release:
-        said.append(f"release {new.release}: one slot tries it, the others follow when it is good")
+        changes.append(f"release {new.release}: one slot tries it, the others follow if it works")
     if old is not None and old.slots != new.slots:
-        said.append(f"{new.slots} slots instead of {old.slots}")
+        changes.append(f"{new.slots} slots instead of {old.slots}")
     if old is not None and old.mode is Mode.PAUSED:
-        said.append(f"the pause is over ({old.reason})")
-    said = said or ["failures so far are forgiven: empty slots are tried again now"]
+        changes.append(f"the pause is over ({old.reason})")
+    changes = changes or ["failures so far are forgiven: empty slots are tried again now"]
     print(f"handed to the controller ({controller_lease.describe(view.holder)}):")
-    print("\n".join(f"  {line}" for line in said))
+    print("\n".join(f"  {line}" for line in changes))
 
 
-def _leave_behind(config: Config, release: Release) -> None:
-    """A daemon; where another host's was faster, that one does it."""
+def _start_daemon(config: Config, release: Release) -> None:
+    """Start a daemon; where another host's controller was faster, that one reads the intent."""
     run = run_paths(config)
     try:
-        told = launch_controller(run, release)
+        report = launch_controller(run, release)
     except ControllerAliveError as error:
-        print(f"{error.message}: it was told")
+        print(f"{error.message}: it reads the new intent")
         return
     log = run.logs / "controller.log"
-    print(f"controller: pid {told['pid']} on {told['host']}, term {told['term']}, log {log}")
-    for line in describe_survival(user_name(), workers=_workers(config)):
+    print(f"controller: pid {report['pid']} on {report['host']}, term {report['term']}, log {log}")
+    for line in describe_survival(user_name(), workers=_jobs_take_over(config)):
         print(f"  {line}")
     print("the shell can be closed; `status` shows the slots, `stop` ends the run")
 
 
-def _workers(config: Config) -> bool | None:
-    """True where jobs make the passes of a dead daemon; None: the first job will find out."""
-    known = read_probe(run_paths(config))
+def _jobs_take_over(config: Config) -> bool | None:
+    """Return True where jobs make a dead daemon's passes; None until a job has tried it."""
+    probe = read_probe(run_paths(config))
     if not config.controller.failover or config.controller.executor == "local":
         return config.controller.failover
-    return None if known is None else known.may_submit
+    return None if probe is None else probe.may_submit
 
 
-def _rehearse(config: Config, wish: Intent) -> None:
-    """Say what ``start`` would do, with the script of the first job; touches nothing."""
+def _print_dry_run(config: Config, wanted: Intent) -> None:
+    """Print the actions of ``start`` and the first job's script, and change nothing."""
     run = run_paths(config)
     example = Release("release", run.releases / "<release>")
     spec = SpecMaker(config, run, example)("0" * 12, 1, Submit("a slot is empty"))
-    print(f"# would play {wish.game} in {run.root}, jobs on {wish.executor}")
-    print(f"# would freeze a release, submit {wish.slots} jobs for {wish.slots} slots")
+    print(f"# would play {wanted.game} in {run.root}, jobs on {wanted.executor}")
+    print(f"# would freeze a release, submit {wanted.slots} jobs for {wanted.slots} slots")
     print(f"# and queue up to {ControllerPolicy().spares} successors as they train")
     print(f"# each job: {config.slurm.time_limit}, output in {run.logs}/slurm-<id>.out and .err")
     print(render_job_script(spec))

@@ -1,7 +1,7 @@
-"""Pure. The status record as one screen: the verdict first, then what a person asks next.
+"""Pure. Draws the status record as one screen: the verdict first, then slots, totals and last ends.
 
-Drawn with rich: a terminal gets colours, a pipe plain lines; no line needs a colour to be
-understood. Narrow terminals get the successors in a line of their own.
+Drawn with rich: in colour on a terminal, as plain lines in a pipe; no line needs its colour to be
+understood. A narrow screen shows the successors in a line of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from Daddy.cluster.orchestrator.commands.health import (
 from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
 
 WIDE = 104
-"""Columns from which each slot's successor fits beside it."""
+"""Columns from which the table has a column of successors."""
 _MARKS = {
     "healthy": ("●", "bold green"),
     "degraded": ("◐", "bold yellow"),
@@ -41,14 +41,14 @@ _STYLES = {
 }
 _OUTCOMES = {"crashed": "red", "hung": "red", "not launched": "red", "refused": "red"}
 _SOON_S = 300.0
-"""Before a slot changes hands its time is drawn in another colour."""
+"""Seconds before its exit from which a job's remaining time is coloured."""
 _REASON = 90
-"""Letters of a learner's reason that are shown."""
+"""Most characters of a reason that are shown."""
 _BAR = 24
 
 
 def render_screen(run_name: str, status: Record, now: float, width: int = 160) -> RenderableType:
-    """The whole screen, ``width`` columns wide; ``now`` in wall seconds."""
+    """Return the whole screen, ``width`` columns wide; ``now`` in wall seconds."""
     wide = width >= WIDE
     mark, style = _MARKS[status["verdict"]]
     first = Text.assemble((f"{mark} {run_name}", style), f": {status['said']}")
@@ -59,31 +59,31 @@ def render_screen(run_name: str, status: Record, now: float, width: int = 160) -
         parts += [Text(), _slots(status, now, wide=wide)]
     if status["others"]["jobs"]:
         parts += [Text(), _others(status["others"]["jobs"])]
-    facts = ((Text(name, "dim"), text) for name, text in _facts(status, now, wide=wide))
-    parts += [Text(), _table(["", ""], facts)]
+    rows = ((Text(name, "dim"), text) for name, text in _facts(status, now, wide=wide))
+    parts += [Text(), _table(["", ""], rows)]
     if status["last"]:
         parts += [Text(), _table([""] * 4, _last(status["last"], now))]
     return Group(first, Padding(Group(*parts), (0, 0, 0, 2)))
 
 
 def _troubles(status: Record) -> Iterator[str]:
-    """Troubles beyond the verdict, each once."""
-    told = [hold["reason"] for hold in status["breaker"]] + [status["rollout"]]
-    told += [
-        f"slot {slot['slot']} has given no sign of life for {format_age(slot['beat_s'])}"
+    """Yield troubles that the verdict does not name, each once."""
+    troubles = [hold["reason"] for hold in status["breaker"]] + [status["rollout"]]
+    troubles += [
+        f"slot {slot['slot']} has had no heartbeat for {format_age(slot['beat_s'])}"
         for slot in status["slots"]
         if slot["state"] == "silent"
     ]
-    told += map(printable_line, status["others"]["troubles"])
+    troubles += map(printable_line, status["others"]["troubles"])
     if status["excluded"]:
-        told.append(f"left out for a day: {', '.join(status['excluded'])}")
+        troubles.append(f"excluded for a day: {', '.join(status['excluded'])}")
     if status["verdict"] == "degraded":
-        told += [reason for reason in status["reasons"] if "slots train" not in reason]
-    yield from (trouble for trouble in dict.fromkeys(told) if trouble not in status["said"])
+        troubles += [reason for reason in status["reasons"] if "slots train" not in reason]
+    yield from (trouble for trouble in dict.fromkeys(troubles) if trouble not in status["said"])
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
-    """A table with a column for each title; those marked with > stand right; the last may wrap."""
+    """Return a table with these column titles; ``>`` aligns right, and the last column wraps."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.show_header = any(titles)
     for title in titles:
@@ -105,7 +105,7 @@ def _slots(status: Record, now: float, *, wide: bool) -> Table:
         followed = assign_successors(status)
         titles.append("then")
         for slot, row in zip(status["slots"], rows, strict=True):
-            row.append(_then(slot, followed.get(slot["slot"]), status, now))
+            row.append(_successor_cell(slot, followed.get(slot["slot"]), status, now))
     return _table(titles, rows)
 
 
@@ -129,7 +129,7 @@ def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text | str]:
 
 
 def _checkpoint(slot: Record) -> Text:
-    """Its age, which is what could be lost, and its steps."""
+    """Return the checkpoint's age and its steps."""
     if not slot["checkpoint_step"]:
         return Text("none yet", "dim")
     seconds = slot["checkpoint_s"]
@@ -137,31 +137,31 @@ def _checkpoint(slot: Record) -> Text:
     return text.append(f"at {format_count(slot['checkpoint_step'])}", "dim")
 
 
-def _then(slot: Record, successor: Record | None, status: Record, now: float) -> Text:
-    """The successor and why it waits; or which release runs, where that is not the wanted one."""
+def _successor_cell(slot: Record, successor: Record | None, status: Record, now: float) -> Text:
+    """Return the slot's release where it is not the wanted one, and the successor with its wait."""
     text = Text(f"runs {slot['release']}; " if _differs(slot, status) else "", "magenta")
     if successor is not None:
-        return Text.assemble(text, _told_successor(successor, status, now))
-    return text.append("nobody waits" if status["mode"] == "run" else "", "dim")
+        return Text.assemble(text, _describe_successor(successor, status, now))
+    return text.append("no successor" if status["mode"] == "run" else "", "dim")
 
 
 def _differs(slot: Record, status: Record) -> bool:
-    """True where a slot runs another release than the one that is wanted."""
+    """Return True where a slot runs another release than the intent names."""
     return bool(slot["release"] and status["release"] and slot["release"] != status["release"])
 
 
-def _told_successor(job: Record, status: Record, now: float) -> Text:
-    """A waiting job: its number, what it waits for, and when it is expected to start."""
-    full, capped = all(slot["training"] for slot in status["slots"]), job["waits"] == "cap"
-    text = Text(str(job["job_id"] or "one without a number yet"))
-    text.append(f" {describe_wait(job, full=full)}", "green" if capped and full else "dim")
+def _describe_successor(job: Record, status: Record, now: float) -> Text:
+    """Return a waiting job's id, the reason of its wait, and its expected start."""
+    full, at_cap = all(slot["training"] for slot in status["slots"]), job["waits"] == "cap"
+    text = Text(str(job["job_id"] or "a job without an id yet"))
+    text.append(f" {describe_wait(job, full=full)}", "green" if at_cap and full else "dim")
     return text.append(
         f", expected {format_time(job['expected_ts'], now)}" if job["expected_ts"] else ""
     )
 
 
 def _others(jobs: Sequence[Record]) -> Table:
-    """Other accounts' jobs, as far as their heartbeats and the newest version tell."""
+    """Return the table of other accounts' jobs."""
     rows = (
         (
             job["account"],
@@ -190,10 +190,10 @@ def _last(ends: Sequence[Record], now: float) -> Iterator[list[Text]]:
 
 
 def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Text]]:
-    """Rows of two columns: what it is called, what it is."""
+    """Yield rows of two columns: a label and its text."""
     if not wide and status["waiting"]:
-        waiting = [_told_successor(job, status, now) for job in status["waiting"]]
-        yield "in line", Text(", ").join(waiting)
+        waiting = [_describe_successor(job, status, now) for job in status["waiting"]]
+        yield "waiting", Text(", ").join(waiting)
     if not wide and (other := [slot for slot in status["slots"] if _differs(slot, status)]):
         runs = ", ".join(f"slot {slot['slot']} runs {slot['release']}" for slot in other)
         yield "releases", Text(runs, "magenta")
@@ -215,7 +215,7 @@ def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Tex
 
 
 def _phrases(*phrases: str | tuple[object, str]) -> Text:
-    """Words, or words with a style, with semicolons between them; without those that are empty."""
+    """Join phrases, each with an optional style, by semicolons; skip empty ones."""
     styled = (phrase if isinstance(phrase, tuple) else (phrase, "") for phrase in phrases)
     return Text("; ").join(Text(str(words), style) for words, style in styled if words)
 
@@ -236,7 +236,7 @@ def _steps(steps: Record, done_ts: float | None, now: float) -> Text:
 def _hours(status: Record) -> Text:
     hours = status["hours"]
     used, available, budget = hours["used"], hours["available"], hours["budget"]
-    digits = 1 if available >= 10 else 3  # noqa: PLR2004 - a run of an hour has some too
+    digits = 1 if available >= 10 else 3  # noqa: PLR2004 - a short run needs more digits
     boots = [slot["boot_s"] for slot in status["slots"] if isinstance(slot["boot_s"], int | float)]
     return _phrases(
         f"{used / (available or 1.0):.1%} used in the last {format_age(hours['window_s'])}: "
@@ -247,14 +247,14 @@ def _hours(status: Record) -> Text:
 
 
 def _mirror(copied: Record, now: float) -> Text:
-    """Which version a purge cannot reach, and what one has taken."""
-    told: str | tuple[object, str] = "nothing to copy yet"
+    """Return the version that is copied to the mirror, and its missing files."""
+    state: str | tuple[object, str] = "nothing to copy yet"
     if copied.get("trouble"):
-        told = (copied["trouble"], "yellow")
+        state = (copied["trouble"], "yellow")
     elif copied.get("version") is not None:
         since = format_age(max(0.0, now - float(copied["copied_ts"])))
-        told = f"v{copied['version']}, copied {since} ago to {copied['folder']}"
-    return _phrases(told, (copied.get("holes"), "yellow"))
+        state = f"v{copied['version']}, copied {since} ago to {copied['folder']}"
+    return _phrases(state, (copied.get("holes"), "yellow"))
 
 
 def _queue(status: Record, now: float) -> Text:
@@ -272,18 +272,19 @@ def _queue(status: Record, now: float) -> Text:
 
 
 def _control(status: Record) -> Text:
-    held, failover, calls = status["controller"], status["failover"], status["calls_today"]
-    said, style = "no daemon is wanted: the jobs make the passes", ""
-    if held["alive"] is not False:
-        sure = "" if held["alive"] else " (another host)"
-        said = f"pid {held.get('pid', '?')} on {held.get('host', '?')}{sure}, term {held['term']}"
+    lease, failover, calls = status["controller"], status["failover"], status["calls_today"]
+    text, style = "no daemon is wanted: the jobs make the passes", ""
+    if lease["alive"] is not False:
+        doubt = "" if lease["alive"] else " (another host)"
+        pid, host = lease.get("pid", "?"), lease.get("host", "?")
+        text = f"pid {pid} on {host}{doubt}, term {lease['term']}"
     elif status["daemon"]:
-        said, style = "no controller is alive", "yellow" if status["mode"] == "run" else ""
+        text, style = "no controller is alive", "yellow" if status["mode"] == "run" else ""
     if status["passed_s"] is not None:
-        said += f", looked {format_age(status['passed_s'])} ago"
+        text += f", last pass {format_age(status['passed_s'])} ago"
     how = "on" if failover and failover["on"] else f"off ({failover['how']})" if failover else ""
     return _phrases(
-        (said, style),
+        (text, style),
         f"{format_count(calls)} scheduler calls today" if calls is not None else "",
         f"failover {how}" if how else "",
     )

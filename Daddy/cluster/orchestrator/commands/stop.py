@@ -1,4 +1,4 @@
-"""``stop``: write down that the run is to end, and see it through."""
+"""Implements ``stop``: writes the intent to end the run, and waits until no job is left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.commands.daemon import run_until_over
 from Daddy.cluster.orchestrator.commands.run_selection import (
     Request,
-    intended_release,
+    find_release,
     resolve_paths,
     try_read_intent,
 )
@@ -24,50 +24,50 @@ from Daddy.core.lease import newest_term
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _GRACE_S = 90.0
-"""Time that the scheduler gets to end the jobs that did not leave."""
+"""Seconds that the scheduler has to end jobs that did not exit by themselves."""
 
 
 def run_stop(request: Request, *, now: bool) -> int:
-    """End the run: by its controller, or ourselves where none is alive."""
+    """End the run by its controller, or in this process where no controller is alive."""
     (config, run), clock = request.find_run(), SystemClock()
     intent, damage = try_read_intent(run)
     if damage:
-        print(f"{damage}: asking anew")
+        print(f"{damage}: it is written anew")
         executor, game = choose_executor(config, os.environ), config.training.workload
         intent = Intent(Mode.DRAIN, config.slurm.max_running, executor, "", game)
     if intent is None:
         print(f"nothing to stop: no run was ever started in {run.root}")
         return ExitCode.DONE
-    intent = replace(intent, mode=Mode.NOW if now else Mode.DRAIN, reason="stop was said")
+    intent = replace(intent, mode=Mode.NOW if now else Mode.DRAIN, reason="stop was typed")
     write_intent(run, intent, clock.now())
-    how = "the jobs are cancelled" if now else "the jobs write checkpoints and leave"
+    how = "the jobs are cancelled" if now else "the jobs write checkpoints and exit"
     print(f"stopping: {how}", flush=True)
     return _wait(run, intent, config, clock)
 
 
 def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
-    release, config = intended_release(run, intent, resolve_paths(config, intent.executor))
+    release, config = find_release(run, intent, resolve_paths(config, intent.executor))
     until = clock.monotonic() + ControllerPolicy().drain_s + _GRACE_S
-    met = 0  # the term of a controller on another host: it reads the same intent
+    remote_term = 0  # of a controller on another host, which reads the same intent
     while not _is_over(run):
         if clock.monotonic() > until:
             raise SchedulerError(
                 "the controller has not seen all jobs leave yet",
-                "it goes on trying: look with `status`, or say `stop --now`",
+                "it goes on: check with `status`, or type `stop --now`",
             )
         alive = controller_lease.is_controller_alive(run)
-        if alive is False or (alive is None and newest_term(run.controller_lease) != met):
+        if alive is False or (alive is None and newest_term(run.controller_lease) != remote_term):
             try:
                 code = run_until_over(run, release, config, clock)
             except ControllerAliveError:
-                met = newest_term(run.controller_lease)
+                remote_term = newest_term(run.controller_lease)
             else:
                 over = _is_over(run)
-                print("stopped: no job is left" if over else "interrupted: say stop again")
+                print("stopped: no job is left" if over else "interrupted: type stop again")
                 return code
-        clock.wait(threading.Event(), _LOOK_S)
+        clock.wait(threading.Event(), _POLL_S)
     print("stopped: no job is left")
     return ExitCode.DONE
 

@@ -1,9 +1,9 @@
-"""Pure. Decides which running jobs are asked to leave (a signal), and which are ended (a cancel).
+"""Pure. Decides which running jobs are signalled to exit and which are cancelled.
 
-A run that is to end is drained: queued jobs go first, running ones are asked and get their time. A
-job without a sign of life is asked, and ended when it stays; silence is measured on the
-controller's own clock (``SlotView.silent_s``). One slot makes room when the person's own other job
-waits for the same cap; jobs of another run of ours get none, or two runs would never train.
+To end a run, queued jobs are cancelled first; running ones get a signal and time for a checkpoint.
+A job whose heartbeat stopped gets a signal, and later a cancel; the silence is measured on the
+controller's own clock (``SlotView.silent_s``). One slot is freed when another job of the person
+waits for the same cap, unless it is a job of our other runs: two runs would stop each other.
 """
 
 from __future__ import annotations
@@ -24,64 +24,66 @@ from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 from Daddy.cluster.orchestrator.plan_actions import Action, Cancel, Conclude, Notify, Signal
 
 _STALL_S = 1800.0
-"""Seconds of beats without a checkpoint that are worth a word to the person."""
+"""Seconds with a heartbeat and without a checkpoint after which the person is notified."""
 _NOT_YET = ("SUSPENDED", "CONFIGURING")
-"""Words for a job whose program may not run: suspended, or its node boots for it."""
+"""Job states in which the program does not run: suspended, or the node still boots."""
 
 
 def drain_run(inputs: PlanInput) -> tuple[list[Action], list[str]]:
-    """Actions for every job that is left, and the end once none is.
+    """Return the actions that end every job, or the run's conclusion once no job is left.
 
-    Waiting jobs go first: they would start in the places of those that leave.
+    Waiting jobs come first: they would start in the places of ended ones.
     """
     mode, live = inputs.desired.mode, inputs.ledger.live
     if not live:
         final = Mode.DONE if mode is Mode.DONE else Mode.STOPPED
         return [Conclude(final, "no job is left")], ["no job is left"]
     running = {job.token for job in inputs.snapshot.jobs if job.state is JobState.RUNNING}
-    wishes = (
-        _dismiss(attempt, inputs, running=attempt.token in running)
+    wanted = (
+        _end_job(attempt, inputs, running=attempt.token in running)
         for attempt in sorted(live, key=lambda attempt: attempt.token in running)
     )
-    actions = [action for action in wishes if action is not None]
-    return actions, [f"{mode.value}: {len(live)} jobs still have to leave"]
+    actions = [action for action in wanted if action is not None]
+    return actions, [f"{mode.value}: {len(live)} jobs still have to exit"]
 
 
-def _dismiss(attempt: Attempt, inputs: PlanInput, *, running: bool) -> Action | None:
+def _end_job(attempt: Attempt, inputs: PlanInput, *, running: bool) -> Action | None:
     mode, drain_s = inputs.desired.mode, inputs.policy.drain_s
-    said = f"the run is to {mode.value}"
+    reason = f"the run is to {mode.value}"
     if running and mode not in (Mode.NOW, Mode.STOPPED):
-        return _ask_to_leave(attempt, inputs, said, drain_s, f"still here {drain_s:g} s after")
-    return _cancel(attempt, inputs, said)
+        overdue = f"still here {drain_s:g} s after"
+        return _signal_then_cancel(attempt, inputs, reason, drain_s, overdue)
+    return _cancel(attempt, inputs, reason)
 
 
-def _ask_to_leave(
-    attempt: Attempt, inputs: PlanInput, said: str, grace_s: float, late: str
+def _signal_then_cancel(
+    attempt: Attempt, inputs: PlanInput, reason: str, grace_s: float, overdue: str
 ) -> Action | None:
-    """A signal first, also after a cancel that came to nothing; ``grace_s`` later a cancel."""
-    signalled, cancel = attempt.requests.signalled_ts, _cancel(attempt, inputs, late)
+    """Return a signal, or a cancel ``grace_s`` after it; also after a cancel without effect."""
+    signalled, cancel = attempt.requests.signalled_ts, _cancel(attempt, inputs, overdue)
     if cancel is not None and signalled is None:
-        return Signal(attempt.token, cancel.job_id, said)
+        return Signal(attempt.token, cancel.job_id, reason)
     return None if inputs.now - (signalled or inputs.now) < grace_s else cancel
 
 
-def _cancel(attempt: Attempt, inputs: PlanInput, said: str) -> Cancel | None:
-    """A cancel, unless one was sent that may still come to something."""
+def _cancel(attempt: Attempt, inputs: PlanInput, reason: str) -> Cancel | None:
+    """Return a cancel, unless one was sent within the last ``recancel_s``."""
     cancelled = attempt.requests.cancelled_ts
     fresh = cancelled is not None and inputs.now - cancelled < inputs.policy.recancel_s
     if attempt.job_id is None or fresh:
         return None
-    return Cancel(attempt.token, attempt.job_id, said)
+    return Cancel(attempt.token, attempt.job_id, reason)
 
 
 def end_silent_jobs(inputs: PlanInput) -> list[Action]:
-    """Signals and cancels for jobs that hang, a word about those without progress."""
+    """Return signals and cancels for hung jobs, and notifications of jobs without progress."""
     live = inputs.ledger.live
-    found = [_treat(attempt, inputs) for attempt in live if attempt.phase is Phase.RUNNING]
-    return [action for action in found if action is not None]
+    running = (attempt for attempt in live if attempt.phase is Phase.RUNNING)
+    actions = (_handle_hung(attempt, inputs) for attempt in running)
+    return [action for action in actions if action is not None]
 
 
-def _treat(attempt: Attempt, inputs: PlanInput) -> Action | None:
+def _handle_hung(attempt: Attempt, inputs: PlanInput) -> Action | None:
     if attempt.slot is None:
         started = attempt.started_ts
         late = started is not None and inputs.now - started >= SILENCE_S
@@ -89,13 +91,13 @@ def _treat(attempt: Attempt, inputs: PlanInput) -> Action | None:
             return None
         return _cancel(attempt, inputs, f"no slot was claimed within {SILENCE_S:g} s")
     if attempt.observed.silent_ts is not None:
-        said = f"no sign of life for more than {SILENCE_S:g} s"
-        return _ask_to_leave(attempt, inputs, said, inputs.policy.recancel_s, said)
+        reason = f"no sign of life for more than {SILENCE_S:g} s"
+        return _signal_then_cancel(attempt, inputs, reason, inputs.policy.recancel_s, reason)
     if attempt.progressed_ts is None and attempt.training and attempt.claimed_ts is not None:
         waited_s = inputs.now - attempt.claimed_ts
         if waited_s >= _STALL_S:
-            said = f"slot {attempt.slot} trains for {waited_s / 60:.0f} min without a checkpoint"
-            return Notify(f"stall-{attempt.token}", said)
+            reason = f"slot {attempt.slot} trains for {waited_s / 60:.0f} min without a checkpoint"
+            return Notify(f"stall-{attempt.token}", reason)
     return None
 
 
@@ -105,7 +107,7 @@ def _may_not_run(attempt: Attempt, inputs: PlanInput) -> bool:
 
 
 def waiting_user_jobs(snapshot: Snapshot) -> tuple[QueueJob, ...]:
-    """The person's own other jobs that wait for a running place."""
+    """Return the person's jobs outside our runs that wait for the cap of running jobs."""
     return tuple(
         job
         for job in snapshot.others
@@ -114,14 +116,14 @@ def waiting_user_jobs(snapshot: Snapshot) -> tuple[QueueJob, ...]:
 
 
 def yield_slot(inputs: PlanInput, waiting: Sequence[QueueJob]) -> list[Action]:
-    """Ask one slot to leave, unless one is leaving or empty already."""
+    """Return a signal to the oldest training job, unless a slot is empty or leaving already."""
     live = inputs.ledger.live
     training = [attempt for attempt in live if attempt.training]
-    leaving = any(one.left_ts is not None or one.requests.signalled_ts for one in live)
+    leaving = any(job.left_ts is not None or job.requests.signalled_ts for job in live)
     if not waiting or leaving or len(training) < inputs.desired.slots:
         return []
-    oldest = max(training, key=lambda one: (-(one.started_ts or 0.0), one.number))
+    oldest = max(training, key=lambda job: (-(job.started_ts or 0.0), job.number))
     if oldest.job_id is None:
         return []
-    said = f"your job {waiting[0].job_id} waits for a place: it comes first"
-    return [Signal(oldest.token, oldest.job_id, said)]
+    reason = f"your job {waiting[0].job_id} waits for a place: it comes first"
+    return [Signal(oldest.token, oldest.job_id, reason)]

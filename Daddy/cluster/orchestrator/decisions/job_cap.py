@@ -1,8 +1,8 @@
 """Pure. Decides how many jobs may exist at once, and how successors wait for their slot.
 
-A pool needs a scheduler that holds back the job too many. That is never assumed: a limit was read,
-or a job was seen waiting for it. Elsewhere each successor waits behind its predecessor, and where
-waiting jobs are counted too, it comes when there is room.
+A pool of successors needs a scheduler that keeps jobs over the cap waiting. The controller relies
+on that only after it read such a limit or saw a job wait for one. On other sites each successor
+waits behind its predecessor; where waiting jobs count as well, it comes when a job has ended.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _HOUR_S = 3600.0
 _DAY_S = 86_400.0
 _MONTH_S = 30 * _DAY_S
 _DAILY = 10
-"""A day may see this many times an hour's submissions."""
+"""Submissions allowed in a day, as a multiple of those in an hour."""
 _RESERVE = 2
-"""Places of the site's submit limit that are left to the person's own jobs."""
+"""Jobs under the site's submit limit that are left for the person's own use."""
 _OFTEN = 3
-"""Slow hand-overs in a month from which all the extra successors pay."""
+"""Slow hand-overs in a month from which all extra successors are submitted."""
 
 
 def choose_chaining(site: SiteLimits, policy: ControllerPolicy) -> tuple[Chaining, str]:
-    """The best chaining that the site's rules and the person's allow, and the reason.
+    """Return the best chaining that the limits of site and person allow, and the reason.
 
-    The first line that holds wins.
+    The first rule that applies wins.
     """
     cap, limit = site.max_running, site.max_submitted
     full = limit is not None and limit - _RESERVE <= policy.max_running
@@ -47,19 +47,19 @@ def choose_chaining(site: SiteLimits, policy: ControllerPolicy) -> tuple[Chainin
 
 
 def successor_count(inputs: PlanInput, chaining: Chaining, training: int) -> int:
-    """Successors to keep in the queue: one for every job that trains, more where waits are long."""
+    """Return the successors to keep queued: one per training job, more where waits are long."""
     policy = inputs.policy
     if chaining is Chaining.LATE:
         return 0
     base = min(training, policy.spares)
-    return base + _more(inputs) if chaining is Chaining.POOL else base
+    return base + _extra_successors(inputs) if chaining is Chaining.POOL else base
 
 
-def _more(inputs: PlanInput) -> int:
-    """Half of the extra ones after a slow hand-over within a month, all after a few (decision 24).
+def _extra_successors(inputs: PlanInput) -> int:
+    """Return half of ``policy.extra`` after one slow hand-over in a month, all after three.
 
-    They must wait already when the queue turns slow: those submitted then share its mood. Jobs
-    that wait too long for a slot that is empty at this moment count like slow hand-overs.
+    Extra successors must be queued before the queue turns slow: jobs submitted later wait as long
+    as the first (decision 24). A job that waits too long for an empty slot counts as slow, too.
     """
     ledger, now, extra = inputs.ledger, inputs.now, inputs.policy.extra
     stuck = sum(1 for stamp in slow_wait_times(ledger) if stamp <= now) if inputs.fill else 0
@@ -68,22 +68,22 @@ def _more(inputs: PlanInput) -> int:
 
 
 def slow_wait_times(ledger: Ledger) -> list[float]:
-    """Times from which each waiting job has waited too long for a slot that is empty now.
+    """Return, per waiting job, the time from which its wait for an empty slot is too long.
 
-    None while the scheduler itself has put a job back into the queue: that says nothing of waits.
+    Empty while a requeued job waits: the scheduler delays requeued jobs, whatever the usual wait.
     """
     if any(attempt.queued and attempt.observed.restarts for attempt in ledger.live):
         return []
     ever = (attempt for attempt in ledger.attempts if attempt.slot is not None)
-    emptied = max((one.left_ts or one.ended_ts or 0.0 for one in ever), default=0.0)
+    emptied = max((held.left_ts or held.ended_ts or 0.0 for held in ever), default=0.0)
     waiting = (attempt.intended_ts for attempt in ledger.live if attempt.queued)
     return [max(stamp, emptied) + SLOW_CLAIM_S for stamp in waiting]
 
 
 def limits_after_refusal(ledger: Ledger, others: int = 0) -> dict[str, object]:
-    """The lesson of a refusal of one job too many: how many fit, or that none may wait.
+    """Return the site limit that a refused submission proves: most jobs, or that none may wait.
 
-    ``others``: the person's own jobs, which the site counts as well.
+    ``others``: number of the person's other jobs, which the site counts as well.
     """
     fitting = [attempt for attempt in ledger.live if attempt.job_id is not None]
     if others or any(attempt.queued for attempt in fitting):
@@ -92,9 +92,9 @@ def limits_after_refusal(ledger: Ledger, others: int = 0) -> dict[str, object]:
 
 
 def submit_allowance(inputs: PlanInput) -> tuple[int, str]:
-    """The number of jobs that may be submitted now at most, and the limit that sets it.
+    """Return the number of jobs that may be submitted now, and the limit that sets it.
 
-    Three limits that do not trust each other: our own count, the site's, and a rate.
+    Three independent limits: our number of jobs, the site's, and the rate of submissions.
     """
     ledger, policy = inputs.ledger, inputs.policy
     own = policy.max_running + policy.spares + policy.extra - len(ledger.live)
@@ -102,8 +102,8 @@ def submit_allowance(inputs: PlanInput) -> tuple[int, str]:
     most = ledger.site.max_submitted
     if most is not None:
         places = most - len(ledger.live) - inputs.snapshot.others_live
-        kept = max(inputs.fill, places - _RESERVE)
-        limits.append((min(places, kept), f"the site's {most} jobs"))
+        allowed = max(inputs.fill, places - _RESERVE)
+        limits.append((min(places, allowed), f"the site's {most} jobs"))
     limits.append((_rate(ledger, policy, inputs.now), "the rate of submissions"))
     count, why = min(limits)
     return max(0, count), why
@@ -112,9 +112,9 @@ def submit_allowance(inputs: PlanInput) -> tuple[int, str]:
 def _windows(
     ledger: Ledger, policy: ControllerPolicy, now: float
 ) -> Iterator[tuple[float, int, list[float]]]:
-    """An hour and a day: seconds, submissions allowed in them, and those made, oldest first.
+    """Yield, for an hour and a day, its seconds, allowed submissions, and those made, oldest first.
 
-    Those of a clock that was ahead for a while do not count: they would until it is that late.
+    Times after ``now``, written while a clock was ahead, do not count.
     """
     newest_first = (attempt.intended_ts for attempt in reversed(ledger.attempts))
     recent = takewhile(lambda stamp: stamp > now - _DAY_S, newest_first)
@@ -124,12 +124,12 @@ def _windows(
 
 
 def _rate(ledger: Ledger, policy: ControllerPolicy, now: float) -> int:
-    """Submissions that the hour and the day still allow."""
+    """Return the submissions that the hour and the day still allow."""
     return min(most - len(made) for _, most, made in _windows(ledger, policy, now))
 
 
 def next_submit_time(ledger: Ledger, policy: ControllerPolicy, now: float) -> float | None:
-    """The time from which the rate allows another submission; None where it does now."""
+    """Return the time from which the rate allows a submission; None where it does now."""
     if len(ledger.attempts) < policy.hourly:
         return None
     for span_s, most, made in _windows(ledger, policy, now):

@@ -1,4 +1,4 @@
-"""Pure. Decides which jobs go into the queue, and which are held back, shortened or taken out."""
+"""Pure. Decides which jobs are submitted, and which queued ones are held or cancelled."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 from Daddy.cluster.orchestrator.plan_actions import Action, Amend, Cancel, Submit
 
 _WORTH_S = 900.0
-"""Less time before a maintenance than this is not worth a boot."""
+"""Least seconds before a maintenance for which a job is worth its start."""
 _MARGIN_S = 120.0
 
 
-def fill_slots(inputs: PlanInput, avoided: tuple[str, ...]) -> tuple[list[Action], list[str]]:
-    """Submit the missing jobs, with the chaining that this site allows."""
+def fill_slots(inputs: PlanInput, excluded: tuple[str, ...]) -> tuple[list[Action], list[str]]:
+    """Return submissions of the missing jobs and cancels of surplus ones, with the reasons."""
     if inputs.block is not None:
         return [], [inputs.block.reason]
     chaining, _ = job_cap.choose_chaining(inputs.ledger.site, inputs.policy)
@@ -30,85 +30,89 @@ def fill_slots(inputs: PlanInput, avoided: tuple[str, ...]) -> tuple[list[Action
     fillers = max(0, inputs.fill - len(_ready(inputs)))
     successors = max(0, ahead - _spare(inputs))
     room, limit = job_cap.submit_allowance(inputs)
-    over = max(0, fillers + successors - room)
-    wishes = _submits(inputs, min(fillers, room), max(0, successors - over), chaining, avoided)
+    missing = max(0, fillers + successors - room)
+    submits = _submits(inputs, min(fillers, room), max(0, successors - missing), chaining, excluded)
     training, waiting = len(inputs.training), len(inputs.waiting)
-    story = [f"{training} of {inputs.desired.slots} slots train, {waiting} jobs wait or start"]
-    if over:
-        story.append(f"{limit}: {over} jobs fewer than wanted")
-    return [*wishes, *_shrink(inputs, ahead)], story
+    reasons = [f"{training} of {inputs.desired.slots} slots train, {waiting} jobs wait or start"]
+    if missing:
+        reasons.append(f"{limit}: {missing} jobs fewer than wanted")
+    return [*submits, *_shrink(inputs, ahead)], reasons
 
 
 def _ahead(inputs: PlanInput, chaining: Chaining) -> int:
-    """Successors to have in the queue. While a slot is held, there is to be none that waits for any
-    slot, as the next of a pool does: it would start in that place. In line the others have theirs.
+    """Return the number of successors to keep queued.
+
+    While a slot is held, a pool gets none, as its next job would start there; a chain keeps those
+    of jobs in other slots.
     """
     if not inputs.holds:
         steady = len(inputs.steady)
     elif chaining is Chaining.CHAIN:
-        steady = len(_free_of_holds(inputs, inputs.steady))
+        steady = len(_ids_of_unheld(inputs, inputs.steady))
     else:
         return 0
     return job_cap.successor_count(inputs, chaining, steady)
 
 
 def _spare(inputs: PlanInput) -> int:
-    """Successors that wait already: those beyond the empty slots. While a slot is held, only those
-    behind a job that `_ahead` counted: any other may be meant for the held slot.
+    """Return the number of waiting jobs beyond the empty slots.
+
+    While a slot is held, only the successors of jobs in other slots count.
     """
     if not inputs.holds:
         return len(inputs.waiting) - min(len(_ready(inputs)), inputs.fill)
-    ends = set(_free_of_holds(inputs, inputs.steady))
+    ends = set(_ids_of_unheld(inputs, inputs.steady))
     return sum(1 for attempt in inputs.waiting if attempt.after in ends)
 
 
 def _submits(
-    inputs: PlanInput, fillers: int, successors: int, chaining: Chaining, avoided: tuple[str, ...]
+    inputs: PlanInput, fillers: int, successors: int, chaining: Chaining, excluded: tuple[str, ...]
 ) -> list[Action]:
-    """Fillers for empty slots first, then successors."""
+    """Return submissions for empty slots, then of successors."""
     chosen = inputs.rollout
     empty = Submit(
-        "a slot is empty", exclude=avoided, release=chosen.release, request=chosen.trial or ""
+        "a slot is empty", exclude=excluded, release=chosen.release, request=chosen.trial or ""
     )
     if chaining is not Chaining.CHAIN:
-        more = replace(empty, reason="successor, as slots train")
-        return [*[empty] * fillers, *[more] * successors]
+        successor = replace(empty, reason="successor, as slots train")
+        return [*[empty] * fillers, *[successor] * successors]
     behind = {attempt.after for attempt in inputs.waiting}
-    ends = [end for end in _free_of_holds(inputs, inputs.steady) if end not in behind]
+    ends = [end for end in _ids_of_unheld(inputs, inputs.steady) if end not in behind]
     chain = [
         replace(empty, reason=f"successor of job {end}", after=end) for end in ends[:successors]
     ]
     return [*[empty] * fillers, *chain]
 
 
-def _free_of_holds(inputs: PlanInput, training: Iterable[Attempt]) -> list[int]:
-    """Ids of those among `training` that may be followed: no hold is on their slot, nor on all, and
-    while any slot is held some job makes progress, lest the next one fails as well.
+def _ids_of_unheld(inputs: PlanInput, training: Iterable[Attempt]) -> list[int]:
+    """Return ids of the jobs in ``training`` that may get a successor: their slot is not held.
+
+    Empty while all slots are held, or while one is held and no job makes progress.
     """
-    kept = {hold.slot for hold in inputs.holds}
-    if None in kept or (kept and all(one.progressed_ts is None for one in inputs.training)):
+    held = {hold.slot for hold in inputs.holds}
+    if None in held or (held and all(job.progressed_ts is None for job in inputs.training)):
         return []
-    wanted = set(range(inputs.desired.slots)) - kept
-    here = (attempt.job_id for attempt in training if attempt.slot in wanted)
-    return [job_id for job_id in here if job_id is not None]
+    wanted = set(range(inputs.desired.slots)) - held
+    job_ids = (attempt.job_id for attempt in training if attempt.slot in wanted)
+    return [job_id for job_id in job_ids if job_id is not None]
 
 
 def _ready(inputs: PlanInput) -> Sequence[Attempt]:
-    """The jobs that could come to any empty slot: started ones, and those behind no job that is
-    still there, such as all of a pool.
+    """Return the jobs that can claim any empty slot: started ones, and those without a live
+    predecessor, such as all jobs of a pool.
     """
     if all(attempt.after is None for attempt in inputs.waiting):
         return inputs.waiting
-    there = {attempt.job_id for attempt in inputs.ledger.live if attempt.left_ts is None}
+    present = {attempt.job_id for attempt in inputs.ledger.live if attempt.left_ts is None}
     return [
         attempt
         for attempt in inputs.waiting
-        if attempt.phase is Phase.RUNNING or attempt.after is None or attempt.after not in there
+        if attempt.phase is Phase.RUNNING or attempt.after is None or attempt.after not in present
     ]
 
 
 def _shrink(inputs: PlanInput, ahead: int) -> list[Action]:
-    """Take back surplus queued jobs: newest first, and never because of a hold."""
+    """Return cancels of surplus queued jobs, newest first; none while a slot is held."""
     if inputs.holds:
         return []
     policy = inputs.policy
@@ -123,68 +127,67 @@ def _shrink(inputs: PlanInput, ahead: int) -> list[Action]:
     ]
 
 
-def hold_waiting_jobs(inputs: PlanInput, *, guests: bool) -> list[Action]:
-    """Hold waiting jobs in their places while they must not start; release the others."""
+def hold_waiting_jobs(inputs: PlanInput, *, user_jobs: bool) -> list[Action]:
+    """Hold waiting jobs that must not start now, and release the others."""
     waits = _queued(inputs)
-    if guests:
-        barred, why = waits, "your own job comes first"
+    if user_jobs:
+        held, reason = waits, "your own job comes first"
     elif inputs.block is not None and inputs.block.holds_waiting:
-        barred, why = waits, inputs.block.reason
+        held, reason = waits, inputs.block.reason
     elif inputs.holds:
-        barred, why = _barred(inputs, waits), inputs.holds[0].reason
+        held, reason = _must_not_start(inputs, waits), inputs.holds[0].reason
     else:
-        barred, why = [], ""
-    tokens = {attempt.token for attempt in barred}
-    wishes = ((attempt, attempt.token in tokens) for attempt in waits)
+        held, reason = [], ""
+    tokens = {attempt.token for attempt in held}
+    wanted_holds = ((attempt, attempt.token in tokens) for attempt in waits)
     return [
-        Amend(attempt.token, attempt.job_id, why if hold else "it may start again", hold=hold)
-        for attempt, hold in wishes
+        Amend(attempt.token, attempt.job_id, reason if hold else "it may start again", hold=hold)
+        for attempt, hold in wanted_holds
         if attempt.job_id is not None and attempt.requests.held is not hold
     ]
 
 
-def _barred(inputs: PlanInput, waits: Sequence[Attempt]) -> list[Attempt]:
-    """Waiting jobs that would start in a place which is to stay empty.
+def _must_not_start(inputs: PlanInput, waits: Sequence[Attempt]) -> list[Attempt]:
+    """Return the waiting jobs that would start in a slot that has to stay empty.
 
-    A job behind one that trains takes its place. The others share the slots that may be filled:
-    first those that run already or may exist, then those not held so far, then the oldest
-    (attempts stand in the order intended).
+    The successor of a training job takes that job's slot. The other jobs share the slots that may
+    be filled: first started jobs and unanswered submissions, then jobs not held, then the oldest.
     """
-    ready, ends = _ready(inputs), set(_free_of_holds(inputs, inputs.training))
+    ready, ends = _ready(inputs), set(_ids_of_unheld(inputs, inputs.training))
     free = inputs.fill - sum(1 for attempt in ready if not attempt.queued)
-    queued = sorted((one for one in ready if one.queued), key=lambda one: one.requests.held)
+    queued = sorted((job for job in ready if job.queued), key=lambda job: job.requests.held)
     may = {attempt.token for attempt in queued[: max(0, free)]}
-    return [one for one in waits if one.token not in may and one.after not in ends]
+    return [job for job in waits if job.token not in may and job.after not in ends]
 
 
 def _queued(inputs: PlanInput) -> list[Attempt]:
-    return [one for one in inputs.waiting if one.queued and one.job_id is not None]
+    return [job for job in inputs.waiting if job.queued and job.job_id is not None]
 
 
 def shorten_time_limits(inputs: PlanInput) -> list[Action]:
-    """Shorter limits for jobs whose limit reaches into a maintenance.
+    """Return shorter time limits for jobs whose limit reaches into a maintenance.
 
-    Such a job keeps its age and starts at once. Only as many as there are slots to fill: the limit
-    stays short, and the others are to have their whole time once the maintenance is over.
+    Such a job keeps its queue age and starts before the maintenance. Only as many jobs as there are
+    slots to fill are shortened, because a shortened job stays short after the maintenance.
     """
     policy, begins = inputs.policy, inputs.snapshot.maintenance_ts
     if begins is None:
         return []
-    left = begins - inputs.now - _MARGIN_S
-    if left < _WORTH_S or left >= policy.limit_s:
+    left_s = begins - inputs.now - _MARGIN_S
+    if left_s < _WORTH_S or left_s >= policy.limit_s:
         return []
-    known = {attempt.token: attempt for attempt in inputs.ledger.live}
+    attempts = {attempt.token: attempt for attempt in inputs.ledger.live}
     blocked = [
         job
         for job in inputs.snapshot.jobs
         if job.state is JobState.PENDING
         and job.waits is WaitReason.RESERVATION
-        and job.token in known
+        and job.token in attempts
     ]
-    minutes = int(left // 60) * 60
-    said = "shortened to end before the maintenance"
+    limit_s = int(left_s // 60) * 60
+    reason = "shortened to end before the maintenance"
     return [
-        Amend(job.token, job.job_id, said, limit_s=minutes)
+        Amend(job.token, job.job_id, reason, limit_s=limit_s)
         for job in blocked[: inputs.fill]
-        if (known[job.token].requests.limit_s or policy.limit_s) > left
+        if (attempts[job.token].requests.limit_s or policy.limit_s) > left_s
     ]

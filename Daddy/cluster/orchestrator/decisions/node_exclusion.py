@@ -1,9 +1,8 @@
-"""Pure. Decides which nodes are left out, and for how long.
+"""Pure. Decides which nodes are excluded, and for how long.
 
-Two ends without progress on one node within a day are two strikes, and a job that worked there to
-its end afterwards forgives them: such a node is better than none. Releases that never made
-progress anywhere say nothing about nodes, and never more than a few nodes are left out at once, nor
-all on which anything ever worked: a cluster of which everything is excluded trains nothing.
+A node is excluded for a day after two failures without progress; a job that trains there to a
+regular end clears them. Failures of a release that never made progress say nothing about the node.
+At most three nodes are excluded, and never all nodes on which jobs made progress before.
 """
 
 from __future__ import annotations
@@ -17,28 +16,29 @@ from Daddy.cluster.orchestrator.plan_actions import Action, Amend
 
 _STRIKES = 2
 _STRIKE_S = 86_400.0
-"""Seconds for which a node that failed twice is left out."""
+"""Seconds for which a failure counts against its node."""
 _MOST = 3
-"""Nodes left out at once."""
+"""Most nodes excluded at once."""
 _WELL = (JobOutcome.DONE, JobOutcome.DRAINED)
 
 
 def excluded_nodes(ledger: Ledger, now: float) -> tuple[str, ...]:
-    """Names of the nodes to leave out now, sorted."""
+    """Return the names of the nodes to exclude at ``now`` (wall seconds), sorted."""
     strikes = _strikes(ledger, now - _STRIKE_S)
     bad = [node for node, stamps in strikes.items() if len(stamps) >= _STRIKES]
     worst = sorted(bad, key=lambda node: (-max(strikes[node]), node))
     chosen = worst[:_MOST]
     if not chosen:
         return ()
-    good = {one.node for one in ledger.attempts if one.node and one.progressed_ts is not None}
+    progressed = (job for job in ledger.attempts if job.progressed_ts is not None)
+    good = {job.node for job in progressed if job.node}
     while chosen and good and good <= set(chosen):
         chosen.pop()
     return tuple(sorted(chosen))
 
 
 def _strikes(ledger: Ledger, since: float) -> dict[str, list[float]]:
-    """Times of each node's failures that are neither old nor forgiven."""
+    """Return, per node, the times of failures after ``since`` that no later success cleared."""
     failed: dict[str, list[float]] = defaultdict(list)
     forgiven: dict[str, float] = {}
     for attempt in ledger.over:
@@ -50,7 +50,7 @@ def _strikes(ledger: Ledger, since: float) -> dict[str, list[float]]:
         elif _is_strike(attempt, ledger):
             failed[node].append(ended)
     return {
-        node: [at for at in stamps if at > forgiven.get(node, 0.0)]
+        node: [stamp for stamp in stamps if stamp > forgiven.get(node, 0.0)]
         for node, stamps in failed.items()
     }
 
@@ -63,10 +63,10 @@ def _is_strike(attempt: Attempt, ledger: Ledger) -> bool:
 
 
 def exclude_nodes(waiting: Iterable[Attempt], nodes: tuple[str, ...]) -> list[Action]:
-    """Amend the waiting jobs, in their places, to avoid these nodes."""
-    said = f"left out: {', '.join(nodes)}" if nodes else "no node is left out any more"
+    """Return changes of the waiting jobs' excluded nodes; they keep their queue age."""
+    reason = f"excluded: {', '.join(nodes)}" if nodes else "no node is excluded any more"
     return [
-        Amend(attempt.token, attempt.job_id, said, exclude=nodes)
+        Amend(attempt.token, attempt.job_id, reason, exclude=nodes)
         for attempt in waiting
         if attempt.queued and attempt.job_id is not None and attempt.requests.excluded != nodes
     ]

@@ -1,4 +1,4 @@
-"""Pure. One moment as every decision of ``plan`` reads it."""
+"""Pure. Gathers the input that all decisions of ``plan`` read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, find_block
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
-    """The wish, the knowledge, the listing, and the conclusions that all decisions share."""
+    """Holds intent, ledger, listing and policy, and the results that several decisions need."""
 
     desired: Intent
     ledger: Ledger
@@ -25,17 +25,15 @@ class PlanInput:
     holds: tuple[Hold, ...]
     training: tuple[Attempt, ...]
     waiting: tuple[Attempt, ...]
-    """Attempts without a slot: queued, starting, or not known to exist yet."""
+    """Attempts without a slot: queued, starting, or submitted without an answer."""
     fill: int
-    """Slots that are empty and may be filled; one at a time while the breaker is open."""
+    """Number of empty slots that may be filled; at most 1 while the breaker is open."""
     block: Block | None
-    """The reason to submit nothing at all."""
+    """The reason to submit nothing; None without one."""
 
     @property
     def steady(self) -> tuple[Attempt, ...]:
-        """Training jobs with progress, by themselves or by their release: only these get
-        successors.
-        """
+        """Training jobs that get successors: they or their release made progress."""
         proven = self.ledger.proven
         return tuple(
             attempt
@@ -47,10 +45,10 @@ class PlanInput:
 def gather_plan_input(
     desired: Intent, ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy, now: float
 ) -> PlanInput:
-    """The input of this moment."""
+    """Return the input of the pass at ``now`` (wall seconds)."""
     chosen = choose_releases(desired, ledger)
-    found, tries = find_holds(ledger, policy, now, chosen.given_up)
-    holds = tuple(hold for hold in found if hold.slot is None or hold.slot < desired.slots)
+    all_holds, tries = find_holds(ledger, policy, now, chosen.given_up)
+    holds = tuple(hold for hold in all_holds if hold.slot is None or hold.slot < desired.slots)
     training, waiting = list[Attempt](), list[Attempt]()
     for attempt in ledger.live:  # one pass: a fleet of thousands does not stay in the cache
         if attempt.slot is None:
@@ -75,7 +73,7 @@ def gather_plan_input(
 def _fill(
     slots: int, holds: Sequence[Hold], training: Sequence[Attempt], tries: int | None, now: float
 ) -> int:
-    """``tries``: failures left before the breaker opens, while no job makes progress."""
+    """Return the number of slots to fill; ``tries``: failures left before the breaker opens."""
     fleet = next((hold for hold in holds if hold.slot is None), None)
     if fleet is not None and fleet.until > now:
         return 0

@@ -1,7 +1,7 @@
 """Pure. Decides which release runs in which slot.
 
-A new release is tried by one slot; the others take it at their next hand-over once it has made a
-checkpoint of its own. One whose attempts die without that is given up for the last that was proven.
+One slot tries a new release; once that has written a checkpoint, the other slots run it from their
+next hand-over. A release that fails without one is given up for the last that wrote checkpoints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRollout:
-    """The releases to run: ``trial`` in slot ``slot`` and ``release`` elsewhere."""
+    """Names the releases to run: ``trial`` in slot ``slot``, ``release`` in all others."""
 
     release: str
     trial: str | None = None
@@ -26,30 +26,31 @@ class ReleaseRollout:
     reason: str = ""
 
     def release_for(self, slot: int) -> str:
-        """The release for a slot."""
+        """Return the release to run in ``slot``."""
         return self.trial if self.trial is not None and slot == self.slot else self.release
 
 
 def choose_releases(desired: Intent, ledger: Ledger) -> ReleaseRollout:
-    """The release that each slot is to run next."""
+    """Choose the release that each slot runs at its next start."""
     wanted = desired.release
-    good = next((release for release in reversed(ledger.proven) if release != wanted), None)
-    if not wanted or wanted in ledger.proven or good is None:
+    proven = next((release for release in reversed(ledger.proven) if release != wanted), None)
+    if not wanted or wanted in ledger.proven or proven is None:
         return ReleaseRollout(wanted)
     tried = (attempt for attempt in ledger.attempts if attempt.release == wanted)
     failed = find_failures(tried, ledger.started_ts)
-    damning = any(is_final(one) or one.outcome is JobOutcome.UNLAUNCHED for one in failed)
+    unlaunched = JobOutcome.UNLAUNCHED
+    damning = any(is_final(attempt) or attempt.outcome is unlaunched for attempt in failed)
     if damning or len(failed) >= _TRIES:
-        said = f"release {wanted} is given up for {good}: {failed[-1].reason}"
-        return ReleaseRollout(good, given_up=frozenset({wanted}), reason=said)
+        reason = f"release {wanted} is given up for {proven}: {failed[-1].reason}"
+        return ReleaseRollout(proven, given_up=frozenset({wanted}), reason=reason)
     slot = _trial_slot(wanted, ledger, desired.slots)
-    said = f"release {wanted} is tried in slot {slot}, the others run {good}"
-    return ReleaseRollout(good, wanted, slot, reason=said)
+    reason = f"release {wanted} is tried in slot {slot}, the others run {proven}"
+    return ReleaseRollout(proven, wanted, slot, reason=reason)
 
 
 def _trial_slot(wanted: str, ledger: Ledger, slots: int) -> int:
-    """The slot that runs it already; else an empty one; else the next to be handed over."""
-    training = {one.slot: one for one in ledger.live if one.training and one.slot is not None}
+    """Return the slot that runs ``wanted``, else an empty one, else the one started first."""
+    training = {job.slot: job for job in ledger.live if job.training and job.slot is not None}
     running = [slot for slot, attempt in training.items() if attempt.release == wanted]
     empty = [slot for slot in range(slots) if slot not in training]
     if running or empty:

@@ -1,4 +1,4 @@
-"""Pure. Decides whether a running job makes the controller's next pass, because no other will."""
+"""Pure. Decides if a running job makes the controller's next pass while no controller does."""
 
 from __future__ import annotations
 
@@ -9,58 +9,58 @@ from Daddy.cluster.orchestrator.controller_records import Mode
 
 
 class ControllerState(str, Enum):
-    """The controller's lease, as seen from a job."""
+    """The state of the controller's lease, as read by a job."""
 
     ALIVE = "a controller lives"
-    SILENT = "the controller's beat stands still"
+    SILENT = "the controller's heartbeat has stopped"
     DEAD = "the controller's process is gone"
     ENDED = "no controller holds the run"
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """The view of a job. Times are seconds on its own clock."""
+    """Holds the facts that a job reads before it decides; times in seconds of its own clock."""
 
     mode: Mode
     daemon: bool
-    """Whether a controller is meant to live on a login node."""
+    """True where a controller should run on a login node."""
     controller: ControllerState
     unchanged_s: float
-    """Time since ``controller`` changed, or the beat stopped."""
+    """Seconds since ``controller`` changed or its heartbeat stopped."""
     holds_slot: bool
-    """Whether our job still holds its slot."""
+    """True while this job holds its slot."""
     lower_job_alive: bool
-    """Whether a living job holds a lower slot."""
+    """True where a live job holds a lower slot."""
     next_pass_in_s: float
-    """Until our own next pass is due; 0 where we made none yet."""
+    """Seconds until this job's next pass is due; 0 before its first."""
     slot_changed: bool
-    """Whether a slot changed hands since our last pass."""
+    """True where a slot got another holder since this job's last pass."""
 
 
-def should_make_pass(sight: JobView, silence_s: float, grace_s: float) -> tuple[bool, str]:
-    """Whether the job makes a pass now, and the reason.
+def should_make_pass(view: JobView, silence_s: float, grace_s: float) -> tuple[bool, str]:
+    """Return True with the reason where the job makes a pass now, else False with the reason.
 
-    A beat that stands still for ``silence_s`` is a dead controller's; where one is meant to live, a
-    controller that left gets ``grace_s`` to come back.
+    A heartbeat that stopped for ``silence_s`` proves a dead controller. A daemon that exited has
+    ``grace_s`` to be started again.
     """
-    refusal = _why_not(sight, silence_s, grace_s)
+    refusal = _refusal(view, silence_s, grace_s)
     if refusal:
         return False, refusal
-    if sight.next_pass_in_s > 0 and not sight.slot_changed:
-        return False, f"the next pass is due in {sight.next_pass_in_s:.0f} s"
-    return True, sight.controller.value
+    if view.next_pass_in_s > 0 and not view.slot_changed:
+        return False, f"the next pass is due in {view.next_pass_in_s:.0f} s"
+    return True, view.controller.value
 
 
-def _why_not(sight: JobView, silence_s: float, grace_s: float) -> str:
-    if sight.mode is not Mode.RUN:
-        return f"the run is to {sight.mode.value}"
-    if not sight.holds_slot:
+def _refusal(view: JobView, silence_s: float, grace_s: float) -> str:
+    if view.mode is not Mode.RUN:
+        return f"the run is to {view.mode.value}"
+    if not view.holds_slot:
         return "this job holds no slot any more"
-    if sight.controller is ControllerState.ALIVE:
+    if view.controller is ControllerState.ALIVE:
         return ControllerState.ALIVE.value
-    if sight.lower_job_alive:
+    if view.lower_job_alive:
         return "a job in a lower slot does it"
-    patience = silence_s if sight.controller is ControllerState.SILENT else grace_s * sight.daemon
-    if sight.unchanged_s < patience:
-        return f"{sight.controller.value}, for {sight.unchanged_s:.0f} of {patience:.0f} s"
+    patience = silence_s if view.controller is ControllerState.SILENT else grace_s * view.daemon
+    if view.unchanged_s < patience:
+        return f"{view.controller.value}, for {view.unchanged_s:.0f} of {patience:.0f} s"
     return ""

@@ -1,8 +1,8 @@
-"""A month in a Slurm queue, simulated: our own ``planner`` on it, and other policies.
+"""Simulates a month in a Slurm queue under our own ``planner`` and under other policies.
 
-``scenario`` the assumptions, the rows of the table, and a person's own site · ``incidents`` the
-incidents of one month and the waits of its jobs · ``simulated_site`` the queue, event by event ·
-``simulated_controller`` the product's ``reconcile``, ``fold`` and ``planner`` on that site ·
-``baseline_policies`` the five policies it is compared with · ``simulation`` many months side by
-side, as text and JSON.
+``scenario``: assumptions, rows of the table, and a person's own site · ``incidents``: incidents of
+a month and waits of its jobs · ``simulated_site``: the queue, event by event ·
+``simulated_controller``: the product's ``reconcile``, ``fold`` and ``plan`` on that site ·
+``baseline_policies``: the five policies compared with it · ``simulation``: many months in parallel,
+as text and JSON.
 """

@@ -1,6 +1,6 @@
-"""Entry: a month in a Slurm queue under our controller and five other policies.
+"""Entry: simulates a month in a Slurm queue under our controller and five other policies.
 
-Prints a table, and on demand writes the figures as JSON.
+Prints a table, and on request writes the results as JSON.
 """
 
 from __future__ import annotations
@@ -30,45 +30,46 @@ _QUICK_DAYS, _QUICK_SEEDS = 10.0, 4
 
 
 def _number(kind: Callable[[str], float], most: int) -> Callable[[str], float]:
-    """A reader of numbers from 1 to ``most``: a year of four slots is minutes of work."""
+    """Return an argument type that accepts numbers from 1 to ``most``."""
 
-    def read(text: str) -> float:
+    def parse(text: str) -> float:
         with contextlib.suppress(ValueError):
             if 1 <= (number := kind(text)) <= most:
                 return number
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
 
-    return read
+    return parse
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m Daddy.cluster.orchestrator.simulate",
-        description="A month in a Slurm queue under our controller and five other policies.",
+        description="Simulates a month in a Slurm queue under our controller and five others.",
     )
-    parser.add_argument("--days", type=_number(float, 366), help=f"length of a month ({_DAYS:g})")
-    parser.add_argument("--seeds", type=_number(int, 1000), help=f"months per figure ({_SEEDS})")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--days", type=_number(float, 366), help=f"days per month (default {_DAYS:g})")
+    add("--seeds", type=_number(int, 1000), help=f"months per result (default {_SEEDS})")
+    add(
         "--quick",
         action="store_true",
-        help=f"the main rows alone, {_QUICK_DAYS:g} days and {_QUICK_SEEDS} seeds",
+        help=f"only the main rows, with {_QUICK_DAYS:g} days and {_QUICK_SEEDS} seeds",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the main rows to FILE")
-    parser.add_argument(
+    add("--json", type=Path, metavar="FILE", help="JSON file for the main rows")
+    add(
         "--sacct",
         type=Path,
         metavar="FILE",
-        help="your own site instead, from: sacct -P -X -o Submit,Eligible,Start,End,State",
+        help="waits of your own site, from: sacct -P -X -o Submit,Eligible,Start,End,State",
     )
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Simulate, print, write; 0 when done."""
+    """Simulate, print the table and write the JSON file; return 0."""
     options = _parser().parse_args(argv)
     days = options.days or (_QUICK_DAYS if options.quick else _DAYS)
     seeds = options.seeds or (_QUICK_SEEDS if options.quick else _SEEDS)
-    workloads = [_own(options.sacct)] if options.sacct else list(WORKLOADS.values())
+    workloads = [_read_workload(options.sacct)] if options.sacct else list(WORKLOADS.values())
     if options.json is not None and not options.json.resolve().parent.is_dir():
         folder = options.json.parent
         raise FileError(f"there is no folder {folder}", "make it, or name another file")
@@ -77,17 +78,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = run_rows(rows, seeds, SystemClock())
     print(format_table(results, days, seeds))
     if options.json is not None:
-        figures = results_to_json({row: results[row] for row in first}, days, seeds)
-        write_atomic(options.json, (json.dumps(figures, indent=1) + "\n").encode())
+        record = results_to_json({row: results[row] for row in first}, days, seeds)
+        write_atomic(options.json, (json.dumps(record, indent=1) + "\n").encode())
     return 0
 
 
-def _own(path: Path) -> Workload:
+def _read_workload(path: Path) -> Workload:
     try:
         return read_export(path.read_text(encoding="utf-8", errors="replace"))
     except ExportError as error:
         raise UsageError(
-            f"{path} is no export to learn from: {error}",
+            f"{path} is no usable export: {error}",
             "make it with: sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State",
         ) from error
 

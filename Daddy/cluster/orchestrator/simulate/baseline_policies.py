@@ -1,6 +1,6 @@
-"""The five policies in use elsewhere, as small as they are, on the same site.
+"""Implements the five policies that are in use elsewhere, on the simulated site.
 
-Sources of each: ``docs/simulator.md``. A person that is needed comes after ``human_s``.
+Sources: ``docs/simulator.md``. A person who is needed comes after ``human_s``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from Daddy.cluster.orchestrator.simulate.simulated_site import (
     DRAINED,
+    JobPolicy,
     JobStage,
     SimulatedJob,
     SimulatedSite,
-    SubmissionPolicy,
 )
 from Daddy.core.stop_reasons import drain_margin
 
@@ -25,8 +25,8 @@ _DEPTH = 45
 _TASKS = 1000
 
 
-class Baseline(SubmissionPolicy):
-    """The part that all of them share: start, load, train. None looks for signs of life."""
+class Baseline(JobPolicy):
+    """Implements what the five share: start, load, train. None watches for hung jobs."""
 
     def __init__(self, site: SimulatedSite) -> None:
         self.site = site
@@ -40,11 +40,11 @@ class Baseline(SubmissionPolicy):
         return SimulatedJob(self._made, slot, site.now, self.runs_s, site.scenario.limit_s, after)
 
     def try_submit(self, job: SimulatedJob) -> bool:
-        """Whether slurmctld answers and takes the job."""
+        """Submit a job; return False where slurmctld is down or refuses it."""
         return not self.site.down and self.site.submit(job)
 
     def wait_for_person(self, call: Callable[[], None]) -> None:
-        """Call once a person has seen that something needs them."""
+        """Call the function once a person has reacted."""
         self.site.call_at(self.site.now + self.site.scenario.rates.human_s, call)
 
     def started(self, job: SimulatedJob) -> None:
@@ -55,9 +55,9 @@ class Baseline(SubmissionPolicy):
 
 
 class SeedPerSlot(Baseline):
-    """A loop on the login node polls each job and submits again 15 s after it is gone.
+    """Polls each job from a loop on the login node and submits again 15 s after its end.
 
-    It takes a silent slurmctld for an end, and dies of its refused sbatch.
+    While slurmctld is down the loop takes the job for ended, and its failing sbatch ends the loop.
     """
 
     def begin(self) -> None:
@@ -108,10 +108,10 @@ class SeedPerSlot(Baseline):
 
 
 class SeedGang(SeedPerSlot):
-    """The same with four ranks that train only together, and are all cancelled when one is gone."""
+    """Does the same with four ranks that train only together and are cancelled together."""
 
     def trains(self, job: SimulatedJob) -> None:
-        """Ranks meet at the rendezvous: the last one to be there starts the training."""
+        """Start the training of all ranks once the last of them has loaded."""
         job.silent_from = self.site.now
         team = [rank for rank in self.jobs.values() if rank.stage is JobStage.BOOTING]
         if len(team) == len(self.slots) and all(rank.silent_from is not None for rank in team):
@@ -143,7 +143,7 @@ class SeedGang(SeedPerSlot):
 
 
 class SelfRequeue(Baseline):
-    """A job that is warned requeues itself; after anything worse a person has to come."""
+    """Requeues a job that Slurm warns before its limit; other failures need a person."""
 
     def begin(self) -> None:
         self.runs_s = self.site.scenario.limit_s - _WARNED_S
@@ -163,7 +163,7 @@ class SelfRequeue(Baseline):
 
 
 class SingletonChain(Baseline):
-    """Forty-five jobs per slot, each waiting for the one before; a person submits the next lot."""
+    """Submits 45 jobs per slot, each after the one before; a person submits the next 45."""
 
     def begin(self) -> None:
         self.chains: dict[int, deque[SimulatedJob]] = {slot: deque() for slot in self.slots}
@@ -185,7 +185,7 @@ class SingletonChain(Baseline):
 
 
 class Array(Baseline):
-    """``--array=0-999%4``: the scheduler itself starts the next task; a person submits the next."""
+    """Submits ``--array=0-999%4``, whose tasks Slurm starts; a person submits the next array."""
 
     def begin(self) -> None:
         self.left, self.aged, self.needed = 0, 0.0, False
@@ -203,7 +203,7 @@ class Array(Baseline):
         self._next()
 
     def _next(self) -> None:
-        """As many tasks compete as may run: the array is one record with one age."""
+        """Queue as many tasks as may run, all with the array's age."""
         site = self.site
         while len(site.waiting) < max(1, site.scenario.cap - len(site.running)):
             if self.left <= 0:

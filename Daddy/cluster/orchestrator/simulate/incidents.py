@@ -1,6 +1,7 @@
-"""Pure. Draws the incidents of a month, the same for every policy of one seed, and jobs' waits.
+"""Pure. Draws a month's incidents, equal for all policies of one seed, and the waits of jobs.
 
-Randomness comes in as a generator; later only waits and the fate of single jobs are drawn.
+Each function takes its random generator. During the month only waits and failures of single jobs
+are drawn.
 """
 
 from __future__ import annotations
@@ -24,28 +25,29 @@ _NORMAL = NormalDist()
 
 
 def window_at(windows: Iterable[Window], now: float) -> Window | None:
-    """The window that ``now`` lies in."""
+    """Return the window that contains ``now``, or None."""
     return next((window for window in windows if window[0] <= now < window[1]), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Incidents:
-    """One month's incidents; seconds since its beginning."""
+    """Holds one month's incidents; times in seconds since its beginning."""
 
     outages: tuple[Window, ...]
-    """slurmctld is away."""
+    """Windows in which slurmctld does not answer."""
     deaths: tuple[float, ...]
-    """The controller's process dies."""
+    """Times at which the controller's process dies."""
     deploys: tuple[Window, ...]
-    """The newest code is broken."""
+    """Windows in which the newest release is broken."""
     black_holes: tuple[Window, ...]
+    """Windows in which one node fails every job at once and attracts many."""
     maintenance: tuple[Window, ...]
     common: tuple[float, ...]
-    """The part of waits that jobs have in common, standard normal, every ten minutes."""
+    """The waits' common component every ten minutes, standard normal."""
 
 
 def draw_incidents(scenario: Scenario, rng: Random) -> Incidents:
-    """One month's incidents."""
+    """Draw one month's incidents."""
     rates, span = scenario.rates, scenario.span_s
     begins = _arrivals(rng, rates.outage_every_s, span)
     return Incidents(
@@ -59,27 +61,27 @@ def draw_incidents(scenario: Scenario, rng: Random) -> Incidents:
 
 
 def _arrivals(rng: Random, every: float, span: float) -> list[float]:
-    found, now = [], rng.expovariate(1 / every)
+    times, now = [], rng.expovariate(1 / every)
     while now < span:
-        found.append(now)
+        times.append(now)
         now += rng.expovariate(1 / every)
-    return found
+    return times
 
 
 def _monthly(rng: Random, times: int, length: float, span: float) -> tuple[Window, ...]:
-    """So many in each month or part of one that is long enough to hold it."""
-    found = []
+    """Draw windows of ``length`` seconds, ``times`` in each month that is long enough."""
+    windows = []
     for month in range(math.ceil(span / _MONTH_S)):
         begin, end = month * _MONTH_S, min((month + 1) * _MONTH_S, span)
         for _ in range(times):
             if end - begin > 2 * length:
                 start = rng.uniform(begin + length / 2, end - length)
-                found.append((start, start + length))
-    return tuple(found)
+                windows.append((start, start + length))
+    return tuple(windows)
 
 
 def _maintenance(scenario: Scenario) -> tuple[Window, ...]:
-    """In the middle of each month, so that every seed has it."""
+    """Return one maintenance in the middle of each month, the same for every seed."""
     if not scenario.maintenance:
         return ()
     length, period = scenario.rates.maintenance_s, min(_MONTH_S, scenario.span_s)
@@ -99,7 +101,7 @@ def _common(rng: Random, memory: float, span: float) -> tuple[float, ...]:
 
 
 class DecayedUsage:
-    """The person's decayed use of the site, as a share of the cap."""
+    """Tracks the person's decayed usage of the site, as a share of the cap."""
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
@@ -107,7 +109,7 @@ class DecayedUsage:
         self._now = 0.0
 
     def advance(self, now: float, running: int) -> float:
-        """The share at ``now``, when ``running`` jobs ran since the last call."""
+        """Return the share at ``now``; ``running`` jobs ran since the last call."""
         keep = 0.5 ** ((now - self._now) / _HALF_LIFE_S)
         self._share = keep * self._share + (1 - keep) * running / self._cap
         self._now = now
@@ -117,21 +119,21 @@ class DecayedUsage:
 def draw_wait(
     scenario: Scenario, incidents: Incidents, rng: Random, now: float, usage: float
 ) -> float:
-    """Seconds that a job submitted ``now`` has to wait.
+    """Draw the seconds that a job submitted at ``now`` waits.
 
-    Jobs submitted together share most of their luck where waits correlate.
+    Jobs submitted together have similar waits if the scenario correlates them.
     """
     workload, shared = scenario.workload, math.sqrt(scenario.correlation)
     z = math.sqrt(1 - scenario.correlation) * rng.gauss(0, 1)
     if shared:
-        at = min(int(now / _GRID_S), len(incidents.common) - 1)
-        z += shared * incidents.common[at]
+        index = min(int(now / _GRID_S), len(incidents.common) - 1)
+        z += shared * incidents.common[index]
     wait = wait_quantile(workload, z) * (1 + scenario.usage_weight * usage)
     return min(wait, workload.longest_s)
 
 
 def wait_quantile(workload: Workload, z: float) -> float:
-    """The wait at ``z`` standard deviations."""
+    """Return the wait at ``z`` standard deviations of the log-normal or measured waits."""
     measured = workload.measured_s
     if measured:
         return measured[min(int(_NORMAL.cdf(z) * len(measured)), len(measured) - 1)]

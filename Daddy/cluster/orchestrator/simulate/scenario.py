@@ -1,8 +1,8 @@
-"""Pure. The assumptions about a site and the world, as values. Sources: ``docs/simulator.md``.
+"""Pure. Defines the simulator's assumptions about a site; sources in ``docs/simulator.md``.
 
-All times are seconds. A *scenario* is one cell of the table without its policy and its seed. The
-waits of a person's own site are read from an export of ``sacct``, in which every job that ever
-started has one wait: from the time it was eligible until it started.
+All times are seconds. A *scenario* is one cell of the table without policy and seed. The waits of a
+person's own site are read from an export of ``sacct``; the wait of a started job is the time from
+eligible to started.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ DAY_S = 86_400.0
 OURS = "ours"
 NO_DAEMON = "no_daemon"
 POLICIES = (OURS, "seed_gang", "seed_per_slot", "self_requeue", "singleton", "array")
-"""As the table and the JSON file name them."""
+"""Names of the policies in the table and the JSON file."""
 _NEVER_BLOCKED = frozenset({"seed_gang", "seed_per_slot", "self_requeue", "singleton"})
-"""They never have more jobs that may start than may run: credit is nothing to them."""
+"""Policies without waiting jobs beyond the cap: ``credit`` makes no difference to them."""
 _WORSE = 3.0
-"""Full use makes waits four times as long in the row about our own decayed usage."""
+"""``usage_weight`` in the rows about decayed usage: full use makes waits four times as long."""
 _FEWEST = 20
-"""Waits without which a distribution is a guess."""
+"""Fewest waits from which a distribution is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The waits of one person's jobs: log-normal, or measured."""
+    """Describes the waits of one person's jobs: log-normal or measured."""
 
     name: str
     median_s: float
     sigma: float
     longest_s: float = DAY_S
     measured_s: tuple[float, ...] = ()
-    """Sorted waits of a real site; they replace the log-normal where there are any."""
+    """Sorted waits of a real site, which replace the log-normal distribution."""
 
 
 WORKLOADS = {
@@ -47,27 +47,27 @@ WORKLOADS = {
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Frequencies and durations of everything that goes wrong."""
+    """Holds mean intervals and durations of all failures."""
 
     crash_every_s: float = 5 * DAY_S
-    """Of running time of one job."""
+    """Run time of one job between crashes."""
     hang_every_s: float = 10 * DAY_S
-    """Of running time of one job."""
+    """Run time of one job between hangs."""
     node_failure_every_s: float = 1000 / 6.5 * DAY_S
     node_noticed_s: float = 300.0
     outage_every_s: float = 15 * DAY_S
-    """Between two times that slurmctld is away."""
+    """Between two outages of slurmctld."""
     outage_s: float = 1200.0
     controller_death_every_s: float = 10 * DAY_S
     watchdog_s: float = 300.0
-    """After which ours is back; a person needs ``human_s``."""
+    """Until our controller is restarted after its death."""
     human_s: float = 8 * 3600.0
-    """Until a person sees that something needs them."""
+    """Until a person reacts to a problem."""
     bad_deploys: int = 1
-    """A month; jobs that start from one die."""
+    """Broken releases a month; jobs that start from one die."""
     bad_deploy_s: float = 8 * 3600.0
     black_holes: int = 1
-    """A month: one node fails every job it gets, and gets many."""
+    """Windows a month in which one node fails all its jobs at once, and gets many."""
     black_hole_s: float = 12 * 3600.0
     black_hole_share: float = 0.5
     dies_after_s: float = 20.0
@@ -77,32 +77,32 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A site and its rules."""
+    """Describes a site, its rules and the jobs on it."""
 
     workload: Workload
     correlation: float = 0.9
-    """Share of a wait's variance that all jobs submitted around the same time have in common."""
+    """Share of the variance of waits that jobs submitted at the same time have in common."""
     memory_s: float = 6 * 3600.0
-    """Time in which the correlation of that common part falls to 1/e."""
+    """Seconds in which the common component's correlation falls to 1/e."""
     credit: float = 1.0
     """Share of the time blocked by the running cap that counts as waiting."""
     usage_weight: float = 0.0
-    """Full use of the cap makes waits 1 + this times as long (decayed, half-life a week)."""
+    """Full decayed usage makes waits 1 + this times as long (half-life a week)."""
     maintenance: bool = False
-    """One reservation a month, during which nothing runs."""
+    """True: one maintenance reservation a month, during which nothing runs."""
     max_submit: int | None = None
-    """Jobs of one person that may wait or run."""
+    """Most jobs of one person that wait and run; None: no limit."""
     days: float = 30.0
     cap: int = 4
     limit_s: float = 14_400.0
     boot_s: float = 15.0
-    """Start of the job to the first optimiser step, for every policy."""
+    """From the start of the job to its first optimiser step."""
     checkpoint_s: float = 60.0
-    """Between two checkpoints, for every policy."""
+    """Between two checkpoints."""
     drain_s: float = 3.0
-    """Last checkpoint and leaving, for every policy."""
+    """For the last checkpoint and the exit."""
     start_lag_s: float = 1.0
-    """A place under the cap is free, until the next job runs."""
+    """From the end of a job at the cap to the start of the next."""
     rates: Rates = field(default_factory=Rates)
 
     @property
@@ -112,7 +112,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRow:
-    """One line of the table: a scenario and its policies."""
+    """Describes one row of the table: a scenario and its policies."""
 
     group: str
     scenario: Scenario
@@ -123,22 +123,21 @@ class ScenarioRow:
         return self.scenario.workload.name
 
 
-def effective_scenario(scenario: Scenario, policy: str) -> Scenario:
-    """The same for all scenarios that make no difference to the policy."""
+def scenario_for(scenario: Scenario, policy: str) -> Scenario:
+    """Return one scenario for all that make no difference to the policy."""
     return replace(scenario, credit=1.0) if policy in _NEVER_BLOCKED else scenario
 
 
 def main_rows(workloads: Sequence[Workload], days: float) -> list[ScenarioRow]:
-    """The scenario of the targets: waits that come together, and full credit."""
+    """Return the rows of the main scenario: correlated waits and full credit."""
     with_failover = (*POLICIES[:1], NO_DAEMON, *POLICIES[1:])
     title = "correlated waits, credit 1"
-    return [
-        ScenarioRow(title, Scenario(workload, days=days), with_failover) for workload in workloads
-    ]
+    scenarios = [Scenario(workload, days=days) for workload in workloads]
+    return [ScenarioRow(title, scenario, with_failover) for scenario in scenarios]
 
 
 def variant_rows(workloads: Sequence[Workload], days: float) -> list[ScenarioRow]:
-    """The other rules that a site may have."""
+    """Return the rows of the other rules that a site may have."""
     variants: dict[str, dict[str, float]] = {
         "correlated waits, credit 0.5": {"credit": 0.5},
         "correlated waits, credit 0": {"credit": 0.0},
@@ -157,14 +156,14 @@ def variant_rows(workloads: Sequence[Workload], days: float) -> list[ScenarioRow
 
 
 class ExportError(ValueError):
-    """The text is no export that waits can be read from; the message has the reason."""
+    """Reports that a text is no export with waits; the message has the reason."""
 
 
 def read_export(text: str, name: str = "own site") -> Workload:
-    """The workload of one export; ExportError when it holds too little.
+    """Return the workload of an export; raise ExportError when it has too few waits.
 
-    ``sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State`` makes one; more columns are
-    passed over.
+    ``sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State`` writes one; other columns are
+    ignored.
     """
     rows = csv.DictReader(text.strip().splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
     missing = [column for column in ("Eligible", "Start") if column not in (rows.fieldnames or ())]
@@ -177,7 +176,7 @@ def read_export(text: str, name: str = "own site") -> Workload:
 
 
 def _waits(rows: Iterable[Mapping[str, str | None]]) -> Iterator[float]:
-    """Steps (``123.batch``) have no Eligible of their own and fall out with unreadable lines."""
+    """Yield the waits of started jobs; skip job steps and unreadable lines."""
     for row in rows:
         began = _stamp(row["Start"])
         ready = _stamp(row["Eligible"]) or _stamp(row.get("Submit"))
@@ -186,7 +185,7 @@ def _waits(rows: Iterable[Mapping[str, str | None]]) -> Iterator[float]:
 
 
 def _stamp(text: str | None) -> float | None:
-    """Seconds; None for ``Unknown`` and ``None``. Time zones cancel out."""
+    """Return a time in seconds; None for ``Unknown`` and ``None``. Time zones cancel out."""
     if text and text.isdigit():
         return float(text)
     try:

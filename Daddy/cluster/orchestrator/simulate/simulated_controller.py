@@ -41,26 +41,24 @@ from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.simulate.simulated_site import (
     DRAINED,
     NOT_NEEDED,
+    JobPolicy,
     JobStage,
     SimulatedJob,
     SimulatedSite,
-    SubmissionPolicy,
 )
 from Daddy.core.slot_lease import SLOT_WAIT_S
 from Daddy.core.stop_reasons import drain_margin
 
 RUNS_S = 13_500.0
-"""``training.max_runtime_seconds`` as it comes."""
-_LOOK_S = 3.0
+"""Default of ``training.max_runtime_seconds``."""
+_POLL_S = 3.0
 _TAKEOVER_S = 90.0
-"""Until the next job's sidecar takes over where there is no daemon."""
+"""Seconds until the next job's sidecar takes over where there is no daemon."""
 _KILL_WAIT_S = 30.0
 _WATCHED_S = 6 * 3600.0
-"""After a failure first checkpoints matter to ``plan`` for this long."""
-
-
+"""Seconds after a failure for which every first checkpoint leads to a pass."""
 _LISTED_S = 300.0
-"""Time for which ended jobs stay in the listing (Slurm's MinJobAge)."""
+"""Seconds for which ended jobs stay in the listing (Slurm's MinJobAge)."""
 _HOLDER_SILENCE_S = 120.0
 _SEEK_S = 2.0
 _SILENT = (JobStage.HUNG, JobStage.DEAD, JobStage.ENDED)
@@ -68,14 +66,14 @@ _STAYING = (JobStage.BOOTING, JobStage.TRAINING)
 
 
 class SimulatedListing:
-    """The simulated queue as squeue lists it."""
+    """Lists the simulated queue as squeue does."""
 
     def __init__(self, site: SimulatedSite) -> None:
         self._site = site
         self.jobs: list[SimulatedJob] = []
 
     def snapshot(self) -> Snapshot:
-        """The queue as it stands now."""
+        """Return the queue's present state."""
         site, now = self._site, self._site.now
         self.jobs = [
             job
@@ -115,7 +113,7 @@ def _row(job: SimulatedJob, waits: WaitReason) -> QueueJob:
 
 @dataclass(slots=True)
 class SlotLease:
-    """A slot's newest term."""
+    """Holds a slot's newest term."""
 
     term: int = 0
     job: SimulatedJob | None = None
@@ -124,7 +122,7 @@ class SlotLease:
     checkpoint_term: int = 0
 
     def silent_s(self, now: float) -> float:
-        """Time since the holder's last sign of life."""
+        """Return the seconds since the holder's last heartbeat, 0 while it beats."""
         job = self.job
         if job is None or job.stage not in _SILENT:
             return 0.0
@@ -132,12 +130,12 @@ class SlotLease:
 
 
 class SimulatedLeases:
-    """All slots' leases: simulated jobs claim them, the controller reads them.
+    """Holds all slots' leases, which simulated jobs claim and the controller reads.
 
-    The rules are those of ``core.slot_lease``: a job takes a slot that the orders name and whose
-    term has ended; it waits while a holder leaves or is silent, ends the term of one that was
-    silent for two minutes, and goes (exit code 11) when every slot is held by a job that means to
-    stay. ``claimed`` is called when a slot is taken.
+    The rules are those of ``core.slot_lease``: a job claims a slot that the orders name and whose
+    term has ended; it waits while a holder leaves or is silent, ends the term of a holder that was
+    silent for two minutes, and exits with code 11 when every slot is held by a job that stays.
+    ``claimed`` is called after a claim.
     """
 
     def __init__(
@@ -148,16 +146,16 @@ class SimulatedLeases:
         self.orders = Orders()
         self._claimed = claimed
 
-    def seek(self, job: SimulatedJob) -> None:
-        """The job looks for a slot, and again every two seconds while that may help."""
+    def claim_slot(self, job: SimulatedJob) -> None:
+        """Let the job claim a slot, or try again every two seconds while one may become free."""
         if not job.running:
             return
-        now, waited = self.site.now, self.site.now - job.started
+        now, waited_s = self.site.now, self.site.now - job.started
         wanted = [slot for slot in sorted(self.orders.slots) if slot < len(self.slots)]
         for number in wanted:
             slot = self.slots[number]
-            # silence counts on the newcomer's own clock
-            if slot.end_reason is None and min(slot.silent_s(now), waited) >= _HOLDER_SILENCE_S:
+            # the job measures the silence from its own start
+            if slot.end_reason is None and min(slot.silent_s(now), waited_s) >= _HOLDER_SILENCE_S:
                 slot.end_reason = "no beat"
             if slot.end_reason is not None:
                 slot.term, slot.job, slot.end_reason = slot.term + 1, job, None
@@ -166,25 +164,25 @@ class SimulatedLeases:
                 self._claimed(job, slot)
                 return
         holders = (self.slots[number].job for number in wanted)
-        hope = any(holder is None or holder.stage not in _STAYING for holder in holders)
-        if waited >= SLOT_WAIT_S or (waited > 0 and not hope):
+        may_free = any(holder is None or holder.stage not in _STAYING for holder in holders)
+        if waited_s >= SLOT_WAIT_S or (waited_s > 0 and not may_free):
             self.site.end_job(job, "FAILED", NOT_NEEDED)
         else:
-            self.site.call_at(now + _SEEK_S, lambda: self.seek(job))
+            self.site.call_at(now + _SEEK_S, lambda: self.claim_slot(job))
 
     def slot_of(self, job: SimulatedJob) -> SlotLease | None:
-        """The slot that the job holds."""
+        """Return the lease that the job holds, or None."""
         held = (slot for slot in self.slots if slot.job is job and slot.end_reason is None)
         return next(held, None)
 
     def end_term(self, number: int, term: int, reason: str) -> None:
-        """End a term, as its holder or with proof."""
+        """End a term, called by its holder or with proof that the holder is dead."""
         slot = self.slots[number]
         if slot.term == term and slot.end_reason is None:
             slot.end_reason = reason
 
     def views(self) -> tuple[SlotView, ...]:
-        """The leases as the controller reads them."""
+        """Return the leases as the controller reads them."""
         return tuple(
             SlotView(
                 number,
@@ -200,8 +198,8 @@ class SimulatedLeases:
         )
 
 
-class SimulatedController(SubmissionPolicy):
-    """One run of ours. ``daemon``: whether a controller lives on the login node."""
+class SimulatedController(JobPolicy):
+    """Runs one of our controllers; ``daemon``: it lives on the login node, else in the jobs."""
 
     def __init__(self, site: SimulatedSite, *, daemon: bool = True) -> None:
         scenario = site.scenario
@@ -217,11 +215,11 @@ class SimulatedController(SubmissionPolicy):
         self._wake = 0.0
         self._step = self.policy.pass_s
         self._next = inf
-        self._asleep_until = 0.0
+        self._down_until = 0.0
         self._hot_until = 0.0
         self._failed_at = -inf
 
-    # news of the site -----------------------------------------------------------------------
+    # events of the site -----------------------------------------------------------------------
 
     def begin(self) -> None:
         site = self.site
@@ -236,34 +234,33 @@ class SimulatedController(SubmissionPolicy):
             site.call_at(end, partial(self._deploy, f"mended-{number}"))
         for begin, _ in site.incidents.maintenance:
             for hint in (begin - self.policy.limit_s, begin - 1800):
-                site.call_at(max(0.0, hint), self._seen)
+                site.call_at(max(0.0, hint), self._wake_at_pass)
         site.call_at(0.0, self._pass)
 
     def _deploy(self, release: str) -> None:
-        """The person says start, with other code."""
+        """Start a new release, as the person does by ``start`` with changed code."""
         self.wanted = Intent(Mode.RUN, self.wanted.slots, release=release)
         self._note("start")
-        self._told()
+        self._wake_by_file()
 
     def _die(self) -> None:
-        self._asleep_until = self.site.now + self.site.scenario.rates.watchdog_s
-        self.site.call_at(self._asleep_until, self._pass)
+        self._down_until = self.site.now + self.site.scenario.rates.watchdog_s
+        self.site.call_at(self._down_until, self._pass)
 
     def started(self, job: SimulatedJob) -> None:
-        self.leases.seek(job)
+        self.leases.claim_slot(job)
         if not self.daemon:
             self.site.call_at(self.site.now, self._pass)
-        self._seen()
+        self._wake_at_pass()
 
     def _claimed(self, job: SimulatedJob, slot: SlotLease) -> None:
         self.site.boot_job(job, broken=slot.release in self._broken)
-        self._told()
+        self._wake_by_file()
 
     def trains(self, job: SimulatedJob) -> None:
         self.site.start_training(job)
-        self.site.call_at(
-            self.site.now + self.site.scenario.checkpoint_s, lambda: self._progress(job)
-        )
+        saved_at = self.site.now + self.site.scenario.checkpoint_s
+        self.site.call_at(saved_at, lambda: self._progress(job))
 
     def _progress(self, job: SimulatedJob) -> None:
         slot = self.leases.slot_of(job)
@@ -272,11 +269,11 @@ class SimulatedController(SubmissionPolicy):
         slot.checkpoint_term = slot.term
         unproven = slot.release not in self.ledger.proven
         if unproven or self.site.now - self._failed_at < _WATCHED_S:
-            self._seen()
+            self._wake_at_pass()
 
     def silent(self, job: SimulatedJob) -> None:
         late = self.site.now + SILENCE_S
-        self.site.call_at(late, lambda: self._seen() if job.running else None)
+        self.site.call_at(late, lambda: self._wake_at_pass() if job.running else None)
 
     def ended(self, job: SimulatedJob) -> None:
         slot = self.leases.slot_of(job)
@@ -284,31 +281,31 @@ class SimulatedController(SubmissionPolicy):
             if job.trains_from is not None:
                 slot.checkpoint_term = slot.term
             slot.end_reason = "wall time"
-            self._told()
+            self._wake_by_file()
         elif job.exit_code != DRAINED:
             self._failed_at = self.site.now
         if not self.daemon and slot is self.leases.slots[0]:
-            self._asleep_until = self.site.now + _TAKEOVER_S
-        self._seen()
+            self._down_until = self.site.now + _TAKEOVER_S
+        self._wake_at_pass()
 
     # the time of a pass ------------------------------------------------------------------------
 
-    def _told(self) -> None:
-        """A small file says that something happened."""
+    def _wake_by_file(self) -> None:
+        """Schedule the pass that a changed file starts."""
         if self.daemon:
-            self._look_at(self.site.now + self.site.rng.uniform(0, _LOOK_S))
+            self._schedule_pass(self.site.now + self.site.rng.uniform(0, _POLL_S))
         else:
-            self._seen()
+            self._wake_at_pass()
 
-    def _seen(self) -> None:
-        """The next regular pass will show it."""
-        self._look_at(self._wake + self._regular_passes() * self._step)
+    def _wake_at_pass(self) -> None:
+        """Schedule the next regular pass, which lists the change."""
+        self._schedule_pass(self._wake + self._regular_passes() * self._step)
 
     def _regular_passes(self) -> int:
-        """Regular passes after the one at ``_wake`` that are due before now."""
+        """Return the number of regular passes due between ``_wake`` and now."""
         return max(0, ceil((self.site.now - self._wake) / self._step))
 
-    def _look_at(self, when: float) -> None:
+    def _schedule_pass(self, when: float) -> None:
         if when < self._next:
             self._next = when
             self.site.call_at(when, lambda: self._pass() if self._next == when else None)
@@ -318,31 +315,31 @@ class SimulatedController(SubmissionPolicy):
     def _pass(self) -> None:
         site, now = self.site, self.site.now
         self._next = inf
-        if now < self._asleep_until or not self._awake():
-            self._look_at(max(self._asleep_until, now + self.policy.pass_s))
+        if now < self._down_until or not self._can_make_pass():
+            self._schedule_pass(max(self._down_until, now + self.policy.pass_s))
             return
         self._count_passes()
         if site.down:
             self._wake = now + self.policy.pass_s
-            self._look_at(self._wake)
+            self._schedule_pass(self._wake)
             return
         snapshot = self.listing.snapshot()
-        seen = reconcile(self.ledger, snapshot, self.leases.views(), self.policy, now)
-        self.ledger = fold(self.ledger, *seen)
-        decided = plan(self.wanted, self.ledger, snapshot, self.policy, now)
-        if decided.orders is not None:
-            self.leases.orders = decided.orders
-        self._wake = max(decided.wake_at, now + 1.0)
+        entries = reconcile(self.ledger, snapshot, self.leases.views(), self.policy, now)
+        self.ledger = fold(self.ledger, *entries)
+        decision = plan(self.wanted, self.ledger, snapshot, self.policy, now)
+        if decision.orders is not None:
+            self.leases.orders = decision.orders
+        self._wake = max(decision.wake_at, now + 1.0)
         full = all(slot.end_reason is None for slot in self.leases.slots)
         self._step = self.policy.quiet_pass_s if full else self.policy.pass_s
-        self._apply(decided.actions)
-        asked = any(isinstance(action, Signal | Cancel) for action in decided.actions)
-        due = self._wake if asked else decided.due_at
+        self._apply(decision.actions)
+        requested = any(isinstance(action, Signal | Cancel) for action in decision.actions)
+        due = self._wake if requested else decision.due_at
         if due < inf:
-            self._look_at(max(due, now + 1.0))
+            self._schedule_pass(max(due, now + 1.0))
 
-    def _awake(self) -> bool:
-        """Whether there is a process to make a pass: without a daemon, a job that runs."""
+    def _can_make_pass(self) -> bool:
+        """Return True where a process can make a pass: the daemon, or a running job."""
         fine = (JobStage.BOOTING, JobStage.TRAINING, JobStage.HUNG)
         return self.daemon or not self.jobs or any(job.stage in fine for job in self.site.running)
 
@@ -355,10 +352,10 @@ class SimulatedController(SubmissionPolicy):
     # the effect of actions ------------------------------------------------------------------
 
     def _apply(self, actions: tuple[Action, ...]) -> None:
-        discouraged = False
+        refused = False
         for action in actions:
             if isinstance(action, Submit):
-                discouraged = discouraged or not self._submit(action)
+                refused = refused or not self._submit(action)
             elif isinstance(action, EndTerm):
                 self.leases.end_term(action.slot, action.term, action.reason)
                 self._note("freed", slot=action.slot, term=action.term)
@@ -366,7 +363,7 @@ class SimulatedController(SubmissionPolicy):
                 self._note("noticed", notice=action.kind)
             else:
                 assert isinstance(action, Amend | Signal | Cancel), f"{action} was not expected"
-                self._touch(action, self.jobs[action.token])
+                self._change_job(action, self.jobs[action.token])
 
     def _submit(self, action: Submit) -> bool:
         site = self.site
@@ -387,7 +384,7 @@ class SimulatedController(SubmissionPolicy):
         self._note("submitted", token, job_id=number)
         return True
 
-    def _touch(self, action: Amend | Signal | Cancel, job: SimulatedJob) -> None:
+    def _change_job(self, action: Amend | Signal | Cancel, job: SimulatedJob) -> None:
         site = self.site
         site.gpu_time.commands += 1
         if isinstance(action, Signal):

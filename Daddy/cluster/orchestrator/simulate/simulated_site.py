@@ -1,9 +1,9 @@
-"""Pure. The simulated site, event by event: a queue under a cap, and jobs that meet their fate.
+"""Pure. Simulates a site event by event: a queue under a cap, and its jobs' failures.
 
-A job may start once its wait is over and a place under the cap is free. A wait runs on a clock of
-the whole site, which goes slower (``credit``) while the cap is full, as all jobs of one person are
-blocked by it together. Every job of one policy ends by itself, by its fate or by the policy's hand;
-the policy is told through :class:`Person`.
+A job may start once its wait is over and the number of running jobs is under the cap. Waits elapse
+on a common clock that runs slower (by ``credit``) while the cap is reached, because the cap blocks
+all jobs of one person together. A job ends by itself, by a drawn failure or by the policy, and the
+policy's :class:`JobPolicy` methods are called at each change.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,11 @@ DRAINED, NOT_NEEDED, CRASHED = 10, 11, 1
 """Exit codes."""
 _NODES = 20
 _TICK_S = 1e-3
-"""Clocks that are summed up differ by less than this."""
+"""Tolerance for rounding errors of summed times."""
 
 
 class JobStage(Enum):
-    """The stages of a job's life."""
+    """A stage of a simulated job."""
 
     BLOCKED = "waits for another job"
     WAITING = "waits"
@@ -43,31 +44,30 @@ class JobStage(Enum):
     TRAINING = "trains"
     HUNG = "hangs"
     LEAVING = "leaves"
-    DEAD = "its node is dead, and no part of Slurm knows yet"
+    DEAD = "its node is dead, and Slurm has not noticed"
     ENDED = "ended"
 
 
-_RUNNING = frozenset(
-    {JobStage.BOOTING, JobStage.TRAINING, JobStage.HUNG, JobStage.LEAVING, JobStage.DEAD}
-)
+_ACTIVE = (JobStage.BOOTING, JobStage.TRAINING)
+_RUNNING = frozenset({*_ACTIVE, JobStage.HUNG, JobStage.LEAVING, JobStage.DEAD})
 
 
 @dataclass(slots=True, eq=False)
 class SimulatedJob:
-    """One job; seconds since the month's beginning."""
+    """Holds one simulated job; times in seconds since the month's beginning."""
 
     number: int
     track: int
-    """Slot that it works for."""
+    """Number of the slot that it fills."""
     submitted: float
     runs_s: float
-    """After its start it leaves by itself."""
+    """Seconds after its start at which it exits by itself."""
     limit_s: float
     after: SimulatedJob | None = None
     token: str = ""
     stage: JobStage = JobStage.WAITING
     target: float = 0.0
-    """Reading of the site's ageing clock from which it may start."""
+    """Time on the site's ageing clock from which the job may start."""
     held: bool = False
     excluded: tuple[str, ...] = ()
     node: str = ""
@@ -77,7 +77,7 @@ class SimulatedJob:
     exit_code: int | None = None
     trains_from: float | None = None
     kept_s: float = 0.0
-    """Training that was not lost."""
+    """Seconds of training that a checkpoint preserved."""
     silent_from: float | None = None
 
     @property
@@ -87,50 +87,50 @@ class SimulatedJob:
 
 @dataclass(slots=True)
 class GpuTime:
-    """The use of one month's GPU time, in GPU seconds, and the calls that it took."""
+    """Sums up a month: GPU seconds by use, submissions and Slurm commands."""
 
     useful: float = 0.0
     allocated: float = 0.0
     allowed: float = 0.0
     submissions: int = 0
     commands: int = 0
-    """Slurm commands that the policy ran; only counted for ours."""
+    """Slurm commands of the policy, counted for our controller only."""
 
     @property
     def used(self) -> float:
-        """Share of the GPU time allowed by the cap that trained."""
+        """Share of the GPU time under the cap in which jobs trained."""
         return self.useful / self.allowed if self.allowed else 0.0
 
     @property
     def idle(self) -> float:
-        """Share of the GPU time allocated that did not train."""
+        """Share of the allocated GPU time in which no job trained."""
         return 1 - self.useful / self.allocated if self.allocated else 0.0
 
 
-class SubmissionPolicy:
-    """A policy, as the site sees it; each call tells it of one of its jobs."""
+class JobPolicy:
+    """Reacts to events of its jobs; the site calls one method per event."""
 
     def begin(self) -> None:
-        """The month begins."""
+        """Submit the first jobs; called at the month's beginning."""
 
     def started(self, job: SimulatedJob) -> None:
-        """A job's script begins to run."""
+        """React to a job whose script starts."""
 
     def trains(self, job: SimulatedJob) -> None:
-        """Its first optimiser step is done."""
+        """React to a job that made its first optimiser step."""
 
     def silent(self, job: SimulatedJob) -> None:
-        """It does nothing any more; only its silence tells."""
+        """React to a job that stops working and whose heartbeat stops."""
 
     def leaves(self, job: SimulatedJob) -> None:
-        """It leaves in good order, by itself or because it was asked to."""
+        """React to a job that exits in good order, by itself or on request."""
 
     def ended(self, job: SimulatedJob) -> None:
-        """It is gone, for whatever reason."""
+        """React to a job that has ended, for any reason."""
 
 
 class SimulatedSite:
-    """One month of a queue."""
+    """Simulates one month of a queue."""
 
     def __init__(self, scenario: Scenario, incidents: Incidents, rng: Random) -> None:
         self.scenario = scenario
@@ -142,8 +142,8 @@ class SimulatedSite:
         self.waiting: list[SimulatedJob] = []
         self._behind: dict[SimulatedJob, list[SimulatedJob]] = {}
         self.trail: list[SimulatedJob] = []
-        """Every job that ended after it ran."""
-        self.person: SubmissionPolicy
+        """Jobs that ran and ended, in that order."""
+        self.policy: JobPolicy
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._usage = DecayedUsage(scenario.cap)
@@ -152,21 +152,21 @@ class SimulatedSite:
         self._free_at = 0.0
         self._check = 0
         self.present = 0
-        """Jobs that wait or run."""
+        """Number of jobs that wait or run."""
 
     # time -----------------------------------------------------------------------------------
 
     def call_at(self, when: float, call: Callable[[], None]) -> None:
-        """Call later."""
+        """Call a function at the time ``when``."""
         heapq.heappush(self._heap, (when, next(self._numbers), call))
 
-    def run_month(self, person: SubmissionPolicy) -> GpuTime:
-        """The whole month of one person."""
-        self.person = person
+    def run_month(self, policy: JobPolicy) -> GpuTime:
+        """Simulate the whole month with this policy, and return its sums."""
+        self.policy = policy
         for windows in (self.incidents.outages, self.incidents.maintenance):
             for _, end in windows:
                 self.call_at(end, self.start_ready_jobs)
-        person.begin()
+        policy.begin()
         span = self.scenario.span_s
         while self._heap and self._heap[0][0] <= span:
             self.now, _, call = heapq.heappop(self._heap)
@@ -181,19 +181,19 @@ class SimulatedSite:
 
     @property
     def down(self) -> bool:
-        """Whether slurmctld does not answer."""
+        """True while slurmctld does not answer."""
         return window_at(self.incidents.outages, self.now) is not None
 
     @property
     def broken(self) -> bool:
-        """Whether the newest code is broken."""
+        """True while the newest release is broken."""
         return window_at(self.incidents.deploys, self.now) is not None
 
     # the queue ------------------------------------------------------------------------------
 
     @property
     def aged(self) -> float:
-        """The ageing clock of the person's waiting jobs."""
+        """Seconds on the clock on which the person's waiting jobs age."""
         full = len(self.running) >= self.scenario.cap
         rate = self.scenario.credit if full else 1.0
         self._aged += (self.now - self._aged_at) * rate
@@ -201,7 +201,7 @@ class SimulatedSite:
         return self._aged
 
     def submit(self, job: SimulatedJob, aged: float | None = None) -> bool:
-        """Whether the site takes it. ``aged``: a reading of the clock since which it has waited."""
+        """Submit a job; return False if refused. ``aged``: ageing clock when it began to wait."""
         most = self.scenario.max_submit
         if most is not None and self.present >= most:
             return False
@@ -210,7 +210,7 @@ class SimulatedSite:
         return True
 
     def enqueue(self, job: SimulatedJob, aged: float | None = None) -> None:
-        """Add a job without a submission: a requeued job, the next task of an array."""
+        """Add a job without a submission: a requeued job or the next task of an array."""
         self.present += 1
         if job.after is not None and job.after.stage is not JobStage.ENDED:
             job.stage = JobStage.BLOCKED
@@ -219,7 +219,7 @@ class SimulatedSite:
             self._admit(job, aged)
 
     def _admit(self, job: SimulatedJob, aged: float | None = None) -> None:
-        """From now on (or since the clock read ``aged``) the job waits and grows older."""
+        """Let the job wait from now on, or since the ageing clock read ``aged``."""
         usage = self._usage.advance(self.now, len(self.running))
         job.stage = JobStage.WAITING
         since = self.aged if aged is None else aged
@@ -228,7 +228,7 @@ class SimulatedSite:
         self.start_ready_jobs()
 
     def start_ready_jobs(self) -> None:
-        """Start the jobs that may start now, and come back when the next one may."""
+        """Start the jobs that may start now, and schedule the next check."""
         self._check += 1
         if not self.waiting or len(self.running) >= self.scenario.cap or self.down:
             return
@@ -250,7 +250,7 @@ class SimulatedSite:
         self.call_at(when, lambda: self.start_ready_jobs() if check == self._check else None)
 
     def may_start_now(self, job: SimulatedJob) -> bool:
-        """No job may reach into a reservation."""
+        """Return False where the job's time limit reaches into a maintenance."""
         windows = self.incidents.maintenance
         return all(self.now + job.limit_s <= begin or self.now >= end for begin, end in windows)
 
@@ -263,7 +263,7 @@ class SimulatedSite:
         leaves = self.now + min(job.runs_s, job.limit_s)
         self.call_at(leaves, lambda: self.drain_job(job))
         self.call_at(self.now + job.limit_s, lambda: self.end_job(job, "TIMEOUT", None))
-        self.person.started(job)
+        self.policy.started(job)
 
     def _node(self, job: SimulatedJob) -> str:
         trapped = window_at(self.incidents.black_holes, self.now) and BLACK_HOLE not in job.excluded
@@ -271,40 +271,36 @@ class SimulatedSite:
             return BLACK_HOLE
         return f"n{self.rng.randrange(_NODES)}"
 
-    # the life of a job ----------------------------------------------------------------------
+    # stages of a job ----------------------------------------------------------------------
 
     def boot_job(self, job: SimulatedJob, *, broken: bool) -> None:
-        """The job begins to load; its fate is drawn here."""
+        """Let the job load, and draw the time and kind of its failure."""
         rates, rng = self.scenario.rates, self.rng
+        crash: Callable[[], None] = partial(self.end_job, job, "FAILED", CRASHED)
         if broken or job.node == BLACK_HOLE:
-            self.call_at(
-                self.now + rates.dies_after_s, lambda: self.end_job(job, "FAILED", CRASHED)
-            )
+            self.call_at(self.now + rates.dies_after_s, crash)
             return
         self.call_at(self.now + self.scenario.boot_s, lambda: self._ready(job))
-        fates = (
-            (
-                rng.expovariate(1 / rates.crash_every_s),
-                lambda: self.end_job(job, "FAILED", CRASHED),
-            ),
+        failures = (
+            (rng.expovariate(1 / rates.crash_every_s), crash),
             (rng.expovariate(1 / rates.hang_every_s), lambda: self.silence_job(job, JobStage.HUNG)),
             (rng.expovariate(1 / rates.node_failure_every_s), lambda: self._lose_node(job)),
         )
-        delay, fate = min(fates, key=lambda pair: pair[0])
+        delay, failure = min(failures, key=lambda pair: pair[0])
         if delay < job.limit_s:
-            self.call_at(self.now + delay, fate)
+            self.call_at(self.now + delay, failure)
 
     def _ready(self, job: SimulatedJob) -> None:
         if job.stage is JobStage.BOOTING:
-            self.person.trains(job)
+            self.policy.trains(job)
 
     def start_training(self, job: SimulatedJob) -> None:
-        """From now on its time counts."""
+        """Count the job's time as training from now on."""
         if job.stage is JobStage.BOOTING:
             job.stage, job.trains_from = JobStage.TRAINING, self.now
 
     def _stop_training(self, job: SimulatedJob, *, lost: bool) -> None:
-        """Its time counts no longer; ``lost``: the time since the last checkpoint is redone."""
+        """End the job's training time; ``lost``: the time since its last checkpoint is lost."""
         if job.stage is not JobStage.TRAINING or job.trains_from is None:
             return
         length = self.now - job.trains_from
@@ -313,11 +309,11 @@ class SimulatedSite:
         job.stage = JobStage.HUNG
 
     def silence_job(self, job: SimulatedJob, stage: JobStage, *, lost: bool = True) -> None:
-        """It does nothing any more, and keeps its place."""
-        if job.stage in (JobStage.BOOTING, JobStage.TRAINING):
+        """Let the job hang: it does not work, and stays allocated."""
+        if job.stage in _ACTIVE:
             self._stop_training(job, lost=lost)
             job.stage, job.silent_from = stage, self.now
-            self.person.silent(job)
+            self.policy.silent(job)
 
     def _lose_node(self, job: SimulatedJob) -> None:
         if job.running:
@@ -326,16 +322,16 @@ class SimulatedSite:
             self.call_at(noticed, lambda: self.end_job(job, "NODE_FAIL", None))
 
     def drain_job(self, job: SimulatedJob) -> None:
-        """It is asked to leave, or its time is over: a last checkpoint, then it goes."""
-        if job.stage not in (JobStage.BOOTING, JobStage.TRAINING):
+        """Let the job write a last checkpoint and exit."""
+        if job.stage not in _ACTIVE:
             return
         self._stop_training(job, lost=False)
         job.stage = JobStage.LEAVING
-        self.person.leaves(job)
+        self.policy.leaves(job)
         self.call_at(self.now + self.scenario.drain_s, lambda: self.end_job(job, "FAILED", DRAINED))
 
     def end_job(self, job: SimulatedJob, word: str, exit_code: int | None) -> None:
-        """The job is gone: by itself, by its limit, by its node, or by a cancel."""
+        """End the job: by itself, by its limit, by its node or by a cancel."""
         if job.stage is JobStage.ENDED:
             return
         was_running = job.running
@@ -355,7 +351,7 @@ class SimulatedSite:
         if was_running:
             self.trail.append(job)
             self.start_ready_jobs()
-        self.person.ended(job)
+        self.policy.ended(job)
 
     def _account(self, job: SimulatedJob) -> None:
         self.gpu_time.allocated += self.now - job.started

@@ -1,4 +1,4 @@
-"""Runs months side by side, one process per core, and makes their figures: text and JSON."""
+"""Simulates months in parallel, one process per core, and formats the results as text and JSON."""
 
 from __future__ import annotations
 
@@ -19,19 +19,15 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     POLICIES,
     Scenario,
     ScenarioRow,
-    effective_scenario,
+    scenario_for,
 )
 from Daddy.cluster.orchestrator.simulate.simulated_controller import SimulatedController
-from Daddy.cluster.orchestrator.simulate.simulated_site import (
-    GpuTime,
-    SimulatedSite,
-    SubmissionPolicy,
-)
+from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime, JobPolicy, SimulatedSite
 from Daddy.core.clock import Clock
 from Daddy.core.machine_info import usable_cores
 
 Results = Mapping[ScenarioRow, Mapping[str, Sequence[GpuTime]]]
-"""The months of each policy in each row of the table, by seed."""
+"""Row → policy → its months in the order of the seeds."""
 _Task = tuple[int, str, Scenario]
 _LOG_EVERY_S = 15.0
 _CHUNK = 4
@@ -50,13 +46,13 @@ GPU-hours that trained, in percent of what the running cap allows: mean over {se
 {days:g} days, ± 95 %"""
 _FOOT = """\
 idle: our allocated hours that did not train; calls, sbatch: our Slurm commands a day and the
-submissions among them. What is assumed, and from where: docs/simulator.md"""
+submissions among them. Assumptions and their sources: docs/simulator.md"""
 _COLUMN = 14
 _FIRST = 10
 
 
-def make_site(scenario: Scenario, policy: str, seed: int) -> tuple[SimulatedSite, SubmissionPolicy]:
-    """A site before its month, and its user. Every policy of a seed meets the same incidents."""
+def make_site(scenario: Scenario, policy: str, seed: int) -> tuple[SimulatedSite, JobPolicy]:
+    """Return a new site and the policy on it; all policies of a seed get the same incidents."""
     incidents = draw_incidents(scenario, Random(f"weather {seed}"))
     site = SimulatedSite(scenario, incidents, Random(f"jobs {policy} {seed}"))
     if policy in (OURS, NO_DAEMON):
@@ -65,35 +61,30 @@ def make_site(scenario: Scenario, policy: str, seed: int) -> tuple[SimulatedSite
 
 
 def simulate_month(scenario: Scenario, policy: str, seed: int) -> GpuTime:
-    """The whole month of one policy; everything follows from the scenario and the seed."""
+    """Simulate one policy's month, which scenario and seed determine completely."""
     site, person = make_site(scenario, policy, seed)
     return site.run_month(person)
 
 
 def run_rows(rows: Sequence[ScenarioRow], seeds: int, clock: Clock) -> Results:
-    """Every policy of every row with every seed; progress goes to standard error."""
-    keys = {
-        (policy, effective_scenario(row.scenario, policy))
-        for row in rows
-        for policy in row.policies
-    }
+    """Simulate every policy of every row with every seed; print progress to standard error."""
+    keys = {(policy, scenario_for(row.scenario, policy)) for row in rows for policy in row.policies}
     tasks = [(seed, *key) for seed in range(seeds) for key in sorted(keys, key=repr)]
-    found: dict[tuple[str, Scenario], dict[int, GpuTime]] = defaultdict(dict)
-    begun = told = clock.monotonic()
+    by_key: dict[tuple[str, Scenario], dict[int, GpuTime]] = defaultdict(dict)
+    begun_ts = printed_ts = clock.monotonic()
     with multiprocessing.get_context("spawn").Pool(usable_cores()) as pool:
         months = pool.imap_unordered(_live, tasks, _CHUNK)
         for done, ((seed, policy, scenario), month) in enumerate(months, 1):
-            found[policy, scenario][seed] = month
+            by_key[policy, scenario][seed] = month
             now = clock.monotonic()
-            if now - told >= _LOG_EVERY_S:
-                told, left = now, (now - begun) / done * (len(tasks) - done)
-                text = f"{done:,} of {len(tasks):,} months, about {left:.0f} s to go"
+            if now - printed_ts >= _LOG_EVERY_S:
+                printed_ts, left_s = now, (now - begun_ts) / done * (len(tasks) - done)
+                text = f"{done:,} of {len(tasks):,} months, about {left_s:.0f} s to go"
                 print(text, file=sys.stderr, flush=True)
     return {
         row: {
             policy: [
-                found[policy, effective_scenario(row.scenario, policy)][seed]
-                for seed in range(seeds)
+                by_key[policy, scenario_for(row.scenario, policy)][seed] for seed in range(seeds)
             ]
             for policy in row.policies
         }
@@ -108,7 +99,7 @@ def _live(task: _Task) -> tuple[_Task, GpuTime]:
 
 @dataclass(frozen=True, slots=True)
 class ShareEstimate:
-    """A mean share and its 95 % interval over seeds."""
+    """Holds a mean share and its 95 % confidence interval over seeds."""
 
     used: float
     low: float
@@ -120,7 +111,7 @@ class ShareEstimate:
 
 
 def student_t_quantile(freedom: int) -> float:
-    """The 97.5 % point of Student's t, by Cornish and Fisher's expansion (A&S 26.7.5)."""
+    """Return the 97.5 % quantile of Student's t (Abramowitz and Stegun 26.7.5)."""
     z, n = _Z, freedom
     return (
         z
@@ -132,7 +123,7 @@ def student_t_quantile(freedom: int) -> float:
 
 
 def estimate_share(shares: Sequence[float]) -> ShareEstimate:
-    """Mean and 95 % interval; a single month says nothing about others."""
+    """Return mean and 95 % interval; of a single month the interval is 0 to 1."""
     middle, count = mean(shares), len(shares)
     if count < 2:  # noqa: PLR2004 - no spread without two
         return ShareEstimate(middle, 0.0, 1.0)
@@ -145,7 +136,7 @@ def _share(months: Sequence[GpuTime]) -> ShareEstimate:
 
 
 def format_table(results: Results, days: float, seeds: int) -> str:
-    """The table for people."""
+    """Return the table as text."""
     columns = [name for name in _HEADS if any(name in cells for cells in results.values())]
     heads = "".join(f"{_HEADS[name]:>{_COLUMN}}" for name in columns)
     lines = [_TITLE.format(seeds=seeds, days=days), ""]
@@ -169,7 +160,7 @@ def _effort(months: Sequence[GpuTime], days: float) -> str:
 
 
 def results_to_json(results: Results, days: float, seeds: int) -> dict[str, object]:
-    """The main rows for machines: shares of the GPU-hours allowed."""
+    """Return the results as JSON: shares of the allowed GPU-hours by workload and policy."""
     workloads = {
         row.workload: {
             name: {fact: round(value, 6) for fact, value in asdict(_share(cells[name])).items()}
