@@ -126,10 +126,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Slots that a starting job may claim, and the release to run in each.
-
-    The launcher reads them when a job starts, so a new release needs no change of queued jobs.
-    """
+    """Slots that a starting job may claim, and each slot's release; read by the launcher."""
 
     slots: Mapping[int, str] = field(default_factory=dict)
     """Slot that may be claimed → release to run there."""

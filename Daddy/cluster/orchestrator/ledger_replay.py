@@ -225,10 +225,7 @@ def replay(entries: Iterable[LedgerEntry]) -> Ledger:
 
 
 def measure_training(ledger: Ledger, now: float) -> dict[str, float]:
-    """Return the seconds for which slots were held (``trained_s``) in the last ``window_s``.
-
-    The window begins at the first attempt, at most one day before ``now``.
-    """
+    """Return the seconds for which slots were held, within the last day (``window_s`` seconds)."""
     first = min((attempt.intended_ts for attempt in ledger.attempts), default=now)
     since = max(first, now - _WINDOW_S)
     held = sum(_held_s(attempt, since, now) for attempt in ledger.attempts)

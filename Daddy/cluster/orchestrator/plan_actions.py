@@ -30,11 +30,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    """Change a waiting job in the queue; a field that is None stays unchanged.
-
-    A change of nodes or time limit keeps the job's queue age; a hold loses it on sites with
-    accounting (decision 24).
-    """
+    """Change a waiting job; None keeps a field. A hold may lose its queue age (decision 24)."""
 
     token: str
     job_id: int

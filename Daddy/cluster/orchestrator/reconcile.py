@@ -135,10 +135,7 @@ class _Comparison:
             yield self._entry("left", attempt, reason=view.end_reason)
 
     def _waited(self, attempt: Attempt, view: SlotView) -> float:
-        """Return the seconds for which the slot was empty while this attempt was in the queue.
-
-        0 where that is unknown: the last holder was requeued, or has not been seen to leave.
-        """
+        """Return seconds for which the slot was empty while the job was queued; 0 if unknown."""
         others = (other for other in self.ledger.attempts if other.token != attempt.token)
         before = [other for other in others if other.slot == view.slot]
         if (not before and view.term > 1) or any(other.training for other in before):
@@ -257,10 +254,7 @@ class _Comparison:
 
 
 def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
-    """Return the outcome of an ended job; ``claimed``: it held a slot.
-
-    The first rule that applies wins.
-    """
+    """Return the outcome of an ended job, which ``claimed`` a slot or not; the first rule wins."""
     if attempt.observed.silent_ts is not None:
         return JobOutcome.HUNG
     named = _BY_WORD.get((row.word.split() or [""])[0].rstrip("+"))

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.commands.disk_space import format_bytes
-from Daddy.cluster.orchestrator.commands.run_selection import Request, try_read_intent
+from Daddy.cluster.orchestrator.commands.run_selection import Request, load_intent
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.slot_status import read_slots
 from Daddy.core.atomic_files import read_json_or_empty
@@ -84,7 +84,7 @@ def run_clean(request: Request, *, days: float, yes: bool) -> int:
 def _in_use(run: RunPaths) -> InUse:
     """Return the names to which ledger, leases, intent and orders still refer."""
     ledger = read_ledger(run.ledger)
-    intent, _ = try_read_intent(run)
+    intent, _ = load_intent(run)
     releases = {attempt.release for attempt in ledger.live} | set(ledger.proven[-_FALL_BACK:])
     releases |= {view.release for view in read_slots(run, 64)}
     if intent is not None:

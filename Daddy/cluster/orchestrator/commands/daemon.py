@@ -38,10 +38,7 @@ _LINE_LIMIT = 16 * 1024
 
 
 def launch_controller(run: RunPaths, release: Release) -> dict[str, Any]:
-    """Start a controller daemon that runs from ``release``, and return its report.
-
-    Raises a DaddyError with the daemon's own exit code when it did not start.
-    """
+    """Start a controller daemon from ``release``; return its report or raise the reported error."""
     module = "Daddy.cluster.orchestrator.run_controller"
     argv = [sys.executable, "-m", module, "start", "--release", str(release.path)]
     env = {**os.environ, "PYTHONPATH": str(release.path)}

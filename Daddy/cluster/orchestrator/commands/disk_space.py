@@ -49,10 +49,7 @@ class Mount(NamedTuple):
 
 
 def find_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """Return the file system that holds an absolute path, or None.
-
-    It has the longest mount point above the path; of several on one point the last mounted.
-    """
+    """Return the file system with the longest mount point above an absolute path, or None."""
     above = [mount for mount in mounts if f"{path}/".startswith(f"{mount.point.rstrip('/')}/")]
     return max(reversed(above), key=lambda mount: len(mount.point), default=None)
 
@@ -108,10 +105,7 @@ class FreeSpace(NamedTuple):
 
 
 def forecast_disk_use(config: Config, checkpoint: int | None, blob: int | None) -> dict[str, int]:
-    """Return the bytes that the run will need, by use.
-
-    ``checkpoint`` and ``blob``: measured sizes of one; None before the first.
-    """
+    """Return the bytes the run will need, by use, from measured sizes (None: not yet known)."""
     slots, kept = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
     each = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
     items = {"checkpoints": slots * (kept + 1) * each}  # one more is being written

@@ -116,10 +116,7 @@ def _units_for(request: Request) -> str:
 
 
 def render_units(argv: Sequence[str], folder: str, log: str, name: str) -> str:
-    """Return the crontab line and the systemd units that run ``ensure`` for a run.
-
-    systemd runs no shell: the words are quoted, and % and $ are doubled.
-    """
+    """Return the crontab line and systemd units of ``ensure``, quoted, with % and $ doubled."""
     escaped = (word.replace("\\", "\\\\").replace('"', '\\"') for word in argv)
     command = " ".join(f'"{word}"'.replace("%", "%%").replace("$", "$$") for word in escaped)
     crontab = crontab_line(argv, folder, log)
@@ -135,8 +132,7 @@ def crontab_line(argv: Sequence[str], folder: str, log: str) -> str:
 def describe_survival(user: str, *, workers: bool | None, root: Path = Path("/")) -> list[str]:
     """Return sentences about the daemon's survival on this host: helps, dangers, a remedy.
 
-    ``workers``: the jobs make the passes when the daemon is gone; None: not known yet. ``root``:
-    the host's root directory.
+    ``workers``: the jobs make the passes when the daemon is gone; None: not known yet.
     """
     systemd, crontab = (root / "run/systemd/system").is_dir(), _crontab()
     lingers = (root / "var/lib/systemd/linger" / user).exists()

@@ -44,10 +44,7 @@ class RunHealth:
 
 
 def slot_state(slot: Record) -> str:
-    """Return ``empty``, ``ends``, ``silent``, ``leaves``, ``suspended``, ``boots`` or ``trains``.
-
-    A learner boots until its heartbeat has a speed. The first state that applies wins.
-    """
+    """Return empty, ends, silent, leaves, suspended, boots (no speed reported yet) or trains."""
     beat = slot["beat"]
     for holds, state in (
         (not slot["training"], "empty" if slot["job_id"] is None else "ends"),
@@ -128,10 +125,7 @@ def _assess_without_controller(status: Record, jobs: int, count: str) -> RunHeal
 
 
 def assign_successors(status: Record) -> dict[int, Record]:
-    """Return slot → next job: its successor in a chain, else the next waiting job.
-
-    Empty slots come first, then the slots in the order in which their jobs will leave.
-    """
+    """Return slot → next job: its successor in a chain, else the next waiting job."""
     waiting = list(status["waiting"])
     assigned: dict[int, Record] = {}
     for slot in sorted(
@@ -145,11 +139,7 @@ def assign_successors(status: Record) -> dict[int, Record]:
 
 
 def describe_wait(job: Record, *, full: bool = True) -> str:
-    """Return the reason for which a job waits, in words.
-
-    A job at the cap is *ready*: it starts when a job ends. If a slot is empty (not ``full``),
-    another job of the person counts under the cap.
-    """
+    """Return the reason for which a job waits, in words; at the cap it is *ready* if ``full``."""
     reason = str(job["why"])[:_REASON_LENGTH]
     if job["held"]:
         return "is held by the controller"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.commands.run_selection import Request, try_read_intent
+from Daddy.cluster.orchestrator.commands.run_selection import Request, load_intent
 from Daddy.cluster.orchestrator.controller_records import Mode
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, FileError, UsageError
@@ -65,7 +65,7 @@ def run_attach(request: Request, *, slot: int | None) -> int:
 
 def _run(request: Request, slot: int | None) -> tuple[RunPaths, int]:
     config, run = request.find_run()
-    intent, _ = try_read_intent(run)
+    intent, _ = load_intent(run)
     slots = intent.slots if intent is not None else config.slurm.max_running
     if not run.logs.is_dir():
         raise FileError(f"there are no logs in {run.logs}", "type start first")
@@ -90,7 +90,7 @@ def _lowest_held(run: RunPaths, slots: int) -> int:
 
 
 def _end_reason(run: RunPaths) -> str:
-    intent, _ = try_read_intent(run)
+    intent, _ = load_intent(run)
     if intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE):
         return f"the run is {intent.mode.value}"
     return ""

@@ -11,11 +11,7 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
-from Daddy.cluster.orchestrator.commands.run_selection import (
-    Request,
-    find_release,
-    try_read_intent,
-)
+from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release, load_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy, derive_policy
 from Daddy.cluster.orchestrator.controller_records import (
     Intent,
@@ -41,7 +37,7 @@ from Daddy.core.run_paths import RunPaths
 def run_plan(request: Request) -> int:
     """Read the queue and plan as the controller does, and print the plan."""
     (config, run), clock = request.find_run(), SystemClock()
-    intent, damage = try_read_intent(run)
+    intent, damage = load_intent(run)
     if damage:
         print(f"{damage}: this is the plan of a new start")
     if intent is None:
@@ -112,10 +108,7 @@ def _reconciled(
     policy: ControllerPolicy,
     now: float,
 ) -> tuple[list[LedgerEntry], Ledger]:
-    """Return the entries that this snapshot adds, and the ledger with them.
-
-    Jobs adopted by the first round are reconciled again, as in the next pass.
-    """
+    """Return the entries that this snapshot adds, also for jobs it adopts, and the new ledger."""
     if not isinstance(snapshot, Snapshot):
         return [], ledger
     entries = [*reconcile(ledger, snapshot, slots, policy, now)]

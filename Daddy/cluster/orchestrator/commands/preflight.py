@@ -272,10 +272,7 @@ def parse_partitions(text: str) -> dict[str, Partition]:
 
 
 def is_same_boot(text: str, booted_ts: float) -> bool:
-    """Return True if a node booted at ``booted_ts``, when this host did: then it is this host.
-
-    ``text``: output of ``scontrol show node`` with times in Unix seconds.
-    """
+    """Return True if the node in the ``scontrol show node`` output booted at ``booted_ts``."""
     match = _BOOTED.search(text)
     return match is not None and abs(int(match[1]) - booted_ts) <= _SAME_BOOT_S
 
@@ -296,10 +293,9 @@ def find_partition_errors(
     if not partition.up:
         message = f"partition {name} is not up: no job starts there"
         errors.append(SchedulerError(message, "choose one of sinfo's in slurm.partition"))
-    if partition.limit_s is not None and parse_duration(slurm.time_limit) > partition.limit_s:
+    wanted = slurm.time_limit
+    if partition.limit_s is not None and parse_duration(wanted) > partition.limit_s:
         limit = format_duration(partition.limit_s)
-        message = (
-            f"slurm.time_limit {slurm.time_limit} is over the {limit} that partition {name} allows"
-        )
+        message = f"slurm.time_limit {wanted} is over the {limit} that partition {name} allows"
         errors.append(SchedulerError(message, f"set slurm.time_limit to {limit}: jobs hand over"))
     return errors

@@ -25,10 +25,7 @@ class Request:
     overrides: Mapping[str, object]
 
     def load_settings(self, *, begins: bool = False) -> Config:
-        """Return the effective configuration; raise ConfigError with every wrong setting.
-
-        ``begins``: a run is started with it.
-        """
+        """Return the effective configuration; ``begins``: for ``start``. Raises ConfigError."""
         return load_config(self.config, self.overrides, os.environ, self.site, begins=begins)
 
     def find_run(self) -> tuple[Config, RunPaths]:
@@ -37,7 +34,7 @@ class Request:
         return config, run_paths(config)
 
 
-def try_read_intent(run: RunPaths) -> tuple[Intent | None, str]:
+def load_intent(run: RunPaths) -> tuple[Intent | None, str]:
     """Return the last intent and ``""``, or None and the reason why it cannot be read."""
     try:
         return read_intent(run), ""

@@ -20,11 +20,7 @@ from Daddy.cluster.orchestrator.commands.preflight import (
     check_slurm,
     describe_game,
 )
-from Daddy.cluster.orchestrator.commands.run_selection import (
-    Request,
-    resolve_paths,
-    try_read_intent,
-)
+from Daddy.cluster.orchestrator.commands.run_selection import Request, load_intent, resolve_paths
 from Daddy.cluster.orchestrator.commands.status import read_last_summary
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
@@ -56,7 +52,7 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
         findings.raise_found()
         _print_dry_run(config, wanted)
         return ExitCode.DONE
-    intent, damage = try_read_intent(run)
+    intent, damage = load_intent(run)
     if damage:
         print(f"{damage}: it is written anew")
     view = _controller(run, intent, clock)
@@ -93,10 +89,7 @@ def _fleet(intent: Intent) -> str:
 
 
 def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[Config, Intent]:
-    """Return the configuration and the intent, which has no release yet.
-
-    Errors about executor and game become findings, so that all errors are shown together.
-    """
+    """Return the configuration, and the intent without a release; add errors to ``findings``."""
     config = request.load_settings(begins=True)
     executor, game = str(config.controller.executor), str(config.training.workload)
     with findings.catching():

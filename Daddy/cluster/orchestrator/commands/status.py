@@ -20,11 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.cluster.orchestrator.commands.health import SILENT_S, assess_health, slot_state
-from Daddy.cluster.orchestrator.commands.run_selection import (
-    Request,
-    find_release,
-    try_read_intent,
-)
+from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release, load_intent
 from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.cluster.orchestrator.control_parameters import derive_policy
 from Daddy.cluster.orchestrator.controller_lease import current_holder
@@ -105,7 +101,7 @@ class _Reader:
         """Yield the record every two seconds."""
         fallback, never = self.config, threading.Event()
         while True:
-            self.config = find_release(self.run, try_read_intent(self.run)[0], fallback)[1]
+            self.config = find_release(self.run, load_intent(self.run)[0], fallback)[1]
             yield read_status(self.run, self.config, self._summarise, self.clock)
             self.clock.wait(never, _WATCH_S)
 
@@ -160,7 +156,7 @@ def read_status(
 
     Format: ``docs/formats.md``. Times are wall seconds, ages seconds.
     """
-    intent, damage = try_read_intent(run)
+    intent, damage = load_intent(run)
     last, controller, now = read_last_summary(run), _controller(run), clock.now()
     recent = _is_recent(last, now) and controller["alive"] is not False
     record = last if recent else summarise(intent, read_ledger(run.ledger))
@@ -278,10 +274,7 @@ def _hours(config: Config, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _versions_per_hour(shared: SharedPaths, newest: object, now: float) -> int | None:
-    """Return the number of versions committed in the last hour; None before the first.
-
-    Records are never deleted and their times increase, so a bisection finds the oldest of the hour.
-    """
+    """Return the number of versions committed in the last hour, by bisection; None before any."""
     if not isinstance(newest, int) or not 1 <= newest < _MOST_VERSION:
         return None
 
@@ -301,10 +294,7 @@ def _age(path: Path, now: float) -> float | None:
 
 
 def _calls_today(run: RunPaths, now: float) -> int | None:
-    """Return the number of scheduler commands for this run today (UTC), one logged line each.
-
-    None on the local queue, which logs none.
-    """
+    """Return the number of scheduler commands for this run today (UTC); None on the local queue."""
     if not run.calls.is_dir():
         return None
     day = datetime.fromtimestamp(now, tz=timezone.utc).strftime("%Y-%m-%d")

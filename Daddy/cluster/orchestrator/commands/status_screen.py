@@ -112,7 +112,7 @@ def _slots(status: Record, now: float, *, wide: bool) -> Table:
 def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text | str]:
     rate = slot["beat"].get("steps_per_second") if slot["training"] else None
     leaves, beat, state = slot["leaves_ts"], slot["beat_s"], slot["state"]
-    soon = leaves is not None and leaves - now < _SOON_S
+    soon, silent = leaves is not None and leaves - now < _SOON_S, (beat or 0) > SILENT_S
     return [
         str(slot["slot"]),
         Text(state, "dim" if state == "empty" and not wanted else _STYLES[state]),
@@ -121,10 +121,7 @@ def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text | str]:
         format_count(rate) if isinstance(rate, int | float) else "",
         Text(format_span(leaves - now) if leaves is not None else "", "yellow" if soon else ""),
         _checkpoint(slot),
-        Text(
-            "" if beat is None else format_age(beat),
-            "bold red" if (beat or 0) > SILENT_S else "dim",
-        ),
+        Text("" if beat is None else format_age(beat), "bold red" if silent else "dim"),
     ]
 
 
@@ -155,9 +152,8 @@ def _describe_successor(job: Record, status: Record, now: float) -> Text:
     full, at_cap = all(slot["training"] for slot in status["slots"]), job["waits"] == "cap"
     text = Text(str(job["job_id"] or "a job without an id yet"))
     text.append(f" {describe_wait(job, full=full)}", "green" if at_cap and full else "dim")
-    return text.append(
-        f", expected {format_time(job['expected_ts'], now)}" if job["expected_ts"] else ""
-    )
+    expected = job["expected_ts"]
+    return text.append(f", expected {format_time(expected, now)}" if expected else "")
 
 
 def _others(jobs: Sequence[Record]) -> Table:

@@ -11,8 +11,8 @@ from Daddy.cluster.orchestrator.commands.daemon import run_until_over
 from Daddy.cluster.orchestrator.commands.run_selection import (
     Request,
     find_release,
+    load_intent,
     resolve_paths,
-    try_read_intent,
 )
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
@@ -32,7 +32,7 @@ _GRACE_S = 90.0
 def run_stop(request: Request, *, now: bool) -> int:
     """End the run by its controller, or in this process where no controller is alive."""
     (config, run), clock = request.find_run(), SystemClock()
-    intent, damage = try_read_intent(run)
+    intent, damage = load_intent(run)
     if damage:
         print(f"{damage}: it is written anew")
         executor, game = choose_executor(config, os.environ), config.training.workload

@@ -73,7 +73,7 @@ def find_holds(
     An open breaker is returned also after its time. The number is None without a recent failure.
     Failures of the releases in ``given_up`` do not count: no slot runs these any more.
     """
-    counted = _FailureFilter(ledger.started_ts, now - policy.forget_s)
+    counted = _Failures(ledger.started_ts, now - policy.forget_s)
     over = (end for end in ledger.over if end.outcome is not JobOutcome.DRAINED)  # skips most
     suspect = {end.slot for end in over if end.release not in given_up and counted.counts(end)}
     if not suspect:
@@ -93,7 +93,7 @@ def find_holds(
 
 
 @dataclass(frozen=True, slots=True)
-class _FailureFilter:
+class _Failures:
     """Selects the failures that count: since ``start``, and final ones or recent ones."""
 
     started_ts: float
@@ -116,7 +116,7 @@ def _ended(attempt: Attempt) -> float:
 
 def _without_surplus(ours: Sequence[Attempt], policy: ControllerPolicy) -> list[Attempt]:
     """Return the attempts except jobs of unanswered submissions that found every slot filled."""
-    holders = [holder for holder in ours if holder.slot is not None and holder.claimed_ts]
+    holders = [held for held in ours if held.slot is not None and held.claimed_ts is not None]
     return [
         attempt
         for attempt in ours
@@ -140,9 +140,7 @@ def _was_full(attempt: Attempt, holders: Sequence[Attempt], slots: int) -> bool:
     )
 
 
-def _early(
-    ours: Sequence[Attempt], policy: ControllerPolicy, counted: _FailureFilter
-) -> Hold | None:
+def _early(ours: Sequence[Attempt], policy: ControllerPolicy, counted: _Failures) -> Hold | None:
     """Return a hold of all slots for attempts that ended before they claimed one."""
     unclaimed = [attempt for attempt in ours if attempt.slot is None]
     starts = (attempt.started_ts or 0.0 for attempt in ours if attempt.slot is not None)
@@ -151,7 +149,7 @@ def _early(
 
 
 def _without_progress_anywhere(
-    ours: Sequence[Attempt], ledger: Ledger, counted: _FailureFilter
+    ours: Sequence[Attempt], ledger: Ledger, counted: _Failures
 ) -> list[Attempt]:
     """Return failures since the last checkpoint in any slot; none while a job makes progress."""
     if any(attempt.progressed_ts is not None and attempt.training for attempt in ledger.live):
@@ -160,11 +158,7 @@ def _without_progress_anywhere(
 
 
 def _last_progress(attempt: Attempt) -> float:
-    """Return the time of the attempt's last known checkpoint, 0 without one.
-
-    The ledger has the first checkpoint; a job that left in good order also wrote one at its end. A
-    crash ends a term too, and so does another job for a silent holder: these wrote no checkpoint.
-    """
+    """Return the time of the last known checkpoint: at an orderly exit, else the first; or 0."""
     left = attempt.left_ts if attempt.outcome in _IN_ORDER else None
     return max(attempt.progressed_ts, left or 0.0) if attempt.progressed_ts else 0.0
 

@@ -30,10 +30,7 @@ _NOT_YET = ("SUSPENDED", "CONFIGURING")
 
 
 def drain_run(inputs: PlanInput) -> tuple[list[Action], list[str]]:
-    """Return the actions that end every job, or the run's conclusion once no job is left.
-
-    Waiting jobs come first: they would start in the places of ended ones.
-    """
+    """Return the actions that end every job, waiting ones first; ``Conclude`` if none is left."""
     mode, live = inputs.desired.mode, inputs.ledger.live
     if not live:
         final = Mode.DONE if mode is Mode.DONE else Mode.STOPPED

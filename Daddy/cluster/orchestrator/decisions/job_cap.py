@@ -26,10 +26,7 @@ _OFTEN = 3
 
 
 def choose_chaining(site: SiteLimits, policy: ControllerPolicy) -> tuple[Chaining, str]:
-    """Return the best chaining that the limits of site and person allow, and the reason.
-
-    The first rule that applies wins.
-    """
+    """Return the best chaining that the limits of site and person allow, and the reason."""
     cap, limit = site.max_running, site.max_submitted
     full = limit is not None and limit - _RESERVE <= policy.max_running
     wide = cap is not None and cap > policy.max_running
@@ -68,10 +65,7 @@ def _extra_successors(inputs: PlanInput) -> int:
 
 
 def slow_wait_times(ledger: Ledger) -> list[float]:
-    """Return, per waiting job, the time from which its wait for an empty slot is too long.
-
-    Empty while a requeued job waits: the scheduler delays requeued jobs, whatever the usual wait.
-    """
+    """Return, per waiting job, the time from which its wait is too long; none after a requeue."""
     if any(attempt.queued and attempt.observed.restarts for attempt in ledger.live):
         return []
     ever = (attempt for attempt in ledger.attempts if attempt.slot is not None)
@@ -81,10 +75,7 @@ def slow_wait_times(ledger: Ledger) -> list[float]:
 
 
 def limits_after_refusal(ledger: Ledger, others: int = 0) -> dict[str, object]:
-    """Return the site limit that a refused submission proves: most jobs, or that none may wait.
-
-    ``others``: number of the person's other jobs, which the site counts as well.
-    """
+    """Return the limit that a refused submission proves; ``others``: the person's other jobs."""
     fitting = [attempt for attempt in ledger.live if attempt.job_id is not None]
     if others or any(attempt.queued for attempt in fitting):
         return {"max_submitted": len(fitting) + others}
@@ -92,10 +83,7 @@ def limits_after_refusal(ledger: Ledger, others: int = 0) -> dict[str, object]:
 
 
 def submit_allowance(inputs: PlanInput) -> tuple[int, str]:
-    """Return the number of jobs that may be submitted now, and the limit that sets it.
-
-    Three independent limits: our number of jobs, the site's, and the rate of submissions.
-    """
+    """Return the number of jobs that may be submitted now, and the limit that sets it."""
     ledger, policy = inputs.ledger, inputs.policy
     own = policy.max_running + policy.spares + policy.extra - len(ledger.live)
     limits = [(own, "our own count of jobs")]

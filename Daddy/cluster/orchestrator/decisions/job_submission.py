@@ -40,11 +40,7 @@ def fill_slots(inputs: PlanInput, excluded: tuple[str, ...]) -> tuple[list[Actio
 
 
 def _ahead(inputs: PlanInput, chaining: Chaining) -> int:
-    """Return the number of successors to keep queued.
-
-    While a slot is held, a pool gets none, as its next job would start there; a chain keeps those
-    of jobs in other slots.
-    """
+    """Return the number of successors to keep queued; while a slot is held, a pool gets none."""
     if not inputs.holds:
         steady = len(inputs.steady)
     elif chaining is Chaining.CHAIN:
@@ -55,10 +51,7 @@ def _ahead(inputs: PlanInput, chaining: Chaining) -> int:
 
 
 def _spare(inputs: PlanInput) -> int:
-    """Return the number of waiting jobs beyond the empty slots.
-
-    While a slot is held, only the successors of jobs in other slots count.
-    """
+    """Return the waiting jobs beyond the empty slots; with holds, the successors in the chain."""
     if not inputs.holds:
         return len(inputs.waiting) - min(len(_ready(inputs)), inputs.fill)
     ends = set(_ids_of_unheld(inputs, inputs.steady))
@@ -85,10 +78,7 @@ def _submits(
 
 
 def _ids_of_unheld(inputs: PlanInput, training: Iterable[Attempt]) -> list[int]:
-    """Return ids of the jobs in ``training`` that may get a successor: their slot is not held.
-
-    Empty while all slots are held, or while one is held and no job makes progress.
-    """
+    """Return ids of those training jobs that may get a successor; none while no job progresses."""
     held = {hold.slot for hold in inputs.holds}
     if None in held or (held and all(job.progressed_ts is None for job in inputs.training)):
         return []
@@ -98,9 +88,7 @@ def _ids_of_unheld(inputs: PlanInput, training: Iterable[Attempt]) -> list[int]:
 
 
 def _ready(inputs: PlanInput) -> Sequence[Attempt]:
-    """Return the jobs that can claim any empty slot: started ones, and those without a live
-    predecessor, such as all jobs of a pool.
-    """
+    """Return the jobs that can claim any empty slot: started, or without a live predecessor."""
     if all(attempt.after is None for attempt in inputs.waiting):
         return inputs.waiting
     present = {attempt.job_id for attempt in inputs.ledger.live if attempt.left_ts is None}

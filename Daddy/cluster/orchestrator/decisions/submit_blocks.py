@@ -34,7 +34,7 @@ class Block:
 
 
 def find_block(
-    ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy, now: float
+    ledger: Ledger, queue: Snapshot, policy: ControllerPolicy, now: float
 ) -> Block | None:
     """Return the reason to submit nothing now, or None."""
     if policy.budget_s < inf:
@@ -42,7 +42,7 @@ def find_block(
         if ledger.used_s + sum(now - start for start in starts) >= policy.budget_s:
             reason = f"the budget of {policy.budget_s / 3600:,.0f} hours of jobs is used"
             return Block(reason, holds_waiting=True)
-    for job in snapshot.jobs:
+    for job in queue.jobs:
         if job.state is JobState.PENDING and job.waits in (WaitReason.BUDGET, WaitReason.NEVER):
             return Block(f"job {job.job_id} cannot start ({job.why}): no further one is queued")
     return None

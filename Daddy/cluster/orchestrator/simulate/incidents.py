@@ -119,10 +119,7 @@ class DecayedUsage:
 def draw_wait(
     scenario: Scenario, incidents: Incidents, rng: Random, now: float, usage: float
 ) -> float:
-    """Draw the seconds that a job submitted at ``now`` waits.
-
-    Jobs submitted together have similar waits if the scenario correlates them.
-    """
+    """Draw the seconds that a job submitted at ``now`` waits, correlated as the scenario says."""
     workload, shared = scenario.workload, math.sqrt(scenario.correlation)
     z = math.sqrt(1 - scenario.correlation) * rng.gauss(0, 1)
     if shared:

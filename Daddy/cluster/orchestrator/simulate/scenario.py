@@ -160,10 +160,9 @@ class ExportError(ValueError):
 
 
 def read_export(text: str, name: str = "own site") -> Workload:
-    """Return the workload of an export; raise ExportError when it has too few waits.
+    """Return the workload of an export by ``sacct -P -X -S now-90days -o Submit,Eligible,Start``.
 
-    ``sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State`` writes one; other columns are
-    ignored.
+    Other columns are ignored; raises ExportError when it has too few waits.
     """
     rows = csv.DictReader(text.strip().splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
     missing = [column for column in ("Eligible", "Start") if column not in (rows.fieldnames or ())]
