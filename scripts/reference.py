@@ -19,18 +19,21 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 MEANINGS: dict[ExitCode, tuple[str, str]] = {
     ExitCode.DONE: ("done; for `status`: healthy", "nothing"),
-    ExitCode.BUG: ("a bug of ours", "report the traceback"),
+    ExitCode.BUG: ("a bug in Daddy", "report the traceback"),
     ExitCode.USAGE: (
-        "the command line cannot be carried out as typed",
+        "the command line is wrong",
         "read the message, `--help`",
     ),
     ExitCode.CONFIGURATION: (
-        "a setting is wrong, unknown or cannot be met here",
-        "correct what the message lists",
+        "a setting is wrong, unknown or not possible on this machine",
+        "correct the settings that the message lists",
     ),
-    ExitCode.SCHEDULER: ("the scheduler refused or cannot be asked", "see `squeue`, try again"),
+    ExitCode.SCHEDULER: (
+        "the scheduler refused or does not answer",
+        "check with `squeue`, try again",
+    ),
     ExitCode.CONTROLLER_ALIVE: (
-        "another controller holds this run and cannot do what is asked (its executor, its mode)",
+        "another controller holds this run and cannot do this (its executor or mode differs)",
         "use `status`, or `stop` it",
     ),
     ExitCode.WEIGHTS: ("shared weights are missing, damaged or refused", "pull again"),
@@ -42,24 +45,33 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "a host or a port cannot be used",
         "check the tunnel, the port, the network",
     ),
-    ExitCode.FILES: ("a file or folder cannot be read or written", "check path, rights and space"),
-    ExitCode.DRAINED: ("a learner left in good order and can be continued", "nothing: it is"),
-    ExitCode.NOT_NEEDED: ("a job found no free slot", "nothing: a successor too many"),
+    ExitCode.FILES: (
+        "a file or folder cannot be read or written",
+        "check path, permissions and space",
+    ),
+    ExitCode.DRAINED: (
+        "a learner wrote its checkpoint and exited; it can be continued",
+        "nothing: the controller continues it",
+    ),
+    ExitCode.NOT_NEEDED: ("a job found no free slot", "nothing: it was not needed"),
     ExitCode.DEGRADED: (
-        "`status`: slots do not train, nobody controls the run, or it is paused or stopping",
+        "`status`: slots do not train, no controller is alive, or the run is paused or stopping",
         "read the reasons",
     ),
     ExitCode.DOWN: ("`status`: no controller, no job", "`start`"),
-    ExitCode.UNKNOWN: ("`status`: the scheduler is silent", "the last known state is shown"),
+    ExitCode.UNKNOWN: (
+        "`status`: the scheduler does not answer",
+        "the last known state is shown",
+    ),
     ExitCode.NO_RELAY: (
         "`tunnel_server --wait S`: no relay came within S seconds",
         "start the ssh line; `run_controller status`",
     ),
     ExitCode.REFUSED: (
-        "`tunnel_server --wait S`: relays came, and shared no token or version with this viewer",
+        "`tunnel_server --wait S`: relays came with another token or protocol version",
         "copy the token (`sync_weights.sh setup`), or update",
     ),
-    ExitCode.DO_NOT_RESTART: ("a learner must not be started again as it is", "read its log"),
+    ExitCode.DO_NOT_RESTART: ("a learner cannot be restarted without a change", "read its log"),
     ExitCode.INTERRUPTED: ("interrupted from the keyboard", "nothing"),
 }
 
@@ -91,7 +103,7 @@ def exit_codes() -> str:
     """The page of exit codes."""
     rows = "\n".join(f"| {int(code)} | {what} | {fix} |" for code, (what, fix) in MEANINGS.items())
     return (
-        "# Exit codes\n\nEvery command of ours leaves with one of these.\n\n"
+        "# Exit codes\n\nEvery command exits with one of these codes.\n\n"
         f"| code | meaning | what to do |\n| --- | --- | --- |\n{rows}\n"
     )
 

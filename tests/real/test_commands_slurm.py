@@ -48,5 +48,5 @@ def test_status_does_not_wait_for_a_frozen_slurmctld(cluster: Cluster, student: 
         student.run.status.unlink()
         frozen = quickest(student, 22)
         text = student.says("status").stdout
-    assert "2 of 2 slots give signs of life" in text
+    assert "2 of 2 slots have a heartbeat" in text
     assert frozen - healthy < WAITED_S, (healthy, frozen)

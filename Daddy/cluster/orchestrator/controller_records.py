@@ -17,7 +17,7 @@ SUMMARY_VERSION = 2
 
 
 class Mode(str, Enum):
-    """The mode that the person asked for."""
+    """Names the modes of a run that the person asked for."""
 
     RUN = "run"
     DRAIN = "drain"
@@ -29,7 +29,7 @@ class Mode(str, Enum):
 
 
 class JobState(str, Enum):
-    """The scheduler's state of a job, reduced to the three cases that decisions tell apart."""
+    """Reduces the scheduler's state of a job to the three cases that decisions tell apart."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -37,7 +37,7 @@ class JobState(str, Enum):
 
 
 class WaitReason(str, Enum):
-    """The reason for which a job waits, reduced from the scheduler's own reason."""
+    """Reduces the scheduler's reason for which a job waits to six cases."""
 
     TURN = "turn"
     """Free resources or priority: the job starts in its turn."""
@@ -54,7 +54,7 @@ class WaitReason(str, Enum):
 
 
 class Phase(str, Enum):
-    """The phase of an attempt; a controller that dies during ``sbatch`` leaves it in ``INTENT``."""
+    """Names an attempt's phase; a controller that dies during ``sbatch`` leaves ``INTENT``."""
 
     INTENT = "intent"
     SUBMITTED = "submitted"
@@ -64,7 +64,7 @@ class Phase(str, Enum):
 
 
 class JobOutcome(str, Enum):
-    """The result of an ended attempt; ``decisions.circuit_breaker`` selects the failures."""
+    """Names an attempt's result; ``decisions.circuit_breaker`` selects the failures."""
 
     DONE = "done"
     DRAINED = "drained"
@@ -82,7 +82,7 @@ class JobOutcome(str, Enum):
 
 
 class Chaining(str, Enum):
-    """The way in which successors wait: any starts next, each behind its predecessor, or none."""
+    """Names how successors wait: any starts next, each behind its predecessor, or none."""
 
     POOL = "pool"
     CHAIN = "chain"
@@ -91,7 +91,7 @@ class Chaining(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class SiteLimits:
-    """Limits of this site, as read from Slurm or learnt from its answers; None: unknown."""
+    """Holds this site's limits as read from Slurm or learnt from its answers; None: unknown."""
 
     max_running: int | None = None
     """Most jobs of one person that may run at once."""
@@ -110,7 +110,7 @@ class SiteLimits:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The run that the person asked for: mode, slots, executor, release and game."""
+    """Holds the run that the person asked for: mode, slots, executor, release and game."""
 
     mode: Mode
     slots: int
@@ -126,7 +126,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Slots that a starting job may claim, and each slot's release; read by the launcher."""
+    """Holds the slots that starting jobs may claim, and each slot's release, for the launcher."""
 
     slots: Mapping[int, str] = field(default_factory=dict)
     """Slot that may be claimed → release to run there."""
@@ -135,7 +135,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class QueueJob:
-    """One line of the queue; ``word``: the scheduler's state, ``why``: its reason; wall seconds."""
+    """Holds one line of the queue; ``word``: Slurm's state, ``why``: its reason; wall seconds."""
 
     job_id: int
     token: str
@@ -160,7 +160,7 @@ class QueueJob:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One complete listing of this run's jobs, requested at ``begun_ts`` (wall seconds)."""
+    """Holds one complete listing of this run's jobs, requested at ``begun_ts`` (wall seconds)."""
 
     begun_ts: float
     jobs: tuple[QueueJob, ...]
@@ -177,7 +177,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class UnknownQueue:
-    """A queue that could not be listed; it proves nothing about any job."""
+    """Reports a queue that could not be listed; it proves nothing about any job."""
 
     begun_ts: float
     why: str
@@ -188,7 +188,7 @@ QueueReading = Snapshot | UnknownQueue
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
-    """A slot's newest lease and checkpoint as they stand on disk."""
+    """Holds a slot's newest lease and checkpoint as they are on disk."""
 
     slot: int
     term: int
@@ -209,7 +209,7 @@ class SlotView:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Facts about an attempt's job collected from several listings; times in wall seconds."""
+    """Collects facts about an attempt's job from several listings; times in wall seconds."""
 
     answered_ts: float | None = None
     """Time at which the scheduler answered the submission, or the controller stopped waiting."""
@@ -224,7 +224,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Changes that the controller requested for an attempt's job; times in wall seconds."""
+    """Holds the changes that the controller requested of a job; times in wall seconds."""
 
     signalled_ts: float | None = None
     dismissed: bool = False
@@ -239,7 +239,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to fill a slot, rebuilt from the ledger; times in wall seconds."""
+    """Holds one try to fill a slot, rebuilt from the ledger; times in wall seconds."""
 
     token: str
     number: int
@@ -284,7 +284,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A lease term that its holder did not end before it was killed or its node failed."""
+    """Names a lease term that its holder did not end before it was killed or its node failed."""
 
     slot: int
     term: int
@@ -293,7 +293,7 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The run's attempts, oldest first (old ended ones are dropped), and the site's limits."""
+    """Holds the run's attempts, oldest first (old ended ones are dropped), and site limits."""
 
     attempts: tuple[Attempt, ...] = ()
     orphans: tuple[Orphan, ...] = ()

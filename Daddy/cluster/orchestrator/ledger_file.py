@@ -21,7 +21,7 @@ VERSION = 1
 
 
 class LedgerFile:
-    """The ledger of one run, opened for writing by the controller of one lease term."""
+    """Opens the ledger of one run for writing by the controller of one lease term."""
 
     def __init__(self, path: Path, term: int) -> None:
         self._path = path

@@ -31,7 +31,7 @@ _Change = Callable[[Attempt, "LedgerEntry"], Attempt]
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One line of the ledger; ``ts`` in wall seconds, ``token`` empty for facts about the run."""
+    """Holds one line of the ledger; ``ts`` in wall seconds; ``token``: its attempt, or empty."""
 
     kind: str
     ts: float

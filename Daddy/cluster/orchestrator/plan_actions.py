@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Submit one job: after job ``after`` has ended if given, never on the nodes ``exclude``."""
+    """Submits one job: after job ``after`` has ended if given, never on the nodes ``exclude``."""
 
     reason: str
     after: int | None = None
@@ -30,7 +30,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    """Change a waiting job; None keeps a field. A hold may lose its queue age (decision 24)."""
+    """Changes a waiting job; None keeps a field. A hold may reset its queue age (decision 24)."""
 
     token: str
     job_id: int
@@ -42,7 +42,7 @@ class Amend:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Signal a running job to write a checkpoint and exit."""
+    """Signals a running job to write a checkpoint and exit."""
 
     token: str
     job_id: int
@@ -51,7 +51,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancel a job in any state (``scancel``)."""
+    """Cancels a job in any state (``scancel``)."""
 
     token: str
     job_id: int
@@ -60,7 +60,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class EndTerm:
-    """End the lease term of a holder that is proven dead, which frees its slot."""
+    """Ends the lease term of a holder that is proven dead, which frees its slot."""
 
     slot: int
     term: int
@@ -69,7 +69,7 @@ class EndTerm:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Record the final mode and exit: no job is left."""
+    """Records the final mode and ends the controller: no job is left."""
 
     mode: Mode
     reason: str
@@ -77,14 +77,14 @@ class Conclude:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Pause the run, with every job left as it is: another person intervened."""
+    """Pauses the run and leaves every job as it is, because another person intervened."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Notify the person; the same ``kind`` is not repeated for some hours."""
+    """Notifies the person; the same ``kind`` is not repeated for some hours."""
 
     kind: str
     reason: str
@@ -95,7 +95,7 @@ Action = Submit | Amend | Signal | Cancel | EndTerm | Conclude | Pause | Notify
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The actions of one pass, their reasons, and the time of the next pass."""
+    """Holds the actions of one pass, their reasons, and the time of the next pass."""
 
     actions: tuple[Action, ...]
     reasons: tuple[str, ...]

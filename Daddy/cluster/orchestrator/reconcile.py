@@ -57,13 +57,13 @@ def reconcile(
 ) -> tuple[LedgerEntry, ...]:
     """Return the entries to append to the ledger, in order."""
     comparison = _Comparison(ledger, snapshot, policy, now)
-    rows, unmarked = _by_token(snapshot.jobs), _unmarked(ledger, snapshot)
+    rows, unmarked = _by_token(snapshot.jobs), _without_token(ledger, snapshot)
     leases = {view.token: view for view in slots}
     entries: list[LedgerEntry] = []
     for attempt in ledger.live:
         row = rows.get(attempt.token)
         if row is None and (row := unmarked.get(attempt.job_id)) and ledger.site.keeps_marks:
-            why = f"job {attempt.job_id} came back without our mark"
+            why = f"job {attempt.job_id} was listed without our token"
             entries.append(comparison.learnt({"keeps_marks": False}, why))
         entries += comparison.for_attempt(attempt, row, leases.get(attempt.token))
     live = {attempt.token for attempt in ledger.live}
@@ -85,7 +85,7 @@ def _by_token(jobs: Sequence[QueueJob]) -> dict[str, QueueJob]:
     return rows
 
 
-def _unmarked(ledger: Ledger, snapshot: Snapshot) -> dict[int | None, QueueJob]:
+def _without_token(ledger: Ledger, snapshot: Snapshot) -> dict[int | None, QueueJob]:
     """Return jobs without our token by job id, only where no job ever came back with its token.
 
     On other sites such a job has a recycled id and belongs to somebody else.
@@ -275,7 +275,7 @@ def _unlisted_outcome(attempt: Attempt, view: SlotView | None) -> tuple[JobOutco
         finished = view.end_reason.startswith("total_steps")
         return (JobOutcome.DONE if finished else JobOutcome.DRAINED), view.end_reason
     if attempt.observed.silent_ts is not None:
-        return JobOutcome.HUNG, "it gave no sign of life"
+        return JobOutcome.HUNG, "its heartbeat stopped"
     if attempt.requests.cancelled_ts is not None:
         return JobOutcome.CANCELLED, "cancelled by the controller"
     return JobOutcome.LOST, "gone from two listings"

@@ -43,7 +43,7 @@ class Watcher:
         self.jobs: list[SimulatedJob] = []
         self.most = 0
 
-    def begin(self) -> None:
+    def submit_first_jobs(self) -> None:
         for number, when in enumerate(self.submits):
             self.site.call_at(when, lambda number=number: self.submit(number))
 
@@ -58,21 +58,21 @@ class Watcher:
         self.seen.append((round(self.site.now), what, job.number))
         self.most = max(self.most, len(self.site.running))
 
-    def started(self, job: SimulatedJob) -> None:
+    def on_job_started(self, job: SimulatedJob) -> None:
         self.note("started", job)
         self.site.boot_job(job, broken=self.site.broken)
 
-    def trains(self, job: SimulatedJob) -> None:
+    def on_first_step(self, job: SimulatedJob) -> None:
         self.note("trains", job)
         self.site.start_training(job)
 
-    def silent(self, job: SimulatedJob) -> None:
+    def on_job_silent(self, job: SimulatedJob) -> None:
         self.note("silent", job)
 
-    def leaves(self, job: SimulatedJob) -> None:
+    def on_job_leaving(self, job: SimulatedJob) -> None:
         self.note("leaves", job)
 
-    def ended(self, job: SimulatedJob) -> None:
+    def on_job_ended(self, job: SimulatedJob) -> None:
         self.note("ended", job)
 
     def when(self, what: str) -> dict[int, float]:

@@ -28,8 +28,8 @@ class Judged(SimulatedController):
         super().__init__(site, **facts)
         self.most_running = self.most_waiting = 0
 
-    def started(self, job: SimulatedJob) -> None:
-        super().started(job)
+    def on_job_started(self, job: SimulatedJob) -> None:
+        super().on_job_started(job)
         self.most_running = max(self.most_running, len(self.site.running))
         holders = [slot.job for slot in self.leases.slots if slot.end_reason is None]
         assert len(holders) == len(set(holders)), "one job holds two slots"

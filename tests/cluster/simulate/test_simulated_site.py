@@ -38,7 +38,7 @@ def test_time_blocked_by_the_cap_counts_as_much_as_the_site_gives_credit(
 
 def test_a_job_behind_another_becomes_old_only_after_it() -> None:
     watcher = Watcher(steady(500))
-    watcher.begin = lambda: [
+    watcher.submit_first_jobs = lambda: [
         watcher.submit(0),
         watcher.submit(1, after=watcher.jobs[0]),
         watcher.submit(2, after=watcher.jobs[1]),
@@ -50,7 +50,7 @@ def test_a_job_behind_another_becomes_old_only_after_it() -> None:
 
 def test_a_full_submit_limit_refuses_the_next_job() -> None:
     watcher = Watcher(steady(60, max_submit=2))
-    watcher.begin = lambda: [watcher.submit(n) for n in range(3)]
+    watcher.submit_first_jobs = lambda: [watcher.submit(n) for n in range(3)]
     books = live(watcher)
     assert books.submissions == 2
     assert len(watcher.when("started")) == 2
@@ -119,7 +119,7 @@ def test_a_black_hole_takes_its_share_of_starts_unless_it_is_left_out() -> None:
     assert {job.ended - job.started for job in caught} == {20.0}
     warned = Watcher(scenario, incidents=trap)
     avoid = (BLACK_HOLE,)
-    warned.begin = lambda: [warned.submit(n, excluded=avoid) for n in range(40)]
+    warned.submit_first_jobs = lambda: [warned.submit(n, excluded=avoid) for n in range(40)]
     live(warned)
     assert not [job for job in warned.jobs if job.node == BLACK_HOLE]
 

@@ -33,7 +33,7 @@ from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import event_on_signals
 
 _READY_TIMEOUT_S = 150.0
-"""Longer than a new controller watches another host's heartbeat before it takes the lease."""
+"""Longest wait for the report: a controller first watches another host's heartbeat."""
 _LINE_LIMIT = 16 * 1024
 
 

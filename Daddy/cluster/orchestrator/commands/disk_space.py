@@ -74,7 +74,7 @@ def _only_here(path: str, mount: Mount) -> str:
 
 
 def describe_private_disk(path: str, mounts: Sequence[Mount]) -> str:
-    """Return a question about a path on this host's disk, which other hosts may not see."""
+    """Return a question if a path is on this host's disk, which other hosts may not see."""
     mount = find_mount(path, mounts)
     if mount is None or mount.kind not in _OF_DISKS | _IN_MEMORY:
         return ""
@@ -84,7 +84,7 @@ def describe_private_disk(path: str, mounts: Sequence[Mount]) -> str:
 def find_place_errors(
     name: str, path: str, mounts: Sequence[Mount], *, one_host: bool
 ) -> list[FileError]:
-    """Return errors about ``path`` as the place of ``name`` (such as "the run directory")."""
+    """Return the reasons against keeping ``name`` (such as "the run directory") at ``path``."""
     mount, errors = find_mount(path, mounts), list[FileError]()
     if mount is not None and (why := _needs_ticket(mount)):
         message = f"{name} {path} needs a ticket that expires while jobs run: {why}"

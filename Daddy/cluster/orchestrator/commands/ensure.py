@@ -124,7 +124,7 @@ def render_units(argv: Sequence[str], folder: str, log: str, name: str) -> str:
 
 
 def crontab_line(argv: Sequence[str], folder: str, log: str) -> str:
-    """Return the line for ``crontab -e``, with % escaped, which would end the command."""
+    """Return the line for ``crontab -e``; % is escaped, as it would end the command."""
     command = f"cd {shlex.quote(folder)} && {shlex.join(argv)} >> {shlex.quote(log)} 2>&1"
     return f"*/5 * * * * {command}".replace("%", "\\%")
 

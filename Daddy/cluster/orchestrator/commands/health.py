@@ -15,9 +15,9 @@ Record = Mapping[str, Any]
 """The status record, or a part of it."""
 
 SILENT_S = 120.0
-"""Age of a heartbeat from which a training slot counts as silent; file servers delay it."""
+"""Heartbeat age in seconds from which a training slot counts as silent."""
 _ORPHANED_S = 600.0
-"""Age of the last pass after which no job makes the passes of a run without a daemon."""
+"""Age of the last pass from which the jobs count as making no passes any more."""
 _WAIT_PHRASES = {
     WaitReason.CAP.value: "is ready",
     WaitReason.BUDGET.value: "waits: the allocation is used up",

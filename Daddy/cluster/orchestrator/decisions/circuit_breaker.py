@@ -158,7 +158,7 @@ def _without_progress_anywhere(
 
 
 def _last_progress(attempt: Attempt) -> float:
-    """Return the time of the last known checkpoint: at an orderly exit, else the first; or 0."""
+    """Return the time of the last known checkpoint: the orderly exit's, else the first; else 0."""
     left = attempt.left_ts if attempt.outcome in _IN_ORDER else None
     return max(attempt.progressed_ts, left or 0.0) if attempt.progressed_ts else 0.0
 

@@ -56,7 +56,7 @@ def _end_job(attempt: Attempt, inputs: PlanInput, *, running: bool) -> Action | 
 def _signal_then_cancel(
     attempt: Attempt, inputs: PlanInput, reason: str, grace_s: float, overdue: str
 ) -> Action | None:
-    """Return a signal, or a cancel ``grace_s`` after it; also after a cancel without effect."""
+    """Return a signal first, and a cancel once ``grace_s`` seconds have passed since."""
     signalled, cancel = attempt.requests.signalled_ts, _cancel(attempt, inputs, overdue)
     if cancel is not None and signalled is None:
         return Signal(attempt.token, cancel.job_id, reason)
@@ -88,7 +88,7 @@ def _handle_hung(attempt: Attempt, inputs: PlanInput) -> Action | None:
             return None
         return _cancel(attempt, inputs, f"no slot was claimed within {SILENCE_S:g} s")
     if attempt.observed.silent_ts is not None:
-        reason = f"no sign of life for more than {SILENCE_S:g} s"
+        reason = f"no heartbeat for more than {SILENCE_S:g} s"
         return _signal_then_cancel(attempt, inputs, reason, inputs.policy.recancel_s, reason)
     if attempt.progressed_ts is None and attempt.training and attempt.claimed_ts is not None:
         waited_s = inputs.now - attempt.claimed_ts

@@ -31,15 +31,15 @@ def choose_chaining(site: SiteLimits, policy: ControllerPolicy) -> tuple[Chainin
     full = limit is not None and limit - _RESERVE <= policy.max_running
     wide = cap is not None and cap > policy.max_running
     table = (
-        (not site.keeps_marks, Chaining.LATE, "the site loses the marks of our jobs"),
+        (not site.keeps_marks, Chaining.LATE, "the site loses the names of our jobs"),
         (site.counts_waiting, Chaining.LATE, "the site refused another waiting job"),
         (full, Chaining.LATE, f"the site counts waiting jobs: {limit} in all"),
-        (policy.enforced, Chaining.POOL, "our own queue keeps the cap"),
+        (policy.enforced, Chaining.POOL, "our own queue enforces the cap"),
         (site.blocks_others, Chaining.CHAIN, "a job that waits for a cap may stall the partition"),
-        (not site.enforced, Chaining.CHAIN, "no cap of the site was seen yet"),
+        (not site.enforced, Chaining.CHAIN, "no cap of the site is known yet"),
         (wide, Chaining.CHAIN, f"the site would let {cap} jobs run"),
     )
-    pool = (Chaining.POOL, "the site holds back what would be one too many")
+    pool = (Chaining.POOL, "the site keeps jobs over the cap waiting")
     return next(((chaining, why) for holds, chaining, why in table if holds), pool)
 
 
@@ -65,7 +65,7 @@ def _extra_successors(inputs: PlanInput) -> int:
 
 
 def slow_wait_times(ledger: Ledger) -> list[float]:
-    """Return, per waiting job, the time from which its wait is too long; none after a requeue."""
+    """Return, per waiting job, the time at which its wait is too long; empty after a requeue."""
     if any(attempt.queued and attempt.observed.restarts for attempt in ledger.live):
         return []
     ever = (attempt for attempt in ledger.attempts if attempt.slot is not None)

@@ -51,7 +51,7 @@ def _ahead(inputs: PlanInput, chaining: Chaining) -> int:
 
 
 def _spare(inputs: PlanInput) -> int:
-    """Return the waiting jobs beyond the empty slots; with holds, the successors in the chain."""
+    """Return the number of waiting jobs beyond the empty slots; with holds, chained ones only."""
     if not inputs.holds:
         return len(inputs.waiting) - min(len(_ready(inputs)), inputs.fill)
     ends = set(_ids_of_unheld(inputs, inputs.steady))

@@ -9,7 +9,7 @@ from Daddy.cluster.orchestrator.controller_records import Mode
 
 
 class ControllerState(str, Enum):
-    """The state of the controller's lease, as read by a job."""
+    """Names the state of the controller's lease, as read by a job."""
 
     ALIVE = "a controller lives"
     SILENT = "the controller's heartbeat has stopped"

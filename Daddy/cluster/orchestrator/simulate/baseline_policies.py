@@ -26,7 +26,7 @@ _TASKS = 1000
 
 
 class Baseline(JobPolicy):
-    """Implements what the five share: start, load, train. None watches for hung jobs."""
+    """Implements the steps that the five share: start, load, train. None watches for hung jobs."""
 
     def __init__(self, site: SimulatedSite) -> None:
         self.site = site
@@ -47,10 +47,10 @@ class Baseline(JobPolicy):
         """Call the function once a person has reacted."""
         self.site.call_at(self.site.now + self.site.scenario.rates.human_s, call)
 
-    def started(self, job: SimulatedJob) -> None:
+    def on_job_started(self, job: SimulatedJob) -> None:
         self.site.boot_job(job, broken=self.site.broken)
 
-    def trains(self, job: SimulatedJob) -> None:
+    def on_first_step(self, job: SimulatedJob) -> None:
         self.site.start_training(job)
 
 
@@ -60,7 +60,7 @@ class SeedPerSlot(Baseline):
     While slurmctld is down the loop takes the job for ended, and its failing sbatch ends the loop.
     """
 
-    def begin(self) -> None:
+    def submit_first_jobs(self) -> None:
         site = self.site
         self.runs_s = min(_SEED_RUNS_S, self.runs_s)
         self.alive = True
@@ -90,7 +90,7 @@ class SeedPerSlot(Baseline):
             if slot not in self.jobs or self.jobs[slot].stage is JobStage.ENDED:
                 self.resubmit(slot)
 
-    def ended(self, job: SimulatedJob) -> None:
+    def on_job_ended(self, job: SimulatedJob) -> None:
         later = self.site.rng.uniform(0, _POLL_S) + _PAUSE_S
         if self.jobs.get(job.track) is job:
             self.site.call_at(self.site.now + later, lambda: self._gone(job))
@@ -108,9 +108,9 @@ class SeedPerSlot(Baseline):
 
 
 class SeedGang(SeedPerSlot):
-    """Does the same with four ranks that train only together and are cancelled together."""
+    """Runs that loop for four ranks that train only together and are cancelled together."""
 
-    def trains(self, job: SimulatedJob) -> None:
+    def on_first_step(self, job: SimulatedJob) -> None:
         """Start the training of all ranks once the last of them has loaded."""
         job.silent_from = self.site.now
         team = [rank for rank in self.jobs.values() if rank.stage is JobStage.BOOTING]
@@ -118,17 +118,17 @@ class SeedGang(SeedPerSlot):
             for rank in team:
                 self.site.start_training(rank)
 
-    def leaves(self, job: SimulatedJob) -> None:
+    def on_job_leaving(self, job: SimulatedJob) -> None:
         for rank in self.jobs.values():
             if rank is not job:
                 self.site.silence_job(rank, JobStage.HUNG, lost=False)
 
-    def ended(self, job: SimulatedJob) -> None:
+    def on_job_ended(self, job: SimulatedJob) -> None:
         if self.jobs.get(job.track) is not job:
             return
         for rank in self.jobs.values():
             self.site.silence_job(rank, JobStage.HUNG)
-        super().ended(job)
+        super().on_job_ended(job)
 
     def _gone(self, job: SimulatedJob) -> None:
         if self.alive and self.jobs[job.track] is job:
@@ -145,7 +145,7 @@ class SeedGang(SeedPerSlot):
 class SelfRequeue(Baseline):
     """Requeues a job that Slurm warns before its limit; other failures need a person."""
 
-    def begin(self) -> None:
+    def submit_first_jobs(self) -> None:
         self.runs_s = self.site.scenario.limit_s - _WARNED_S
         for slot in self.slots:
             self._submit(slot)
@@ -154,7 +154,7 @@ class SelfRequeue(Baseline):
         if not self.try_submit(self.make_job(slot)):
             self.wait_for_person(lambda: self._submit(slot))
 
-    def ended(self, job: SimulatedJob) -> None:
+    def on_job_ended(self, job: SimulatedJob) -> None:
         site = self.site
         if job.word == "NODE_FAIL" or (job.exit_code == DRAINED and not site.down):
             site.call_at(site.now + _REQUEUE_S, lambda: site.enqueue(self.make_job(job.track)))
@@ -165,7 +165,7 @@ class SelfRequeue(Baseline):
 class SingletonChain(Baseline):
     """Submits 45 jobs per slot, each after the one before; a person submits the next 45."""
 
-    def begin(self) -> None:
+    def submit_first_jobs(self) -> None:
         self.chains: dict[int, deque[SimulatedJob]] = {slot: deque() for slot in self.slots}
         for slot in self.slots:
             self._fill(slot)
@@ -178,7 +178,7 @@ class SingletonChain(Baseline):
         if not chain:
             self.wait_for_person(lambda: self._fill(slot))
 
-    def ended(self, job: SimulatedJob) -> None:
+    def on_job_ended(self, job: SimulatedJob) -> None:
         self.chains[job.track].popleft()
         if not self.chains[job.track]:
             self.wait_for_person(lambda: self._fill(job.track))
@@ -187,7 +187,7 @@ class SingletonChain(Baseline):
 class Array(Baseline):
     """Submits ``--array=0-999%4``, whose tasks Slurm starts; a person submits the next array."""
 
-    def begin(self) -> None:
+    def submit_first_jobs(self) -> None:
         self.left, self.aged, self.needed = 0, 0.0, False
         self._fill()
 
@@ -214,12 +214,12 @@ class Array(Baseline):
             self.left -= 1
             site.enqueue(self.make_job(0), self.aged)
 
-    def started(self, job: SimulatedJob) -> None:
+    def on_job_started(self, job: SimulatedJob) -> None:
         busy = {other.track for other in self.site.running if other is not job}
         job.track = next(slot for slot in self.slots if slot not in busy)
-        super().started(job)
+        super().on_job_started(job)
 
-    def ended(self, _job: SimulatedJob) -> None:
+    def on_job_ended(self, _job: SimulatedJob) -> None:
         self._next()
 
 

@@ -50,19 +50,19 @@ class Rates:
     """Holds mean intervals and durations of all failures."""
 
     crash_every_s: float = 5 * DAY_S
-    """Run time of one job between crashes."""
+    """Mean run time of a job before a crash."""
     hang_every_s: float = 10 * DAY_S
-    """Run time of one job between hangs."""
+    """Mean run time of a job before it hangs."""
     node_failure_every_s: float = 1000 / 6.5 * DAY_S
     node_noticed_s: float = 300.0
     outage_every_s: float = 15 * DAY_S
-    """Between two outages of slurmctld."""
+    """Mean seconds between two outages of slurmctld."""
     outage_s: float = 1200.0
     controller_death_every_s: float = 10 * DAY_S
     watchdog_s: float = 300.0
-    """Until our controller is restarted after its death."""
+    """Seconds until our controller is restarted after its death."""
     human_s: float = 8 * 3600.0
-    """Until a person reacts to a problem."""
+    """Seconds until a person reacts to a problem."""
     bad_deploys: int = 1
     """Broken releases a month; jobs that start from one die."""
     bad_deploy_s: float = 8 * 3600.0
@@ -96,13 +96,13 @@ class Scenario:
     cap: int = 4
     limit_s: float = 14_400.0
     boot_s: float = 15.0
-    """From the start of the job to its first optimiser step."""
+    """Seconds from the start of a job to its first optimiser step."""
     checkpoint_s: float = 60.0
-    """Between two checkpoints."""
+    """Seconds between two checkpoints."""
     drain_s: float = 3.0
-    """For the last checkpoint and the exit."""
+    """Seconds for the last checkpoint and the exit."""
     start_lag_s: float = 1.0
-    """From the end of a job at the cap to the start of the next."""
+    """Seconds from the end of a job at the cap to the start of the next."""
     rates: Rates = field(default_factory=Rates)
 
     @property
@@ -124,7 +124,7 @@ class ScenarioRow:
 
 
 def scenario_for(scenario: Scenario, policy: str) -> Scenario:
-    """Return one scenario for all that make no difference to the policy."""
+    """Return the scenario with ``credit`` 1 where the policy does not depend on it."""
     return replace(scenario, credit=1.0) if policy in _NEVER_BLOCKED else scenario
 
 

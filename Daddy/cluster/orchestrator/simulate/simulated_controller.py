@@ -221,7 +221,7 @@ class SimulatedController(JobPolicy):
 
     # events of the site -----------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def submit_first_jobs(self) -> None:
         site = self.site
         cap, most = site.scenario.cap, site.scenario.max_submit
         self._note("start")
@@ -247,7 +247,7 @@ class SimulatedController(JobPolicy):
         self._down_until = self.site.now + self.site.scenario.rates.watchdog_s
         self.site.call_at(self._down_until, self._pass)
 
-    def started(self, job: SimulatedJob) -> None:
+    def on_job_started(self, job: SimulatedJob) -> None:
         self.leases.claim_slot(job)
         if not self.daemon:
             self.site.call_at(self.site.now, self._pass)
@@ -257,7 +257,7 @@ class SimulatedController(JobPolicy):
         self.site.boot_job(job, broken=slot.release in self._broken)
         self._wake_by_file()
 
-    def trains(self, job: SimulatedJob) -> None:
+    def on_first_step(self, job: SimulatedJob) -> None:
         self.site.start_training(job)
         saved_at = self.site.now + self.site.scenario.checkpoint_s
         self.site.call_at(saved_at, lambda: self._progress(job))
@@ -271,11 +271,11 @@ class SimulatedController(JobPolicy):
         if unproven or self.site.now - self._failed_at < _WATCHED_S:
             self._wake_at_pass()
 
-    def silent(self, job: SimulatedJob) -> None:
+    def on_job_silent(self, job: SimulatedJob) -> None:
         late = self.site.now + SILENCE_S
         self.site.call_at(late, lambda: self._wake_at_pass() if job.running else None)
 
-    def ended(self, job: SimulatedJob) -> None:
+    def on_job_ended(self, job: SimulatedJob) -> None:
         slot = self.leases.slot_of(job)
         if slot is not None and job.exit_code == DRAINED:
             if job.trains_from is not None:

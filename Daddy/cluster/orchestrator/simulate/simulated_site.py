@@ -36,7 +36,7 @@ _TICK_S = 1e-3
 
 
 class JobStage(Enum):
-    """A stage of a simulated job."""
+    """Names the stages of a simulated job."""
 
     BLOCKED = "waits for another job"
     WAITING = "waits"
@@ -110,22 +110,22 @@ class GpuTime:
 class JobPolicy:
     """Reacts to events of its jobs; the site calls one method per event."""
 
-    def begin(self) -> None:
+    def submit_first_jobs(self) -> None:
         """Submit the first jobs; called at the month's beginning."""
 
-    def started(self, job: SimulatedJob) -> None:
+    def on_job_started(self, job: SimulatedJob) -> None:
         """React to a job whose script starts."""
 
-    def trains(self, job: SimulatedJob) -> None:
+    def on_first_step(self, job: SimulatedJob) -> None:
         """React to a job that made its first optimiser step."""
 
-    def silent(self, job: SimulatedJob) -> None:
+    def on_job_silent(self, job: SimulatedJob) -> None:
         """React to a job that stops working and whose heartbeat stops."""
 
-    def leaves(self, job: SimulatedJob) -> None:
+    def on_job_leaving(self, job: SimulatedJob) -> None:
         """React to a job that exits in good order, by itself or on request."""
 
-    def ended(self, job: SimulatedJob) -> None:
+    def on_job_ended(self, job: SimulatedJob) -> None:
         """React to a job that has ended, for any reason."""
 
 
@@ -166,7 +166,7 @@ class SimulatedSite:
         for windows in (self.incidents.outages, self.incidents.maintenance):
             for _, end in windows:
                 self.call_at(end, self.start_ready_jobs)
-        policy.begin()
+        policy.submit_first_jobs()
         span = self.scenario.span_s
         while self._heap and self._heap[0][0] <= span:
             self.now, _, call = heapq.heappop(self._heap)
@@ -263,7 +263,7 @@ class SimulatedSite:
         leaves = self.now + min(job.runs_s, job.limit_s)
         self.call_at(leaves, lambda: self.drain_job(job))
         self.call_at(self.now + job.limit_s, lambda: self.end_job(job, "TIMEOUT", None))
-        self.policy.started(job)
+        self.policy.on_job_started(job)
 
     def _node(self, job: SimulatedJob) -> str:
         trapped = window_at(self.incidents.black_holes, self.now) and BLACK_HOLE not in job.excluded
@@ -292,7 +292,7 @@ class SimulatedSite:
 
     def _ready(self, job: SimulatedJob) -> None:
         if job.stage is JobStage.BOOTING:
-            self.policy.trains(job)
+            self.policy.on_first_step(job)
 
     def start_training(self, job: SimulatedJob) -> None:
         """Count the job's time as training from now on."""
@@ -313,7 +313,7 @@ class SimulatedSite:
         if job.stage in _ACTIVE:
             self._stop_training(job, lost=lost)
             job.stage, job.silent_from = stage, self.now
-            self.policy.silent(job)
+            self.policy.on_job_silent(job)
 
     def _lose_node(self, job: SimulatedJob) -> None:
         if job.running:
@@ -327,7 +327,7 @@ class SimulatedSite:
             return
         self._stop_training(job, lost=False)
         job.stage = JobStage.LEAVING
-        self.policy.leaves(job)
+        self.policy.on_job_leaving(job)
         self.call_at(self.now + self.scenario.drain_s, lambda: self.end_job(job, "FAILED", DRAINED))
 
     def end_job(self, job: SimulatedJob, word: str, exit_code: int | None) -> None:
@@ -351,7 +351,7 @@ class SimulatedSite:
         if was_running:
             self.trail.append(job)
             self.start_ready_jobs()
-        self.policy.ended(job)
+        self.policy.on_job_ended(job)
 
     def _account(self, job: SimulatedJob) -> None:
         self.gpu_time.allocated += self.now - job.started
