@@ -36,7 +36,7 @@ def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -
     gaps = [handover.gap_s for handover in fleet.handovers()]
     assert sorted(gaps)[len(gaps) // 2] < 3.0
     claimed = [attempt for attempt in fleet.attempts.values() if attempt.slot is not None]
-    assert {attempt.said("goodbye")["exit_code"] for attempt in claimed} == {10}
+    assert {attempt.facts_of("goodbye")["exit_code"] for attempt in claimed} == {10}
     after = person.sees()
     assert after["queue"] == {**after["queue"], "running": 0, "pending": 0}
     assert (after["exit_code"], after["said"]) == (0, "the run is stopped, as asked")
@@ -152,6 +152,7 @@ def test_a_controller_in_the_foreground_leaves_at_ctrl_c_and_the_jobs_go_on(
         cwd=person.checkout,
         env=person.env,
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
