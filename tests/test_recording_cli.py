@@ -84,7 +84,7 @@ def spoilt(tape: Recording, byte: int) -> Recording:
 @pytest.mark.parametrize(
     ("change", "code", "said"),
     [
-        (lambda _: b"", 9, "is no recording"),
+        (lambda _: b"", 9, "is not a recording"),
         (lambda tape: encode_recording(tape)[:-1], 9, "not what its lengths say"),
         (lambda tape: b"GIF89a__" + encode_recording(tape)[8:], 9, "begins with b'GIF89a__'"),
         (
@@ -106,7 +106,7 @@ def spoilt(tape: Recording, byte: int) -> Recording:
         (
             lambda tape: encode_recording(spoilt(tape, 8)),
             7,
-            "went another way than was recorded, between",
+            "differs from the recording, between",
         ),
     ],
     ids=["empty", "torn", "magic", "pyboy", "game", "start", "path", "another way"],
@@ -295,7 +295,7 @@ def test_a_real_window_shows_it_and_tells_of_what_is_not_true(
     monkeypatch.setattr(pygame_window.GameWindow, "show_picture", until_it_says_so)
     file.write_bytes(encode_recording(spoilt(tape, 0)))
     assert run_entry(play.main, typed[:2]) == 7
-    assert "went another way" in capsys.readouterr().err
+    assert "differs from the recording" in capsys.readouterr().err
 
 
 def test_without_a_display_a_film_is_suggested(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,4 @@
-"""Pure. Reads the bag, and names the items that the story needs.
-
-Items are handed over, used up and thrown away: the union of the moments' `item_bits` keeps all that
-were ever held, so that delivering a parcel costs nothing.
-"""
+"""Pure. Reads the bag, and names the items that the story needs."""
 
 from __future__ import annotations
 
@@ -25,28 +21,28 @@ _FIRST_HM, _FIRST_TM = 0xC4, 0xC9
 REQUIRED_ITEMS: Final = frozenset(
     (0x46, 0x3F, 0xC4, LIFT_KEY, SILPH_SCOPE, FLUTE, CARD_KEY, 0x40, HM_SURF, HM_STRENGTH, 0x2B)
 )
-"""Parcel, ticket, Cut, lift key, scope, flute, card key, teeth, Surf, Strength, secret key."""
+"""Parcel, ticket, HM Cut, lift key, scope, flute, card key, teeth, Surf, Strength, secret key."""
 REQUIRED_BITS: Final = sum(1 << item for item in REQUIRED_ITEMS)
 HM_BITS: Final = sum(1 << item for item in range(_FIRST_HM, _FIRST_TM))
 
 
 def read_bag(image: Image) -> tuple[tuple[int, int], ...]:
-    """Pairs of item and quantity, in the bag's order, as many as its count says (at most 20)."""
+    """Return pairs of item and quantity, in the bag's order, as many as its count says (max 20)."""
     return read_item_pairs(image, ram.BAG_COUNT, ram.BAG, ram.BAG_SIZE)
 
 
 def read_item_pairs(image: Image, count: int, first: int, most: int) -> tuple[tuple[int, int], ...]:
-    """The list at `first` of as many pairs as the byte at `count` says: the bag, or the PC's."""
+    """Return the pairs from address `first` on; their number is the byte at address `count`."""
     listed = span(image, first, 2 * min(byte(image, count), most))
     return tuple(zip(listed[::2], listed[1::2], strict=True))
 
 
 def item_bits(image: Image) -> int:
-    """Bit n is set while item n is in the bag."""
+    """Return an integer whose bit n is set if item n is in the bag."""
     count = min(byte(image, ram.BAG_COUNT), ram.BAG_SIZE)
     return bit_set(bytes(span(image, ram.BAG, 2 * count)[::2]))
 
 
 def is_story_item(item: int) -> bool:
-    """Return True if the story may still ask for it: key items, drinks for the guards, HMs."""
+    """Return True for an item that the story may need: key items, drinks for the guards, HMs."""
     return item in _KEY_ITEMS or _FIRST_HM <= item < _FIRST_TM

@@ -1,7 +1,7 @@
-"""Waits in the player's place while a script has control of the game.
+"""Waits for the agent while a script has control of the game.
 
-It presses nothing while no button works, A while only A and B do (a text), and stops at a question,
-which is the player's to answer. A wait is bounded; the caller counts it.
+While no button works it presses none; while only A and B work (a text) it presses A. It stops at a
+question, which the agent answers. The wait is bounded, and the caller counts its steps.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from Daddy.pokemon.emulator import Emulator
 
 MAX_WAIT_STEPS: Final = 20
-"""Steps of 24 frames that a wait may last: 8 s of the game; a longer script is waited for again."""
+"""Steps of 24 frames that a wait may last: 8 s of the game. Another wait follows if need be."""
 _ONE_OF_TWO: Final = 1
 
 
 def wait_for_control(console: Emulator) -> tuple[Image, int]:
-    """Wait until the player has control again or is asked: the memory then, and 0 to 20 steps."""
+    """Wait for the end of a script or a question; return the memory then and the steps, 0 to 20."""
     image = console.ram()
     for waited in range(MAX_WAIT_STEPS):
         if not has_control(image):
             return image, waited
-        if _is_deaf(image):
+        if _ignores_a(image):
             console.idle()
-        elif _asks(console.ram(ram.ANSWERS)):
+        elif _asks_question(console.ram(ram.ANSWERS)):
             return image, waited
         else:
             console.press("a")
@@ -36,17 +36,17 @@ def wait_for_control(console: Emulator) -> tuple[Image, int]:
 
 
 def has_control(image: Image) -> bool:
-    """Return True if a script plays: the buttons are off, or no direction does anything."""
+    """Return True if a script plays: all buttons are off, or the direction keys are ignored."""
     off = byte(image, ram.STATUS_FLAGS_5) & ram.BUTTONS_OFF
     return bool(off) or byte(image, ram.JOY_IGNORE) & ram.DIRECTIONS == ram.DIRECTIONS
 
 
-def _is_deaf(image: Image) -> bool:
+def _ignores_a(image: Image) -> bool:
     off = byte(image, ram.STATUS_FLAGS_5) & ram.BUTTONS_OFF
     return bool(off) or bool(byte(image, ram.JOY_IGNORE) & ram.BUTTON_A)
 
 
-def _asks(image: Image) -> bool:
+def _asks_question(image: Image) -> bool:
     """Return True if a box with two answers is open."""
     question = byte(image, ram.TEXT_BOX) == ram.QUESTION
     return question and byte(image, ram.MENU_LAST) == _ONE_OF_TWO

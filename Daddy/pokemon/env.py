@@ -1,8 +1,8 @@
-"""The game as a Gymnasium environment: `PokemonRedEnv`, id ``Daddy/PokemonRed-v0``.
+"""Defines the game as a Gymnasium environment: `PokemonRedEnv`, id ``Daddy/PokemonRed-v0``.
 
 A step is one of seven keys, 24 frames, one picture, one reward. Equal seeds and actions give equal
-episodes. `env_state_format` and `load_state` go on exactly, with the exploration memory, the
-counters and the random generator.
+episodes. `save_state` and `load_state` continue an episode exactly, with its exploration memory,
+counters and random generator.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ TELEMETRY: Final = (
     *("assists", "assists_used", "assists_off", *story_milestones.MILESTONE_COLUMNS),
 )
 _START_FRAMES = 60
-"""Frames an episode may begin later than another: the game stirs its dice once a frame."""
+"""Frames by which the starts of episodes differ: the game's random numbers change every frame."""
 
 
 class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
-    """Pokémon Red, Blue or the free cartridge with seven keys.
+    """Plays Pokémon Red, Blue or the free cartridge with seven keys.
 
     Observation: see `Daddy.pokemon.observation.observation_space`. Actions: index into BUTTONS.
     Reward: sum of the named parts of `Daddy.core.settings.RewardSettings`, which every step's info
@@ -73,11 +73,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         render_mode: str | None = None,
         recorder: InputRecorder | None = None,
     ) -> None:
-        """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
+        """Open the game `rom` (None: the variable DADDY_ROM, else the free cartridge).
 
-        `init_state` names the state that episodes begin from. `assists`: names of `assist_rules`
-        (ValueError). `recorder`: from
-        `start_prefix.recorder_at`. RomError.
+        `init_state` names the state that episodes begin from; `assists` are names of
+        `assist_rules`; `recorder` is made by `recorder_at_start`. ValueError for an unknown assist;
+        RomError.
         """
         self.rom = load_rom(find_rom(rom), allow_unknown_rom)
         self.observation_space = observation_space()
@@ -88,45 +88,45 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._start = start_state(self.rom, init_state)
         self._emulator = Emulator(self.rom.data, recorder)
         self._emulator.restore_state(self._start)
-        self._helper = AssistRunner(self._emulator, assists)
-        self.assists = self._helper.names
-        """Names of the scripted helps in use."""
+        self._assists = AssistRunner(self._emulator, assists)
+        self.assists = self._assists.names
+        """Names of the assists in use."""
         self._episode = -1
         self.journal: Mapping[str, Any] = {}
-        """Facts (JSON) of the caller of `step`; they travel with the state."""
-        self._forget()
+        """Facts (JSON) of the caller of `step`, saved with the state."""
+        self._reset_episode()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; without a seed the next one of the same random sequence."""
+        """Begin an episode; without a seed, the next one of the same random sequence."""
         super().reset(seed=seed, options=options)
         self._episode = 0 if seed is not None else self._episode + 1
-        self._begin()
+        self._load_start()
         return self._observe(), {}
 
-    def _begin(self) -> None:
-        """The start state, a few frames later and with other dice than the last time."""
+    def _load_start(self) -> None:
+        """Load the start state, reseed the game's random numbers and wait a random time."""
         self._emulator.restore_state(self._start)
         for address, value in zip(RANDOM, self.np_random.integers(0, 256, 2), strict=True):
             self._emulator.write(address, int(value))
         self._emulator.wait(1 + int(self.np_random.integers(_START_FRAMES)))
-        self._forget()
+        self._reset_episode()
 
-    def _forget(self) -> None:
-        """Counters and memory of a new episode."""
+    def _reset_episode(self) -> None:
+        """Reset the counters and the memory for a new episode."""
         self._steps, self._return, self._waits = 0, 0.0, 0
         self._parts: dict[str, float] = {}
-        self._said: dict[str, Any] = {}
-        self._helper.state = self._helper.state.in_new_game()
+        self._assist_info: dict[str, Any] = {}
+        self._assists.state = self._assists.state.in_new_game()
         self.progress: Progress = read_progress(self._emulator.ram())
-        """The facts of this moment."""
-        self._tracker = self._track({"left": self._first_span()})
+        """The game's present facts."""
+        self._tracker = self._make_tracker({"left": self._first_span()})
 
     def _first_span(self) -> int:
-        """Steps until the memory is first forgotten: half a span to one and a half, by chance.
+        """Draw the steps until the memory is first cleared: between 0.5 and 1.5 `memory_steps`.
 
-        Environments then forget at different times, and short episodes never do.
+        So environments clear their memory at different times, and a short episode never does.
         """
         span = self._weights.memory_steps
         return span // 2 + int(self.np_random.random() * span)
@@ -134,22 +134,23 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Hold a key for 8 of 24 frames; see the class for the result.
 
-        While a script has control the step goes on, for up to 20 times as long: `cutscene.wait`.
+        While a script has control the step continues, up to 20 times as long (`cutscene`).
         """
         self.start_step(action)
         return self.finish_step()
 
     def start_step(self, action: np.int64 | int) -> None:
-        """Do the first half of a step: 24 frames, and hardly any Python.
+        """Do the first half of a step: 24 frames in the emulator, and hardly any Python.
 
-        A caller with several environments begins all of them, then finishes all: docs/decisions/07.
+        A caller with several environments starts the step of each, then finishes each; for the
+        reason see docs/decisions/07.
         """
-        button, self._said = self._helped(BUTTONS[action])
+        button, self._assist_info = self._run_assists(BUTTONS[action])
         self._emulator.press(button)
-        self._screen = self._emulator.half_screen()  # while it lies in the cache
+        self._screen = self._emulator.half_screen()  # while it is in the CPU's cache
 
     def finish_step(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Do the second half of a step: facts, reward and observation."""
+        """Do the second half of a step: read the facts, compute reward and observation."""
         image, waited = cutscene.wait_for_control(self._emulator)
         if waited:
             self._waits += waited
@@ -158,19 +159,19 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.progress, parts = now, self._tracker.pay_step(was, now)
         reward = self._account(parts)
         won, late = now.wins > was.wins, self._steps >= self.episode_steps
-        info = {"reward_parts": parts, **self._said}
+        info = {"reward_parts": parts, **self._assist_info}
         if won or late:
             info |= dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
             info["return_parts"] = self._parts
-        return self._see(), reward, won, late, info
+        return self._make_observation(), reward, won, late, info
 
-    def _helped(self, button: str) -> tuple[str, dict[str, Any]]:
-        """The key to press after the assists, and what they did; what they change pays nothing."""
-        done = self._helper.act_before_key(self.progress, button)
-        if done.wrote:
+    def _run_assists(self, button: str) -> tuple[str, dict[str, Any]]:
+        """Run the assists and return the key to press and the info; their changes earn nothing."""
+        result = self._assists.act_before_key(self.progress, button)
+        if result.wrote:
             self.progress = read_progress(self._emulator.ram())
             self._tracker.mark_paid(self.progress)
-        return done.button, {"helped": done.messages} if done.messages else {}
+        return result.button, {"helped": result.messages} if result.messages else {}
 
     def _account(self, parts: dict[str, float]) -> float:
         reward = sum(parts.values())
@@ -182,14 +183,14 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def _observe(self) -> Observation:
         self._screen = self._emulator.half_screen()
-        return self._see()
+        return self._make_observation()
 
-    def _see(self) -> Observation:
+    def _make_observation(self) -> Observation:
         return observe(self._screen, self.progress, self._tracker.memory.visited)
 
     def telemetry(self) -> tuple[float, ...]:
-        """State of the episode: one number for each of `telemetry_names`."""
-        now, records, assists = self.progress, self._tracker.records, self._helper.state
+        """Return one number for each of `telemetry_names`."""
+        now, records, assists = self.progress, self._tracker.records, self._assists.state
         return (
             now.badge_count,
             now.story_flags,
@@ -207,32 +208,32 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             float(self.rom.real),
             *(
                 to_bits(names) if names else 0
-                for names in (self._helper.names, assists.used, assists.names_off)
+                for names in (self._assists.names, assists.used, assists.names_off)
             ),
             *story_milestones.milestones_to_columns(records.held, self.rom.real),
         )
 
     @property
     def assists_used(self) -> frozenset[str]:
-        """Those that acted in this game, or in one that it descends from."""
-        return self._helper.state.used
+        """Assists that intervened in this game or in one that it descends from."""
+        return self._assists.state.used
 
     def set_watcher(self, watcher: Callable[[], None] | None) -> None:
-        """Have `watcher` called about 15 times a second of the game, to film it; None: never."""
+        """Have `watcher` called about 15 times per second of play, to film it; None: never."""
         self._emulator.watcher = watcher
 
     def picture(self) -> bytes:
-        """The screen at 2 bits a pixel, `core.shared_types.SCREEN_BYTES` bytes."""
+        """Return the screen at 2 bits a pixel, `core.shared_types.SCREEN_BYTES` bytes."""
         return self._emulator.packed_screen()
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
-        """The screen, (144, 160, 3) uint8, in render mode ``rgb_array``."""
+        """Return the screen, (144, 160, 3) uint8, in render mode ``rgb_array``; else None."""
         if self.render_mode != "rgb_array":
             return None
         return np.repeat(self._emulator.full_screen()[:, :, None], 3, axis=2)
 
     def save_state(self) -> bytes:
-        """Everything that the rest of the episode and the episodes after it depend on."""
+        """Encode everything on which the rest of the episode and all later ones depend."""
         state = saving.EnvState(
             rom_sha1=self.rom.sha1,
             pyboy=PYBOY_VERSION,
@@ -247,18 +248,18 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             waits=self._waits,
             emulator=self._emulator.dump_state(),
             journal=self.journal,
-            assists=self._helper.assist_facts(),
+            assists=self._assists.assist_facts(),
         )
         return saving.encode_env_state(state)
 
     def load_state(self, data: bytes) -> Observation:
-        """Go on exactly where `env_state_format` was called.
+        """Continue exactly where `save_state` was called.
 
-        RomError for another game's state, and one that had assists which are not in use here.
+        RomError for a state of another game, or made with assists that are not in use here.
         """
         state = saving.decode_env_state(data, self.rom.sha1, PYBOY_VERSION)
-        assists = self._helper.restore_assists(state.assists)
-        self._tracker, self._helper.state = self._go_on_in(state), assists
+        assists = self._assists.restore_assists(state.assists)
+        self._tracker, self._assists.state = self._load_game(state), assists
         self.np_random = saving.generator_from(state.generator)
         self._steps, self._episode = state.steps, state.episode
         self._waits = state.waits
@@ -267,24 +268,24 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return self._observe()
 
     def adopt_game(self, data: bytes) -> Observation:
-        """Go on in the game that another environment saved; the jump itself is worth nothing.
+        """Continue in the game that another environment saved, without a reward for the change.
 
-        Game, exploration memory and records are the other's, so that nothing is paid twice. The
-        episode stays what it was: its number, its return, its end, its random sequence.
+        The exploration memory and the records are loaded with the game, so that nothing is paid
+        twice. The episode keeps its number, return, last step and random sequence.
         """
         state = saving.decode_env_state(data, self.rom.sha1, PYBOY_VERSION)
-        assists = self._helper.state.in_adopted_game(self._helper.restore_assists(state.assists))
-        self._tracker.adopt(self._go_on_in(state))
-        self._helper.state = assists
+        assists = self._assists.state.in_adopted_game(self._assists.restore_assists(state.assists))
+        self._tracker.adopt(self._load_game(state))
+        self._assists.state = assists
         return self._observe()
 
-    def _go_on_in(self, state: saving.EnvState) -> RewardTracker:
-        """Load a game and return the tracker of what it was paid for."""
+    def _load_game(self, state: saving.EnvState) -> RewardTracker:
+        """Load a game and return its reward tracker."""
         self._emulator.restore_state(state.emulator)
         self.progress = read_progress(self._emulator.ram())
-        return self._track(state.memory, state.records, state.visited)
+        return self._make_tracker(state.memory, state.records, state.visited)
 
-    def _track(
+    def _make_tracker(
         self, facts: Mapping[str, Any], records: Records | None = None, cells: bytes = b""
     ) -> RewardTracker:
         return RewardTracker(self._weights, self.rom.real, self.progress, facts, records, cells)

@@ -1,8 +1,8 @@
 """Pure. Encodes an environment's whole state as bytes and decodes it.
 
-The format: a magic, the length of a JSON header (counters, records, generator, versions), the
-visited cells and the emulator's state, both deflated. Nothing in it is executed when it is read;
-damage, another game and another pyboy are each refused by name.
+The format: a magic, three lengths, a JSON header (counters, records, random generator, versions),
+the visited cells and the emulator's state, both deflated. Decoding executes nothing, and refuses a
+damaged state and one of another game or another pyboy.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MAGIC = b"DADDYENV"
 FORMAT = 2
 _LENGTHS = struct.Struct("<8sIII")
 _LARGEST = 1 << 20
-"""Bytes a part may have when inflated: an emulator's state has about 170,000."""
+"""Largest inflated part in bytes: an emulator's state has about 170,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvState:
-    """Facts that the rest of an episode and all later ones depend on."""
+    """Holds everything on which the rest of the episode and all later ones depend."""
 
     rom_sha1: str
     pyboy: str
@@ -43,18 +43,18 @@ class EnvState:
     visited: bytes = field(repr=False)
     emulator: bytes = field(repr=False)
     memory: Mapping[str, Any]
-    """The exploration memory but for its cells (`exploration.Exploration.to_facts`)."""
+    """The exploration memory without its cells (`RewardTracker.to_facts`)."""
     waits: int = 0
-    """Steps of the episode that were waited while a script had control."""
+    """Extra steps waited in the episode while a script had control."""
     journal: Mapping[str, Any] = field(default_factory=dict)
-    """Facts of the caller that steps the environment."""
+    """Facts of the caller, such as the archive's history."""
     assists: Mapping[str, Any] = field(default_factory=dict)
-    """History of the scripted helps (`assists.state`)."""
+    """History of the assists (`AssistState.to_facts`)."""
 
 
 def encode_env_state(state: EnvState) -> bytes:
-    """`state` as bytes, a few kB."""
-    facts = {one.name: getattr(state, one.name) for one in fields(state)}
+    """Encode `state`, in a few kB."""
+    facts = {item.name: getattr(state, item.name) for item in fields(state)}
     blobs = [zlib.compress(facts.pop(name), 1) for name in ("visited", "emulator")]
     facts["records"] = state.records.to_facts()
     header = json.dumps({"format": FORMAT, **facts}).encode()
@@ -62,7 +62,7 @@ def encode_env_state(state: EnvState) -> bytes:
 
 
 def decode_env_state(data: bytes, rom_sha1: str, pyboy: str) -> EnvState:
-    """The state in `data`; RomError when it is damaged or of another format, game or pyboy."""
+    """Decode `data`; RomError when it is damaged or of another format, game or pyboy."""
     try:
         header, visited, emulator = _parts(data)
         facts = json.loads(header)
@@ -79,7 +79,7 @@ def decode_env_state(data: bytes, rom_sha1: str, pyboy: str) -> EnvState:
 
 
 def generator_from(state: Mapping[str, Any]) -> np.random.Generator:
-    """A numpy generator that goes on from `state`; ValueError for an unknown kind."""
+    """Make a numpy generator that continues from `state`; ValueError for an unknown kind."""
     if state["bit_generator"] != "PCG64":
         raise ValueError(f"unknown random generator {state['bit_generator']}")
     generator = np.random.Generator(np.random.PCG64())

@@ -1,8 +1,8 @@
-"""Pure. Remembers what an environment has found: cells, ways between maps, signs, healings.
+"""Pure. Remembers the cells, map changes, signs and healings that an environment has found.
 
-Each is found once, and all is forgotten every `span` steps while the game goes on, so that ground
-which must be crossed again (an item to fetch and bring back) is worth crossing again. Forgetting
-finds nothing: the present cell is known at once.
+Each pays once. The memory is cleared every `span` steps, so that an agent that has to go back (to
+deliver an item, for example) is paid for the way again. Clearing itself pays nothing, because the
+present cell is marked at once.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from Daddy.pokemon.game_progress import Progress
 from Daddy.pokemon.observation import COLUMNS, ROWS
 
 _LIGHTLY_HURT: Final = 0.02
-"""Smallest rise of the party's HP fraction that counts as a healing (less is rounding)."""
+"""Smallest rise of the party's HP fraction that counts as a healing; less is rounding."""
 _AHEAD: Final = ((1, 0), (-1, 0), (0, -1), (0, 1))
 """Row and column of the cell in front of a player who faces down, up, left, right."""
 _SIDE: Final = 64
-"""Cells of a map's grid at first; a larger map doubles it (coordinates are bytes, so twice)."""
+"""Initial side of a map's grid in cells; doubled for larger maps (coordinates are bytes)."""
 _MARGIN: Final = max(ROWS, COLUMNS)
 """Cells around each grid, so that a window at the edge of a map needs no clipping."""
 
 
 class VisitedCells:
-    """Cells (map, y, x) seen so far, each counted once."""
+    """Holds the cells (map, y, x) on which the player has stood."""
 
     def __init__(self, data: bytes = b"") -> None:
-        """Read the cells of `to_bytes`; ValueError for damaged bytes."""
+        """Read the cells that `encode_cells` wrote; ValueError for damaged bytes."""
         self.cells = 0
         self._maps: dict[int, NDArray[np.bool_]] = {}
         for map_id, y, x in np.frombuffer(data, np.uint8).reshape(-1, 3).tolist():
             self.visit_cell(map_id, y, x)
 
     def visit_cell(self, map_id: int, y: int, x: int) -> bool:
-        """Step on a cell; True if it is new."""
+        """Mark a cell; return True if it is new."""
         grid = self._grid(map_id, max(y, x))
         row, column = y + _MARGIN, x + _MARGIN
         if grid[row, column]:
@@ -47,7 +47,7 @@ class VisitedCells:
         return True
 
     def window(self, map_id: int, top: int, left: int) -> NDArray[np.bool_]:
-        """(10, 11) bool: the visited cells of a map from row `top` and column `left`."""
+        """Return the visited cells of a map from row `top` and column `left`: (10, 11) bool."""
         if map_id not in self._maps:
             return np.zeros((ROWS, COLUMNS), np.bool_)
         grid = self._grid(map_id, max(top + ROWS, left + COLUMNS))
@@ -55,7 +55,7 @@ class VisitedCells:
         return grid[row : row + ROWS, column : column + COLUMNS]
 
     def _grid(self, map_id: int, furthest: int) -> NDArray[np.bool_]:
-        """The cells of a map, with room for the coordinate `furthest` and a window around it."""
+        """Return the grid of a map, enlarged if `furthest` or a window around it lies beyond."""
         grid = self._maps.get(map_id)
         if grid is None:
             grid = self._maps[map_id] = np.zeros((_SIDE + 2 * _MARGIN,) * 2, np.bool_)
@@ -65,7 +65,7 @@ class VisitedCells:
         return grid
 
     def encode_cells(self) -> bytes:
-        """Three bytes (map, y, x) a cell, maps in the order they were found."""
+        """Encode the cells, three bytes (map, y, x) each, maps in the order of their discovery."""
         return b"".join(_cells(map_id, grid) for map_id, grid in self._maps.items())
 
 
@@ -79,13 +79,13 @@ def _cells(map_id: int, grid: NDArray[np.bool_]) -> bytes:
 
 
 class Exploration:
-    """The memory of one environment. `cells` counts what was found in the episode."""
+    """Holds the exploration memory of one environment; `cells` counts the episode's new cells."""
 
     def __init__(self, span: int, facts: Mapping[str, Any], cells: bytes = b"") -> None:
-        """Restore `to_facts` and `visited.to_bytes`; what they lack begins empty.
+        """Restore the memory from `memory_facts` and `encode_cells`; missing facts begin empty.
 
-        All is forgotten in ``facts["left"]`` steps, then every `span`; 0: never. ValueError for a
-        damaged memory.
+        The memory is cleared after ``facts["left"]`` steps, then every `span` steps; 0: never.
+        ValueError for a damaged memory.
         """
         self.visited = VisitedCells(cells)
         self.cells = int(facts.get("cells", self.visited.cells))
@@ -96,64 +96,64 @@ class Exploration:
         self._healed: dict[int, float] = dict(facts.get("healed", ()))
 
     def mark_present_cell(self, now: Progress) -> None:
-        """Know the present cell without finding it."""
+        """Mark the present cell without paying for it."""
         if now.placed:
             self.visited.visit_cell(now.map_id, now.y, now.x)
             self._map = now.map_id
             self.cells = max(self.cells, 1)
 
     def find_new(self, was: Progress, now: Progress) -> dict[str, float]:
-        """Finds of a step, by part of the reward: cell, way, sign, heal."""
-        found: dict[str, float] = {}
+        """Return the units that a step found, by part of the reward: cell, way, sign, heal."""
+        finds: dict[str, float] = {}
         if now.placed:
-            self._enter(now, found)
+            self._enter(now, finds)
         if now.text_box and not was.text_box:
-            self._read(now, found)
+            self._read(now, finds)
         if now.party is not was.party:
-            self._recover(was, now, found)
+            self._heal(was, now, finds)
         self._left -= 1
         if self._left == 0:
-            self._forget(now)
-        return found
+            self._clear(now)
+        return finds
 
-    def _enter(self, now: Progress, found: dict[str, float]) -> None:
+    def _enter(self, now: Progress, finds: dict[str, float]) -> None:
         if self.visited.visit_cell(now.map_id, now.y, now.x):
             self.cells += 1
-            found["cell"] = 1.0
+            finds["cell"] = 1.0
         if now.map_id != self._map:
             way, self._map = self._map << 8 | now.map_id, now.map_id
             if way >= 0 and way not in self._ways:
                 self._ways.add(way)
-                found["way"] = 1.0
+                finds["way"] = 1.0
 
-    def _read(self, now: Progress, found: dict[str, float]) -> None:
+    def _read(self, now: Progress, finds: dict[str, float]) -> None:
         down, right = _AHEAD[now.facing]
         place = now.y + down, now.x + right
         sign = now.map_id << 16 | place[0] << 8 | place[1]
         if place in now.signs and sign not in self._signs:
             self._signs.add(sign)
-            found["sign"] = 1.0
+            finds["sign"] = 1.0
 
-    def _recover(self, was: Progress, now: Progress, found: dict[str, float]) -> None:
-        """A map's best healing counts: being hurt and healed there again finds nothing."""
+    def _heal(self, was: Progress, now: Progress, finds: dict[str, float]) -> None:
+        """Pay the part of a healing that exceeds the best one on this map so far."""
         gain, best = healed_fraction(was, now), self._healed.get(now.map_id, 0.0)
         if gain > best:
             self._healed[now.map_id] = gain
-            found["heal"] = gain - best
+            finds["heal"] = gain - best
 
-    def _forget(self, now: Progress) -> None:
+    def _clear(self, now: Progress) -> None:
         self._left = self._span
         self.visited = VisitedCells()
         self._ways, self._signs, self._healed = set(), set(), {}
         self.mark_present_cell(now)
 
     def adopt(self, other: Exploration) -> None:
-        """Take over `other`'s memory, but not its time of forgetting."""
+        """Take over `other`'s memory, but not the step at which it is cleared."""
         self.visited, self._map = other.visited, other._map
         self._ways, self._signs, self._healed = other._ways, other._signs, other._healed
 
     def memory_facts(self) -> dict[str, Any]:
-        """JSON with everything but the visited cells."""
+        """Return a JSON object with everything but the visited cells."""
         return {
             "left": self._left,
             "cells": self.cells,
@@ -165,9 +165,9 @@ class Exploration:
 
 
 def healed_fraction(was: Progress, now: Progress) -> float:
-    """HP fraction gained outside battle by an unchanged party; 0 for level-ups and swaps.
+    """Return the HP fraction that an unchanged party gained outside a battle.
 
-    A party is also healed after a defeat: that gains nothing.
+    0 for level-ups and swaps, and for the healing after a defeat.
     """
     same_party = [(c.species, c.level, c.max_hp) for c in was.party] == [
         (c.species, c.level, c.max_hp) for c in now.party

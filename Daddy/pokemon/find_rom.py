@@ -1,4 +1,4 @@
-"""Adapter for the game file: find it, and check that a job can play from its start state."""
+"""Adapter for the game file: finds it, and checks that a job can play from its start state."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from Daddy.core.settings import TrainingSettings
 
 
 def cartridge_path() -> Path:
-    """Path of the free cartridge, a 32 KiB ROM image inside the package."""
+    """Return the path of the free cartridge, a 32 KiB ROM image inside the package."""
     return Path(__file__).resolve().parent / "cartridge" / "daddy.gb"
 
 
 def find_rom(
     setting: str | os.PathLike[str] | None, environ: Mapping[str, str] | None = None
 ) -> Path:
-    """Path of the game: the setting, else the variable DADDY_ROM, else the free cartridge."""
+    """Return the game's path: the setting, else the variable DADDY_ROM, else the cartridge."""
     variable = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE, "")
     path = str(setting or "") or variable
     return Path(path).expanduser().absolute() if path else cartridge_path()
 
 
 def load_configured_rom(training: TrainingSettings) -> Rom:
-    """The game that a configuration names, else the cartridge. RomError."""
+    """Load the game that a configuration names, else the cartridge. RomError."""
     return load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom)
 
 
 def check_start_state(training: TrainingSettings) -> None:
-    """Raise RomError (exit code 7) unless a player can play on from the start state.
+    """Raise RomError (exit code 7) unless an agent can play on from the start state.
 
-    Costs nothing for the cartridge's own beginning. Another state is made here at the latest, and
-    kept for the environments to come.
+    The cartridge's own beginning is not checked. Any other state is made now, if it does not exist
+    yet, and kept for the environments.
     """
     start = training.start
     if not start and training.rom in (None, str(cartridge_path())):

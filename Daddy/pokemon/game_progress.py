@@ -1,6 +1,6 @@
-"""Pure. Reads a Progress, the facts of one moment of the game, from an image of the work RAM.
+"""Pure. Reads a `Progress`, the game's present facts, from an image of the work RAM.
 
-A half-finished warp (new map, old coordinates) is never reported as a place.
+During a warp the map is new and the coordinates are old; then `placed` is False.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _LEAVING_DOOR = 0b10
 _SCRIPT_WARP = 0b1000
 _FLY_OR_DUNGEON_WARP = 0b11100
 _SPRITE_Y, _SPRITE_X = 12, 8
-"""A sprite's place is that of its cell plus this: the hardware's 16 and 8, drawn 4 lines higher."""
+"""Offset of a sprite from its cell: 16 and 8 by the hardware, and sprites are 4 lines higher."""
 _LAST_CELL_Y, _LAST_CELL_X = 128, 144
 CENTRE_Y, CENTRE_X = 64, 64
-"""Pixels from the screen's corner to the player's cell, where the real game keeps it."""
+"""Pixels from the screen's corner to the player's cell, as the real game places it."""
 _PLACE = bytes_at(
     *(ram.MOVEMENT_FLAGS, ram.DUNGEON_WARP, ram.STATUS_FLAGS_6, ram.MAP_HEIGHT, ram.MAP_WIDTH),
     *(ram.PLAYER_X, ram.PLAYER_Y, ram.MAP_ID),
@@ -42,16 +42,16 @@ _SPRITES = bytes_at(ram.PLAYER_SPRITE, ram.PLAYER_SPRITE + 1, ram.PLAYER_SPRITE 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """State of the game. `events` are the 320 packed event bytes as one integer."""
+    """Holds the game's present facts; `events` has the 320 packed event bytes as one integer."""
 
     map_id: int
     x: int
     y: int
     placed: bool
-    """False while map and coordinates do not belong together (a warp) or no game has begun."""
+    """False during a warp, while map and coordinates do not match, and before a game has begun."""
     screen_y: int
     screen_x: int
-    """The corner of the player's cell on the screen, in pixels."""
+    """Line and column in pixels of the upper left corner of the player's cell on the screen."""
     facing: int
     events: int
     story_flags: int
@@ -68,7 +68,7 @@ class Progress:
     enemy_hp: float
     wins: int
     image: bytes = field(default=bytes(ram.RAM_SIZE), repr=False, compare=False)
-    """The image read from, for the facts below, which few steps need."""
+    """The image, from which the properties below are read when they are needed."""
 
     @property
     def bag(self) -> tuple[tuple[int, int], ...]:
@@ -77,17 +77,17 @@ class Progress:
 
     @property
     def moves(self) -> frozenset[int]:
-        """Numbers of the moves that somebody in the party knows."""
+        """Numbers of the moves that a member of the party knows."""
         return frozenset(b"".join([creature.moves for creature in self.party])) - {0}
 
     @property
     def item_bits(self) -> int:
-        """Bit n is set while item n is in the bag."""
+        """Integer whose bit n is set if item n is in the bag."""
         return bags.item_bits(self.image)
 
     @property
     def move_bits(self) -> int:
-        """Bit n is set while somebody in the party knows move n."""
+        """Integer whose bit n is set if a member of the party knows move n."""
         return bit_set(b"".join([creature.moves for creature in self.party])) & ~1
 
     @property
@@ -97,7 +97,7 @@ class Progress:
 
     @property
     def toggles(self) -> int:
-        """Bit n is set while the n-th person or thing that a map can hide is hidden."""
+        """Integer whose bit n is set if the n-th person or thing that a map can hide is hidden."""
         return bits(self.image, ram.TOGGLES, ram.TOGGLE_BYTES)
 
     @property
@@ -122,12 +122,12 @@ class Progress:
 
     @property
     def flying(self) -> bool:
-        """True while Fly was used and has not landed."""
+        """True from the use of Fly until the landing."""
         return bool(byte(self.image, ram.STATUS_FLAGS_7) & ram.FLYING)
 
     @property
     def riding(self) -> int:
-        """0 on foot, 1 on the bicycle, 2 surfing."""
+        """Way of moving: 0 on foot, 1 on the bicycle, 2 surfing."""
         return byte(self.image, ram.RIDING)
 
     @property
@@ -137,12 +137,12 @@ class Progress:
 
     @property
     def battle_kind(self) -> int:
-        """0 normal, 1 the old man's lesson, 2 safari."""
+        """Kind of battle: 0 normal, 1 the old man's lesson, 2 safari."""
         return byte(self.image, ram.BATTLE_KIND)
 
     @property
     def opponent(self) -> int:
-        """The species that is fought, 0 outside battles."""
+        """The opponent's species, 0 outside battles."""
         return byte(self.image, ram.ENEMY_SPECIES) if self.battle else 0
 
     @property
@@ -152,12 +152,12 @@ class Progress:
 
     @property
     def options(self) -> int:
-        """Text delay in bits 0 to 2 (1 fast), 6 set style, 7 animations off."""
+        """Options: text delay in bits 0 to 2 (1 fast), bit 6 set style, bit 7 animations off."""
         return byte(self.image, ram.OPTIONS)
 
     @property
     def level_sum(self) -> int:
-        """Levels of the whole party."""
+        """Sum of the party's levels."""
         return sum(creature.level for creature in self.party)
 
     @property
@@ -167,7 +167,7 @@ class Progress:
 
     @property
     def hp(self) -> int:
-        """HP of the whole party, of each member 999 at most."""
+        """Sum of the party's HP, at most 999 per member."""
         return sum(min(creature.hp, _MOST_HP) for creature in self.party)
 
     @property
@@ -177,12 +177,12 @@ class Progress:
 
 
 def fraction(part: int, whole: int) -> float:
-    """Part / whole, at most 1 (HP may exceed their maximum in real play); 0 when whole is 0."""
+    """Return part / whole, at most 1 (HP may exceed their maximum); 0 when whole is 0."""
     return min(part / whole, 1.0) if whole else 0.0
 
 
 def read_progress(image: Image) -> Progress:
-    """The Progress that an image of 0xC000 to 0xDFFF (8,192 bytes) holds."""
+    """Read the Progress from an image of the work RAM, 0xC000 to 0xDFFF (8,192 bytes)."""
     events = bits(image, ram.EVENTS, ram.EVENT_BYTES)
     map_id, y, x, facing, badges, bag, in_battle, font, ignored, wins = _SINGLE(image)
     battle = 0 if in_battle == _LOST else min(in_battle, 2)
@@ -214,7 +214,7 @@ def read_progress(image: Image) -> Progress:
 
 
 def has_valid_place(image: Image) -> bool:
-    """Return True if map and coordinates belong together: a warp changes them in turn."""
+    """Return True if map and coordinates match; a warp changes one after the other."""
     moving, dungeon, flight, height, width, x, y, map_id = _PLACE(image)
     if moving & _LEAVING_DOOR or dungeon & _SCRIPT_WARP or flight & _FLY_OR_DUNGEON_WARP:
         return False
@@ -224,7 +224,7 @@ def has_valid_place(image: Image) -> bool:
 
 
 def player_on_screen(image: Image) -> tuple[int, int]:
-    """Line and column of the player's cell; the centre while the player is not drawn."""
+    """Return line and column (pixels) of the player's cell; the centre if no player is drawn."""
     line, left, right = _SPRITES(image)
     y, x = line - _SPRITE_Y, min(left, right) - _SPRITE_X
     drawn = 0 <= y <= _LAST_CELL_Y and 0 <= x <= _LAST_CELL_X
@@ -232,9 +232,9 @@ def player_on_screen(image: Image) -> tuple[int, int]:
 
 
 def is_free(now: Progress, image: Image) -> bool:
-    """Return True if the next key is the player's: no fight, text, menu, script, or half step.
+    """Return True if the next key can move the player: no fight, text, menu, script or half step.
 
-    `image` is the one of `now`, with the bytes at WALKED_BY_GAME and WALK_COUNTER fresh.
+    `image` is the one of `now`, with up-to-date bytes at WALKED_BY_GAME and WALK_COUNTER.
     """
     if now.battle or now.text_box or now.joypad_ignored or not now.placed:
         return False
@@ -243,16 +243,16 @@ def is_free(now: Progress, image: Image) -> bool:
 
 
 def not_started_reason(image: Image, earlier: Image | None = None) -> str | None:
-    """Reason why no game is going on in this image, None when one is.
+    """Return the reason for which no game is running in this image; None if one is running.
 
-    `earlier`: an image at least 60 frames older, to see whether the clock of the game moves.
+    `earlier`: an image at least 60 frames older, to check that the game's clock moves.
     """
     if not byte(image, ram.STATUS_FLAGS_6) & _CLOCK_RUNS:
         return "the game's clock does not run (bit 0 of 0xD732): title screen or introduction"
     places = (ram.PARTY_COUNT, ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X)
     if not any(byte(image, address) for address in places):
         return "no party, map 0, row 0, column 0: the memory of a game that was never begun"
-    times = [span(one, ram.PLAY_TIME, ram.PLAY_TIME_BYTES) for one in (image, earlier or b"")]
+    times = [span(memory, ram.PLAY_TIME, ram.PLAY_TIME_BYTES) for memory in (image, earlier or b"")]
     if times[0] == times[1] and not times[0][1]:
         hours, _, minutes, seconds, frames = times[0]
         return (
@@ -262,12 +262,12 @@ def not_started_reason(image: Image, earlier: Image | None = None) -> str | None
 
 
 def count_story_flags(events: int) -> int:
-    """Number of the 67 events of a normal game that have happened."""
-    return (events & _LADDER).bit_count()
+    """Count the events that have happened, of the 67 of a normal game."""
+    return (events & _STORY).bit_count()
 
 
 def rewardable_events(events: int) -> int:
-    """The event bits that stand for an achievement."""
+    """Return the event bits that count as achievements."""
     return events & _ACHIEVEMENTS
 
 
@@ -279,5 +279,5 @@ _SINGLE = bytes_at(
     *(ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X, ram.FACING, ram.BADGES, ram.BAG_COUNT),
     *(ram.IN_BATTLE, ram.FONT_LOADED, ram.JOY_IGNORE, ram.HALL_OF_FAME),
 )
-_LADDER = story_order.event_mask(story_order.STORY)
+_STORY = story_order.event_mask(story_order.STORY)
 _ACHIEVEMENTS = ((1 << 8 * ram.EVENT_BYTES) - 1) & ~story_order.UNPAID

@@ -1,6 +1,6 @@
-"""Pure. Names the maps: the real game's 226 as the public disassembly has them, the cartridge's.
+"""Pure. Names the real game's 226 maps, as in the public disassembly, and the cartridge's maps.
 
-The cartridge's maps have numbers of the real game's, but places of our own.
+The cartridge uses map numbers of the real game for other places.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _REAL: Final = """
 
 
 def map_name(map_id: int, real: bool) -> str:
-    """Name of a map of the real game, or of the cartridge; "map 200" where there is none."""
+    """Return a map's name in the real game or the cartridge; "map 200" for a number without one."""
     return (_REAL_NAMES if real else MAPS).get(map_id, f"map {map_id}")
 
 

@@ -1,4 +1,4 @@
-"""Pure. Reads the members of the party from their 44 bytes, and names the moves that open ways."""
+"""Pure. Reads the party's members, 44 bytes each, and names the moves used outside battles."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.read_memory import Image
 
 CUT, FLY, SURF, STRENGTH, FLASH = FIELD_MOVES = (0x0F, 0x13, 0x39, 0x46, 0x94)
-"""Moves that are used outside battles too, by their numbers."""
+"""Numbers of the moves that are used outside battles too."""
 _FIELDS: Final = Struct(">BHxB2sx4s2x3s12x4sBHHHHH")
 
 
 class Creature(NamedTuple):
-    """One party member, in the order of its bytes; HP as the game keeps them, level 1 to 100."""
+    """Holds one party member, in the order of its bytes; its level is 1 to 100."""
 
     species: int
     hp: int
@@ -23,10 +23,10 @@ class Creature(NamedTuple):
     """Bits 0 to 2: turns of sleep left; 3 poisoned, 4 burnt, 5 frozen, 6 paralysed."""
     types: bytes
     moves: bytes
-    """Four numbers, 0 where there is none."""
+    """Four numbers of moves, 0 for an empty slot."""
     experience_bytes: bytes
     pp_bytes: bytes
-    """One for each move: how often it can still be used (6 bits), and how often it was raised."""
+    """One byte per move: uses left (PP, 6 bits), and the number of its PP upgrades (2 bits)."""
     level: int
     max_hp: int
     attack: int
@@ -36,7 +36,7 @@ class Creature(NamedTuple):
 
     @property
     def pp(self) -> tuple[int, ...]:
-        """How often each move can still be used."""
+        """Uses left of each move."""
         return tuple(count & 0x3F for count in self.pp_bytes)
 
 
@@ -44,20 +44,20 @@ BLOCK: Final = slice(
     ram.PARTY_COUNT - ram.RAM_START,
     ram.PARTY_MONS - ram.RAM_START + ram.PARTY_SIZE * ram.PARTY_STRIDE,
 )
-"""The party in an image: its count, its list of species, its members."""
+"""Slice of the party in an image: its count, its list of species, its members."""
 
 
 def read_party(image: Image) -> tuple[Creature, ...]:
-    """Members below the count; bytes behind them in memory are stale.
+    """Read as many members as the count says; the bytes after them are stale.
 
-    Equal bytes give the same tuple, so that `is` tells whether anything has changed.
+    Equal bytes give the same tuple object, so that `is` tells if anything has changed.
     """
     return parse_party(bytes(image[BLOCK]))
 
 
 @lru_cache(maxsize=256)
 def parse_party(block: bytes) -> tuple[Creature, ...]:
-    """As `read_party`, of the image's `BLOCK` alone."""
+    """Parse the members in the image's `BLOCK`; see `read_party`."""
     return tuple([_member(block, slot) for slot in range(min(block[0], ram.PARTY_SIZE))])
 
 

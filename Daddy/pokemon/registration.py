@@ -1,9 +1,9 @@
 """Registers our environment with gymnasium.
 
-The import is light: the environment's module, and with it the emulator, is imported when the first
-one is made. gymnasium 0.29 calls `register` by itself when it is imported (entry
-point ``gymnasium.envs``, ``__root__``). gymnasium 1 has no such entry points any more: there one
-writes ``gymnasium.make("Daddy.pokemon.registration:Daddy/PokemonRed-v0")``, or imports this module.
+Importing this module imports neither the environment nor the emulator; gymnasium imports them when
+the first environment is made. gymnasium 0.29 calls `register` itself when it is imported, through
+the entry point ``gymnasium.envs``. gymnasium 1 has no entry points: import this module, or use
+``gymnasium.make("Daddy.pokemon.registration:Daddy/PokemonRed-v0")``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ ENV_ID = "Daddy/PokemonRed-v0"
 
 
 def register() -> None:
-    """Make ``gymnasium.make(ENV_ID)`` work; harmless when called again."""
+    """Register the environment as ENV_ID; a second call does nothing."""
     from gymnasium.envs import registration
 
     if ENV_ID not in registration.registry:

@@ -153,7 +153,7 @@ def honest(world: World) -> claim_format.Claim:
     world.player.reset(seed=5)
     world.player._rules = replace(RULES, per_key=0)
     advance(world.player, 1)
-    claim = world.player.claim()
+    claim = world.player.current_claim()
     assert claim is not None
     return claim
 

@@ -1,7 +1,7 @@
-"""Plays `PokemonRedEnv` with an archive: keeps states at new milestones, goes on from the fleet's.
+"""Adds an archive to `PokemonRedEnv`: keeps states at new milestones, loads other learners'.
 
-Loading a state pays nothing and ends no episode; the step before keeps its reward. A fault of the
-archive or its disk costs a state, never the environment.
+Loading a state pays no reward and ends no episode; the step before it keeps its reward. An error of
+the archive or of its disk loses a state at most; the environment plays on.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from Daddy.pokemon.observation import Observation
 
 _CHOICES = 8
-"""States tried for one load before giving up."""
+"""States that one load tries before it gives up."""
 
 
 @dataclass(frozen=True)
 class ArchiveAccess:
-    """An archive and its writer. `root` is the run's archive folder."""
+    """Names an archive and its writer: `root` is the run's archive folder, `slot` the job's."""
 
     root: Path
     rules: ArchiveRules
@@ -41,11 +41,11 @@ class ArchiveAccess:
 
 
 class ArchivedEnv(PokemonRedEnv):
-    """See the module. `access` names the archive; all else is `PokemonRedEnv`'s.
+    """Plays with the archive that `access` names; all other arguments are `PokemonRedEnv`'s.
 
-    The info of a step has ``archive`` when a state was kept or loaded, with the reason, and
-    ``jumped`` when the environment then stands elsewhere; an episode's last has ``loaded``: true
-    where a state was loaded in it.
+    The info of a step has ``archive``, the reason, when a state was kept or loaded, and ``jumped``
+    when the environment loaded a state. The info of an episode's last step has ``loaded``: true if
+    a state was loaded in the episode.
     """
 
     telemetry_names = (*TELEMETRY, "milestones", "loads", "lived")
@@ -53,103 +53,105 @@ class ArchivedEnv(PokemonRedEnv):
     def __init__(self, *args: Any, access: ArchiveAccess, **options: Any) -> None:
         super().__init__(*args, **options)
         self._access, self._rules = access, access.rules
-        self._kin = Compatibility(self.rom.sha1, PYBOY_VERSION, self.assists)
-        self._archive = open_archive(access.root, self._kin, access.rules)
-        self._book = ClaimStore(self._archive.folder)
+        self._compatibility = Compatibility(self.rom.sha1, PYBOY_VERSION, self.assists)
+        self._archive = open_archive(access.root, self._compatibility, access.rules)
+        self._claims = ClaimStore(self._archive.folder)
         self._history = env_history.EnvHistory()
         self._log: claim_format.InputLog | None = None
-        self._loads = self._loads_before = 0
-        self._passed = set[str]()
-        """Keys that this try came to."""
+        self._loads = self._episode_loads = 0
+        self._visited_keys = set[str]()
+        """Keys (hashes) that the environment reached since its last new key or load."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode where the game does or from a state, as `where_to_begin` says."""
+        """Begin an episode at the game's start or in a state, as `choose_episode_start` decides."""
         start = {"seed": seed} if seed is not None else dict(self.np_random.bit_generator.state)
         observation, info = super().reset(seed=seed, options=options)
         self._log = claim_format.InputLog("", start)
         self._history.parent = ""
         self._history.seed = self._history.seed if seed is None else seed
         self._history.start_try(self._keys(), "")
-        self._loads_before = self._loads
-        self._passed.clear()
+        self._episode_loads = self._loads
+        self._visited_keys.clear()
         choice = state_selection.choose_episode_start(
-            self._archive.list_states(), self._rules, self._dice
+            self._archive.list_states(), self._rules, self._random
         )
         loaded, reason = self._load(choice)
         return loaded or observation, {**info, "archive": reason}
 
     def start_step(self, action: np.int64 | int) -> None:
-        """As `PokemonRedEnv.begin`, and the key is written down."""
+        """Do `PokemonRedEnv.start_step` and append the action to the input log."""
         super().start_step(action)
         if self._log is not None:
             self._log = self._log.append_key(int(action))
 
     def finish_step(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """As `PokemonRedEnv.finish`; then what is new is kept, and perhaps a state is loaded."""
+        """Do `PokemonRedEnv.finish_step`; then keep a state if its key is new, or load one."""
         observation, reward, won, late, info = super().finish_step()
         self._history.step(self.progress.battle > 0)
-        said = self._arrive()
+        reason = self._consider_keeping()
         if won or late:
             self._end_try(won)
-            info = {**info, "loaded": self._loads > self._loads_before}
+            info = {**info, "loaded": self._loads > self._episode_loads}
         else:
-            loaded, reason = self._move()
+            loaded, load_reason = self._consider_load()
             if loaded:
-                observation, said, info = loaded, reason, {**info, "jumped": True}
-        return observation, reward, won, late, {**info, "archive": said} if said else info
+                observation, reason, info = loaded, load_reason, {**info, "jumped": True}
+        return observation, reward, won, late, {**info, "archive": reason} if reason else info
 
-    # -- what is kept
+    # -- keeping states
 
-    def _arrive(self) -> str:
-        """Keep the moment if it holds something new; the decision, or "" where nothing is new."""
-        if self.progress.wins:  # a won game attracts no environment
+    def _consider_keeping(self) -> str:
+        """Keep a state if the key is new; return the decision's reason, "" without a new key."""
+        if self.progress.wins:  # no environment should load a game that is over
             return ""
         history, now = self._history, self._keys()
         before = history.held
         held = keys.next_key(before, now)
         if held == before:
-            return self._recover() if keys.milestones(now) != now else ""
-        seen = self._archive.list_states()
-        self._pass(keys.key_hash(held))
-        if not state_selection.is_new_key(held, before, seen, self._rules):
+            return self._keep_stronger() if keys.milestones(now) != now else ""
+        catalogue = self._archive.list_states()
+        self._count_visit(keys.key_hash(held))
+        if not state_selection.is_new_key(held, before, catalogue, self._rules):
             history.held, history.hp = held, 0
             return ""
-        kept, reason = self._keep(held, state_selection.decide_to_keep(held, seen, self._rules))
+        kept_hash, reason = self._keep(
+            held, state_selection.decide_to_keep(held, catalogue, self._rules)
+        )
         if keys.rank(held) > keys.rank(before):
             self._mark("gain")
-        elif not kept:  # the disk refused: the place counts as not reached
+        elif not kept_hash:  # the disk failed: the place counts as not reached
             history.held, history.hp = held, 0
             return reason
-        history.start_try(held, kept)
-        self._passed = {keys.key_hash(held)}
+        history.start_try(held, kept_hash)
+        self._visited_keys = {keys.key_hash(held)}
         return reason
 
-    def _pass(self, key: str) -> None:
-        """Count a try once at each place, however often it crosses a border."""
-        if key not in self._passed:
-            self._passed.add(key)
+    def _count_visit(self, key: str) -> None:
+        """Count one visit per key and try, however often the player crosses a map's border."""
+        if key not in self._visited_keys:
+            self._visited_keys.add(key)
             self._archive.count_visit(key)
 
-    def _recover(self) -> str:
-        """Keep the moment if its party is the strongest of its milestones here; or ""."""
+    def _keep_stronger(self) -> str:
+        """Keep a state if the party is stronger than in this key's states; return the reason."""
         hp = self.progress.hp
         if hp <= self._history.hp:
             return ""
         self._history.hp, held = hp, self._history.held
-        verdict = state_selection.decide_to_keep_stronger(
+        decision = state_selection.decide_to_keep_stronger(
             held, hp, self._archive.list_states(), self._rules
         )
-        return self._keep(held, verdict)[1] if verdict.keep else ""
+        return self._keep(held, decision)[1] if decision.keep else ""
 
-    def _keep(self, held: frozenset[str], verdict: KeepDecision) -> tuple[str, str]:
-        """Return the hash of the state that was kept, or "", and the reason.
+    def _keep(self, held: frozenset[str], decision: KeepDecision) -> tuple[str, str]:
+        """Keep the state if `decision` says so; return its hash, or "", and the reason.
 
-        The log begins anew at the claim that leads to the state.
+        The input log begins anew at the claim of the kept state.
         """
-        if not verdict.keep:
-            return "", verdict.reason
+        if not decision.keep:
+            return "", decision.reason
         now = self._history
         claim = None if self._log is None else self._log.make_claim(held)
         provenance = Provenance(
@@ -160,40 +162,40 @@ class ArchivedEnv(PokemonRedEnv):
             step=now.lived,
             seed=now.seed,
             release=self._access.release,
-            rom_sha1=self._kin.rom_sha1,
-            pyboy=self._kin.pyboy,
+            rom_sha1=self._compatibility.rom_sha1,
+            pyboy=self._compatibility.pyboy,
             assists=self.assists,
             hp=self.progress.hp,
             claim="" if claim is None else claim_format.claim_hash(claim),
         )
         self.journal = {}
         try:
-            kept = self._archive.keep_state(provenance, super().save_state()).sha256
+            kept_hash = self._archive.keep_state(provenance, super().save_state()).sha256
             if claim is not None:
-                self._log = claim_format.InputLog(self._book.keep_claim(claim, kept))
+                self._log = claim_format.InputLog(self._claims.keep_claim(claim, kept_hash))
         except OSError as error:
             return "", f"the state could not be kept: {error}"
-        return kept, verdict.reason
+        return kept_hash, decision.reason
 
-    # -- what is loaded
+    # -- loading states
 
-    def _move(self) -> tuple[Observation | None, str]:
-        """Perhaps go on elsewhere, in a step that looks at the archive."""
+    def _consider_load(self) -> tuple[Observation | None, str]:
+        """Load a state if `choose_state_to_load` names one; decides every `look_every` steps."""
         over = state_selection.is_try_over(self._history, self._rules)
         if not over and (self._history.lived - 1) % self._rules.look_every:
             return None, ""
         if over:
             self._mark("dry")
-        seen, rules = self._archive.list_states(), self._rules
+        catalogue, rules = self._archive.list_states(), self._rules
         loaded, reason = self._load(
-            state_selection.choose_state_to_load(self._history, seen, rules, self._dice)
+            state_selection.choose_state_to_load(self._history, catalogue, rules, self._random)
         )
         if loaded is None and over:
             self._history.restart_try()
         return loaded, reason
 
     def _load(self, choice: StateChoice) -> tuple[Observation | None, str]:
-        """Go on in the chosen state, or in another with as many milestones if it cannot be used."""
+        """Load the chosen state; if it cannot be loaded, another one with as many milestones."""
         if choice.entry is None:
             return None, choice.reason
         before, log, entry = self.save_state(), self._log, choice.entry
@@ -216,11 +218,11 @@ class ArchivedEnv(PokemonRedEnv):
                 )
                 self._history.followed = max(self._history.followed, self._history.rank)
                 self._log = claim_format.InputLog(provenance.claim) if provenance.claim else None
-                self._passed.clear()
-                self._pass(entry.key)
+                self._visited_keys.clear()
+                self._count_visit(entry.key)
                 return observation, choice.reason
             other = state_selection.choose_substitute(
-                entry, self._archive.list_states(), self._dice
+                entry, self._archive.list_states(), self._random
             )
             if other is None:
                 break
@@ -228,7 +230,7 @@ class ArchivedEnv(PokemonRedEnv):
         return None, f"{choice.reason}, but {reason}"
 
     def _end_try(self, won: bool) -> None:
-        """End the try with its episode; a try that had hardly begun says nothing of the state."""
+        """Mark the state that the try began from; a try of few steps leaves no mark."""
         if won:
             self._mark("gain")
         elif 2 * self._history.idle_steps >= min(self.episode_steps, self._rules.patience):
@@ -240,20 +242,20 @@ class ArchivedEnv(PokemonRedEnv):
             with suppress(OSError):
                 self._archive.mark_try(self._history.tried, kind)
 
-    # -- what travels
+    # -- save states and telemetry
 
     def current_claim(self) -> claim_format.Claim | None:
-        """The way from the last claim to this moment, for another machine to play again."""
+        """Make the claim of the inputs since the last claim; None when the log is too long."""
         return None if self._log is None else self._log.make_claim(self._history.held)
 
     def save_state(self) -> bytes:
-        """As `PokemonRedEnv.save_state`, with the history and the keys since the last claim."""
+        """Do `PokemonRedEnv.save_state`, with the history and the inputs since the last claim."""
         pressed = {} if self._log is None else {"log": claim_format.log_facts(self._log)}
         self.journal = {**self._history.to_facts(), **pressed}
         return super().save_state()
 
     def load_state(self, data: bytes) -> Observation:
-        """As `PokemonRedEnv.load_state`; a state saved without an archive begins a new history."""
+        """Do `PokemonRedEnv.load_state`; a state saved without an archive begins a new history."""
         observation = super().load_state(data)
         facts = dict(self.journal)
         self._log = claim_format.input_log_from(facts.pop("log", None))
@@ -261,12 +263,12 @@ class ArchivedEnv(PokemonRedEnv):
         return observation
 
     def telemetry(self) -> tuple[float, ...]:
-        """State of the episode: one number for each of `telemetry_names`."""
+        """Return one number for each of `telemetry_names`."""
         now = self._history
         return (*super().telemetry(), now.rank, self._loads, now.lived)
 
     def _keys(self) -> frozenset[str]:
         return story_milestones.archive_key(self.progress, self.rom.real, self._rules.square)
 
-    def _dice(self) -> float:
+    def _random(self) -> float:
         return float(self.np_random.random())

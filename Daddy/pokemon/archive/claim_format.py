@@ -1,8 +1,8 @@
-"""Pure. Encodes a milestone for another machine: a parent claim and the keys pressed since.
+"""Pure. Encodes a claim: the hash of a parent claim, and the inputs from there to a milestone.
 
-A save state is a program and is never taken from another user or device; a claim is data: a hash,
-a list of buttons, names. The module also selects the claims that a run shows to its laptops and
-that a laptop hands in.
+A save state can make the emulator run any code, so no state of another user or device is loaded. A
+claim is data (a hash, buttons, names); its receiver replays the inputs. The module also selects the
+claims that a run publishes to its laptops and that a laptop submits to the run.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from Daddy.pokemon.size_limits import inflate, matching_text
 
 FORMAT: Final = 1
 MAX_INPUTS: Final = 200_000
-"""Buttons of the longest log: some minutes of emulation."""
+"""Inputs of the longest log: some minutes of emulation."""
 CLAIM_LIMIT: Final = 1 << 20
-"""Bytes of a claim."""
+"""Largest claim in bytes."""
 MAX_PUBLISHED: Final = 256
-"""Claims that a laptop gets, ancestors included."""
+"""Claims that a run publishes at most, ancestors included."""
 MAX_REPLAYED: Final = 16
-"""Moments that a laptop plays again."""
-_LOOKED_AT = 256
-"""States with the most milestones, among which the moments are chosen."""
+"""Claims, one per set of milestones, that a laptop replays at most."""
+_CONSIDERED = 256
+"""States, those with the most milestones, whose claims are considered."""
 _BUTTONS = 7
 _HASH = re.compile(r"([0-9a-f]{64})?")
-_WORD = re.compile(r"[a-z0-9_.:' -]{1,60}")
-_MOST_WORDS = 400
+_MILESTONE = re.compile(r"[a-z0-9_.:' -]{1,60}")
+_MAX_NAMES = 400
 _START_LIMIT = 1_024
 
 
 @dataclass(frozen=True)
 class Claim:
-    """`inputs`, an action each byte, lead from `parent` to a moment that holds `held`.
+    """States that `inputs`, one action a byte, lead from `parent` to a state that holds `held`.
 
-    `parent` is the `ident` of the claim to go on from, or "" for the start of the game. Then
-    `start` is {"seed": n}, or the state of the random generator that the episode began with.
-    States name their slot, so their bytes differ between machines; those of a claim do not.
+    `parent` is the `claim_hash` of the claim to continue from, or "" for the start of the game;
+    then `start` is {"seed": n}, or the state of the random generator with which the episode began.
+    A claim has the same bytes on every machine; a state has not, as it names its slot.
     """
 
     parent: str
@@ -60,44 +60,44 @@ FindClaim = Callable[[str], Claim | None]
 
 @dataclass(frozen=True)
 class InputLog:
-    """Keys pressed since a claim, or the start; given up beyond MOST_INPUTS."""
+    """Holds the inputs since a claim or the start of the game, at most MAX_INPUTS."""
 
     parent: str
     start: Mapping[str, Any] = field(default_factory=dict)
     inputs: bytearray = field(default_factory=bytearray)
 
     def append_key(self, action: int) -> InputLog | None:
-        """Append a key; None when the log has become too long to be played again."""
+        """Append an action and return the log; None once it is too long to be replayed."""
         if len(self.inputs) >= MAX_INPUTS:
             return None
         self.inputs.append(action)
         return self
 
     def make_claim(self, held: Iterable[str]) -> Claim:
-        """Make the claim that these milestones are held now."""
+        """Make the claim that the inputs lead to these milestones."""
         return Claim(self.parent, self.start, bytes(self.inputs), frozenset(held))
 
 
 def input_log_from(facts: object) -> InputLog | None:
-    """Restore the log of a saved environment; None without a usable one."""
+    """Restore the log from an environment's saved facts; None if they hold no valid log."""
     try:
-        parent, start, inputs = _way(facts)
+        parent, start, inputs = _decode_log(facts)
         return InputLog(parent, start, bytearray(inputs))
     except (ValueError, KeyError, TypeError, binascii.Error, zlib.error):
         return None
 
 
 def claim_hash(claim: Claim) -> str:
-    """SHA-256 that names a claim, equal on every machine."""
+    """Return the SHA-256 of a claim, equal on every machine."""
     return hashlib.sha256(encode_claim(claim)).hexdigest()
 
 
-def join_ancestors(claim: Claim, find: FindClaim, known: Container[str]) -> Claim:
-    """Prepend the ancestors' keys, back to a claim in `known` or to the start of the game.
+def join_ancestors(claim: Claim, find: FindClaim, bases: Container[str]) -> Claim:
+    """Prepend the ancestors' inputs, back to a claim in `bases` or to the start of the game.
 
-    FileError when an ancestor is missing, or the whole is too long to be played again.
+    FileError when an ancestor is missing, or the inputs are too many to be replayed.
     """
-    while claim.parent and claim.parent not in known:
+    while claim.parent and claim.parent not in bases:
         before = find(claim.parent)
         if before is None:
             raise FileError(
@@ -111,31 +111,31 @@ def join_ancestors(claim: Claim, find: FindClaim, known: Container[str]) -> Clai
 
 
 def encode_claim(claim: Claim) -> bytes:
-    """One JSON object; equal claims have equal bytes."""
+    """Encode a claim as a JSON object; equal claims have equal bytes."""
     facts = {"format": FORMAT, "held": sorted(claim.held), **log_facts(claim)}
     return json.dumps(facts, sort_keys=True).encode()
 
 
 def decode_claim(data: bytes) -> Claim:
-    """Decode a claim; FileError when it is damaged, hostile or larger than the bounds."""
+    """Decode a claim; FileError when it is damaged, invalid or beyond the limits."""
     try:
         if len(data) > CLAIM_LIMIT:
             raise ValueError(f"{len(data)} bytes")
         facts = json.loads(data)
         if facts["format"] != FORMAT:
             raise ValueError(f"format {facts['format']!r}")
-        return Claim(*_way(facts), _held(facts["held"]))
+        return Claim(*_decode_log(facts), _held(facts["held"]))
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error, zlib.error) as error:
         raise FileError(f"this claim cannot be read: {error!r}", "it is refused") from error
 
 
-def log_facts(way: Claim | InputLog) -> dict[str, Any]:
-    """JSON that `log_from` reads."""
-    inputs = base64.b64encode(zlib.compress(way.inputs, 9)).decode()
-    return {"parent": way.parent, "start": dict(way.start), "inputs": inputs}
+def log_facts(claim: Claim | InputLog) -> dict[str, Any]:
+    """Return the JSON object that `input_log_from` reads."""
+    inputs = base64.b64encode(zlib.compress(claim.inputs, 9)).decode()
+    return {"parent": claim.parent, "start": dict(claim.start), "inputs": inputs}
 
 
-def _way(facts: Any) -> tuple[str, dict[str, Any], bytes]:
+def _decode_log(facts: Any) -> tuple[str, dict[str, Any], bytes]:
     return matching_text(facts["parent"], _HASH), _start(facts["start"]), _inputs(facts["inputs"])
 
 
@@ -154,22 +154,22 @@ def _inputs(value: object) -> bytes:
 
 
 def _held(value: object) -> frozenset[str]:
-    if not isinstance(value, list) or len(value) > _MOST_WORDS:
+    if not isinstance(value, list) or len(value) > _MAX_NAMES:
         raise TypeError("no list of milestones")
-    return frozenset(matching_text(word, _WORD) for word in value)
+    return frozenset(matching_text(name, _MILESTONE) for name in value)
 
 
 # -- selection of claims to exchange
 
 
 def claims_by_rank(entries: Iterable[StateEntry], claim_of: Mapping[str, str]) -> list[str]:
-    """Claims of the states with the most milestones; `claim_of` maps a state's hash to a claim."""
-    most = sorted(entries, key=lambda entry: (-entry.rank, entry.age, entry.sha256))[:_LOOKED_AT]
-    return [claim_of[entry.sha256] for entry in most if entry.sha256 in claim_of]
+    """List the claims of the states, most milestones first; `claim_of` maps state to claim hash."""
+    ranked = sorted(entries, key=lambda entry: (-entry.rank, entry.age, entry.sha256))[:_CONSIDERED]
+    return [claim_of[entry.sha256] for entry in ranked if entry.sha256 in claim_of]
 
 
 def distinct_claims(idents: Iterable[str], find: FindClaim) -> list[str]:
-    """The first claim of each set of milestones, in the order given; at most MOST_MOMENTS."""
+    """Return the first claim of each set of milestones, in the given order, up to MAX_REPLAYED."""
     first: dict[frozenset[str], str] = {}
     for name in idents:
         if (claim := find(name)) is not None:
@@ -178,47 +178,54 @@ def distinct_claims(idents: Iterable[str], find: FindClaim) -> list[str]:
 
 
 def claim_lineage(ident: str, find: FindClaim) -> list[str]:
-    """The claim and its ancestors as far as they are found, the oldest first."""
-    found: list[str] = []
-    while ident and ident not in found and (claim := find(ident)) is not None:
-        found.insert(0, ident)
+    """List the hashes of a claim and of its ancestors that `find` knows, oldest first."""
+    lineage: list[str] = []
+    while ident and ident not in lineage and (claim := find(ident)) is not None:
+        lineage.insert(0, ident)
         ident = claim.parent
-    return found
+    return lineage
 
 
 def claims_to_publish(
     wanted: Iterable[str], find: FindClaim, fits: Callable[[Claim], bool]
 ) -> list[str]:
-    """The wanted claims that can be reached from the start by claims that fit, with those."""
+    """List the wanted claims whose whole lineage is known and `fits`, with their ancestors."""
     shown: dict[str, None] = {}
     for name in wanted:
-        steps = {
+        lineage = {
             part: claim for part in claim_lineage(name, find) if (claim := find(part)) is not None
         }
-        rooted = bool(steps) and not next(iter(steps.values())).parent
-        if rooted and all(map(fits, steps.values())) and len(shown.keys() | steps) <= MAX_PUBLISHED:
-            shown.update(dict.fromkeys(steps))
+        rooted = bool(lineage) and not next(iter(lineage.values())).parent
+        if (
+            rooted
+            and all(map(fits, lineage.values()))
+            and len(shown.keys() | lineage) <= MAX_PUBLISHED
+        ):
+            shown.update(dict.fromkeys(lineage))
     return list(shown)
 
 
-def claims_to_replay(shown: Mapping[str, Claim], done: Container[str]) -> list[str]:
-    """Moments that are not here yet, those with the fewest milestones first."""
+def claims_to_replay(shown: Mapping[str, Claim], replayed: Container[str]) -> list[str]:
+    """List published claims to replay: one per set of milestones, fewest first, not `replayed`."""
     ranked = sorted(shown, key=lambda name: (-keys.rank(shown[name].held), name))
-    return [name for name in reversed(distinct_claims(ranked, shown.get)) if name not in done]
+    return [name for name in reversed(distinct_claims(ranked, shown.get)) if name not in replayed]
 
 
-def claims_to_submit(own: Iterable[str], find: FindClaim, known: Iterable[Claim]) -> list[str]:
-    """Own claims with a milestone more than any claim that the run is known to have."""
-    held = {keys.milestones(claim.held) for claim in known}
-    found = []
+def claims_to_submit(own: Iterable[str], find: FindClaim, published: Iterable[Claim]) -> list[str]:
+    """List the laptop's claims whose milestones no published claim includes."""
+    held = {keys.milestones(claim.held) for claim in published}
+    lineage = []
     for name in distinct_claims(own, find):
         claim = find(name)
         if claim is not None and not any(keys.milestones(claim.held) <= theirs for theirs in held):
-            found.append(name)
-    return found
+            lineage.append(name)
+    return lineage
 
 
-def rebase_for_run(claim: Claim, find: FindClaim, same: Mapping[str, str]) -> Claim:
-    """The claim from an ancestor that the run has, under its name there (`same`). FileError."""
-    whole = join_ancestors(claim, find, same)
-    return Claim(same.get(whole.parent, ""), whole.start, whole.inputs, whole.held)
+def rebase_for_run(claim: Claim, find: FindClaim, run_hashes: Mapping[str, str]) -> Claim:
+    """Rebase a claim on an ancestor that the run has; `run_hashes` maps its hash here to there.
+
+    FileError when no such ancestor is known here.
+    """
+    whole = join_ancestors(claim, find, run_hashes)
+    return Claim(run_hashes.get(whole.parent, ""), whole.start, whole.inputs, whole.held)

@@ -1,9 +1,9 @@
-"""Plays a claim again in a child process that can be killed, and keeps the state it reaches.
+"""Replays a claim in a child process, and keeps the state that the child reaches.
 
-`judge` and `record` start ``python -m Daddy.pokemon.archive.claim_replay`` with an order (JSON) and
-a folder, and wait a bounded time. Only the state that the child itself reached enters the
-archive. A child that hangs or crashes, an endless log and a log that leads elsewhere are refusals
-with a reason.
+`replay_claim` and `record_milestone` start ``python -m Daddy.pokemon.archive.claim_replay`` with a
+task (JSON) and a folder, and wait a bounded time. Only a state that the child itself reached enters
+the archive. If the child hangs or crashes, or the inputs lead elsewhere, the claim is refused with
+the reason.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from Daddy.pokemon.archive.state_format import STATE_LIMIT, Provenance
 from Daddy.pokemon.inputs import recording_format
 
 _BOOT_S = 30.0
-"""Seconds to load the emulator and begin the game."""
+"""Seconds allowed to load the emulator and begin the game."""
 _START_S = 120.0
-"""Seconds to play from power-on to the start state as well."""
+"""Seconds allowed in addition to play from power-on to the start state."""
 _STEPS_PER_S = 100.0
-"""Slowest pace at which a log is played again: a fifth of an idle core's."""
+"""Slowest replay allowed, in steps per second: a fifth of an idle core's speed."""
 _ANSWER_LIMIT = 64 * 1024
 _RECORDING: Final = "recording"
 _CHILD: Final = "Daddy.pokemon.archive.claim_replay"
 _ATTEMPTS = 3
-"""Claims that `record` plays before giving up, the shortest first."""
+"""Claims that `record_milestone` replays before it gives up, the shortest first."""
 
 
 @dataclass(frozen=True)
 class ReplayGame:
-    """The game to play again in.
+    """Names the game of a replay, its start, and the time limit.
 
-    `options` are those of `PokemonRedEnv` that say which game and where it begins (JSON). A child
-    gets the time that its log's length asks for, and `seconds` at most (0: no such bound).
+    `options` (JSON) are arguments of `PokemonRedEnv` that select the game and its start state. A
+    child's time limit grows with its inputs, up to `seconds` (0: no upper limit).
     """
 
     rom: Path
@@ -61,7 +61,7 @@ class ReplayGame:
 
 @dataclass(frozen=True)
 class ReplayStart:
-    """The log to play (`claim_format.joined`), and the archived state it begins from.
+    """Holds the claim to replay (see `join_ancestors`), and the archived state to begin from.
 
     Without a state (hash, provenance and bytes are empty) it begins at the start of the game.
     """
@@ -73,152 +73,162 @@ class ReplayStart:
 
     @property
     def held(self) -> frozenset[str]:
-        """Milestones and place of the state."""
+        """The state's milestones and place."""
         return frozenset(self.provenance.held if self.provenance else ())
 
 
 class ReplayResult(NamedTuple):
-    """The state that a claim earned, or None, with the reason."""
+    """Holds the kept state of a claim, or None, with the reason."""
 
     entry: StateEntry | None
     reason: str
 
 
 ReachedState = tuple[Mapping[str, Any], bytes]
-"""Facts (`held`: milestones and place) and state that a child reached."""
+"""The child's facts (`held`: milestones and place), and the state that it reached."""
 
 
 def replay_claim(
     claim: Claim, archive: Archive, game: ReplayGame, author: str, find: FindClaim | None = None
 ) -> ReplayResult:
-    """Play `claim` again in a child and keep the state it reaches; never raises for a bad claim.
+    """Replay `claim` in a child and keep the state that it reaches; an invalid claim is refused.
 
-    `author` names its maker; `find` gives its ancestors, by default those in the archive's book.
-    OSError when the archive's disk refuses.
+    `author` names the claim's maker; `find` finds its ancestors, by default in the archive's
+    claims. OSError of the archive's disk.
     """
-    book = ClaimStore(archive.folder)
+    claims = ClaimStore(archive.folder)
     try:
-        begin = _from_here(claim, archive, book, find or book.find_claim)
+        origin = _find_origin(claim, archive, claims, find or claims.find_claim)
     except FileError as error:
         return ReplayResult(None, error.message)
     with tempfile.TemporaryDirectory(prefix="daddy-replay-") as folder:
-        found = _play_again(begin, game, archive.rules.square, Path(folder))
-    if isinstance(found, str):
-        return ReplayResult(None, found)
-    facts, state = found
-    held = keys.next_key(begin.held, facts["held"])
+        result = _run_child(origin, game, archive.rules.square, Path(folder))
+    if isinstance(result, str):
+        return ReplayResult(None, result)
+    facts, state = result
+    held = keys.next_key(origin.held, facts["held"])
     if missing := sorted(keys.milestones(claim.held) - held):
         return ReplayResult(None, f"it does not reach {', '.join(missing[:5])}")
-    if keys.milestones(held) <= begin.held:
+    if keys.milestones(held) <= origin.held:
         return ReplayResult(None, "it reaches nothing that its parent does not hold")
     verdict = state_selection.decide_to_keep(held, archive.list_states(), archive.rules)
     if not verdict.keep:
         return ReplayResult(None, verdict.reason)
-    entry = archive.keep_state(_provenance(claim, begin, held, facts, author), state)
-    book.keep_claim(claim, entry.sha256)
+    entry = archive.keep_state(_provenance(claim, origin, held, facts, author), state)
+    claims.keep_claim(claim, entry.sha256)
     return ReplayResult(entry, "reached")
 
 
-def _from_here(claim: Claim, archive: Archive, book: ClaimStore, find: FindClaim) -> ReplayStart:
-    """Begin at the last ancestor with a state here, or at the start of the game.
+def _find_origin(
+    claim: Claim, archive: Archive, claims: ClaimStore, find: FindClaim
+) -> ReplayStart:
+    """Find the last ancestor whose state is in the archive, else the start of the game.
 
-    FileError where the log cannot be followed, or its state is here already.
+    FileError when an ancestor is missing, or the claim's own state is in the archive already.
     """
-    here = {entry.sha256: entry for entry in archive.list_states().entries}
-    living = {ident: here[state] for ident, state in book.claim_state_pairs() if state in here}
-    if claim_format.claim_hash(claim) in living:
-        raise FileError("it is here already", "nothing is lost")
-    whole = claim_format.join_ancestors(claim, find, living)
+    entries = {entry.sha256: entry for entry in archive.list_states().entries}
+    states_of_claims = {
+        ident: entries[state] for ident, state in claims.claim_state_pairs() if state in entries
+    }
+    if claim_format.claim_hash(claim) in states_of_claims:
+        raise FileError("its state is in the archive already", "nothing is lost")
+    whole = claim_format.join_ancestors(claim, find, states_of_claims)
     if not whole.parent:
         return ReplayStart(whole)
     return ReplayStart(
-        whole, living[whole.parent].sha256, *archive.read_state(living[whole.parent])
+        whole,
+        states_of_claims[whole.parent].sha256,
+        *archive.read_state(states_of_claims[whole.parent]),
     )
 
 
 def _provenance(
-    claim: Claim, begin: ReplayStart, held: frozenset[str], facts: Mapping[str, Any], author: str
+    claim: Claim, origin: ReplayStart, held: frozenset[str], facts: Mapping[str, Any], author: str
 ) -> Provenance:
-    """The parent's, where there is one; its assists are inherited beside those in use."""
+    """Derive a state's provenance from its parent's; it lists the assists of both."""
     blank = Provenance((), "", "", None, 0, None, "", facts["rom_sha1"], facts["pyboy"])
-    before, ident = begin.provenance or blank, claim_format.claim_hash(claim)
+    parent, ident = origin.provenance or blank, claim_format.claim_hash(claim)
     return replace(
-        before,
+        parent,
         held=tuple(sorted(held)),
-        parent=begin.sha256,
+        parent=origin.sha256,
         origin=f"claim {ident[:12]} of {author}",
         slot=None,
-        step=before.step + len(begin.claim.inputs),
+        step=parent.step + len(origin.claim.inputs),
         hp=int(facts["hp"]),
-        assists=tuple(sorted({*before.assists, *facts["assists"]})),
+        assists=tuple(sorted({*parent.assists, *facts["assists"]})),
         claim=ident,
     )
 
 
-# -- a milestone as a recording
+# -- recordings of milestones
 
 
 def record_milestone(archive: Archive, game: ReplayGame, milestone: str, real: bool) -> bytes:
-    """Make a recording, from power-on, of the shortest way to `milestone` in the archive's claims.
+    """Record, from power-on, the claim that reaches `milestone` with the fewest inputs.
 
-    A claim holds keys of our environment; a recording holds inputs of the emulator, and so is valid
-    for the game alone. `real`: Red or Blue. UsageError where the game has no such milestone,
-    FileError where nobody reached it or no claim can be followed.
+    A claim holds actions of our environment. A recording holds the emulator's inputs, so it needs
+    the game and the emulator only. `real`: Red or Blue. UsageError when the game has no such
+    milestone, FileError when no claim reaches it or none can be replayed.
     """
     if milestone not in story_milestones.milestone_names(real):
-        known = ", ".join(story_milestones.milestone_names(real))
-        raise UsageError(f"there is no milestone {milestone!r} in this game", f"one of: {known}")
+        all_claims = ", ".join(story_milestones.milestone_names(real))
+        raise UsageError(
+            f"there is no milestone {milestone!r} in this game", f"one of: {all_claims}"
+        )
     reason = "claims that it goes on from are gone, or it is too long"
     for claim in claims_reaching(ClaimStore(archive.folder), milestone)[:_ATTEMPTS]:
         with tempfile.TemporaryDirectory(prefix="daddy-champion-") as folder:
-            found = _play_again(
+            result = _run_child(
                 ReplayStart(claim), game, archive.rules.square, Path(folder), milestone
             )
-            if isinstance(found, str):
-                reason = found
-            elif milestone not in found[0]["held"]:
+            if isinstance(result, str):
+                reason = result
+            elif milestone not in result[0]["held"]:
                 reason = "its keys do not lead there with this release"
             else:
                 return read_bounded(Path(folder) / _RECORDING, recording_format.FILE_LIMIT)
     raise FileError(f"the way to {milestone} cannot be followed: {reason}", "try another milestone")
 
 
-def claims_reaching(book: ClaimStore, milestone: str) -> list[Claim]:
-    """Claims that hold it, each with all keys since the start of the game; the shortest first.
+def claims_reaching(claims: ClaimStore, milestone: str) -> list[Claim]:
+    """List claims that hold `milestone`, with all inputs since the game's start, shortest first.
 
-    FileError where nobody reached it.
+    FileError when there is none.
     """
-    known = [claim for ident, _ in book.claim_state_pairs() if (claim := book.find_claim(ident))]
-    holding = [claim for claim in known if milestone in claim.held]
+    all_claims = [
+        claim for ident, _ in claims.claim_state_pairs() if (claim := claims.find_claim(ident))
+    ]
+    holding = [claim for claim in all_claims if milestone in claim.held]
     if not holding:
-        reached = sorted({name for claim in known for name in keys.milestones(claim.held)})
+        reached = sorted({name for claim in all_claims for name in keys.milestones(claim.held)})
         raise FileError(
-            f"nobody in {book.folder.parent} has reached {milestone}",
+            f"no claim in {claims.folder.parent} reaches {milestone}",
             f"reached were: {', '.join(reached) or 'none'}",
         )
-    found = []
+    result = []
     for claim in holding:
         with contextlib.suppress(FileError):
-            found.append(claim_format.join_ancestors(claim, book.find_claim, ()))
-    return sorted(found, key=lambda claim: (len(claim.inputs), claim_format.claim_hash(claim)))
+            result.append(claim_format.join_ancestors(claim, claims.find_claim, ()))
+    return sorted(result, key=lambda claim: (len(claim.inputs), claim_format.claim_hash(claim)))
 
 
-# -- the parent's end of the child
+# -- the parent process
 
 
-def _play_again(
-    begin: ReplayStart, game: ReplayGame, square: int, folder: Path, until: str = ""
+def _run_child(
+    origin: ReplayStart, game: ReplayGame, square: int, folder: Path, until: str = ""
 ) -> ReachedState | str:
-    """Result of the child, or the reason why there is none.
+    """Run the child, and return its result or the reason of its failure.
 
-    With `until` it plays from power-on to that milestone, and leaves a recording in `folder`.
+    With `until` the child plays from power-on to that milestone and writes a recording to `folder`.
     """
-    if begin.state:
-        write_atomic(folder / "parent", begin.state)
-    write_atomic(folder / "claim", claim_format.encode_claim(begin.claim))
-    wanted = _BOOT_S + len(begin.claim.inputs) / _STEPS_PER_S + (_START_S if until else 0.0)
+    if origin.state:
+        write_atomic(folder / "parent", origin.state)
+    write_atomic(folder / "claim", claim_format.encode_claim(origin.claim))
+    wanted = _BOOT_S + len(origin.claim.inputs) / _STEPS_PER_S + (_START_S if until else 0.0)
     seconds = min(game.seconds or math.inf, wanted)
-    order = {
+    task = {
         "rom": str(game.rom),
         "options": dict(game.options),
         "folder": str(folder),
@@ -226,44 +236,44 @@ def _play_again(
         "seconds": seconds,
         "until": until,
     }
-    argv = [sys.executable, "-m", _CHILD, json.dumps(order)]
+    argv = [sys.executable, "-m", _CHILD, json.dumps(task)]
     try:
-        done = run_command(argv, seconds, die_with_us=True)
+        completed = run_command(argv, seconds, die_with_us=True)
     except ProcessTimeoutError:
-        return f"playing it again did not end within {seconds:g} s"
-    return _answer(done, folder)
+        return f"its replay did not end within {seconds:g} s"
+    return _answer(completed, folder)
 
 
-def _answer(done: Completed, folder: Path) -> ReachedState | str:
-    if done.returncode < 0:
-        return f"the emulator was ended by signal {-done.returncode} while playing it again"
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        return f"playing it again failed: {last[0][:200]}"
+def _answer(completed: Completed, folder: Path) -> ReachedState | str:
+    if completed.returncode < 0:
+        return f"its replay was ended by signal {-completed.returncode}"
+    if completed.returncode:
+        last = completed.stderr.strip().splitlines()[-1:] or [f"exit code {completed.returncode}"]
+        return f"its replay failed: {last[0][:200]}"
     try:
-        facts = json.loads(done.stdout[:_ANSWER_LIMIT])
+        facts = json.loads(completed.stdout[:_ANSWER_LIMIT])
         state = read_bounded(folder / "reached", STATE_LIMIT)
         if sha256_hex(state) != facts["sha256"]:
-            raise ValueError("another state than it said")
+            raise ValueError("the state has another hash than the child reported")
         return {**facts, "held": frozenset(facts["held"])}, state
     except (OSError, FileError, ValueError, KeyError, TypeError) as error:
-        return f"playing it again gave no result: {error!r}"
+        return f"its replay gave no result: {error!r}"
 
 
-# -- the child
+# -- the child process
 
 
 def main() -> int:
-    """Play as ordered, write the state, and print what was reached."""
-    order = json.loads(sys.argv[1])
-    _limit_resources(float(order["seconds"]))
+    """Do the task in argv[1]: replay, write the reached state, and print its facts as JSON."""
+    task = json.loads(sys.argv[1])
+    _limit_resources(float(task["seconds"]))
     try:
         claim = claim_format.decode_claim(
-            read_bounded(Path(order["folder"]) / "claim", claim_format.CLAIM_LIMIT)
+            read_bounded(Path(task["folder"]) / "claim", claim_format.CLAIM_LIMIT)
         )
         with contextlib.redirect_stdout(sys.stderr):  # making a start state prints a line
-            found = _play(claim, order)
-        print(json.dumps(found))
+            result = _play(claim, task)
+        print(json.dumps(result))
     except (DaddyError, ValueError, KeyError, TypeError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -271,37 +281,37 @@ def main() -> int:
 
 
 def _limit_resources(seconds: float) -> None:
-    """Have the kernel end a child whose parent is gone, and allow it one state only."""
+    """Limit CPU time, in case the parent dies, and the size of files that the child writes."""
     most = int(seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (STATE_LIMIT, STATE_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
+def _play(claim: Claim, task: Mapping[str, Any]) -> dict[str, Any]:
     from Daddy.pokemon.emulator import PYBOY_VERSION
     from Daddy.pokemon.env import PokemonRedEnv
     from Daddy.pokemon.env_state_format import generator_from
     from Daddy.pokemon.recordings.start_prefix import recorder_at_start
 
-    folder, until = Path(order["folder"]), order["until"]
-    options, recorder = order["options"], None
+    folder, until = Path(task["folder"]), task["until"]
+    options, recorder = task["options"], None
     if until:
-        rom = load_rom(Path(order["rom"]), options.get("allow_unknown_rom", False))
+        rom = load_rom(Path(task["rom"]), options.get("allow_unknown_rom", False))
         recorder = recorder_at_start(rom, options.get("init_state") or "")
     env = PokemonRedEnv(
-        order["rom"], **options, episode_steps=claim_format.MAX_INPUTS + 1, recorder=recorder
+        task["rom"], **options, episode_steps=claim_format.MAX_INPUTS + 1, recorder=recorder
     )
     if not claim.parent and "seed" not in claim.start:
         env.np_random = generator_from(claim.start)
     env.reset(seed=claim.start.get("seed"))
     if claim.parent:
         env.adopt_game(read_bounded(folder / "parent", STATE_LIMIT))
-    held = story_milestones.archive_key(env.progress, env.rom.real, order["square"])
+    held = story_milestones.archive_key(env.progress, env.rom.real, task["square"])
     for action in claim.inputs:
         env.step(action)
         held = keys.next_key(
-            held, story_milestones.archive_key(env.progress, env.rom.real, order["square"])
+            held, story_milestones.archive_key(env.progress, env.rom.real, task["square"])
         )
         if until in held:
             break

@@ -1,8 +1,9 @@
-"""Adapter for the claims of an archive, which tell the way to each of its states.
+"""Adapter for the claims of an archive: the inputs that lead to each of its states.
 
-They lie beside the states, as ``claims/<claim>-<state>.claim``: the claim's hash, and that of the
-state it leads to here. A claim outlives its state, since later ones go on from it; `trim` removes
-claims that no living state descends from. A damaged file is ignored.
+A file is named ``claims/<claim>-<state>.claim``: the claim's hash, and the hash of the state that
+it leads to in this archive. A claim stays when its state is removed, because later claims continue
+from it; `remove_unused` removes claims without a state among their descendants. A damaged file is
+ignored.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from Daddy.pokemon.archive import claim_format
 from Daddy.pokemon.archive.claim_format import CLAIM_LIMIT, Claim
 
 MAX_CLAIMS = 16_384
-"""Claims that are kept: some tens of megabytes. Beyond that, unused ones are removed."""
+"""Files, some tens of megabytes, beyond which `remove_unused` removes claims."""
 NO_STATE = "0" * 64
-"""Stands for the state of a claim that leads to none here."""
+"""The state's hash in the name of a claim that leads to no state of this archive."""
 _NAME = re.compile(r"([0-9a-f]{64})-([0-9a-f]{64})\.claim")
 
 
 class ClaimStore:
-    """The claims beside the states in `folder`, for one thread."""
+    """Reads and writes the claims beside the states in `folder`; for one thread."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "claims"
@@ -34,9 +35,9 @@ class ClaimStore:
         self._known: dict[str, str] = {}
 
     def keep_claim(self, claim: Claim, state: str = NO_STATE) -> str:
-        """Keep the claim that leads to a state (its hash); returns the claim's. OSError.
+        """Write the claim that leads to `state` (a hash), and return the claim's hash. OSError.
 
-        Without a state: one that others go on from.
+        A claim without a state serves as parent of others.
         """
         ident = claim_format.claim_hash(claim)
         create_exclusive(
@@ -45,51 +46,51 @@ class ClaimStore:
         return ident
 
     def claim_state_pairs(self) -> list[tuple[str, str]]:
-        """(claim, state) hashes, as listed now. A state may have several claims, and be gone."""
+        """List pairs of claim and state hashes; a state may have several claims or be removed."""
         listed = self._listed()
         self._known = dict(listed)
         return [(ident, state) for ident, state in listed if state != NO_STATE]
 
     def find_claim(self, ident: str) -> Claim | None:
-        """A claim by its hash; None when it is not here or damaged."""
+        """Read a claim by its hash; None when it is missing or damaged."""
         if ident not in self._read:
             if ident not in self._known:
                 self._known = dict(self._listed())
             state = self._known.get(ident)
-            found = self._load(ident, state) if state else None
-            if found is None:
+            claim = self._load(ident, state) if state else None
+            if claim is None:
                 return None
-            self._read[ident] = found
+            self._read[ident] = claim
         return self._read[ident]
 
     def _load(self, ident: str, state: str) -> Claim | None:
         with contextlib.suppress(OSError, FileError):
-            found = claim_format.decode_claim(
+            claim = claim_format.decode_claim(
                 read_bounded(self.folder / _name(ident, state), CLAIM_LIMIT)
             )
-            return found if claim_format.claim_hash(found) == ident else None
+            return claim if claim_format.claim_hash(claim) == ident else None
         return None
 
     def _listed(self) -> list[tuple[str, str]]:
         with contextlib.suppress(OSError):
             names = os.listdir(self.folder)  # noqa: PTH208 - names
-            return [(found[1], found[2]) for name in names if (found := _NAME.fullmatch(name))]
+            return [(match[1], match[2]) for name in names if (match := _NAME.fullmatch(name))]
         return []
 
-    def remove_unused(self, living: Iterable[str]) -> int:
-        """Remove claims that no `living` state (hashes) descends from, once there are too many."""
-        listed, alive = self._listed(), set(living)
+    def remove_unused(self, live_states: Iterable[str]) -> int:
+        """Remove claims without descendants in `live_states` (hashes), beyond MAX_CLAIMS."""
+        listed, live = self._listed(), set(live_states)
         if len(listed) <= MAX_CLAIMS:
             return 0
-        needed = {ident for ident, state in listed if state in alive}
+        needed = {ident for ident, state in listed if state in live}
         for ident in list(needed):
             needed |= set(claim_format.claim_lineage(ident, self.find_claim))
-        gone = [(ident, state) for ident, state in listed if ident not in needed]
-        for ident, state in gone:
+        unused = [(ident, state) for ident, state in listed if ident not in needed]
+        for ident, state in unused:
             self._read.pop(ident, None)
             with contextlib.suppress(OSError):
                 (self.folder / _name(ident, state)).unlink()
-        return len(gone)
+        return len(unused)
 
 
 def _name(ident: str, state: str) -> str:

@@ -1,4 +1,4 @@
-"""Pure. Records one environment's way from state to state, as it survives a restart."""
+"""Pure. Counts one environment's steps since its last new key or load; survives a restart."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from Daddy.pokemon.archive import state_keys as keys
 
 _FIGHT_STEPS = 8
-"""Steps in a fight that count as one without anything new, so that it can end."""
+"""Steps in a fight that count as one idle step, so that a long fight can end within a try."""
 
 
 @dataclass(slots=True)
 class EnvHistory:
-    """The present point of one environment; a try is the time since it last reached a new key.
+    """Holds one environment's key and counters; a try begins at each new key and each load.
 
-    `held`: its milestones for good, and its place. `followed`: the most milestones to which it has
-    followed the fleet. `parent`: the state (hash) that its game descends from, `tried` the one that
-    the try began from, "" for none. `since` counts the steps of the try, `fought` those of them in
-    a fight, `lived` all steps ever. `hp`: the most that the party had since the last place or load.
+    `held`: all milestones reached so far, and the present place. `followed`: the most milestones of
+    a state that it loaded. `parent`: hash of the state that the game descends from; `tried`: hash
+    of the state that the try began from, or "". `since` counts the try's steps, `fought` those in a
+    fight, `lived` all steps ever. `hp`: the party's highest HP since the last key or load.
     """
 
     held: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class EnvHistory:
 
     @property
     def idle_steps(self) -> int:
-        """Steps of the try; eight in a fight count as one."""
+        """Steps of the try; eight steps in a fight count as one."""
         return self.since - self.fought + self.fought // _FIGHT_STEPS
 
     def step(self, fights: bool) -> None:
@@ -49,24 +49,24 @@ class EnvHistory:
         self.lived += 1
 
     def start_try(self, held: frozenset[str], state: str) -> None:
-        """Begin a try at a key; `state`: the hash of the state kept or loaded there, or ""."""
+        """Begin a try at a key; `state`: hash of the state kept or loaded there, or ""."""
         self.held, self.tried, self.hp = held, state, 0
         self.parent = state or self.parent
         self.restart_try()
 
     def restart_try(self) -> None:
-        """Begin to count the steps of the try anew."""
+        """Set the try's step counters to zero."""
         self.since = self.fought = 0
 
     def to_facts(self) -> dict[str, Any]:
-        """JSON that `from_facts` reads; HP are read anew."""
+        """Return the JSON object that `history_from` reads; HP are left out."""
         facts = {**asdict(self), "held": sorted(self.held)}
         del facts["hp"]
         return facts
 
 
 def history_from(facts: Mapping[str, Any]) -> EnvHistory:
-    """Restore a saved environment's history; a new one where it was saved without an archive."""
+    """Restore a saved environment's history; a new one if it was saved without an archive."""
     try:
         return EnvHistory(**{**facts, "held": frozenset(facts["held"])})
     except (KeyError, TypeError):

@@ -1,10 +1,10 @@
-"""Pure. Encodes facts in the names of an archive's files; a listing of them is the catalogue.
+"""Pure. Encodes facts in the names of an archive's files; a listing of them gives the catalogue.
 
-A state is ``r007-<key>-p1a2b3c-h0031-<age>-<sha256>.state``: seven milestones, the key's name, the
-place's, the HP of the whole party, the steps its environment had lived, the hash of all its bytes.
-A mark is an empty file beside it: ``<sha256>.dry-03`` the third time it led nowhere,
-``<sha256>.gain-01`` the first time it led on. ``1a2b3c.first-007``, empty too and never removed: a
-state of this place was first kept with seven milestones. Other names are ignored.
+A state is ``r007-<key>-p1a2b3c-h0031-<age>-<sha256>.state``: seven milestones, the hash of the key,
+the hash of the place, the party's HP, the steps that its environment had played, the hash of its
+bytes. A mark is an empty file beside it: ``<sha256>.dry-03`` is the third try from the state that
+reached no new key, ``<sha256>.gain-01`` the first that did. ``1a2b3c.first-007``, empty and never
+removed, says that a state of this place was first kept with seven milestones.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ from typing import Final, Literal
 
 MarkKind = Literal["dry", "gain"]
 MAX_MARKS: Final = 64
-"""Marks of a kind that a state gets at most: a folder's size is bounded."""
+"""Marks of each kind that a state gets at most, to bound the number of files."""
 _STATE = re.compile(
     r"r(\d{3})-([0-9a-f]{16})-p([0-9a-f]{6})-h(\d{4})-(\d{12})-([0-9a-f]{64})\.state"
 )
 _MARK = re.compile(r"([0-9a-f]{64})\.(dry|gain)-(\d\d)")
 _FIRST = re.compile(r"([0-9a-f]{6})\.first-(\d{3})")
-_REMEMBERED = 1 << 15
-"""Parsed names in a cache: a listing comes every few steps, and most of it is unchanged."""
+_CACHED = 1 << 15
+"""Parsed names in the cache: the folder is listed every few steps and hardly changes."""
 _IN_ORDER = attrgetter("rank", "key", "place", "hp", "age", "sha256")
-"""The order of entries, four times as fast."""
+"""Sort key of entries: the same order as comparing them, four times as fast."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class StateEntry:
-    """One state, as its name tells it. Sorts by rank, key, place, HP and age."""
+    """Holds the facts in a state's file name. Sorts by rank, key, place, HP and age.
+
+    `rank`: number of milestones; `age`: steps that its environment had played, ever.
+    """
 
     rank: int
     key: str
@@ -44,17 +47,17 @@ class StateEntry:
 
     @property
     def file_name(self) -> str:
-        """The name of its file."""
+        """The name of the state's file."""
         strength = f"p{self.place}-h{self.hp:04d}"
         return f"r{self.rank:03d}-{self.key}-{strength}-{self.age:012d}-{self.sha256}.state"
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """An archive's states in order, the dry tries and gains of each, and each place's first rank.
+    """Holds an archive's states in order, with their tries; `dry` and `gains` count by state hash.
 
-    `visits` stands in no name: tries of this process that began at a key or came to it, counted on
-    while the catalogue is in use.
+    `first`: lowest rank by place. `visits`: this process's tries that began at or reached a key;
+    the process goes on counting in the same mapping.
     """
 
     entries: tuple[StateEntry, ...] = ()
@@ -65,70 +68,70 @@ class Catalogue:
 
     @cached_property
     def by_key(self) -> Mapping[str, tuple[StateEntry, ...]]:
-        """The states of each key."""
-        found: dict[str, list[StateEntry]] = {}
+        """States by key."""
+        groups: dict[str, list[StateEntry]] = {}
         for entry in self.entries:
-            found.setdefault(entry.key, []).append(entry)
-        return {key: tuple(states) for key, states in found.items()}
+            groups.setdefault(entry.key, []).append(entry)
+        return {key: tuple(states) for key, states in groups.items()}
 
     @cached_property
     def by_rank(self) -> Mapping[int, tuple[tuple[StateEntry, ...], ...]]:
-        """The states of each place of as many milestones, fewest milestones first."""
-        found: dict[int, list[tuple[StateEntry, ...]]] = {}
+        """States by number of milestones, fewest first, grouped by place."""
+        groups: dict[int, list[tuple[StateEntry, ...]]] = {}
         for states in self.by_key.values():
-            found.setdefault(states[0].rank, []).append(states)
-        return {rank: tuple(places) for rank, places in sorted(found.items())}
+            groups.setdefault(states[0].rank, []).append(states)
+        return {rank: tuple(places) for rank, places in sorted(groups.items())}
 
     @cached_property
     def hashes(self) -> frozenset[str]:
-        """Of all states."""
+        """Hashes of all states."""
         return frozenset(entry.sha256 for entry in self.entries)
 
     def without(self, shas: Iterable[str]) -> Catalogue:
-        """The same without the states of these hashes."""
-        gone = frozenset(shas)
-        kept = tuple(entry for entry in self.entries if entry.sha256 not in gone)
-        return replace(self, entries=kept) if gone else self
+        """Return a copy without the states of these hashes."""
+        removed = frozenset(shas)
+        remaining = tuple(entry for entry in self.entries if entry.sha256 not in removed)
+        return replace(self, entries=remaining) if removed else self
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED)
 def parse_state_name(name: str) -> StateEntry | None:
     """Parse the name of a state's file; None for any other file."""
-    found = _STATE.fullmatch(name)
-    if found is None:
+    match = _STATE.fullmatch(name)
+    if match is None:
         return None
-    rank, key, place, hp, age, sha256 = found.groups()
+    rank, key, place, hp, age, sha256 = match.groups()
     return StateEntry(int(rank), key, place, int(hp), int(age), sha256)
 
 
 def mark_name(sha256: str, mark: MarkKind, number: int) -> str:
-    """The name of a state's `number`-th mark of a kind."""
+    """Make the name of a state's `number`-th mark of a kind."""
     return f"{sha256}.{mark}-{number:02d}"
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED)
 def parse_mark_name(name: str) -> tuple[str, str] | None:
-    """(hash, kind) in the name of a mark; None for any other file."""
-    found = _MARK.fullmatch(name)
-    return None if found is None else (found[1], found[2])
+    """Parse a mark's name into (hash, kind); None for any other file."""
+    match = _MARK.fullmatch(name)
+    return None if match is None else (match[1], match[2])
 
 
 def first_rank_name(place: str, rank: int) -> str:
-    """The name of the file that tells a place's first rank."""
+    """Make the name of the file that records a place's first rank."""
     return f"{place}.first-{rank:03d}"
 
 
 def make_catalogue(names: Iterable[str]) -> Catalogue:
-    """The catalogue of a folder with these files."""
+    """Parse the file names of a folder into its catalogue."""
     entries, marks, first = list[StateEntry](), list[tuple[str, str]](), dict[str, int]()
     for name in names:
         if name.endswith(".state"):
             entries += [entry] if (entry := parse_state_name(name)) else []
         elif (mark := parse_mark_name(name)) is not None:
             marks.append(mark)
-        elif (found := _FIRST.fullmatch(name)) is not None:
-            rank = int(found[2])
-            first[found[1]] = min(rank, first.get(found[1], rank))
+        elif (match := _FIRST.fullmatch(name)) is not None:
+            rank = int(match[2])
+            first[match[1]] = min(rank, first.get(match[1], rank))
     dry = Counter(sha for sha, kind in marks if kind == "dry")
     gains = Counter(sha for sha, kind in marks if kind == "gain")
     return Catalogue(tuple(sorted(entries, key=_IN_ORDER)), dry, gains, first)

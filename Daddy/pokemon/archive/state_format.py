@@ -1,8 +1,8 @@
 """Pure. Encodes a state with its provenance as bytes and decodes it.
 
 The format: a magic, the length of a JSON header, the header, and the bytes of an environment's
-state (`Daddy.pokemon.env_state_format`). Nothing is executed when it is read; a state that is
-damaged, foreign or made with assists that are not in use is refused by name.
+state (`Daddy.pokemon.env_state_format`). Decoding executes nothing, and refuses a state that is
+damaged, of another game or emulator, or made with assists that are not in use.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from Daddy.pokemon.archive.file_names import StateEntry
 MAGIC: Final = b"DADDYARC"
 FORMAT: Final = 1
 STATE_LIMIT: Final = 1 << 20
-"""Bytes of the largest record that is read: fifty times a usual one."""
+"""Bytes of the largest file that is read: fifty times a usual one."""
 _LENGTHS = struct.Struct("<8sI")
 _REFUSED = "it is passed over; remove it when you like"
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The origin of a state. `held`: its milestones and its place, sorted.
+    """Holds the origin of a state. `held`: its milestones and its place, sorted.
 
-    `parent`: hash of the state it was reached from, "" from the start of the game. `step`: steps
-    its environment had lived. `origin`: "played", or the claim that was played again. `slot` is
-    None for a learner started by hand. `hp`: of the whole party, added up. `assists`: those in use
-    then, and so its parents' too. `claim`: the one that leads here (`claim_format.ident`), ""
-    without one: reached from a state without one.
+    `parent`: hash of the state it was reached from, "" for the start of the game. `step`: steps
+    that its environment had played. `origin`: "played", or the replayed claim. `slot`: None for a
+    learner started by hand. `hp`: the party's HP added up. `assists`: in use when it was kept, its
+    ancestors' included. `claim`: hash of the claim that leads to it, "" if its ancestors have none.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -54,7 +53,7 @@ class Provenance:
     claim: str = ""
 
     def entry(self, sha256: str) -> StateEntry:
-        """The entry of its state."""
+        """Return the catalogue entry of the state with this hash."""
         place = keys.place_hash(self.held)
         return StateEntry(
             keys.rank(self.held), keys.key_hash(self.held), place, self.hp, self.step, sha256
@@ -66,7 +65,7 @@ _PROVENANCE = TypeAdapter(Provenance)
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """Game, emulator and assists that a state must have been made with to be loaded here."""
+    """Names the game, emulator and assists that a state must have been made with to be loaded."""
 
     rom_sha1: str
     pyboy: str
@@ -74,13 +73,13 @@ class Compatibility:
 
 
 def encode_state(provenance: Provenance, state: bytes) -> bytes:
-    """One record. The same provenance and state have the same bytes."""
+    """Encode provenance and state as one file; equal ones have equal bytes."""
     header = json.dumps({"format": FORMAT, **asdict(provenance)}, sort_keys=True).encode()
     return _LENGTHS.pack(MAGIC, len(header)) + header + state
 
 
-def decode_state(data: bytes, kin: Compatibility, name: str) -> tuple[Provenance, bytes]:
-    """Provenance and state in `data`; FileError naming `name` when it is damaged or foreign."""
+def decode_state(data: bytes, required: Compatibility, name: str) -> tuple[Provenance, bytes]:
+    """Decode provenance and state; FileError naming `name` if damaged or not `required`."""
     try:
         magic, length = _LENGTHS.unpack_from(data)
         header, state = data[_LENGTHS.size :][:length], data[_LENGTHS.size + length :]
@@ -92,16 +91,16 @@ def decode_state(data: bytes, kin: Compatibility, name: str) -> tuple[Provenance
         provenance = _PROVENANCE.validate_python(facts)
     except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
         raise FileError(f"{name} is damaged: {error}", _REFUSED) from error
-    if foreign := _difference(provenance, kin):
-        raise FileError(f"{name} is not for this run: {foreign}", _REFUSED)
+    if difference := _difference(provenance, required):
+        raise FileError(f"{name} is not for this run: {difference}", _REFUSED)
     return provenance, state
 
 
-def _difference(provenance: Provenance, kin: Compatibility) -> str:
-    """Reason why this kind of run cannot load a state; "" when it can."""
+def _difference(provenance: Provenance, required: Compatibility) -> str:
+    """Return the reason for which this run cannot load the state; "" if it can."""
     for name in ("rom_sha1", "pyboy"):
-        theirs, ours = getattr(provenance, name), getattr(kin, name)
+        theirs, ours = getattr(provenance, name), getattr(required, name)
         if theirs != ours:
             return f"{name} {theirs}, here it is {ours}"
-    foreign = missing_assists(provenance.assists, kin.assists)
-    return f"it was reached with the assists {foreign}" if foreign else ""
+    difference = missing_assists(provenance.assists, required.assists)
+    return f"it was reached with the assists {difference}" if difference else ""

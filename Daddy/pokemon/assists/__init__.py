@@ -1,6 +1,6 @@
-"""Scripted helps, off by default: each does one thing in the agent's place, and is written down.
+"""Assists are scripted interventions, off by default: each does one thing for the agent.
 
-registry  every assist: its decision, the test of its effect
-state     moments, acts and a game's history of them, as it travels with a state
-apply     the emulator's memory, read and written between two steps
+assist_registry  every assist: its decision, and the test of its effect
+assist_state     interventions and their history in a game, saved with the game's state
+apply_assists    reading and writing the emulator's memory between two steps
 """

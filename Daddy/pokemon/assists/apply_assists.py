@@ -1,7 +1,7 @@
-"""Applies assists between two steps: writes their decisions into the emulator's memory.
+"""Applies assists between two steps: writes the bytes that they decide on to the emulator's memory.
 
-At most one acts in a step. An act without its effect is taken back where its bytes still stand;
-after three failures in a row an assist is given up.
+At most one assist intervenes per step. If the effect fails to appear, the bytes that are unchanged
+since are restored; after three failures in a row the assist is disabled for the game.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AssistResult:
-    """The key to press, True if the memory was changed, and the reasons."""
+    """Holds the key to press, True if the memory was changed, and messages with the reasons."""
 
     button: str
     wrote: bool = False
@@ -38,75 +38,81 @@ class AssistResult:
 
 
 class AssistRunner:
-    """The assists of one environment; `state` is its game's."""
+    """Runs the assists of one environment; `state` is their history in the present game."""
 
     def __init__(self, console: Emulator, names: Iterable[str]) -> None:
-        """Use these by name, as `parse_assists` reads them; ValueError for an unknown one."""
+        """Use the assists `names` (see `parse_assists`); ValueError for an unknown name."""
         self.names = tuple(parse_assists(names))
         self.state = AssistState()
         self._console = console
 
     def act_before_key(self, progress: Progress, button: str) -> AssistResult:
-        """Act before `button` is pressed, if one of the assists decides to."""
+        """Let at most one assist intervene before `button` is pressed."""
         if not self.names:
             return AssistResult(button)
         now = states.state_before_key(progress, self._console.ram(SPANS), button)
-        said: list[str] = []
+        messages: list[str] = []
         for name in self.names:
             if name in self.state.open:
-                said += self._judge(name, now)
-        act, told = self._act(now)
-        return AssistResult(act.button or button, bool(said or act.writes), (*said, *told))
+                messages += self._check_effect(name, now)
+        intervention, act_messages = self._intervene(now)
+        return AssistResult(
+            intervention.button or button,
+            bool(messages or intervention.writes),
+            (*messages, *act_messages),
+        )
 
-    def _act(self, now: StepState) -> tuple[Intervention, tuple[str, ...]]:
-        """Do the first act of the assists; others at most begin to watch."""
+    def _intervene(self, now: StepState) -> tuple[Intervention, tuple[str, ...]]:
+        """Do the first intervention that an assist decides on; earlier assists may only observe."""
         for name in self.names:
             if name in self.state.open or self.state.is_off(name):
                 continue
-            act = ASSISTS[name].decide(now)
-            if act is None:
+            intervention = ASSISTS[name].decide(now)
+            if intervention is None:
                 continue
-            trace = self._do(act, now)
-            if not act.writes and not act.button:
-                self.state = self.state.with_pending(name, trace)
+            pending = self._write(intervention, now)
+            if not intervention.writes and not intervention.button:
+                self.state = self.state.with_pending(name, pending)
                 continue
-            self.state = self.state.after_act(name, trace if ASSISTS[name].worked else None)
-            return act, (f"{name}: {act.reason}",)
+            self.state = self.state.after_act(name, pending if ASSISTS[name].worked else None)
+            return intervention, (f"{name}: {intervention.reason}",)
         return Intervention(""), ()
 
-    def _do(self, act: Intervention, now: StepState) -> PendingEffect:
-        writes = tuple((address, now.read_byte(address), value) for address, value in act.writes)
+    def _write(self, intervention: Intervention, now: StepState) -> PendingEffect:
+        writes = tuple(
+            (address, now.read_byte(address), value) for address, value in intervention.writes
+        )
         for address, _, value in writes:
             self._console.write(address, value)
         return PendingEffect(now.position, writes)
 
-    def _judge(self, name: str, now: StepState) -> tuple[str, ...]:
-        """Judge an earlier act, and take it back if it failed; the words of a failure, else ()."""
-        trace, worked = self.state.open[name], ASSISTS[name].worked
-        verdict = EffectOutcome.MOOT if worked is None else worked(trace, now)
-        trace, verdict = states.count_check(trace, verdict, calm=now.calm)
-        if verdict is EffectOutcome.OPEN:
-            self.state = self.state.with_pending(name, trace)
+    def _check_effect(self, name: str, now: StepState) -> tuple[str, ...]:
+        """Test the effect of an earlier intervention, undo it on failure; return the messages."""
+        pending, worked = self.state.open[name], ASSISTS[name].worked
+        outcome = EffectOutcome.MOOT if worked is None else worked(pending, now)
+        pending, outcome = states.count_check(pending, outcome, calm=now.calm)
+        if outcome is EffectOutcome.OPEN:
+            self.state = self.state.with_pending(name, pending)
             return ()
-        self.state = self.state.after_outcome(name, verdict)
-        if verdict is not EffectOutcome.FAILED:
+        self.state = self.state.after_outcome(name, outcome)
+        if outcome is not EffectOutcome.FAILED:
             return ()
-        for address, before, after in trace.writes:
+        for address, before, after in pending.writes:
             if now.read_byte(address) == after:
                 self._console.write(address, before)
-        given_up = "; it is given up" if self.state.is_off(name) else ""
+        given_up = "; it is disabled" if self.state.is_off(name) else ""
         return (f"{name}: failed{given_up}",)
 
     def assist_facts(self) -> dict[str, Any]:
-        """JSON for the state of an environment."""
+        """Return the JSON object of the assists for an environment's state; {} without assists."""
         return self.state.to_facts(self.names) if self.names else {}
 
     def restore_assists(self, facts: Mapping[str, Any]) -> AssistState:
-        """Restore a state's assists; RomError when it was made with some that are not in use."""
+        """Restore a state's assists; RomError if it was made with assists that are not in use."""
         state = states.assist_state_from(facts)
-        if foreign := missing_assists(facts.get("names", ()), self.names):
+        if unused := missing_assists(facts.get("names", ()), self.names):
             raise RomError(
-                f"this state was made with the assists {foreign}, which are not in use here",
+                f"this state was made with the assists {unused}, which are not in use here",
                 "set training.assists to them, or go on from a state without them",
             )
         return state

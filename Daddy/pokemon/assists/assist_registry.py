@@ -1,8 +1,8 @@
-"""Pure. Defines every scripted help: its decision, and the test of its effect.
+"""Pure. Defines every assist: its decision, and the test of its effect.
 
-A decision takes the moment before a key and returns an act, or None. docs/assists.md has the table
-for people. Where an assist opens a way it writes the note that the game itself makes (a tune
-played, a boulder on its switch); the game's own scripts do the rest.
+A decision takes the state before a key and returns an intervention or None; docs/assists.md lists
+all assists. An assist that removes an obstacle sets the event flag that the game itself sets (the
+flute was played, a boulder is on its switch); the game's own scripts then do the rest.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from Daddy.pokemon.party import FIELD_MOVES, STRENGTH, SURF, Creature
 _RAINBOW, _SOUL = 3, 4
 """Badges without which the game permits neither Strength nor Surf."""
 
-# -- the bag and money: the bytes afterwards are the whole effect
+# -- the bag and money: the written bytes are the whole effect
 
 _LIST_END: Final = 0xFF
 _BALLS: Final = frozenset((1, 2, 3, 4))
-"""Kept: a creature that can learn Surf has to be caught."""
+"""Items that are never tossed: a creature that can learn Surf has to be caught."""
 _ENOUGH: Final = 10_000
-"""Below that the purse is filled; nothing the story needs costs more."""
+"""Money below which the purse is filled; nothing that the story needs costs more."""
 _FULL: Final = 100_000
 _FULL_PURSE: Final = (0x10, 0x00, 0x00)
-"""Well below the purse's limit, so that prizes won later fit in."""
+"""`_FULL` in packed decimal, well below the game's limit, so that later prizes still fit."""
 
 
 def toss_junk(now: StepState) -> Intervention | None:
-    """Empty a full bag, which takes no key item, of all but balls, key items and HMs."""
+    """Toss all but balls, key items and HMs from a full bag, which could take no key item."""
     bag = now.progress.bag
     if not now.calm or len(bag) < ram.BAG_SIZE:
         return None
-    kept = [pair for pair in bag if pair[0] in _BALLS or is_story_item(pair[0])]
-    if len(kept) == len(bag):
+    remaining = [pair for pair in bag if pair[0] in _BALLS or is_story_item(pair[0])]
+    if len(remaining) == len(bag):
         return None
-    listed = [value for pair in kept for value in pair] + [_LIST_END]
+    listed = [value for pair in remaining for value in pair] + [_LIST_END]
     writes = [(ram.BAG + place, value) for place, value in enumerate(listed)]
-    cursor = ((ram.BAG_COUNT, len(kept)), (ram.BAG_CURSOR, 0), (ram.LIST_SCROLL, 0))
-    tossed = len(bag) - len(kept)
+    cursor = ((ram.BAG_COUNT, len(remaining)), (ram.BAG_CURSOR, 0), (ram.LIST_SCROLL, 0))
+    tossed = len(bag) - len(remaining)
     return Intervention(
-        f"the bag was full: {tossed} of {len(bag)} things tossed", (*writes, *cursor)
+        f"the bag was full: {tossed} of {len(bag)} items tossed", (*writes, *cursor)
     )
 
 
 def fill_purse(now: StepState) -> Intervention | None:
-    """Fill the purse for a drink and the safari."""
+    """Fill the purse, so that it can pay for a drink and the safari."""
     if not now.calm or now.progress.money >= _ENOUGH:
         return None
     purse = tuple((ram.MONEY + place, value) for place, value in enumerate(_FULL_PURSE))
@@ -58,14 +58,14 @@ def fill_purse(now: StepState) -> Intervention | None:
 # -- teaching a move from an HM in the bag
 
 _PP: Final = 15
-"""Uses of either move."""
+"""Uses (PP) of Surf and of Strength."""
 SURFERS: Final = frozenset(
     bytes.fromhex(
         "01 02 07 08 0b 10 13 15 16 17 18 1b 1c 25 2f 3a 42 47 4e 58 59 5a 5b 5c 5d 62 63 69"
         "6e 6f 78 80 84 8a 8b 98 9b 9d 9e b1 b3"
     )
 )
-"""Species that can learn Surf, by the numbers that the game itself uses."""
+"""Numbers, as the game has them in memory, of the species that can learn Surf."""
 STRONG: Final = frozenset(
     bytes.fromhex(
         "01 02 04 07 08 0a 0b 0e 10 11 12 13 15 16 1c 1d 22 25 27 28 29 2b 2c 2d 2f 31 33 35 39"
@@ -86,11 +86,11 @@ def teach_strength(now: StepState) -> Intervention | None:
 
 
 def _teach(now: StepState, item: int, move: int, pupils: frozenset[int]) -> Intervention | None:
-    """Teach the first member that can learn it, over its first move that opens no way."""
+    """Teach `move` to the first member that can learn it, in place of a move for fights only."""
     if not now.calm or move in now.progress.moves or not now.has_item(item):
         return None
     for slot, member in enumerate(now.progress.party):
-        place = _free_place(member)
+        place = _replaceable_slot(member)
         if member.species in pupils and place is not None:
             start = ram.PARTY_MONS + slot * ram.PARTY_STRIDE
             writes = ((start + ram.MON_MOVES + place, move), (start + ram.MON_PP + place, _PP))
@@ -98,21 +98,21 @@ def _teach(now: StepState, item: int, move: int, pupils: frozenset[int]) -> Inte
     return None
 
 
-def _free_place(member: Creature) -> int | None:
-    """An empty place, else the first with a move for fights only; None without either."""
+def _replaceable_slot(member: Creature) -> int | None:
+    """Return the index of an empty move slot, else of the first move for fights only, else None."""
     if 0 in member.moves:
         return member.moves.index(0)
     return next((n for n, move in enumerate(member.moves) if move not in FIELD_MOVES), None)
 
 
-# -- field moves, used without their menus, as the game does it once one was chosen
+# -- field moves: the assist writes the bytes that the game writes after a choice in the menu
 
 _SURFING: Final = 2
 _WATER: Final = 0x14
 _WATER_TILESETS: Final = frozenset((0, 3, 5, 7, 13, 14, 17, 22, 23))
 """Tilesets in which tile 0x14 is water."""
 _CYCLING_ROAD: Final = 28
-"""The game does not let the player get off the bicycle there."""
+"""Map on which the game does not let the player get off the bicycle."""
 
 
 def light_cave(now: StepState) -> Intervention | None:
@@ -122,26 +122,26 @@ def light_cave(now: StepState) -> Intervention | None:
     return Intervention("a dark cave is lit", ((ram.DARKNESS, 0),))
 
 
-def cave_stayed_lit(trace: PendingEffect, now: StepState) -> EffectOutcome:
-    """WORKED if the cave stays lit."""
-    if now.progress.map_id != trace.place[0]:
+def cave_stayed_lit(pending: PendingEffect, now: StepState) -> EffectOutcome:
+    """Return WORKED if the cave stays lit."""
+    if now.progress.map_id != pending.place[0]:
         return EffectOutcome.MOOT
     return EffectOutcome.FAILED if now.progress.dark else EffectOutcome.WORKED
 
 
 def use_strength(now: StepState) -> Intervention | None:
     """Let boulders be pushed, on every map, once the badge permits it."""
-    able = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
-    if not now.calm or not able or now.progress.strength_on:
+    permitted = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
+    if not now.calm or not permitted or now.progress.strength_on:
         return None
     flags = now.read_byte(ram.STATUS_FLAGS_1) | ram.STRENGTH_ON
     return Intervention("boulders can be pushed", ((ram.STATUS_FLAGS_1, flags),))
 
 
 def use_surf(now: StepState) -> Intervention | None:
-    """Walk on upon water that the player faces."""
-    able = SURF in now.progress.moves and now.has_badge(_SOUL)
-    if not now.calm or not able or now.progress.riding == _SURFING:
+    """Start to surf when the player walks towards water."""
+    permitted = SURF in now.progress.moves and now.has_badge(_SOUL)
+    if not now.calm or not permitted or now.progress.riding == _SURFING:
         return None
     if now.progress.map_id == _CYCLING_ROAD or not _walks_into_water(now):
         return None
@@ -155,18 +155,18 @@ def _walks_into_water(now: StepState) -> bool:
     return tile == _WATER and now.read_byte(ram.TILESET) in _WATER_TILESETS
 
 
-def surf_worked(trace: PendingEffect, now: StepState) -> EffectOutcome:
-    """WORKED if the player is on the water, elsewhere than before."""
+def surf_worked(pending: PendingEffect, now: StepState) -> EffectOutcome:
+    """Return WORKED if the player surfs and has moved."""
     if now.progress.riding != _SURFING:
         return EffectOutcome.FAILED
-    return EffectOutcome.OPEN if now.position == trace.place else EffectOutcome.WORKED
+    return EffectOutcome.OPEN if now.position == pending.place else EffectOutcome.WORKED
 
 
 # -- obstacles of the story
 
 
 class Sleeper(NamedTuple):
-    """Event flags and toggle of a sleeper, and the cells (row, column) it can be woken from."""
+    """Holds event flags and toggle of a sleeper, and the cells (row, column) next to it."""
 
     woken: int
     beaten: int
@@ -178,9 +178,9 @@ SLEEPERS: Final = {
     23: Sleeper(0x48E, 0x48F, 0x1D, frozenset(((62, 9), (61, 10), (63, 10), (62, 11)))),
     27: Sleeper(0x4C8, 0x4C9, 0x21, frozenset(((10, 27), (10, 25)))),
 }
-"""By map: Routes 12 and 16."""
+"""Sleepers by map: Routes 12 and 16."""
 SWITCHES: Final = {108: (0x917,), 194: (0x538, 0x53F), 198: (0x660,)}
-"""Event flags of the switches on each floor of Victory Road that is not passed without them."""
+"""Event flags, by map, of the switches without which a floor of Victory Road cannot be passed."""
 
 
 def play_flute(now: StepState) -> Intervention | None:
@@ -194,11 +194,11 @@ def play_flute(now: StepState) -> Intervention | None:
     return Intervention("the flute is played beside the sleeper", (now.event_write(sleeper.woken),))
 
 
-def sleeper_woke(trace: PendingEffect, now: StepState) -> EffectOutcome:
-    """WORKED if the sleeper is up."""
-    if now.progress.map_id != trace.place[0]:
+def sleeper_woke(pending: PendingEffect, now: StepState) -> EffectOutcome:
+    """Return WORKED if the sleeper is up."""
+    if now.progress.map_id != pending.place[0]:
         return EffectOutcome.MOOT
-    gone = _is_hidden(now, SLEEPERS[trace.place[0]].toggle)
+    gone = _is_hidden(now, SLEEPERS[pending.place[0]].toggle)
     return EffectOutcome.WORKED if gone or now.progress.battle else EffectOutcome.OPEN
 
 
@@ -207,9 +207,9 @@ def _is_hidden(now: StepState, toggle: int) -> bool:
 
 
 def set_switches(now: StepState) -> Intervention | None:
-    """Put a floor's boulders on their switches, for a party that could push them there."""
-    able = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
-    if not now.calm or not able:
+    """Press a floor's switches by flag, for a party that could push the boulders onto them."""
+    permitted = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
+    if not now.calm or not permitted:
         return None
     for switch in SWITCHES.get(now.progress.map_id, ()):
         if not now.has_event(switch):
@@ -220,42 +220,42 @@ def set_switches(now: StepState) -> Intervention | None:
     return None
 
 
-def switches_took_effect(trace: PendingEffect, now: StepState) -> EffectOutcome:
-    """WORKED if the map's script has looked at its switches."""
-    if now.progress.map_id != trace.place[0]:
+def switches_took_effect(pending: PendingEffect, now: StepState) -> EffectOutcome:
+    """Return WORKED if the map's script has read its switches since."""
+    if now.progress.map_id != pending.place[0]:
         return EffectOutcome.MOOT
     looked = not now.read_byte(ram.MAP_SCRIPT_FLAGS) & ram.SWITCHES_ANEW
     return EffectOutcome.WORKED if looked else EffectOutcome.OPEN
 
 
-# -- prevention: leaving the league's lobby, and wild creatures
+# -- prevention: no way out of the league's lobby, no wild creatures
 
 LOBBY: Final = 174
 _INSTEAD: Final = "b"
-"""A key without effect while the player stands free."""
+"""A key without effect while the player is free to walk."""
 _KEEP_OFF: Final = 9
-"""Cells; more than the fastest rider passes within a step of the environment."""
+"""Cells without wild creatures: more than a bicycle passes in one step of the environment."""
 STANDING: Final = frozenset((23, 27, 83, 147, 162, 194, 228))
-"""Maps on which creatures wait to be spoken to: their fights look like wild ones."""
+"""Maps with creatures that fight when spoken to; in memory such a fight looks like a wild one."""
 _WILD, _NORMAL = 1, 0
 
 
 def block_indigo_exit(now: StepState) -> Intervention | None:
-    """Replace the step from the lobby's mat out of the door."""
+    """Replace the key that would walk from the lobby's mat out of the door."""
     last_row = 2 * now.read_byte(ram.MAP_HEIGHT) - 1
     if now.progress.map_id != LOBBY or now.progress.y != last_row or now.button != "down":
         return None
     return Intervention("the way out of the lobby is closed", button=_INSTEAD)
 
 
-def exit_stayed_blocked(trace: PendingEffect, now: StepState) -> EffectOutcome:
-    """WORKED if the player is still in the lobby."""
-    inside = now.progress.map_id == trace.place[0]
+def exit_stayed_blocked(pending: PendingEffect, now: StepState) -> EffectOutcome:
+    """Return WORKED if the player is still in the lobby."""
+    inside = now.progress.map_id == pending.place[0]
     return EffectOutcome.WORKED if inside else EffectOutcome.FAILED
 
 
 def prevent_wild_fights(now: StepState) -> Intervention | None:
-    """Keep wild creatures off the next cells."""
+    """Prevent wild fights on the next cells."""
     if not now.calm:
         return None
     low = now.read_byte(ram.NO_BATTLE_STEPS) < _KEEP_OFF
@@ -263,19 +263,19 @@ def prevent_wild_fights(now: StepState) -> Intervention | None:
     return Intervention("wild creatures keep off", writes)
 
 
-def no_wild_fight_began(trace: PendingEffect, now: StepState) -> EffectOutcome:
-    """FAILED on a wild fight; a quiet step proves nothing."""
+def no_wild_fight_began(pending: PendingEffect, now: StepState) -> EffectOutcome:
+    """Return FAILED on a wild fight, else MOOT: a step without a fight proves nothing."""
     wild = now.progress.battle == _WILD and now.progress.battle_kind == _NORMAL
-    if not wild or trace.place[0] in STANDING:
+    if not wild or pending.place[0] in STANDING:
         return EffectOutcome.MOOT
     return EffectOutcome.FAILED
 
 
 class Assist(NamedTuple):
-    """One help: its decision, and the test of its effect.
+    """Holds an assist: its decision, and the test of its effect.
 
-    Without `worked` the bytes it writes are the whole effect, proven without the real game. The
-    others depend on the game's own program, which is not available here.
+    Without `worked` the written bytes are the whole effect, which tests prove without the real
+    game. The other effects depend on the real game's program, which the tests do not have.
     """
 
     decide: Callable[[StepState], Intervention | None]
@@ -295,4 +295,4 @@ ASSISTS: Final[dict[str, Assist]] = {
     "block_indigo_exit": Assist(block_indigo_exit, exit_stayed_blocked),
     "no_wild": Assist(prevent_wild_fights, no_wild_fight_began),
 }
-"""In the order of `Daddy.core.assist_rules.ASSIST_NAMES`: an earlier one acts first."""
+"""In the order of `Daddy.core.assist_rules.ASSIST_NAMES`; an earlier one takes precedence."""

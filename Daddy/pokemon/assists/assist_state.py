@@ -1,8 +1,8 @@
-"""Pure. Holds the terms of a scripted help: a moment, an act, its trace, and a game's history.
+"""Pure. Defines the input and output of assists, and their history in a game.
 
-The history (`AssistState`) tells which assists acted, which effects are awaited and how often each
-failed in a row; after three failures an assist is given up. It travels with the game's state, so
-that a restart goes on exactly and a state's children know what helped their parents.
+The history (`AssistState`) holds the assists that intervened, the effects that are awaited, and the
+number of failures in a row of each; after three an assist is disabled. It is saved with the game's
+state, so that a restart continues exactly and a state names the assists of its ancestors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from Daddy.pokemon.read_memory import Image, byte
 
 MAX_FAILURES: Final = 3
 MAX_CHECKS: Final = 4
-"""Calm moments after which an effect that was not seen counts as a failure."""
+"""Calm steps after which an effect that did not appear counts as a failure."""
 SPANS: Final = (
     (ram.TILES, ram.TILES + 360),
     *(
@@ -33,16 +33,16 @@ SPANS: Final = (
         )
     ),
 )
-"""Memory that assists read beyond the blocks of every step."""
+"""Spans of memory that assists read in addition to `ram_map.BLOCKS`."""
 Writes = tuple[tuple[int, int], ...]
 """Pairs of address and byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """The facts between two steps, their memory image, and the key that is next.
+    """Holds the facts between two steps, the memory image, and the key to be pressed next.
 
-    `calm`: no fight, text, menu, script, or step is under way.
+    `calm`: no fight, text, menu, script or walking step is under way.
     """
 
     progress: Progress
@@ -56,7 +56,7 @@ class StepState:
         return self.progress.map_id, self.progress.y, self.progress.x
 
     def read_byte(self, address: int) -> int:
-        """One byte."""
+        """Return the byte at `address`."""
         return byte(self.image, address)
 
     def has_badge(self, number: int) -> bool:
@@ -72,20 +72,20 @@ class StepState:
         return any(held == item for held, _ in self.progress.bag)
 
     def event_write(self, number: int) -> tuple[int, int]:
-        """The write that sets event flag `number` and leaves its neighbours as they are."""
+        """Return the address and byte that set event flag `number` and no other flag."""
         address = ram.EVENTS + number // 8
         return address, self.read_byte(address) | 1 << number % 8
 
 
 def state_before_key(progress: Progress, image: Image, button: str) -> StepState:
-    """The moment before `button` is pressed; `SPANS` are fresh in `image`."""
+    """Make the state before `button` is pressed; `image` must have the present bytes of `SPANS`."""
     return StepState(progress, image, button, calm=is_free(progress, image))
 
 
 class Intervention(NamedTuple):
-    """An intervention with its reason: bytes to write, or a key in place of the agent's.
+    """Holds an intervention and its reason: bytes to write, or a key in place of the agent's.
 
-    With neither, only the effect of an earlier act is watched.
+    With neither, the assist only observes the next steps.
     """
 
     reason: str
@@ -94,9 +94,9 @@ class Intervention(NamedTuple):
 
 
 class PendingEffect(NamedTuple):
-    """An act with its effect still to be seen: its place, and the bytes it overwrote.
+    """Holds an intervention whose effect is awaited: its position, and the bytes it overwrote.
 
-    `writes` are triples of address, byte before, byte after; `looks` counts calm moments since.
+    `writes` are triples of address, byte before, byte after; `looks` counts calm steps since.
     """
 
     place: tuple[int, int, int]
@@ -105,7 +105,7 @@ class PendingEffect(NamedTuple):
 
 
 class EffectOutcome(Enum):
-    """Outcome of an act, judged at a later moment; MOOT when it can no longer be told."""
+    """Lists the outcomes of an intervention; MOOT when the outcome can no longer be observed."""
 
     WORKED = "worked"
     FAILED = "failed"
@@ -115,50 +115,54 @@ class EffectOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AssistState:
-    """`used`: assists that acted in this game or its ancestors. `failures`: in a row, by name."""
+    """Holds the history of assists in a game.
+
+    `used`: assists that intervened in it or in its ancestors. `failures`: number in a row, by name.
+    `open`: interventions whose effect is awaited, by name.
+    """
 
     used: frozenset[str] = frozenset()
     failures: Mapping[str, int] = field(default_factory=dict)
     open: Mapping[str, PendingEffect] = field(default_factory=dict)
 
     def is_off(self, name: str) -> bool:
-        """Return True if an assist has failed too often to be tried again."""
+        """Return True if an assist is disabled after too many failures."""
         return self.failures.get(name, 0) >= MAX_FAILURES
 
     @property
     def names_off(self) -> tuple[str, ...]:
-        """All assists that are given up."""
+        """Names of the disabled assists."""
         return tuple(name for name in ASSIST_NAMES if self.is_off(name))
 
     def in_new_game(self) -> AssistState:
-        """At the start of a game: failures are not forgotten."""
+        """Return the history for a new game, which keeps the failures only."""
         return AssistState(failures=self.failures)
 
     def in_adopted_game(self, other: AssistState) -> AssistState:
-        """In another environment's game, with the failures seen here."""
+        """Return the history for another environment's game: its `used`, own failures."""
         return AssistState(other.used, self.failures)
 
-    def after_act(self, name: str, trace: PendingEffect | None) -> AssistState:
-        """After an act; `trace` where its effect is still to be seen."""
-        waiting = self.open if trace is None else {**self.open, name: trace}
-        return replace(self, used=self.used | {name}, open=waiting)
+    def after_act(self, name: str, pending: PendingEffect | None) -> AssistState:
+        """Return the history after an intervention; `pending` if its effect is awaited."""
+        pending_by_name = self.open if pending is None else {**self.open, name: pending}
+        return replace(self, used=self.used | {name}, open=pending_by_name)
 
-    def with_pending(self, name: str, trace: PendingEffect) -> AssistState:
-        """While the effect is awaited."""
-        return replace(self, open={**self.open, name: trace})
+    def with_pending(self, name: str, pending: PendingEffect) -> AssistState:
+        """Return the history with an effect that is awaited."""
+        return replace(self, open={**self.open, name: pending})
 
-    def after_outcome(self, name: str, verdict: EffectOutcome) -> AssistState:
-        """After the outcome of an act is known."""
-        waiting = {other: trace for other, trace in self.open.items() if other != name}
+    def after_outcome(self, name: str, outcome: EffectOutcome) -> AssistState:
+        """Return the history after the outcome of an intervention."""
+        pending_by_name = {other: pending for other, pending in self.open.items() if other != name}
         failures = dict(self.failures)
-        if verdict is EffectOutcome.FAILED:
+        if outcome is EffectOutcome.FAILED:
             failures[name] = failures.get(name, 0) + 1
-        elif verdict is EffectOutcome.WORKED:
+        elif outcome is EffectOutcome.WORKED:
             failures.pop(name, None)
-        return replace(self, failures=failures, open=waiting)
+        return replace(self, failures=failures, open=pending_by_name)
 
     def to_facts(self, names: Iterable[str]) -> dict[str, Any]:
-        """JSON that `from_facts` reads; `names` are the assists in use."""
+        """Return the JSON object that `assist_state_from` reads; `names` are the assists in use."""
         return {
             "names": list(names),
             "used": sorted(self.used),
@@ -168,12 +172,12 @@ class AssistState:
 
 
 def count_check(
-    trace: PendingEffect, verdict: EffectOutcome, *, calm: bool
+    pending: PendingEffect, outcome: EffectOutcome, *, calm: bool
 ) -> tuple[PendingEffect, EffectOutcome]:
-    """The trace one look later, and the verdict: FAILED once an effect is overdue."""
-    looks = trace.looks + (verdict is EffectOutcome.OPEN and calm)
-    late = verdict is EffectOutcome.OPEN and looks >= MAX_CHECKS
-    return trace._replace(looks=looks), EffectOutcome.FAILED if late else verdict
+    """Count one more check; the outcome becomes FAILED after MAX_CHECKS calm steps."""
+    looks = pending.looks + (outcome is EffectOutcome.OPEN and calm)
+    overdue = outcome is EffectOutcome.OPEN and looks >= MAX_CHECKS
+    return pending._replace(looks=looks), EffectOutcome.FAILED if overdue else outcome
 
 
 _STATE = TypeAdapter(AssistState)
@@ -181,12 +185,12 @@ _NAMES = TypeAdapter(list[str])
 
 
 def assist_state_from(facts: Mapping[str, Any]) -> AssistState:
-    """Restore a state's assists; blank for states without any. RomError when damaged."""
+    """Restore the history from a state; an empty one if it has none. RomError if it is damaged."""
     try:
         _NAMES.validate_python(facts.get("names", []))
         return _STATE.validate_python(facts)
     except (AttributeError, ValueError) as error:
         raise RomError(
-            f"what this state says of its assists is damaged: {error}",
+            f"the assists' history in this state is damaged: {error}",
             "go back to an older checkpoint",
         ) from error

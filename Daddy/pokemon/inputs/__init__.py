@@ -1,6 +1,6 @@
-"""Play as data: the inputs of an emulator, never a state. No emulator is needed to read it.
+"""A recording holds the emulator's inputs, never a state; reading it needs no emulator.
 
-operations  every operation at an emulator, as bytes
-tape        the format of a recording: game, start, operations, digests of the memory
-recorder    the operations of a playing emulator, turned into a recording
+emulator_operations  every operation on an emulator, as bytes
+recording_format     the format of a recording: game, start, operations, digests of the memory
+input_recorder       makes a recording from the operations of a running emulator
 """

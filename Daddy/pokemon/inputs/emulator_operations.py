@@ -1,7 +1,7 @@
-"""Pure. Encodes every operation at an emulator as bytes.
+"""Pure. Encodes every operation on an emulator as bytes and decodes it.
 
-A step (a key of seven, or none) is one byte; everything else is
-rare. Decoding bounds all that an operation asks for: frames, kept moments, addresses.
+A step (one of seven keys, or none) is one byte; all other operations are rare. Decoding limits the
+frames of an operation, the number of saved states, and the addresses that may be written.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ STEP_FRAMES: Final = 24
 MAX_FRAMES: Final = 6_144
 """Frames that one operation may last: 256 steps."""
 MAX_SAVED_STATES: Final = 64
-"""Moments that a recording may keep to come back to."""
+"""States that a recording may save, in order to load them later."""
 _BUTTONS = 7
 _WRITABLE = (*ram.WHOLE, (0xFF80, 0xFFFF))
-"""Work RAM and high RAM: the game's memory, and nothing that turns parts of the console off."""
+"""Addresses that may be written: work RAM and high RAM, and no register of the hardware."""
 
 
 class OperationKind(IntEnum):
-    """The first byte; 0 to 6 are the buttons of a step."""
+    """Lists the first bytes of operations; 0 to 6 are steps with that button."""
 
     IDLE = 7
     WAIT = 8
@@ -46,10 +46,10 @@ KEEP: Final = bytes([OperationKind.KEEP])
 
 
 class Operation(NamedTuple):
-    """One operation. `kind` is a Kind, or 0 to 6: a step with that button.
+    """Holds one operation. `kind` is an OperationKind, or 0 to 6: a step with that button.
 
     `first` and `second`: WAIT frames · HOLD buttons as bits, frames · WRITE address, value · LOAD
-    the number of a kept moment. `frames` is how long it lasts, `end` where the next one begins.
+    the number of a saved state. `frames`: its duration; `end`: the offset of the next operation.
     """
 
     kind: int
@@ -60,41 +60,41 @@ class Operation(NamedTuple):
 
 
 def encode_press(button: int) -> bytes:
-    """A step with button 0 to 6."""
+    """Encode a step with button 0 to 6."""
     return bytes([button])
 
 
 def encode_wait(frames: int) -> bytes:
-    """Frames with no change of keys."""
+    """Encode frames without a change of keys."""
     return bytes([OperationKind.WAIT]) + struct.pack("<H", frames)
 
 
 def encode_hold(buttons: int, frames: int) -> bytes:
-    """Frames with exactly the buttons of these bits down."""
+    """Encode frames with exactly the buttons of these bits down."""
     return bytes([OperationKind.HOLD]) + struct.pack("<BH", buttons, frames)
 
 
 def encode_write(address: int, value: int) -> bytes:
-    """A byte written into the game's memory."""
+    """Encode the writing of a byte into the game's memory."""
     return bytes([OperationKind.WRITE]) + struct.pack("<HB", address, value)
 
 
-def encode_load(moment: int) -> bytes:
-    """Back to a kept moment."""
-    return bytes([OperationKind.LOAD, moment])
+def encode_load(number: int) -> bytes:
+    """Encode the loading of the saved state `number`."""
+    return bytes([OperationKind.LOAD, number])
 
 
-def decode_operation(data: bytes, at: int) -> Operation:
-    """The operation that begins at `at`; ValueError where there is none within the bounds."""
-    kind = data[at]
+def decode_operation(data: bytes, offset: int) -> Operation:
+    """Decode the operation that begins at `offset`; ValueError if it is invalid."""
+    kind = data[offset]
     if kind <= OperationKind.IDLE or kind == OperationKind.KEEP:
-        return Operation(kind, 0, 0, STEP_FRAMES if kind <= OperationKind.IDLE else 0, at + 1)
+        return Operation(kind, 0, 0, STEP_FRAMES if kind <= OperationKind.IDLE else 0, offset + 1)
     if kind > OperationKind.LOAD:
         raise ValueError(f"there is no operation {kind}")
     fields = _FIELDS[OperationKind(kind)]
-    if at + fields.size > len(data):
-        raise ValueError("the last operation is torn")
-    first, second = (*fields.unpack_from(data, at), 0)[:2]
+    if offset + fields.size > len(data):
+        raise ValueError("the last operation is cut off")
+    first, second = (*fields.unpack_from(data, offset), 0)[:2]
     frames = {OperationKind.WAIT: first, OperationKind.HOLD: second}.get(OperationKind(kind))
     if frames is not None and not 1 <= frames <= MAX_FRAMES:
         raise ValueError(f"an operation of {frames} frames")
@@ -102,18 +102,18 @@ def decode_operation(data: bytes, at: int) -> Operation:
         raise ValueError(f"buttons {first:#x}")
     if kind == OperationKind.WRITE and not any(a <= first < b for a, b in _WRITABLE):
         raise ValueError(f"a byte is written to {first:#06x}")
-    return Operation(kind, first, second, frames or 0, at + fields.size)
+    return Operation(kind, first, second, frames or 0, offset + fields.size)
 
 
 def decode_operations(data: bytes) -> Iterator[Operation]:
-    """All operations; ValueError at the first that is none, or goes back to what was not kept."""
-    at = kept = 0
-    while at < len(data):
-        found = decode_operation(data, at)
-        kept += found.kind == OperationKind.KEEP
-        if kept > MAX_SAVED_STATES:
-            raise ValueError(f"more than {MAX_SAVED_STATES} moments are kept")
-        if found.kind == OperationKind.LOAD and found.first >= kept:
-            raise ValueError(f"moment {found.first} was never kept")
-        at = found.end
-        yield found
+    """Decode all operations; ValueError at an invalid one, or one that loads a state not saved."""
+    offset = saved = 0
+    while offset < len(data):
+        operation = decode_operation(data, offset)
+        saved += operation.kind == OperationKind.KEEP
+        if saved > MAX_SAVED_STATES:
+            raise ValueError(f"more than {MAX_SAVED_STATES} states are saved")
+        if operation.kind == OperationKind.LOAD and operation.first >= saved:
+            raise ValueError(f"state {operation.first} was never saved")
+        offset = operation.end
+        yield operation

@@ -1,7 +1,7 @@
-"""Pure. Turns the operations of a playing emulator into a recording.
+"""Pure. Turns the operations of a running emulator into a recording.
 
-A recording can go back to states that were saved while it was made. A state from elsewhere can
-begin a recording, but ends one that has begun: it could not be played again without that state.
+A recording can load states that were saved while it was made. Another state may be loaded before
+the first operation only; later it ends the recording, which could not be played without that state.
 """
 
 from __future__ import annotations
@@ -18,65 +18,68 @@ ReadMemory = Callable[[], bytes | bytearray]
 
 
 class InputRecorder:
-    """One recording as it grows, from power-on, or from the first state that is loaded."""
+    """Records the operations of one emulator, from power-on or from the first state loaded."""
 
     def __init__(self, rom_sha1: str, rom: str, pyboy: str) -> None:
-        """`rom` is the game's name."""
+        """Begin a recording at power-on; `rom` is the game's name."""
         self.ended = ""
-        """Reason why nothing more is recorded; "" while it is."""
+        """Reason for which the recording ended; "" while it continues."""
         self._rom_sha1, self._rom, self._pyboy = rom_sha1, rom, pyboy
         self._start = recording_format.power_on_id(rom_sha1, pyboy)
-        self._done = bytearray()
+        self._operations = bytearray()
         self._digests = bytearray()
-        self._moments: dict[bytes, int] = {}
-        self._since = 0
-        self._due = False
-        self._memory: ReadMemory = bytes
+        self._saved_states: dict[bytes, int] = {}
+        self._frames_since_digest = 0
+        self._digest_due = False
+        self._read_memory: ReadMemory = bytes
 
-    def record_operation(self, operation: bytes, frames: int, memory: ReadMemory) -> None:
-        """Note an operation of so many frames; `memory` gives the work RAM after it."""
+    def record_operation(self, operation: bytes, frames: int, read_memory: ReadMemory) -> None:
+        """Record an operation of `frames` frames; `read_memory` returns the work RAM after it."""
         if self.ended:
             return
-        self._done += operation
-        self._memory = memory
-        self._since += frames
-        self._due |= recording_format.changes_memory(
+        self._operations += operation
+        self._read_memory = read_memory
+        self._frames_since_digest += frames
+        self._digest_due |= recording_format.changes_memory(
             emulator_operations.decode_operation(operation, 0)
         )
-        if self._since >= DIGEST_FRAMES:
-            self._digests += recording_format.memory_digest(memory())
-            self._since, self._due = 0, False
-        if len(self._done) > recording_format.OPERATIONS_LIMIT - _LONGEST:
-            self._end(f"it has {len(self._done)} bytes of operations", memory)
+        if self._frames_since_digest >= DIGEST_FRAMES:
+            self._digests += recording_format.memory_digest(read_memory())
+            self._frames_since_digest, self._digest_due = 0, False
+        if len(self._operations) > recording_format.OPERATIONS_LIMIT - _LONGEST:
+            self._end(f"it has {len(self._operations)} bytes of operations", read_memory)
 
-    def _end(self, reason: str, memory: ReadMemory) -> None:
-        """Record nothing more; the memory is still that of the last operation."""
-        self.ended, image = reason, bytes(memory())
-        self._memory = lambda: image
+    def _end(self, reason: str, read_memory: ReadMemory) -> None:
+        """End the recording with the memory after its last operation."""
+        self.ended, image = reason, bytes(read_memory())
+        self._read_memory = lambda: image
 
-    def record_save(self, state: bytes, memory: ReadMemory) -> None:
-        """Note a saved state: it can be loaded again."""
+    def record_save(self, state: bytes, read_memory: ReadMemory) -> None:
+        """Record that a state was saved, which can be loaded later."""
         key = sha256(state).digest()
-        if key not in self._moments and len(self._moments) < emulator_operations.MAX_SAVED_STATES:
-            self._moments[key] = len(self._moments)
-            self.record_operation(emulator_operations.KEEP, 0, memory)
+        if (
+            key not in self._saved_states
+            and len(self._saved_states) < emulator_operations.MAX_SAVED_STATES
+        ):
+            self._saved_states[key] = len(self._saved_states)
+            self.record_operation(emulator_operations.KEEP, 0, read_memory)
 
-    def record_load(self, state: bytes, memory: ReadMemory) -> None:
-        """Note a state to be loaded: one that was saved, the one to begin with, or the end."""
-        moment = self._moments.get(sha256(state).digest())
-        if moment is not None:
-            self.record_operation(emulator_operations.encode_load(moment), 0, memory)
-        elif not self._done:
+    def record_load(self, state: bytes, read_memory: ReadMemory) -> None:
+        """Record the loading of a state: a saved one, the first one, or another, which ends it."""
+        number = self._saved_states.get(sha256(state).digest())
+        if number is not None:
+            self.record_operation(emulator_operations.encode_load(number), 0, read_memory)
+        elif not self._operations:
             self._start = recording_format.state_id(self._rom_sha1, self._pyboy, state)
-            self.record_save(state, memory)
+            self.record_save(state, read_memory)
         elif not self.ended:
-            self._end("a state of another game is loaded", memory)
+            self._end("a state of another game is loaded", read_memory)
 
     def make_recording(
         self, title: str = "", start_name: str = "", assists: Sequence[str] = ()
     ) -> Recording:
-        """The recording so far. Where it has not ended, ask before the emulator plays on."""
-        last = recording_format.memory_digest(self._memory()) if self._due else b""
+        """Make the recording of all operations so far; call it before the emulator plays on."""
+        last = recording_format.memory_digest(self._read_memory()) if self._digest_due else b""
         return Recording(
             rom_sha1=self._rom_sha1,
             rom=self._rom,
@@ -85,6 +88,6 @@ class InputRecorder:
             start_name=start_name,
             title=title,
             assists=tuple(assists),
-            operations=bytes(self._done),
+            operations=bytes(self._operations),
             digests=bytes(self._digests) + last,
         )

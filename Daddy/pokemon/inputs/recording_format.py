@@ -1,8 +1,8 @@
 """Pure. Encodes a recording as bytes and decodes it.
 
 The format: a magic, a JSON header, the deflated operations, a digest of the memory after every
-256 steps and at the end, a hash over all. Every length is bounded and compared before it is
-believed; nothing is executed or unpickled. Damaged or hostile data is a FileError.
+256 steps and at the end, a hash of all that. Decoding checks every length against limits, and
+executes and unpickles nothing. Damaged or invalid data is a FileError.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from Daddy.pokemon.size_limits import inflate, matching_text
 MAGIC: Final = b"DADDYREC"
 FORMAT: Final = 1
 DIGEST_FRAMES: Final = 6_144
-"""A digest is due after the operation with which so many frames passed since the last: 256 steps"""
+"""Frames, those of 256 steps, after which the next operation is followed by a digest."""
 DIGEST_BYTES: Final = 8
 FILE_LIMIT: Final = 8 << 20
 OPERATIONS_LIMIT: Final = 4 << 20
-"""Bytes of operations: over nineteen days of steps."""
+"""Largest number of bytes of operations: over nineteen days of steps."""
 MAX_FRAMES: Final = 1 << 27
 MAX_LOADS: Final = 4_096
-"""A load lasts no frame, and costs more than any."""
+"""Limit of its own for loads, which last no frame but take more time than many frames."""
 _HEADER_LIMIT = 4_096
 _LENGTHS = struct.Struct("<8sHHII")
 _HASH_BYTES = 32
@@ -41,16 +41,16 @@ _SHAPES = {
     "rom_sha1": re.compile(r"[0-9a-f]{40}"),
     "start": re.compile(r"[0-9a-f]{64}"),
 }
-"""Forms of a header's texts."""
+"""Patterns that the header's texts must match."""
 _MOST_ASSISTS = 32
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Operations since `start`, the `ident` of a moment; for power-on see `power_on`.
+    """Holds the operations since `start`, which is `power_on_id` or a `state_id`.
 
-    `start_name` is the recording person's name of the start state, "" for power-on. `digests`
-    are DIGEST_BYTES each, one after another. `assists` names the helps that were in use.
+    `start_name`: the start state's name on the recording machine, "" for power-on. `digests`:
+    DIGEST_BYTES each, concatenated. `assists`: names of the assists that were in use.
     """
 
     rom_sha1: str
@@ -65,87 +65,90 @@ class Recording:
 
     @property
     def from_power_on(self) -> bool:
-        """True if the game alone suffices to play it."""
+        """True if the recording begins at power-on, so that playing it needs the game only."""
         return self.start == power_on_id(self.rom_sha1, self.pyboy)
 
     @property
     def end_id(self) -> str:
-        """The name of the moment that it leads to."""
+        """The id of the point of the game at the recording's end."""
         return point_id(self.rom_sha1, self.pyboy, self.start, self.operations)
 
 
-def point_id(rom_sha1: str, pyboy: str, parent: str, done: bytes) -> str:
-    """The name of a moment: SHA-256 over game, pyboy, the moment before, what was done since."""
+def point_id(rom_sha1: str, pyboy: str, parent: str, operations: bytes) -> str:
+    """Return the id of a point in a game: SHA-256 of game, pyboy, parent id, operations since."""
     head = f"daddy-moment-1 {rom_sha1} {pyboy} {parent}\n".encode()
-    return hashlib.sha256(head + done).hexdigest()
+    return hashlib.sha256(head + operations).hexdigest()
 
 
 def power_on_id(rom_sha1: str, pyboy: str) -> str:
-    """The name of the first moment of a game."""
+    """Return the id of a game at power-on."""
     return point_id(rom_sha1, pyboy, "", b"")
 
 
 def state_id(rom_sha1: str, pyboy: str, state: bytes) -> str:
-    """The name of a moment without a known way: it can be gone on from with this state only."""
+    """Return the id of a state whose operations since power-on are unknown."""
     return point_id(rom_sha1, pyboy, "state", hashlib.sha256(state).digest())
 
 
 def memory_digest(memory: bytes | bytearray) -> bytes:
-    """The digest of a work RAM."""
+    """Return the digest of the work RAM, DIGEST_BYTES long."""
     return hashlib.sha256(memory).digest()[:DIGEST_BYTES]
 
 
 def changes_memory(operation: Operation) -> bool:
-    """Return True if it may change the memory: a frame passes, a byte is written, a state loaded.
+    """Return True if an operation plays a frame, writes a byte or loads a state.
 
-    Such operations after the last frame need a digest of their own.
+    After such operations at the end of a recording a last digest is needed.
     """
     return operation.frames > 0 or operation.kind in (OperationKind.WRITE, OperationKind.LOAD)
 
 
-def digest_frames(done: Iterable[Operation]) -> Iterator[int]:
-    """Frames after which a digest is due, as the operations say; the end's the last."""
-    at = last = 0
+def digest_frames(operations: Iterable[Operation]) -> Iterator[int]:
+    """Yield the numbers of frames after which a digest follows, the recording's end included."""
+    frames = last = 0
     due = False
-    for operation in done:
-        at += operation.frames
+    for operation in operations:
+        frames += operation.frames
         due |= changes_memory(operation)
-        if at - last >= DIGEST_FRAMES:
-            yield at
-            last, due = at, False
+        if frames - last >= DIGEST_FRAMES:
+            yield frames
+            last, due = frames, False
     if due:
-        yield at
+        yield frames
 
 
-def encode_recording(tape: Recording) -> bytes:
-    """One file. Equal recordings have equal bytes."""
-    facts = {"assists": list(tape.assists), **{name: getattr(tape, name) for name in _SHAPES}}
+def encode_recording(recording: Recording) -> bytes:
+    """Encode a recording as one file; equal recordings have equal bytes."""
+    facts = {
+        "assists": list(recording.assists),
+        **{name: getattr(recording, name) for name in _SHAPES},
+    }
     header = json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
-    packed = _deflated(tape.operations)
-    lengths = _LENGTHS.pack(MAGIC, FORMAT, len(header), len(packed), len(tape.digests))
-    data = lengths + header + packed + tape.digests
+    packed = _deflated(recording.operations)
+    lengths = _LENGTHS.pack(MAGIC, FORMAT, len(header), len(packed), len(recording.digests))
+    data = lengths + header + packed + recording.digests
     return data + hashlib.sha256(data).digest()
 
 
 def decode_recording(data: bytes, name: str) -> Recording:
-    """The recording in `data`; FileError naming `name` when it cannot be one."""
+    """Decode a recording; FileError naming `name` when `data` is damaged or invalid."""
     try:
         header, packed, digests = _parts(data)
-        tape = Recording(
+        recording = Recording(
             **_facts(header), operations=inflate(packed, OPERATIONS_LIMIT), digests=digests
         )
-        _count(tape)
+        _check_counts(recording)
     except (ValueError, KeyError, TypeError, RecursionError, struct.error, zlib.error) as error:
         raise FileError(
-            f"{name} is no recording, or damaged: {error}",
+            f"{name} is not a recording, or damaged: {error}",
             "get it again from the person who recorded it",
         ) from error
-    return tape
+    return recording
 
 
 def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:
     if len(data) > FILE_LIMIT:
-        raise ValueError(f"it has {len(data)} bytes, where {FILE_LIMIT} are possible")
+        raise ValueError(f"it has {len(data)} bytes, the limit is {FILE_LIMIT}")
     magic, version, *lengths = _LENGTHS.unpack_from(data)
     if magic != MAGIC:
         raise ValueError(f"it begins with {data[:8]!r}")
@@ -161,42 +164,48 @@ def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _facts(header: bytes) -> dict[str, Any]:
-    told = json.loads(header)
+    header_facts = json.loads(header)
     facts: dict[str, Any] = {
-        name: matching_text(told[name], shape) for name, shape in _SHAPES.items()
+        name: matching_text(header_facts[name], shape) for name, shape in _SHAPES.items()
     }
-    if not isinstance(told["assists"], list) or len(told["assists"]) > _MOST_ASSISTS:
+    if (
+        not isinstance(header_facts["assists"], list)
+        or len(header_facts["assists"]) > _MOST_ASSISTS
+    ):
         raise TypeError("no list of assists")
-    return {**facts, "assists": tuple(matching_text(one, _TEXT) for one in told["assists"])}
+    return {
+        **facts,
+        "assists": tuple(matching_text(name, _TEXT) for name in header_facts["assists"]),
+    }
 
 
 def _deflated(plain: bytes) -> bytes:
-    """Deflate with few matches, as buttons hardly repeat: saves a sixth of random ones."""
+    """Deflate with few string matches, as buttons hardly repeat; random ones shrink by a sixth."""
     deflater = zlib.compressobj(9, strategy=zlib.Z_FILTERED)
     return deflater.compress(plain) + deflater.flush()
 
 
-def _count(tape: Recording) -> None:
-    """ValueError unless all operations are valid, in bounds, with the digests they ask for."""
+def _check_counts(recording: Recording) -> None:
+    """Raise ValueError unless all operations are valid, within limits, and have their digests."""
     count = last = 0
     loads = sum(
-        one.kind == emulator_operations.OperationKind.LOAD
-        for one in emulator_operations.decode_operations(tape.operations)
+        operation.kind == emulator_operations.OperationKind.LOAD
+        for operation in emulator_operations.decode_operations(recording.operations)
     )
     if loads > MAX_LOADS:
-        raise ValueError(f"it goes back to kept moments {loads} times, {MAX_LOADS} at most")
-    for last in digest_frames(emulator_operations.decode_operations(tape.operations)):
+        raise ValueError(f"it loads saved states {loads} times, {MAX_LOADS} at most")
+    for last in digest_frames(emulator_operations.decode_operations(recording.operations)):
         count += 1
         if last > MAX_FRAMES:
             raise ValueError(f"it lasts over {MAX_FRAMES} frames")
-    if len(tape.digests) != count * DIGEST_BYTES:
-        raise ValueError(f"it has {len(tape.digests)} bytes of digests for {count}")
+    if len(recording.digests) != count * DIGEST_BYTES:
+        raise ValueError(f"it has {len(recording.digests)} bytes of digests for {count}")
 
 
-def frames_before_play(tape: Recording) -> int:
-    """Frames until the first kept moment, where the play began; 0 without one."""
+def frames_before_play(recording: Recording) -> int:
+    """Count the frames before the first saved state, the start of play; 0 without one."""
     frames = 0
-    for operation in emulator_operations.decode_operations(tape.operations):
+    for operation in emulator_operations.decode_operations(recording.operations):
         if operation.kind == OperationKind.KEEP:
             return frames
         frames += operation.frames

@@ -1,1 +1,1 @@
-"""Recordings (`Daddy.pokemon.inputs`) made from power-on, and played again, verified."""
+"""Recordings (`Daddy.pokemon.inputs`) from power-on are made here, and played with verification."""

@@ -1,7 +1,7 @@
-"""Makes a recorder that holds the way from power-on to a start state as a recording's beginning.
+"""Makes a recorder whose recording begins with the inputs from power-on to a start state.
 
-Where no way is known (a file, a moment kept by hand) the recording begins at the state itself: then
-it can be played only with that state.
+If these inputs are unknown (the state is a file, or was recorded by hand) the recording begins at
+the state, and can be played with that state only.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from Daddy.pokemon.starts.start_state import attempts_to_reach, default_start_na
 
 
 def recorder_at_power_on(rom: Rom) -> InputRecorder:
-    """A recorder for an emulator at power-on."""
+    """Make a recorder for an emulator at power-on."""
     return InputRecorder(rom.sha1, rom.name, PYBOY_VERSION)
 
 
 def recorder_at_start(rom: Rom, start: str = "") -> InputRecorder:
-    """A recorder for an emulator that is about to load the start state; RomError.
+    """Make a recorder for an emulator that is about to load the start state; RomError.
 
-    It has the very bytes of the state as a kept moment.
+    The state, byte for byte, is among the recorder's saved states.
     """
     state = start_state(rom, start)
-    for way in attempts_to_reach(rom, start or default_start_name(rom)):
+    for play in attempts_to_reach(rom, start or default_start_name(rom)):
         recorder = recorder_at_power_on(rom)
         with closing(Emulator(rom.data, recorder)) as emulator, suppress(StuckError):
-            way(emulator)
+            play(emulator)
             if emulator.dump_state() == state:
                 return recorder
     recorder = recorder_at_power_on(rom)

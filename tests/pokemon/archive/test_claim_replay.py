@@ -58,7 +58,7 @@ def archive(tmp_path: Path, player: ArchivedEnv) -> Archive:
 
 
 def claim_of(env: ArchivedEnv) -> Claim:
-    found = env.claim()
+    found = env.current_claim()
     assert found is not None
     return decode_claim(encode_claim(found))
 
@@ -196,9 +196,7 @@ def test_a_state_that_hangs_the_emulator_is_survived(player: ArchivedEnv, archiv
 
 
 def test_a_child_that_crashes_is_a_refusal_with_its_signal(tmp_path: Path) -> None:
-    assert _answer(Completed(-11, "", ""), tmp_path) == (
-        "the emulator was ended by signal 11 while playing it again"
-    )
+    assert _answer(Completed(-11, "", ""), tmp_path) == ("its replay was ended by signal 11")
 
 
 @pytest.mark.parametrize("said", ["", "[]", '{"sha256": "x"}', "{" * 70_000])
@@ -237,7 +235,7 @@ def test_whose_parent_is_gone_is_played_from_the_last_ancestor_that_is_here(
     assert again.entry is not None
     provenance = archive.read_state(again.entry)[0]
     assert (provenance.parent, provenance.claim) == (first.sha256, line[-1])
-    assert replay_claim(last, archive, GAME, "anna").reason == "it is here already"
+    assert replay_claim(last, archive, GAME, "anna").reason == "its state is in the archive already"
 
 
 def test_a_log_survives_the_environments_restart(player: ArchivedEnv, archive: Archive) -> None:

@@ -107,7 +107,7 @@ def test_what_had_no_effect_is_taken_back_and_after_three_failures_given_up() ->
         assert [wait.wrote for wait in waits] == [False] * (MAX_CHECKS - 1) + [True]
         assert paper.progress.riding == 0
         assert one.state.failures == {"use_surf": failure}
-    assert waits[-1].messages == ("use_surf: failed; it is given up",)
+    assert waits[-1].messages == ("use_surf: failed; it is disabled",)
     assert one.state.names_off == ("use_surf",)
     assert step(one, paper, "down") == AssistResult("down")
     assert paper.progress.riding == 0

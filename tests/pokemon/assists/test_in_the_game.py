@@ -113,7 +113,7 @@ def test_where_it_has_no_effect_three_wild_fights_end_it_also_in_later_episodes(
     fights, said, _ = play(env, 1_200)
     failures = [words for words in said if "failed" in words]
     assert fights >= 3
-    assert failures == ["no_wild: failed"] * 2 + ["no_wild: failed; it is given up"]
+    assert failures == ["no_wild: failed"] * 2 + ["no_wild: failed; it is disabled"]
     assert said[-1] == failures[-1]
     assert told(env, "assists_off") == ("no_wild",)
     env.reset()

@@ -71,7 +71,7 @@ def test_a_changed_or_torn_file_is_a_sentence(data: st.DataObject) -> None:
     other = bytearray(whole)
     other[at] ^= data.draw(st.integers(1, 255))
     for bad in (bytes(other), whole[:at]):
-        with pytest.raises(FileError, match="mine is no recording"):
+        with pytest.raises(FileError, match="mine is not a recording"):
             decode_recording(bad, "mine")
 
 
