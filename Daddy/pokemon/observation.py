@@ -1,12 +1,12 @@
-"""Pure. Turns the emulator's picture and a Progress into the arrays that a policy sees.
+"""Pure. Turns the emulator's screen and a Progress into the arrays that a policy observes.
 
-An observation holds nothing that a player could not know from having played: no hidden thing, no
-counter, no flag of an event that waits elsewhere. A policy can read it by type: two-dimensional
+An observation has only facts that a player can know from playing: nothing hidden, no counter, no
+flag of an event that is prepared elsewhere. A policy tells the arrays by type: two-dimensional
 uint8 boxes are pictures, one-dimensional uint8 boxes are packed bits (least significant first),
-other integers are numbers of a catalogue, float32 boxes are scalars of about unit size.
+other integers are category numbers, float32 boxes are scalars of about unit size.
 
-Functions with a cache return equal arrays for equal bytes, which change in few of the steps; their
-callers copy them.
+Cached functions return the same array for equal bytes, which change in few steps; their callers
+copy it.
 """
 
 from __future__ import annotations
@@ -33,48 +33,49 @@ Shares = NDArray[np.float32]
 
 HEIGHT, WIDTH = 72, 80
 _CELL = 8
-"""Pixels a map cell measures in the halved picture."""
+"""Side of a map cell in the halved picture, in pixels."""
 _FULL_CELL = 16
 ROWS, COLUMNS = HEIGHT // _CELL + 1, WIDTH // _CELL + 1
-"""Cells of the map that a picture can show: 10 rows of 11, the outer ones in part."""
+"""Cells of the map that a picture can show: 10 rows of 11, the outer ones partly."""
 SCALARS = 25
 _LAST_ID = 255
 _MONEY_DIGITS = 6.0
 _SAFARI_STEPS = 500.0
 _BAR: Final = 48
-"""Pixels of an opponent's HP bar: nobody sees its HP more finely."""
+"""Pixels of an opponent's HP bar, the only display of its HP."""
 _BIKE, _SURFING, _SAFARI = 1, 2, 2
 MOVES: Final = 4
 FACTS: Final = 16
-"""Of each member: level, HP, largest HP, attack, defense, speed, special, asleep, poisoned, burnt,
-frozen, paralysed, and how often each of four moves can still be used."""
-_MOST: Final = 99
+"""Facts per member: level, HP, maximum HP, attack, defense, speed, special, asleep, poisoned,
+burnt, frozen, paralysed, and the uses left of each of four moves."""
+_MAX_QUANTITY: Final = 99
 _LARGEST_HP: Final = 703
 _LARGEST_STAT: Final = 999
-_MOST_USES: Final = 63
+_MAX_USES: Final = 63
 _ASLEEP: Final = 0b111
 _STATUS: Final = (1 << 3, 1 << 4, 1 << 5, 1 << 6)
 _BAG: Final = slice(ram.BAG_COUNT - ram.RAM_START, ram.BAG + 2 * ram.BAG_SIZE - ram.RAM_START)
 _KNOWN: Final = ~sum(1 << story_order.TRANSIENT_FLAGS[name] for name in story_order.NEVER_OBSERVED)
-"""The event bits without those that tell of what waits elsewhere."""
+"""All event bits but those that reveal an event prepared on another map."""
 
 
 MEANING: Final = 1
-"""Raised when a number of an observation comes to mean something else: weights do not fit then."""
+"""Version of the observation: increased when a number changes its meaning, as weights depend on it.
+"""
 
 
 def observation_space() -> spaces.Dict:
-    """The space of one observation.
+    """Return the space of one observation.
 
     screen (72, 80) uint8: every second pixel of every second line, one of 0, 85, 153, 255 (so
-    `screen >> 6` is the brightness in 2 bits). visited (72, 80) uint8: 255 where a cell in sight
-    was stepped on since the memory was last forgotten. events (320,) uint8: packed event bits.
+    `screen >> 6` is the brightness in 2 bits). visited (72, 80) uint8: 255 on cells in sight that
+    were visited since the memory was last cleared. events (320,) uint8: packed event bits.
 
-    Numbers, int16, 0 to 255: map (2,) this map and where a lost battle leads back to; bag (20,)
-    items; creatures (7,) the party's species and the opponent's; moves (24,) four of each member.
-    0 stands for an empty place (as a map, for the first town).
+    Category numbers, int16, 0 to 255: map (2,) the present map and the one after a lost battle;
+    bag (20,) items; creatures (7,) the party's species and the opponent's; moves (24,) four of each
+    member. 0 is an empty slot (of maps, the first town).
 
-    counts (20,) float32: how many of each item in the bag, of 99. party (96,) float32: 16 facts of
+    counts (20,) float32: quantities of the items in the bag, / 99. party (96,) float32: 16 facts of
     each member, see FACTS. scalars (25,) float32: see `scalars`.
     """
     return spaces.Dict(
@@ -93,12 +94,12 @@ def observation_space() -> spaces.Dict:
     )
 
 
-def _numbers(many: int) -> spaces.Box:
-    return spaces.Box(0, _LAST_ID, (many,), np.int16)
+def _numbers(count: int) -> spaces.Box:
+    return spaces.Box(0, _LAST_ID, (count,), np.int16)
 
 
 def observe(screen: NDArray[np.uint8], progress: Progress, visited: VisitedCells) -> Observation:
-    """One observation from the halved picture (72, 80) uint8, the facts and the cells."""
+    """Make an observation from the halved screen (72, 80) uint8, the facts and the cells."""
     items, counts = bag_arrays(progress.image)
     species, moves, members = party_arrays(progress.image)
     creatures = np.empty(ram.PARTY_SIZE + 1, np.int16)
@@ -118,22 +119,22 @@ def observe(screen: NDArray[np.uint8], progress: Progress, visited: VisitedCells
 
 
 def bag_arrays(image: Image) -> tuple[Numbers, Shares]:
-    """Items (20,) int16 in the bag's order, 0 where there is none, and how many of 99 (20,)."""
+    """Return items (20,) int16 in the bag's order, 0 for none, and quantities / 99 (20,)."""
     return _bag_arrays(bytes(image[_BAG]))
 
 
 @lru_cache(maxsize=256)
 def _bag_arrays(block: bytes) -> tuple[Numbers, Shares]:
-    many = min(block[0], ram.BAG_SIZE)
-    listed = np.frombuffer(block, np.uint8, 2 * many, 1)
+    count = min(block[0], ram.BAG_SIZE)
+    listed = np.frombuffer(block, np.uint8, 2 * count, 1)
     items, counts = np.zeros(ram.BAG_SIZE, np.int16), np.zeros(ram.BAG_SIZE, np.float32)
-    items[:many] = listed[::2]
-    counts[:many] = np.minimum(listed[1::2] / _MOST, 1.0)
+    items[:count] = listed[::2]
+    counts[:count] = np.minimum(listed[1::2] / _MAX_QUANTITY, 1.0)
     return items, counts
 
 
 def party_arrays(image: Image) -> tuple[Numbers, Numbers, Shares]:
-    """Species (6,), moves (24,) and facts (96,) of the members; 0 where there is nmember."""
+    """Return species (6,), moves (24,) and facts (96,) of the members; 0 for an empty slot."""
     return _party_arrays(bytes(image[BLOCK]))
 
 
@@ -158,15 +159,15 @@ def _member_facts(member: Creature) -> list[float]:
         *[min(stat / _LARGEST_STAT, 1.0) for stat in stats],
         member.status & _ASLEEP > 0,
         *[member.status & bit > 0 for bit in _STATUS],
-        *[uses / _MOST_USES for uses in member.pp],
+        *[uses / _MAX_USES for uses in member.pp],
     ]
 
 
 def visited_mask(progress: Progress, visited: VisitedCells) -> NDArray[np.uint8]:
-    """(72, 80) uint8: 255 on the visited cells in sight, 8x8 pixels each.
+    """Return (72, 80) uint8: 255 on the visited cells in sight, 8x8 pixels each.
 
-    All 0 in a battle, which hides the map. The picture may begin within a cell: games move their
-    camera by pixels.
+    All 0 in a battle, which hides the map. The picture may begin within a cell, as the game scrolls
+    by pixels.
     """
     if progress.battle:
         return np.zeros((HEIGHT, WIDTH), np.uint8)
@@ -179,7 +180,7 @@ def visited_mask(progress: Progress, visited: VisitedCells) -> NDArray[np.uint8]
 
 @lru_cache(maxsize=64)
 def _mask(window: bytes, down: int, right: int) -> NDArray[np.uint8]:
-    """The cells of a window as pixels, from a line and a column on; who stands still asks again."""
+    """Draw the cells of a window as pixels, from a line and a column on."""
     bands = [_band(window[first : first + COLUMNS]) for first in range(0, len(window), COLUMNS)]
     whole = np.frombuffer(b"".join(bands), np.uint8).reshape(ROWS * _CELL, COLUMNS * _CELL)
     return whole[down : down + HEIGHT, right : right + WIDTH].copy()
@@ -187,24 +188,24 @@ def _mask(window: bytes, down: int, right: int) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=2048)
 def _band(cells: bytes) -> bytes:
-    """Eight lines of pixels that show a row of cells (0 or 1 each): there are 2,048 such rows."""
+    """Draw a row of cells (0 or 1 each) as eight lines of pixels; 2,048 different rows exist."""
     line = b"".join([(b"\xff" if cell else b"\0") * _CELL for cell in cells])
     return line * _CELL
 
 
 def packed_events(progress: Progress) -> NDArray[np.uint8]:
-    """(320,) uint8: the event bytes as the game packs them, those of what waits elsewhere clear."""
+    """Return (320,) uint8, the event bytes as the game packs them, without NEVER_OBSERVED."""
     known = progress.events & _KNOWN
     return np.frombuffer(known.to_bytes(ram.EVENT_BYTES, "little"), np.uint8).copy()
 
 
 def scalars(progress: Progress) -> NDArray[np.float32]:
-    """(25,) float32 in [0, 1].
+    """Return (25,) float32 in [0, 1].
 
-    8 badges, facing (2 bits), on a bicycle, surfing, battle (wild, trainer), a safari's battle, a
-    text, the opponent's level and HP bar, money's digits, safari steps left, darkness, Strength on;
-    and four facts of the story that no event tells: the drink given, the gift in Silph taken, the
-    rival on the ship beaten, the hideout's guard gone.
+    8 badges, facing (2 bits), on a bicycle, surfing, battle (wild, trainer), a safari battle, a
+    text, the opponent's level and HP bar, number of digits of the money, safari steps left,
+    darkness, Strength on; and four facts of the story without an event flag: the drink given, the
+    gift in Silph taken, the rival on the ship beaten, the hideout's guard gone.
     """
     shares = _BAR * progress.enemy_hp, progress.money, progress.safari_steps, progress.enemy_level
     return _scalars(_SHOWN(progress.image), progress.battle, *shares).copy()
@@ -214,7 +215,7 @@ def scalars(progress: Progress) -> NDArray[np.float32]:
 def _scalars(
     shown: tuple[int, ...], battle: int, bar: float, money: int, safari_steps: int, enemy_level: int
 ) -> NDArray[np.float32]:
-    """Equal numbers give the same array (not to be written to)."""
+    """Compute `scalars`; equal arguments return the same array, which must not be written to."""
     badges, facing, riding, kind, font, dark, flags_1, flags_4, ship, guard = shown
     return np.array(
         [

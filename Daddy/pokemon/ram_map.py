@@ -1,10 +1,9 @@
 """Pure. Names every address of the game's work RAM that is read or written.
 
-Valid for Pokémon Red and Blue (USA/Europe) and
-for our own cartridge, which keeps the same layout; not for Yellow. Names follow the public
-disassembly (pret/pokered). Numbers of several bytes are big-endian, money and coins are packed
-decimals, flags count from the least significant bit. `BLOCKS` is what every step reads; the
-addresses of `OCCASIONAL` are for menus, start states and people.
+Valid for Pokémon Red and Blue (USA/Europe) and for our own cartridge, which has the same layout;
+not for Yellow. Names follow the public disassembly (pret/pokered). Numbers of several bytes are
+big-endian, money and coins are packed decimals, flags count from the least significant bit. Every
+step reads `BLOCKS`; the addresses of `OCCASIONAL` are read by menu drivers, assists and tables.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ RAM_START: Final = 0xC000
 RAM_SIZE: Final = 0x2000
 """Bytes of work RAM, 0xC000 to 0xDFFF: the image that `game_progress` reads."""
 RANDOM: Final = (0xFFD3, 0xFFD4)
-"""The game's two dice, in high RAM; writing them seeds it."""
+"""The game's two random bytes, in high RAM; writing them seeds the game."""
 
 PLAYER_SPRITE: Final = 0xC300
-"""The player's first two sprites, four bytes each: screen line + 16, screen column + 8."""
+"""The player's first two sprites, four bytes each, beginning with line + 16 and column + 8."""
 FACING: Final = 0xC109
-"""0 down, 4 up, 8 left, 12 right."""
+"""The player's direction: 0 down, 4 up, 8 left, 12 right."""
 TILES: Final = 0xC3A0
 TILE_COLUMNS: Final = 20
-"""20 x 18 tiles of the screen, row by row."""
+"""The screen has 18 rows of 20 tiles, stored row by row."""
 FACINGS: Final = ("down", "up", "left", "right")
 """Buttons by `Progress.facing`."""
 TILES_AHEAD: Final = (
@@ -33,23 +32,23 @@ TILES_AHEAD: Final = (
 """The lower left tile of the cell in front of the player, by `Progress.facing`."""
 MENU_Y: Final = 0xCC24
 MENU_X: Final = 0xCC25
-"""Where the cursor of the open menu begins, in tiles."""
+"""Row and column, in tiles, of the open menu's first entry."""
 MENU_ITEM: Final = 0xCC26
 MENU_LAST: Final = 0xCC28
-"""The entry the cursor is on, and the last one."""
+"""Number of the entry at the cursor, and of the last entry."""
 BAG_CURSOR: Final = 0xCC2C
 """The entry on which the bag opens."""
 LIST_SCROLL: Final = 0xCC36
 WALKED_BY_GAME: Final = 0xCD38
-"""Above 0 while the game itself walks the player."""
+"""Above 0 while the game moves the player by itself."""
 JOY_IGNORE: Final = 0xCD6B
-"""Bits of the buttons that do nothing while a script has control: A is bit 0, down bit 7."""
+"""Bits of the buttons that the game ignores while a script has control: A bit 0, down bit 7."""
 BUTTON_A: Final = 1 << 0
 DIRECTIONS: Final = 0xF0
 FONT_LOADED: Final = 0xCFC4
 """Bit 0 is set while a text box or menu is up in the overworld."""
 WALK_COUNTER: Final = 0xCFC5
-"""Frames left of the step that the player is taking."""
+"""Frames left of the player's present walking step."""
 ENEMY_SPECIES: Final = 0xCFE5
 ENEMY_HP: Final = 0xCFE6
 ENEMY_LEVEL: Final = 0xCFF3
@@ -62,13 +61,13 @@ REPEL_STEPS: Final = 0xD0DB
 TEXT_BOX: Final = 0xD125
 """The kind of text box drawn last."""
 QUESTION: Final = 0x14
-"""Of a box with two answers: yes and no, or buy and sell."""
+"""Kind of a text box with two answers: yes and no, or buy and sell."""
 
 MAP_SCRIPT_FLAGS: Final = 0xD126
 """Bit 5: the map's script looks at its switches again, as after it was loaded."""
 SWITCHES_ANEW: Final = 1 << 5
 NO_BATTLE_STEPS: Final = 0xD13C
-"""While above 0 nothing wild appears; a fight leaves it at 3, and each cell then takes one away."""
+"""Cells to walk until wild creatures can appear; set to 3 after a fight."""
 
 PLAYER_NAME: Final = 0xD158
 NAME_BYTES: Final = 11
@@ -110,46 +109,46 @@ LAST_MAP: Final = 0xD365
 TILESET: Final = 0xD367
 MAP_HEIGHT: Final = 0xD368
 MAP_WIDTH: Final = 0xD369
-"""Height and width count blocks of 2x2 cells; 0 where a cartridge does not keep them."""
+"""Height and width of the map in blocks of 2x2 cells; 0 on a cartridge that does not set them."""
 WARP_COUNT: Final = 0xD3AE
 WARPS: Final = 0xD3AF
-"""For each way out: row, column, number of the target's way in, target map."""
+"""Four bytes per exit: row, column, number of the entrance on the target map, target map."""
 SIGN_COUNT: Final = 0xD4B0
 SIGNS: Final = 0xD4B1
 MOST_SIGNS: Final = 16
-"""For each sign of the map: row and column."""
+"""Two bytes per sign of the map, at most 16 signs: row and column."""
 PC_COUNT: Final = 0xD53A
 PC_ITEMS: Final = 0xD53B
 PC_SIZE: Final = 50
-"""What was put into the PC: as the bag."""
+"""Items in the PC, in the bag's format."""
 
 CURRENT_BOX: Final = 0xD5A0
 HALL_OF_FAME: Final = 0xD5A2
-"""Teams in the hall of fame: one more each time the game is won."""
+"""Number of teams in the hall of fame: one more each time the game is won."""
 COINS: Final = 0xD5A4
 COIN_BYTES: Final = 2
 TOGGLES: Final = 0xD5A6
 TOGGLE_BYTES: Final = 32
-"""One flag for each person or thing that a map can hide: set while hidden (gone, or taken)."""
+"""One flag for each person or thing that a map can hide: set while hidden (gone or taken)."""
 SHIP_SCRIPT: Final = 0xD665
-"""How far the script of the ship's second floor is; 4 once the rival there is beaten."""
+"""State of the script of the ship's second floor; 4 once the rival there is beaten."""
 SHIP_RIVAL_BEATEN: Final = 4
 RIDING: Final = 0xD700
-"""0 on foot, 1 on the bicycle, 2 surfing."""
+"""The player's way of moving: 0 on foot, 1 on the bicycle, 2 surfing."""
 TOWNS: Final = 0xD70B
 TOWN_BYTES: Final = 2
-"""Bit n: town n was visited (Fly leads there); the one number that begins with its low byte."""
+"""Bit n: town n was visited, so that Fly leads there; the only little-endian number here."""
 SAFARI_STEPS: Final = 0xD70D
 RIVAL_STARTER: Final = 0xD715
 STARTER: Final = 0xD717
 BLACKOUT_MAP: Final = 0xD719
-"""Where a lost battle leads back to."""
+"""The map to which a lost battle leads."""
 STATUS_FLAGS_1: Final = 0xD728
 """Bit 0: Strength is on; 1: surfing is allowed; 3 to 5: rods; 6: the guards had their drink."""
 STRENGTH_ON: Final = 1 << 0
 GAVE_DRINK: Final = 1 << 6
 BEATEN_LEADERS: Final = 0xD72A
-"""As BADGES, set in the same fights."""
+"""Beaten leaders, one bit each, in the order of BADGES."""
 DUNGEON_WARP: Final = 0xD72D
 """Bit 3: a warp by script is under way."""
 STATUS_FLAGS_4: Final = 0xD72E
@@ -159,7 +158,7 @@ STATUS_FLAGS_5: Final = 0xD730
 """Bit 5: the buttons are off; 7: a script moves the player."""
 BUTTONS_OFF: Final = 1 << 5
 SCRIPTED: Final = 1 << 7 | BUTTONS_OFF | 1 << 0
-"""A person is moved by a script, the buttons are off, or the player is moved."""
+"""Bits of STATUS_FLAGS_5: a script moves a person or the player, or the buttons are off."""
 STATUS_FLAGS_6: Final = 0xD732
 """Bit 0: the game's clock runs; bits 2 to 4: fly and dungeon warps."""
 STATUS_FLAGS_7: Final = 0xD733
@@ -198,22 +197,22 @@ BLOCKS: Final = (
     (RIDING, EVENTS + EVENT_BYTES),
     (PLAY_TIME, PLAY_TIME + PLAY_TIME_BYTES),
 )
-"""The spans (first, past the last) that one step reads: all that `Progress` uses.
+"""Spans of addresses (first, past the last) that every step reads: all that `Progress` uses.
 
-The third to fifth: the tiles around the player that say what stands in front."""
+The third to fifth are the tiles in the four cells around the player."""
 OCCASIONAL: Final = (
     *(TILES, MENU_Y, MENU_X, MENU_ITEM, MENU_LAST, LIST_SCROLL, WALKED_BY_GAME, WALK_COUNTER),
     *(REPEL_STEPS, TEXT_BOX, PLAYER_NAME, RIVAL_NAME, WARP_COUNT, WARPS, PC_COUNT, PC_ITEMS),
     *(CURRENT_BOX, SAFARI_BALLS, BOX_COUNT, BAG_CURSOR, MAP_SCRIPT_FLAGS, NO_BATTLE_STEPS),
 )
-"""Read by menu drivers, assists and tables for people, not by every step."""
+"""Addresses read by menu drivers, assists and tables for people, not by every step."""
 ANSWERS: Final = ((MENU_ITEM, MENU_LAST + 1), (TEXT_BOX, TEXT_BOX + 1))
-"""The spans that tell whether a question waits for an answer."""
+"""Spans that show if the game waits for the answer to a question."""
 WHOLE: Final = ((RAM_START, RAM_START + RAM_SIZE),)
-"""The one span that holds everything."""
+"""The whole work RAM as one span."""
 OLD_MEN: Final = (0x01, 0x02)
 SNORLAXES: Final = (0x1D, 0x21)
 GAME_CORNER_ROCKET: Final = 0x46
 SECRET_KEY_BALL: Final = 0xC2
 GOLD_TEETH_BALL: Final = 0xCC
-"""Numbers of toggles. The old men: he who lies in the way north of Viridian, and once awake."""
+"""Numbers of toggles. OLD_MEN: the man who blocks the road north of Viridian, asleep and awake."""

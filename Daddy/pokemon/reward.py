@@ -1,9 +1,9 @@
 """Pure. Computes the reward of a step as named parts.
 
-Nothing is paid twice: an achievement is a difference of *records*, the best of the episode, so that
-a flag cleared and set again, an item handed over, a creature put into a box or a badge read during
-a glitch earns nothing the second time. `exploration` judges what is explored. The weights are
-settings (`core.settings.RewardSettings`), each named after its part.
+Nothing is paid twice: an achievement is a difference of `Records`, the best values of the episode.
+So a flag that is cleared and set again, or an item that is given away and found again, earns
+nothing the second time. `exploration` finds new ground. The weights are settings
+(`core.settings`), each named after its part.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _CUT, _FLY, _SURF, _STRENGTH, _FLASH = range(len(FIELD_MOVES))
 _MAPS: Final = 256
 _SURFING: Final = 2
 _SHRUBS: Final = {0: 0x3D, 7: 0x50}
-"""Tile of a shrub by the map's set of tiles: outdoors, and in a hall."""
+"""Tile of a shrub by the map's tileset: outdoors, and in a gym."""
 _HOLDINGS: Final = (
     slice(ram.PARTY_COUNT - ram.RAM_START, ram.MAP_ID + 1 - ram.RAM_START),
     slice(ram.LAST_MAP - ram.RAM_START, ram.EVENTS + ram.EVENT_BYTES - ram.RAM_START),
 )
-"""All that records and field moves are read from; the game keeps it together, but for the place."""
+"""Slices of an image from which records and field moves are read; the place is between them."""
 
 
 class Records(NamedTuple):
-    """The best of one episode, which has been paid. Bits are kept, numbers only grow.
+    """Holds the best values of one episode, which have been paid; they only grow.
 
-    Bit n stands for map, event, item or move n; `held` are names of the story's milestones, `uses`
-    bits of `field_move_uses`.
+    Bit n stands for map, event, item or move n. `held`: names of milestones; `uses`: bits of
+    `field_move_uses`.
     """
 
     maps: int = 0
@@ -54,23 +54,23 @@ class Records(NamedTuple):
     uses: int = 0
 
     def to_facts(self) -> dict[str, Any]:
-        """JSON that `records_from` reads."""
+        """Return the JSON object that `records_from` reads."""
         return {**self._asdict(), "held": sorted(self.held)}
 
 
 def records_from(facts: Mapping[str, Any]) -> Records:
-    """Restore records; names of an older release that are unknown here are left out."""
-    known = {name: facts[name] for name in Records._fields if name in facts}
-    return Records(**{**known, "held": frozenset(known.get("held", ()))})
+    """Restore records; fields of an older release that no longer exist are left out."""
+    fields = {name: facts[name] for name in Records._fields if name in facts}
+    return Records(**{**fields, "held": frozenset(fields.get("held", ()))})
 
 
 def update_records(records: Records, now: Progress, real: bool, uses: int = 0) -> Records:
-    """Records after a moment, the same object where it holds nothing new.
+    """Return the records that include `now`; the same object if nothing is new.
 
-    `real`: Red or Blue, else the cartridge. Of a game that begins or is loaded, this is the
-    baseline: what it already holds earns nothing.
+    `real`: Red or Blue, else the cartridge. When a game begins or is loaded, this gives the
+    baseline, so that nothing the game already holds is paid.
     """
-    grown = Records(
+    updated = Records(
         records.maps | (1 << now.map_id if now.placed else 0),
         records.events | rewardable_events(now.events),
         _union(records.held, story_milestones.reached_milestones(now, real)),
@@ -82,7 +82,7 @@ def update_records(records: Records, now: Progress, real: bool, uses: int = 0) -
         max(records.owned, now.owned),
         records.uses | uses,
     )
-    return records if grown == records else grown
+    return records if updated == records else updated
 
 
 @lru_cache(maxsize=256)
@@ -91,7 +91,7 @@ def _union(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
 
 
 def achieved_units(before: Records, after: Records) -> dict[str, float]:
-    """Units of each part between two records; parts without any are left out."""
+    """Return the units of each part between two records; parts without any are left out."""
     return {} if after is before else {part: n for part, n in _gains(before, after) if n}
 
 
@@ -110,12 +110,12 @@ def _gains(before: Records, after: Records) -> Iterator[tuple[str, float]]:
 
 
 def reward_parts(counts: Mapping[str, float], weights: RewardSettings) -> dict[str, float]:
-    """Reward of one step by part, only of parts that were earned; their sum is the reward."""
+    """Return a step's reward by part, from the units; the reward is the sum."""
     return {part: getattr(weights, part) * count for part, count in counts.items()}
 
 
 def level_value(level_sum: int) -> float:
-    """Worth of a level sum: levels up to 15 count one each, further ones a quarter."""
+    """Return the units of a level sum: up to 15 levels count 1 each, further ones a quarter."""
     return min(level_sum, STEEP_LEVELS) + max(level_sum - STEEP_LEVELS, 0) / 4
 
 
@@ -126,42 +126,47 @@ def blacked_out(was: Progress, now: Progress) -> bool:
     return bool(now.party) and was.hp_fraction > 0.0 and now.hp_fraction == 0.0
 
 
-# -- field moves: Strength, Surf, Flash and Fly leave a trace in memory. Cut leaves none: the shrub
-# in front of the player is gone, which nothing else does while the player stands and looks there.
+# -- field moves: Strength, Surf, Flash and Fly change a byte in memory. Cut changes none; it is
+# detected when the shrub in front of the player disappears while the player stands still.
 
 Shrub = tuple[int, int, int, int] | None
-"""Map, row, column and direction from which a shrub was last looked at; None: at no shrub."""
+"""Map, row, column and direction of a player who faces a shrub; None without a shrub."""
 
 
 def field_move_uses(shrub: Shrub, was: Progress, now: Progress) -> int:
-    """Moves that did their work in this step: bit (256 x place in FIELD_MOVES + map)."""
-    found = 0
-    if shrub is not None and _walks(now) and _stand(now) == shrub and not _shrub_ahead(now):
-        found |= _use_bit(_CUT, now.map_id)
+    """Return the field moves that took effect: bit 256 x (index in FIELD_MOVES) + map."""
+    uses = 0
+    if (
+        shrub is not None
+        and _is_walking(now)
+        and _standpoint(now) == shrub
+        and not _shrub_ahead(now)
+    ):
+        uses |= _use_bit(_CUT, now.map_id)
     if now.riding == _SURFING != was.riding:
-        found |= _use_bit(_SURF, now.map_id)
+        uses |= _use_bit(_SURF, now.map_id)
     if now.strength_on and not was.strength_on:
-        found |= _use_bit(_STRENGTH, now.map_id)
+        uses |= _use_bit(_STRENGTH, now.map_id)
     if was.dark and not now.dark and was.map_id == now.map_id:
-        found |= _use_bit(_FLASH, now.map_id)
+        uses |= _use_bit(_FLASH, now.map_id)
     if now.flying and not was.flying:
-        found |= _use_bit(_FLY, was.map_id)
-    return found
+        uses |= _use_bit(_FLY, was.map_id)
+    return uses
 
 
 def next_shrub(shrub: Shrub, now: Progress) -> Shrub:
-    """The shrub that the player looks at, kept while menus and texts are open before it."""
-    if not _walks(now):
-        return shrub if shrub is not None and _stand(now) == shrub else None
+    """Return the shrub that the player can cut; while a menu or text is open, the last one."""
+    if not _is_walking(now):
+        return shrub if shrub is not None and _standpoint(now) == shrub else None
     can_cut = _shrub_ahead(now) and now.move_bits >> CUT & 1
-    return _stand(now) if can_cut else None
+    return _standpoint(now) if can_cut else None
 
 
-def _walks(now: Progress) -> bool:
+def _is_walking(now: Progress) -> bool:
     return now.placed and not now.text_box and not now.battle
 
 
-def _stand(now: Progress) -> tuple[int, int, int, int]:
+def _standpoint(now: Progress) -> tuple[int, int, int, int]:
     return now.map_id, now.y, now.x, now.facing
 
 
@@ -175,10 +180,10 @@ def _use_bit(kind: int, place: int) -> int:
 
 
 class RewardTracker:
-    """Records and exploration memory of one environment.
+    """Holds the records and the exploration memory of one environment, and pays its steps.
 
-    A game that begins or is loaded pays nothing for what it holds. `real`: Red or Blue, else the
-    cartridge. `records` and `facts` are those of a loaded state, `cells` its visited cells.
+    Nothing is paid for the state in which a game begins or is loaded. `real`: Red or Blue, else the
+    cartridge. `records`, `facts` and `cells` (visited) are those of a loaded state.
     """
 
     def __init__(
@@ -195,11 +200,11 @@ class RewardTracker:
         self.memory = Exploration(weights.memory_steps, facts, cells)
         self.memory.mark_present_cell(now)
         shrub = facts.get("shrub")
-        kept = (shrub[0], shrub[1], shrub[2], shrub[3]) if shrub else None
-        self._shrub: Shrub = next_shrub(kept, now)
+        previous_shrub = (shrub[0], shrub[1], shrub[2], shrub[3]) if shrub else None
+        self._shrub: Shrub = next_shrub(previous_shrub, now)
 
     def pay_step(self, was: Progress, now: Progress) -> dict[str, float]:
-        """Reward of the step from `was` to `now`, by part; parts that earned nothing lack."""
+        """Return the reward of the step from `was` to `now` by part, without parts of 0."""
         before = self.records
         if self._shrub is not None or not _same_holdings(was, now):
             uses = field_move_uses(self._shrub, was, now)
@@ -215,21 +220,21 @@ class RewardTracker:
         return reward_parts(counts, self._weights) if counts else {}
 
     def mark_paid(self, now: Progress) -> None:
-        """Count what `now` holds as paid, as after an assist."""
+        """Mark everything that `now` holds as paid, as after an assist."""
         self.records = update_records(self.records, now, self._real)
         self._shrub = next_shrub(self._shrub, now)
 
     def adopt(self, other: RewardTracker) -> None:
-        """Take over what `other` was paid for, but not its time of forgetting."""
+        """Take over `other`'s records and memory, but not the step at which it is cleared."""
         self.records, self._shrub = other.records, other._shrub
         self.memory.adopt(other.memory)
 
     def to_facts(self) -> dict[str, Any]:
-        """JSON: all but the records and the visited cells."""
+        """Return a JSON object with all but the records and the visited cells."""
         return {**self.memory.memory_facts(), "shrub": self._shrub}
 
 
 def _same_holdings(was: Progress, now: Progress) -> bool:
-    """Return True if nothing changed that records are read from: most steps only walk."""
+    """Return True if the bytes of `_HOLDINGS` are unchanged, as in most steps."""
     before, after = was.image, now.image
     return was.placed == now.placed and all(before[part] == after[part] for part in _HOLDINGS)

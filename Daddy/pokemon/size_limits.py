@@ -1,4 +1,4 @@
-"""Pure. Bounds what bytes from elsewhere may hold: deflated parts and texts."""
+"""Pure. Limits the size of untrusted data: deflated parts and texts."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import zlib
 
 
 def inflate(data: bytes, limit: int) -> bytes:
-    """Inflate one whole stream; ValueError or zlib.error where it is torn or gives over `limit`."""
+    """Inflate one stream; ValueError or zlib.error if it is cut off or has over `limit` bytes."""
     inflater = zlib.decompressobj()
     plain = inflater.decompress(data, limit + 1)
     if not inflater.eof or inflater.unused_data or len(plain) > limit:
-        raise ValueError(f"a deflated part is torn, or gives over {limit} bytes")
+        raise ValueError(f"a deflated part is cut off, or has over {limit} bytes inflated")
     return plain
 
 
 def matching_text(value: object, shape: re.Pattern[str]) -> str:
-    """Return a text of this shape; ValueError for anything else."""
+    """Return `value` if it is a text that matches `shape`; else ValueError."""
     if not isinstance(value, str) or shape.fullmatch(value) is None:
-        raise ValueError(f"{str(value)[:80]!r} has no such shape as {shape.pattern}")
+        raise ValueError(f"{str(value)[:80]!r} does not match {shape.pattern}")
     return value

@@ -1,9 +1,9 @@
-"""Pure. Tells the milestones of the story that hold at a moment.
+"""Pure. Finds the milestones of the story that hold in a Progress.
 
-The required milestones of the real game are events of the `story_order`, and facts that are no
-event: an item in the bag, a move known, a person gone. Those of the cartridge are its own events,
-and Cut known. Some facts come and go (an item is handed over, the league forgets its defeats): a
-caller that needs them for good keeps the union.
+The required milestones of the real game are events of `story_order`, and facts without an event
+flag: an item in the bag, a known move, a hidden person. The cartridge's are its own events, and the
+move Cut. Some facts stop holding later (an item is handed over, the league's flags are cleared); a
+caller that counts them must keep the union.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from Daddy.pokemon.story_order import StoryEvent
 
 
 class Evidence(NamedTuple):
-    """Raw bytes that facts are judged by; equal ones are judged only once."""
+    """Holds the raw bytes from which facts are derived; equal ones are derived only once."""
 
     bag: bytes
     moves: bytes
@@ -35,7 +35,7 @@ class Evidence(NamedTuple):
 
 
 class StoryFact(NamedTuple):
-    """A milestone that is no event flag, the map where it is won, and the step it comes after."""
+    """Holds a milestone without event flag: its map, the event it follows, and its test."""
 
     name: str
     place: int
@@ -44,29 +44,29 @@ class StoryFact(NamedTuple):
 
 
 def _held(item: int) -> Callable[[Evidence], bool]:
-    return lambda seen: item in seen.bag[::2]
+    return lambda evidence: item in evidence.bag[::2]
 
 
 def _known(move: int) -> Callable[[Evidence], bool]:
-    return lambda seen: move in seen.moves
+    return lambda evidence: move in evidence.moves
 
 
-def _hidden(seen: Evidence, toggle: int) -> bool:
-    return bool(seen.toggles[toggle // 8] >> toggle % 8 & 1)
+def _hidden(evidence: Evidence, toggle: int) -> bool:
+    return bool(evidence.toggles[toggle // 8] >> toggle % 8 & 1)
 
 
 def _gone(*toggles: int) -> Callable[[Evidence], bool]:
-    """One of these people or things is hidden: beaten, taken, sent away."""
-    return lambda seen: any(_hidden(seen, toggle) for toggle in toggles)
+    """Make a test that one of these people or things is hidden: beaten, taken or sent away."""
+    return lambda evidence: any(_hidden(evidence, toggle) for toggle in toggles)
 
 
-def _old_man_awake(seen: Evidence) -> bool:
-    lying, standing = (_hidden(seen, toggle) for toggle in ram.OLD_MEN)
+def _old_man_awake(evidence: Evidence) -> bool:
+    lying, standing = (_hidden(evidence, toggle) for toggle in ram.OLD_MEN)
     return lying and not standing
 
 
-def _ship_rival_beaten(seen: Evidence) -> bool:
-    return seen.ship_script == ram.SHIP_RIVAL_BEATEN
+def _ship_rival_beaten(evidence: Evidence) -> bool:
+    return evidence.ship_script == ram.SHIP_RIVAL_BEATEN
 
 
 FACTS: Final = (
@@ -76,14 +76,14 @@ FACTS: Final = (
     StoryFact("hideout_guard_gone", 135, "beat_erika", _gone(ram.GAME_CORNER_ROCKET)),
     StoryFact("lift_key_held", 202, "lift_key_dropped", _held(LIFT_KEY)),
     StoryFact("scope_held", 202, "beat_giovanni_in_hideout", _held(SILPH_SCOPE)),
-    StoryFact("drink_given", 10, "beat_giovanni_in_hideout", lambda seen: seen.drink_given),
+    StoryFact("drink_given", 10, "beat_giovanni_in_hideout", lambda evidence: evidence.drink_given),
     StoryFact("snorlax_gone", 23, "got_flute", _gone(*ram.SNORLAXES)),
     StoryFact("card_key_held", 210, "beat_koga", _held(CARD_KEY)),
     StoryFact("gold_teeth_taken", 219, "got_surf", _gone(ram.GOLD_TEETH_BALL)),
     StoryFact("surf_taught", 7, "got_surf", _known(SURF)),
     StoryFact("strength_taught", 7, "got_strength", _known(STRENGTH)),
     StoryFact("secret_key_taken", 216, "beat_sabrina", _gone(ram.SECRET_KEY_BALL)),
-    StoryFact("won", 118, "beat_champion", lambda seen: seen.won),
+    StoryFact("won", 118, "beat_champion", lambda evidence: evidence.won),
 )
 """Required in the real game, without an event flag."""
 CARTRIDGE: Final = tuple(StoryEvent(*fields) for fields in rom_symbols.STORY)
@@ -98,15 +98,15 @@ CRITICAL_MAPS: Final = (
     *(26, 27, 28, 29, 7, 157, 156, 220, 217, 218, 219, 222, 155, 30, 31, 192, 32, 8, 165, 214, 215),
     *(216, 166, 45, 33, 193, 34, 108, 194, 198, 9, 174, 245, 246, 247, 113, 120, 118),
 )
-"""Maps that a game which is won passes, roughly in order (two ways lead to Fuchsia)."""
+"""Maps on the way to the game's end, roughly in order (two ways lead to Fuchsia)."""
 HEALERS: Final = (37, 41, 58, 64, 68, 81, 89, 133, 141, 154, 171, 182, 233)
-"""Maps where a party is healed: on the way of whoever is too weak for the next fight."""
+"""Maps where a party is healed before the next fight."""
 _ON_THE_WAY: Final = {True: frozenset(CRITICAL_MAPS + HEALERS), False: frozenset(rom_symbols.MAPS)}
 _TRAINERS_AFTER: Final = "beat_surge"
 
 
 class _Required(NamedTuple):
-    """The required milestones of a game."""
+    """Holds the required milestones of a game."""
 
     steps: tuple[StoryEvent, ...]
     facts: tuple[StoryFact, ...]
@@ -122,16 +122,16 @@ REQUIRED: Final = {
     True: _required(story_order.STORY + story_order.TRAINERS, FACTS),
     False: _required(CARTRIDGE, CARTRIDGE_FACTS),
 }
-"""By game: Red or Blue, the cartridge."""
+"""Required milestones by game; True: Red or Blue, False: the cartridge."""
 
 
 def story_events(real: bool) -> tuple[StoryEvent, ...]:
-    """The events of a game's story, in the order of a normal game; `real`: Red or Blue."""
+    """Return the events of a game's story in the usual order; `real`: Red or Blue."""
     return story_order.STORY if real else CARTRIDGE
 
 
 def reached_milestones(progress: Progress, real: bool = True) -> frozenset[str]:
-    """Names of the required milestones that hold now."""
+    """Return the names of the required milestones that hold now."""
     image = progress.image
     evidence = Evidence(
         bytes(span(image, ram.BAG, 2 * progress.items)),
@@ -152,10 +152,10 @@ def _reached(events: int, evidence: Evidence, real: bool) -> frozenset[str]:
 
 
 def archive_key(progress: Progress, real: bool = True, square: int = 0) -> frozenset[str]:
-    """The key of this moment in an archive: the milestones, and the place if it is on the way.
+    """Return the key of a state in an archive: its milestones, and its place if on the way.
 
-    A place is a map, or with `square` a square of so many cells a side on it. In a warp, a battle
-    or a text there is none.
+    A place is a map, or a square of `square` cells a side on it. In a warp, a battle or a text the
+    key has no place.
     """
     held = reached_milestones(progress, real)
     if not progress.placed or progress.battle or progress.text_box:
@@ -170,14 +170,14 @@ def _placed(held: frozenset[str], here: int, real: bool, part: tuple[int, ...]) 
 
 
 def place_key(map_id: int, real: bool = True, *part: int) -> str:
-    """The part of a key that tells the place: ``at_mt_moon_1f``, or ``at_mt_moon_1f_0_2``."""
+    """Return the part of a key that names the place: ``at_mt_moon_1f`` or ``at_mt_moon_1f_0_2``."""
     name = map_name(map_id, real).lower().replace(" ", "_").replace("'", "")
     return "_".join(["at", name, *map(str, part)])
 
 
 @lru_cache(maxsize=256)
 def unfinished_maps(held: frozenset[str], real: bool = True) -> frozenset[int]:
-    """Maps on which a required milestone is still to be won."""
+    """Return the maps with a required milestone that is not in `held`."""
     required = REQUIRED[real]
     maps = {step.place for step in required.steps if step.name not in held}
     return frozenset(maps | {fact.place for fact in required.facts if fact.name not in held})
@@ -185,7 +185,7 @@ def unfinished_maps(held: frozenset[str], real: bool = True) -> frozenset[int]:
 
 @lru_cache(maxsize=2)
 def milestone_names(real: bool = True) -> tuple[str, ...]:
-    """Every required milestone, in the order in which a normal game reaches them."""
+    """Return all required milestones in the order of a usual game."""
     required = REQUIRED[real]
     ranks = {step.name: float(rank) for rank, step in enumerate(story_events(real))}
     if real:
@@ -195,24 +195,24 @@ def milestone_names(real: bool = True) -> tuple[str, ...]:
     return tuple(name for name in sorted(ranks, key=ranks.__getitem__) if name in wanted)
 
 
-# -- milestones in an environment's telemetry: a bit each, as many in a column as float32 holds
+# -- milestones in an environment's telemetry: one bit each, 24 in a float32 column
 
 _BITS: Final = 24
-"""Bits of a whole number that float32 holds exactly."""
+"""Bits of the largest whole number that float32 holds exactly."""
 _WIDTH: Final = -(-max(len(milestone_names(real=real)) for real in (True, False)) // _BITS)
 MILESTONE_COLUMNS: Final = tuple(f"reached_{number}" for number in range(_WIDTH))
-"""Names in the telemetry. A bit's milestone is given by the order of `names`."""
+"""Names of the columns in the telemetry; the bits are in the order of `milestone_names`."""
 
 
 @lru_cache(maxsize=1024)
 def milestones_to_columns(held: frozenset[str], real: bool) -> tuple[float, ...]:
-    """These milestones as numbers, one for each of MILESTONE_COLUMNS."""
-    word = sum(1 << place for place, name in enumerate(milestone_names(real=real)) if name in held)
-    return tuple(float(word >> _BITS * place & (1 << _BITS) - 1) for place in range(_WIDTH))
+    """Encode milestones as numbers, one for each of MILESTONE_COLUMNS."""
+    bits = sum(1 << place for place, name in enumerate(milestone_names(real=real)) if name in held)
+    return tuple(float(bits >> _BITS * place & (1 << _BITS) - 1) for place in range(_WIDTH))
 
 
 def milestones_from_columns(facts: Mapping[str, float]) -> tuple[str, ...]:
-    """Milestones in an environment's facts (the columns and ``real_game``); none without them."""
+    """Decode milestones from an environment's facts (MILESTONE_COLUMNS, ``real_game``), if any."""
     if MILESTONE_COLUMNS[0] not in facts:
         return ()
     words = tuple(int(facts[name]) for name in MILESTONE_COLUMNS)
@@ -221,5 +221,5 @@ def milestones_from_columns(facts: Mapping[str, float]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _from_words(words: tuple[int, ...], real: bool) -> tuple[str, ...]:
-    bits = sum(word << _BITS * place for place, word in enumerate(words))
+    bits = sum(bits << _BITS * place for place, bits in enumerate(words))
     return tuple(name for place, name in enumerate(milestone_names(real=real)) if bits >> place & 1)

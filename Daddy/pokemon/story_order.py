@@ -1,7 +1,7 @@
-"""Pure. Lists the steps of the real game's story, in the order a normal game passes them.
+"""Pure. Lists the events of the real game's story, in the order of a usual game.
 
-Their names are ours; no game can be finished without those marked `*`. An event is a bit of the
-game's event flags; other facts (an item, a move, a boulder rolled away) are in `story_milestones`.
+Their names are ours; those marked `*` are required to finish the game. An event is a bit of the
+game's event flags; other facts (an item, a move, a hidden person) are in `story_milestones`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class StoryEvent(NamedTuple):
-    """One event: number `flag` of the event flags, set on map `place`."""
+    """Holds one event: number `flag` of the event flags, set on map `place`."""
 
     name: str
     flag: int
@@ -133,22 +133,22 @@ def _parse(table: str) -> tuple[StoryEvent, ...]:
 STORY: Final = _parse(_STORY)
 """The 67 events that a run counts as its story flags."""
 TRAINERS: Final = _parse(_TRAINERS)
-"""Trainers in the one way between Cerulean and Lavender; the best peer requires them as well."""
+"""Trainers on the only way from Cerulean to Lavender; pokemonred_puffer requires them too."""
 
 
 def event_mask(steps: tuple[StoryEvent, ...]) -> int:
-    """Their bits in the event flags as one integer."""
+    """Return the bits of these events in the event flags as one integer."""
     return sum(1 << step.flag for step in steps)
 
 
 TRANSIENT_FLAGS: Final = {
     name: int(flag, 16) for flag, name in (line.split() for line in _UNPAID.strip().splitlines())
 }
-"""Flags of passing facts, or that can be had twice (the museum ticket), by name."""
+"""Flags that the game clears again, or sets more than once (the museum ticket), by name."""
 NEVER_OBSERVED: Final = (
     *("first_rival_on_route_22", "second_rival_on_route_22"),
     *("rival_on_route_22_wants_battle", "nugget_waits"),
 )
-"""Those of events that wait where the player has not been yet: never observed."""
+"""Names of the flags that reveal an event prepared on another map; observations leave them out."""
 UNPAID: Final = sum(1 << flag for flag in TRANSIENT_FLAGS.values())
-"""Their bits: never an achievement."""
+"""Bits of TRANSIENT_FLAGS, which never count as achievements."""

@@ -1,7 +1,6 @@
-"""The child of ``fidelity``: load one save state, read everything, and say so as one line of JSON.
+"""Loads one save state and prints all its facts as a line of JSON; the child of ``fidelity``.
 
-A save state is a program that may crash the emulator or never come back: only the parent's clock
-and this process's death bound it.
+A damaged save state may crash or hang the emulator; the parent limits the time of this process.
 """
 
 from __future__ import annotations
@@ -21,25 +20,25 @@ from scripts.benches._state_report import doubts, table
 
 MEMORY_LIMIT = 4 << 30
 CLOCK_FRAMES = 70
-"""More than a second of play: time enough for the game's clock to move."""
+"""Frames, more than a second of play, in which the game's clock must move."""
 
 
 def read(game: bytes, state: bytes, real: bool) -> dict[str, object]:
-    """The table of a state, its contradictions, and whether one can play on from it."""
+    """Return the table of a state, its contradictions, and faults that prevent play."""
     emulator = Emulator(game)
-    left = emulator.restore_state(state)
-    if left and state[0] == STATE_FORMAT:
+    unread = emulator.restore_state(state)
+    if unread and state[0] == STATE_FORMAT:
         raise RomError(
-            f"{left} of its bytes are left over: another PyBoy wrote it, or it is damaged"
+            f"{unread} of its bytes are left over: another PyBoy wrote it, or it is damaged"
         )
-    found = bytes(emulator.ram(WHOLE))
+    image = bytes(emulator.ram(WHOLE))
     emulator.wait(CLOCK_FRAMES)
-    never = not_started_reason(found)
-    stopped = None if never else not_started_reason(emulator.ram(), found)
+    not_started = not_started_reason(image)
+    stopped = None if not_started else not_started_reason(emulator.ram(), image)
     answer: dict[str, object] = {
-        "not_started": never,
-        "table": {**table(found, real), "to train from": _trainable(emulator, state)},
-        "doubts": doubts(found, real),
+        "not_started": not_started,
+        "table": {**table(image, real), "to train from": _trainable(emulator, state)},
+        "doubts": doubts(image, real),
         "stopped": stopped,
     }
     emulator.close()
@@ -55,7 +54,7 @@ def _trainable(emulator: Emulator, state: bytes) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Read one state; exit code 7 when the emulator refuses it."""
+    """Read one state; exit code 7 when the emulator cannot read it."""
     parser = argparse.ArgumentParser(prog="state-reader", description=__doc__)
     parser.add_argument("game", type=Path)
     parser.add_argument("state", type=Path)

@@ -1,7 +1,7 @@
-"""Pure: everything that the readers find in one image, as a table for people, and what looks wrong.
+"""Pure. Formats all facts in one memory image as a table for people, and lists contradictions.
 
-Owns the words of `scripts/bench fidelity`: who knows the game can tell at a glance whether an
-address is right. `doubts` are contradictions that a running game never shows: damage, another game.
+A person who knows the game sees in the table of `scripts/bench fidelity` if an address is right.
+`doubts` are contradictions that a running game never has: damage, or another game.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ZERO = 0xF6
 
 
 def table(image: Image, real: bool) -> dict[str, str]:
-    """What every reader finds, in words; `image` is the whole work RAM, not only the blocks."""
+    """Format all facts; `image` must be the whole work RAM, not only `BLOCKS`."""
     now = read_progress(image)
     return {
         "game": not_started_reason(image) or "started",
@@ -79,13 +79,16 @@ def _where(image: Image, now: Progress, real: bool) -> dict[str, str]:
 
 
 def play_time_s(image: Image) -> int:
-    """Seconds on the game's clock."""
+    """Return the seconds on the game's clock."""
     hours, _, minutes, seconds, _ = span(image, ram.PLAY_TIME, ram.PLAY_TIME_BYTES)
     return hours * 3600 + minutes * 60 + seconds
 
 
 def _who(image: Image, now: Progress) -> dict[str, str]:
-    names = (letters(span(image, at, ram.NAME_BYTES)) for at in (ram.PLAYER_NAME, ram.RIVAL_NAME))
+    names = (
+        letters(span(image, address, ram.NAME_BYTES))
+        for address in (ram.PLAYER_NAME, ram.RIVAL_NAME)
+    )
     badges = (name for bit, name in enumerate(_BADGES) if now.badges >> bit & 1)
     minutes, seconds = divmod(play_time_s(image), 60)
     return {
@@ -96,7 +99,7 @@ def _who(image: Image, now: Progress) -> dict[str, str]:
         "money": f"{now.money}, coins {_coins(image)}",
         "badges": _listed(badges),
         "party": str(len(now.party)),
-        **{f"  {slot}": _member(one) for slot, one in enumerate(now.party, 1)},
+        **{f"  {slot}": _member(member) for slot, member in enumerate(now.party, 1)},
         "starters": f"{byte(image, ram.STARTER)}, rival's {byte(image, ram.RIVAL_STARTER)}",
         "pokedex": f"{now.seen} seen, {now.owned} owned",
     }
@@ -118,13 +121,14 @@ def _shown(now: Progress) -> str:
     return "off" if now.options & 1 << 7 else "on"
 
 
-def _member(one: Creature) -> str:
-    moves = (_MOVE_NAMES.get(move, str(move)) for move in one.moves if move)
-    stats = f"{one.attack}/{one.defense}/{one.speed}/{one.special}"
+def _member(member: Creature) -> str:
+    moves = (_MOVE_NAMES.get(move, str(move)) for move in member.moves if move)
+    points = int.from_bytes(member.experience_bytes, "big")
+    stats = f"{member.attack}/{member.defense}/{member.speed}/{member.special}"
     return (
-        f"species {one.species}, level {one.level}, HP {one.hp}/{one.max_hp}, stats {stats}, "
-        f"moves {' '.join(moves) or 'none'}, {int.from_bytes(one.experience_bytes, 'big')} points"
-        + (f", status {one.status:#04x}" if one.status else "")
+        f"species {member.species}, level {member.level}, HP {member.hp}/{member.max_hp}, "
+        f"stats {stats}, moves {' '.join(moves) or 'none'}, {points} points"
+        + (f", status {member.status:#04x}" if member.status else "")
     )
 
 
@@ -169,7 +173,7 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def doubts(image: Image, real: bool) -> tuple[str, ...]:
-    """Contradictions in the whole work RAM, each in words; none in a running game."""
+    """List the contradictions in the whole work RAM; a running game has none."""
     found = (_doubts_of_party(image), _doubts_of_things(image), _doubts_of_place(image, real))
     return tuple(chain.from_iterable(found))
 
@@ -181,12 +185,12 @@ def _doubts_of_party(image: Image) -> Iterator[str]:
         return
     listed = bytes(span(image, ram.PARTY_SPECIES, count + 1))
     members = read_progress(image).party
-    if count and listed != bytes([*(one.species for one in members), _END]):
+    if count and listed != bytes([*(member.species for member in members), _END]):
         yield f"the list of species {listed.hex(' ')} is not that of the party"
-    for slot, one in enumerate(members, 1):
-        if not 0 <= one.hp <= one.max_hp <= _LARGEST_STAT or not one.max_hp:
-            yield f"party member {slot} has {one.hp} of {one.max_hp} HP"
-        if not one.level:
+    for slot, member in enumerate(members, 1):
+        if not 0 <= member.hp <= member.max_hp <= _LARGEST_STAT or not member.max_hp:
+            yield f"party member {slot} has {member.hp} of {member.max_hp} HP"
+        if not member.level:
             yield f"party member {slot} has no level"
 
 
@@ -201,7 +205,7 @@ def _doubts_of_things(image: Image) -> Iterator[str]:
     if any(digit not in "0123456789" for digit in span(image, ram.MONEY, ram.MONEY_BYTES).hex()):
         yield f"money {span(image, ram.MONEY, ram.MONEY_BYTES).hex()} is no decimal number"
     owned, seen = (
-        bits(image, at, ram.POKEDEX_BYTES) for at in (ram.POKEDEX_OWNED, ram.POKEDEX_SEEN)
+        bits(image, address, ram.POKEDEX_BYTES) for address in (ram.POKEDEX_OWNED, ram.POKEDEX_SEEN)
     )
     if owned & ~seen or (owned | seen) >> _SPECIES:
         yield "the pokedex owns what it has not seen, or more than there are"
@@ -223,7 +227,7 @@ def _doubts_of_place(image: Image, real: bool) -> Iterator[str]:
 
 
 def item_name(item: int) -> str:
-    """What people call a key item or a machine; "item 20" for others."""
+    """Return the usual name of a key item or a machine; "item 20" for others."""
     if _FIRST_HM <= item < _FIRST_TM:
         return f"HM{item - _FIRST_HM + 1:02}"
     if _FIRST_TM <= item <= _LAST_TM:
@@ -232,7 +236,7 @@ def item_name(item: int) -> str:
 
 
 def letters(data: Image) -> str:
-    """A name in the game's own letters, up to its end mark; what is no letter becomes "·"."""
+    """Decode a name in the game's letters up to its end mark; other codes become "·"."""
     name = bytes(data).split(bytes([_END_OF_NAME]))[0].rstrip(b"\0")
     return "".join(map(_letter, name))
 

@@ -1,9 +1,9 @@
-"""What every reader finds in save states, so that a person who knows the game can check it.
+"""Prints all facts read from save states, so that a person who knows the game can check them.
 
-``--states DIR``: a folder of your own PyBoy save states, read with your own ROM (DADDY_ROM; none of
-it is copied, kept or sent). Without it: states of the free cartridge, made on the spot, beside
-damaged ones. Each state is loaded in a process of its own with a time limit. What cannot be loaded,
-hangs, or is another game's is refused by name; the rest is still read.
+``--states DIR``: a folder of your own PyBoy save states, read with your own ROM (DADDY_ROM; nothing
+of it is copied, kept or sent). Without it: states of the free cartridge, made now, and damaged
+ones. Each state is loaded in a child process with a time limit. A state that cannot be loaded,
+hangs, or is another game's is listed with the reason; the others are still read.
 """
 
 from __future__ import annotations
@@ -33,62 +33,66 @@ from Daddy.pokemon.read_memory import byte
 from Daddy.pokemon.starts.playability_check import format_fault
 from scripts.cartridge.player import Player, read_facts
 
-OPTIONS = {"states": "a folder of your own PyBoy save states"}
+OPTIONS = {"states": "folder of your own PyBoy save states"}
 READER = (sys.executable, "-m", "scripts.benches._fidelity_child")
 LIMIT_S = 30.0
-"""A good state takes about a second, most of it for starting an interpreter."""
+"""Time limit of a child; a valid state takes about a second, mostly to start the interpreter."""
 FOREIGN = 3
-"""So many contradictions no state of this game shows."""
+"""Number of contradictions from which a state counts as another game's."""
 _LARGEST = 1 << 20
 _MOST_STEPS = 6_000
 
 
 @dataclass(frozen=True)
-class Found:
-    """One file: its table, or why there is none."""
+class StateReport:
+    """Holds the table of one file, or the reason for which there is none."""
 
     table: Mapping[str, str] = field(default_factory=dict)
     refused: str = ""
 
 
-def look(state: Path, rom: Path, real: bool, limit_s: float = LIMIT_S) -> Found:
-    """What a child finds in a file; never raises for a bad one."""
+def read_state_file(state: Path, rom: Path, real: bool, limit_s: float = LIMIT_S) -> StateReport:
+    """Read a file in a child; an invalid file gives a report with the reason."""
     try:
-        why = format_fault(read_bounded(state, _LARGEST))
+        fault = format_fault(read_bounded(state, _LARGEST))
     except (OSError, ValueError) as error:
-        why = str(error)
-    if why is not None:
-        return Found(refused=why)
+        fault = str(error)
+    if fault is not None:
+        return StateReport(refused=fault)
     argv = [*READER, str(rom), str(state.absolute()), *(["--real"] if real else [])]
     try:
-        done = run_child(argv, limit_s, cwd=CHECKOUT, die_with_us=sys.platform == "linux")
+        completed = run_child(argv, limit_s, cwd=CHECKOUT, die_with_us=sys.platform == "linux")
     except ProcessTimeoutError:
-        return Found(refused=f"it hung the emulator for {limit_s:g} s")
-    return _judged(done) if done.returncode == 0 else Found(refused=_last_words(done))
+        return StateReport(refused=f"it hung the emulator for {limit_s:g} s")
+    return (
+        _report(completed)
+        if completed.returncode == 0
+        else StateReport(refused=_failure(completed))
+    )
 
 
-def _judged(done: Completed) -> Found:
-    answer = json.loads(done.stdout.splitlines()[-1])
+def _report(completed: Completed) -> StateReport:
+    answer = json.loads(completed.stdout.splitlines()[-1])
     if answer["not_started"]:
-        return Found(refused=f"another game, or none that has begun: {answer['not_started']}")
+        return StateReport(refused=f"another game, or none that has begun: {answer['not_started']}")
     if answer["stopped"]:
-        return Found(refused=f"the game does not go on from it: {answer['stopped']}")
+        return StateReport(refused=f"the game does not go on from it: {answer['stopped']}")
     if len(answer["doubts"]) >= FOREIGN:
-        return Found(refused="it is not of this game: " + "; ".join(answer["doubts"]))
-    return Found(table=answer["table"])
+        return StateReport(refused="it is not of this game: " + "; ".join(answer["doubts"]))
+    return StateReport(table=answer["table"])
 
 
-def _last_words(done: Completed) -> str:
-    if done.returncode < 0:
+def _failure(completed: Completed) -> str:
+    if completed.returncode < 0:
         with suppress(ValueError):
-            return f"it crashed the emulator ({signal.Signals(-done.returncode).name})"
-    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-    chosen = said[0] if done.returncode == ExitCode.ROM else said[-1]
+            return f"it crashed the emulator ({signal.Signals(-completed.returncode).name})"
+    lines = completed.stderr.strip().splitlines() or [f"exit code {completed.returncode}"]
+    chosen = lines[0] if completed.returncode == ExitCode.ROM else lines[-1]
     return chosen.removeprefix("error: ")
 
 
 def run(quick: bool, states: Path | None = None) -> dict[str, object]:
-    """Tables by file name, and what was refused and why."""
+    """Return tables by file name, and refused files with the reason."""
     if states is None:
         with _own_states(quick) as folder:
             return _read_all(folder, cartridge_path())
@@ -100,19 +104,19 @@ def run(quick: bool, states: Path | None = None) -> dict[str, object]:
 def _read_all(folder: Path, rom: Path) -> dict[str, object]:
     game = load_rom(rom)
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
-    found = {path.name: look(path, rom, game.real) for path in files}
+    reports = {path.name: read_state_file(path, rom, game.real) for path in files}
     return {
         "game": game.name,
         "files": len(files),
-        "read": sum(1 for one in found.values() if one.table),
-        "refused": {name: one.refused for name, one in found.items() if one.refused},
-        **{name: dict(one.table) for name, one in found.items() if one.table},
+        "read": sum(1 for report in reports.values() if report.table),
+        "refused": {name: report.refused for name, report in reports.items() if report.refused},
+        **{name: dict(report.table) for name, report in reports.items() if report.table},
     }
 
 
 @contextmanager
 def _own_states(quick: bool) -> Iterator[Path]:
-    """States of the cartridge at every tenth milestone (quick: at the first), and bad ones."""
+    """Make states at every tenth milestone of the game (quick: the first), and damaged ones."""
     with tempfile.TemporaryDirectory(prefix="daddy-fidelity-") as name:
         folder = Path(name)
         good = b""
@@ -121,12 +125,12 @@ def _own_states(quick: bool) -> Iterator[Path]:
                 (folder / f"{number:02}-{milestone}.state").write_bytes(good)
             if quick:
                 break
-        for bad, data in _bad_ones(good):
+        for bad, data in _damaged_states(good):
             (folder / bad).write_bytes(data)
         yield folder
 
 
-def _bad_ones(good: bytes) -> Iterator[tuple[str, bytes]]:
+def _damaged_states(good: bytes) -> Iterator[tuple[str, bytes]]:
     yield "x-cut-short.state", good[: len(good) // 2]
     yield "x-not-a-state.txt", b"a note\n"
     yield "x-of-nothing.state", good[:1] + bytes(len(good) - 1)
@@ -140,16 +144,16 @@ def _bad_ones(good: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _played() -> Iterator[tuple[str, bytes]]:
-    """The scripted player's way: each milestone and the state in which it first held."""
+    """Play the scripted player; yield each milestone with the state in which it first held."""
     rom = cartridge_path().read_bytes()
     emulator, player = Emulator(rom), Player(rom)
-    seen: frozenset[str] = frozenset()
+    reached: frozenset[str] = frozenset()
     for _ in range(_MOST_STEPS):
         image = bytes(emulator.ram(WHOLE))
         held = story_milestones.reached_milestones(read_progress(image), real=False)
-        for milestone in sorted(held - seen):
+        for milestone in sorted(held - reached):
             yield milestone, emulator.dump_state()
-        seen |= held
+        reached |= held
         facts = read_facts(partial(byte, image))
         if facts.finished:
             break

@@ -1,7 +1,7 @@
-"""The free cartridge: assembly sources, assembler, and a scripted player that wins the game.
+"""This package builds the free cartridge, and has a scripted player that wins its game.
 
 `__main__` builds `Daddy/pokemon/cartridge/` from `source/` with `assembler` (`reader`, `opcodes`,
 `expressions`, `tiles`, `header`). `symbols` lists events, maps and boats; `maps` reads the maps of
 the ROM. `player` wins the game with `game_state`, `distances` and `menus`; `named_moments` names
-stages of it. `README.md` describes the world.
+points of it. `README.md` describes the game's world.
 """

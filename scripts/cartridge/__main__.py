@@ -1,7 +1,8 @@
-"""Build the cartridge: ``python -m scripts.cartridge`` writes its image and its symbols.
+"""Builds the cartridge: ``python -m scripts.cartridge`` writes its image and its symbols.
 
-``--check`` writes nothing and exits with 1 when the committed files differ from the source.
-``--lean FILE`` writes the same game without its busy work: for learning, not for measuring speed.
+``--check`` writes nothing, and exits with 1 when the committed files differ from the source.
+``--lean FILE`` writes the game without the loop that imitates the real game's CPU load: learning is
+faster with it, but speed measured with it is not the real game's.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from scripts.cartridge.build import LEAN, OUTPUT, build, symbol_module
 
 
 def main(argv: list[str] | None = None, output: Path = OUTPUT) -> int:
-    """Return 0 when done (or equal), 1 when a committed file differs from its source."""
+    """Build, or check; return 0, or 1 when a committed file differs from its source."""
     parser = argparse.ArgumentParser(prog="cartridge", description="Assemble the free cartridge.")
-    parser.add_argument("--check", action="store_true", help="compare only, write nothing")
-    parser.add_argument("--lean", type=Path, metavar="FILE", help="write it without busy work")
+    parser.add_argument(
+        "--check", action="store_true", help="comparison with the committed files only"
+    )
+    parser.add_argument(
+        "--lean", type=Path, metavar="FILE", help="file for the image without imitated CPU load"
+    )
     args = parser.parse_args(argv)
     if args.lean:
         write_atomic(args.lean, build(LEAN)[0])

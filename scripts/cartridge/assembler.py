@@ -1,4 +1,4 @@
-"""Pure: a two-pass assembler for the Game Boy's processor: source texts in, a ROM image out.
+"""Pure. Assembles source texts for the Game Boy's processor into a ROM image, in two passes.
 
 Statements: instructions, ``name:`` and ``.local:`` labels, ``NAME equ EXPRESSION``, ``org``,
 ``ds``, ``db`` (numbers and strings), ``dw``, ``charmap "x", N`` (letters of strings),
@@ -22,12 +22,12 @@ EQUATE = re.compile(r"(\w+)\s+equ\s+(.+)")
 
 
 class Assembler:
-    """Assembles one program; ``symbols`` holds every label and constant afterwards."""
+    """Assembles one program; afterwards ``symbols`` holds every label and constant."""
 
     def __init__(
         self, sources: Mapping[str, str], start: str, constants: Mapping[str, int] | None = None
     ) -> None:
-        """Of the program in ``start``; what `constants` names has this value, not its ``equ``."""
+        """Read the program in ``start``; values in `constants` override those of ``equ``."""
         self.lines = read(sources, start)
         self.given = dict(constants or {})
         self.symbols: dict[str, int] = {}
@@ -36,11 +36,11 @@ class Assembler:
         self.cellmap: dict[str, int] = {}
 
     def assemble(self) -> bytes:
-        """The image, without cartridge header. Raises ``AsmError`` naming file and line."""
+        """Return the image, without cartridge header. ``AsmError`` names file and line."""
         for final in (False, True):
             self._pass(final)
-        if strange := self.given.keys() - self.symbols.keys():
-            raise AsmError(f"no constant {', '.join(sorted(strange))} to give a value")
+        if unknown := self.given.keys() - self.symbols.keys():
+            raise AsmError(f"no constant {', '.join(sorted(unknown))} to give a value")
         return bytes(self.rom)
 
     def _pass(self, final: bool) -> None:
@@ -123,7 +123,7 @@ class Assembler:
         self.symbols[name] = value
 
     def value(self, text: str) -> int:
-        """Value of an expression here; an unknown symbol counts as 0 in the first pass."""
+        """Evaluate an expression; in the first pass an unknown symbol counts as 0."""
 
         def look_up(name: str) -> int:
             name = self.scope + name if name.startswith(".") else name

@@ -1,4 +1,4 @@
-"""Assembles `source/`, and writes down the symbols that the package needs of it."""
+"""Assembles `source/`, and makes the module of the symbols that the package uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scripts.cartridge.symbols import MAPS, STORY
 SOURCE: Final = Path(__file__).resolve().parent / "source"
 OUTPUT: Final = cartridge_path().parent
 LEAN: Final = {"BUSY_WORK": 1}
-"""Constants of the lean game: equal memory after equal buttons, at a fraction of the cost."""
+"""Constants of the lean game: the same memory after the same buttons, with less CPU load."""
 _MODULE: Final = '''\
 """Pure. Lists events and maps of the free cartridge; written by ``python -m scripts.cartridge``."""
 
@@ -38,9 +38,9 @@ MAPS: Final = {{
 
 
 def build(constants: Mapping[str, int] | None = None) -> tuple[bytes, dict[str, int]]:
-    """Assemble ``source/``: the image and its symbols (name → address or value).
+    """Assemble ``source/``; return the image and its symbols (name → address or value).
 
-    `constants` take the place of those of the source; ``AsmError`` for one that it does not have.
+    `constants` override those of the source; ``AsmError`` for one that the source does not have.
     """
     names = {path.relative_to(SOURCE).as_posix(): path for path in SOURCE.rglob("*.asm")}
     sources = {name: path.read_text(encoding="ascii") for name, path in names.items()}
@@ -60,7 +60,7 @@ def symbol_module() -> str:
 
 
 def _wrapped(entries: Iterable[str]) -> str:
-    """Entries side by side in lines of up to 100 columns; none is broken in two."""
+    """Fill lines of up to 100 columns with entries, without breaking an entry."""
     text = " ".join(entry.replace(" ", "\0") for entry in entries)
     indent = " " * 4
     wrapped = fill(text, 100, initial_indent=indent, subsequent_indent=indent,

@@ -1,4 +1,4 @@
-"""Pure: where each button leads in the cartridge's world, and how far places are from a goal."""
+"""Pure. Finds the cell to which each button leads in the cartridge's world, and distances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS = {"down": (1, 0), "up": (-1, 0), "left": (0, -1), "right": (0, 1)}
 
 
 class Place(NamedTuple):
-    """One cell of one map."""
+    """Names one cell of one map."""
 
     map: int
     y: int
@@ -21,7 +21,7 @@ class Place(NamedTuple):
 
 
 class World(NamedTuple):
-    """What the roads depend on: flags that are set, whether thorns can be cut, the true stairs."""
+    """Holds the facts on which roads depend: set flags, ability to cut shrubs, the true stairs."""
 
     flags: frozenset[int] = frozenset()
     cuts: bool = False
@@ -29,9 +29,9 @@ class World(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """Where a direction leads, and what is pressed once one faces there.
+    """Holds the place to which a direction leads, and the button to press when facing it.
 
-    "": nothing, one walks; "a": one speaks (a ferry); "start": one cuts, through the menus.
+    "": none, the player walks; "a": speak to a ferry's sailor; "start": cut a shrub by the menus.
     """
 
     to: Place
@@ -42,7 +42,7 @@ Roads = dict[Place, dict[str, Lead]]
 
 
 def bare_roads(atlas: Atlas) -> Roads:
-    """The directions that lead elsewhere, as if nobody stood anywhere; stairs are ground."""
+    """Map each place to its open directions, ignoring people, things and true stairs."""
     return {
         place: {button: Lead(to) for button in STEPS if (to := _lead(atlas, plan, place, button))}
         for plan in atlas.maps.values()
@@ -51,9 +51,9 @@ def bare_roads(atlas: Atlas) -> Roads:
 
 
 def all_roads(atlas: Atlas, world: World, bare: Roads | None = None) -> Roads:
-    """For every place where one can stand the directions that lead elsewhere.
+    """Map each place where the player can stand to its open directions.
 
-    `bare` are `bare_roads`, for those who ask again and again.
+    `bare` are the `bare_roads`, computed once for several calls.
     """
     shrubs = set(_things(atlas, world, shrubs=True))
     taken = set(_things(atlas, world, shrubs=False)) | (set() if world.cuts else shrubs)
@@ -124,41 +124,41 @@ def _over_the_edge(atlas: Atlas, plan: MapPlan, place: Place, button: str) -> Pl
     if button not in plan.links:
         return None
     number, shift = plan.links[button]
-    there = atlas.maps[number]
+    neighbour = atlas.maps[number]
     y, x = {
         "down": (0, place.x + shift),
-        "up": (there.height - 1, place.x + shift),
-        "left": (place.y + shift, there.width - 1),
+        "up": (neighbour.height - 1, place.x + shift),
+        "left": (place.y + shift, neighbour.width - 1),
         "right": (place.y + shift, 0),
     }[button]
     return Place(number, y, x)
 
 
 def stands(atlas: Atlas, thing: Place) -> dict[Place, str]:
-    """Places from which the thing is in reach, each with the button that faces it."""
+    """Map each place from which the player reaches a thing to the button that faces it."""
     plan = atlas.maps[thing.map]
-    found = {}
+    stands_and_buttons = {}
     for button, (down, right) in STEPS.items():
         y, x = thing.y - down, thing.x - right
         inside = 0 <= y < plan.height and 0 <= x < plan.width
         if inside and atlas.rules[plan.cells[y][x]] & COUNTER:
             y, x = y - down, x - right
-        found[Place(thing.map, y, x)] = button
-    return found
+        stands_and_buttons[Place(thing.map, y, x)] = button
+    return stands_and_buttons
 
 
 def distances(roads: Roads, goals: set[Place]) -> dict[Place, int]:
-    """Steps from every place to the nearest of `goals`, which count 0."""
+    """Map each place to the number of steps to the nearest of `goals`."""
     back: dict[Place, list[Place]] = {}
     for place, leads in roads.items():
         for lead in leads.values():
             back.setdefault(lead.to, []).append(place)
-    far = dict.fromkeys(goals & roads.keys(), 0)
-    queue = deque(far)
+    steps = dict.fromkeys(goals & roads.keys(), 0)
+    queue = deque(steps)
     while queue:
-        at = queue.popleft()
-        for place in back.get(at, ()):
-            if place not in far:
-                far[place] = far[at] + 1
+        place_reached = queue.popleft()
+        for place in back.get(place_reached, ()):
+            if place not in steps:
+                steps[place] = steps[place_reached] + 1
                 queue.append(place)
-    return far
+    return steps

@@ -1,4 +1,4 @@
-"""Pure: arithmetic in assembly source, from text to number.
+"""Pure. Evaluates arithmetic in assembly source.
 
 Numbers are decimal, ``$hex`` or ``%binary``; names are symbols; ``high(x)`` and ``low(x)`` take one
 byte of a word. Anything else is an ``AsmError``.
@@ -32,11 +32,11 @@ FUNCTIONS: dict[str, Callable[[int], int]] = {
 
 
 class AsmError(Exception):
-    """The source cannot be assembled; the message names file, line and reason."""
+    """Reports that the source cannot be assembled; the message names file, line and reason."""
 
 
 def evaluate(text: str, look_up: Callable[[str], int]) -> int:
-    """Value of the expression ``text``; ``look_up`` turns a symbol's name into its value."""
+    """Evaluate the expression ``text``; ``look_up`` returns the value of a symbol."""
 
     def number(match: re.Match[str]) -> str:
         return str(int(match[1], 16) if match[1] else int(match[2], 2))

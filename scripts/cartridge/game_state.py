@@ -1,4 +1,4 @@
-"""Pure: what the scripted player looks at, read from the cartridge's memory."""
+"""Pure. Reads the facts that the scripted player uses from the cartridge's memory."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _AHEAD = {
     "left": _TILES + 20 * 9 + 6,
     "right": _TILES + 20 * 9 + 10,
 }
-"""Where the screen's memory has the tile in front of the player."""
+"""Addresses of the tile in front of the player, in the memory of the screen."""
 
 Read = Callable[[int], int]
-"""Gives the byte at an address."""
+"""Function that returns the byte at an address."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """One moment of the game."""
+    """Holds the present facts of the game."""
 
     started: bool
     place: Place
@@ -41,28 +41,28 @@ class Facts:
     text_box: bool
     fighting: bool
     menu: int | None
-    """Which menu is open, see `symbols.MENU_ADDRESS`."""
+    """Number of the open menu, see `symbols.MENU_ADDRESS`."""
     entry: int
-    """What the hand of the menu points at."""
+    """Number of the menu's entry at the cursor."""
     set_flags: frozenset[int]
     health: float
     finished: bool
     bag: tuple[int, ...]
     party: tuple[int, ...]
     cutters: tuple[int, ...]
-    """Places in the party of those who know Cut."""
+    """Party slots of the members that know Cut."""
     shrub_tile: bool
-    """Whether the cell ahead looks like a shrub; meaningless while a menu is open."""
+    """True if the cell ahead looks like a shrub; meaningless while a menu is open."""
     secret: tuple[int, int]
 
     @property
     def world(self) -> World:
-        """What the roads of this moment depend on."""
+        """The facts on which the present roads depend."""
         return World(self.set_flags, bool(self.cutters), self.secret)
 
 
 def read_facts(read: Read) -> Facts:
-    """Facts of the moment."""
+    """Read the present facts."""
     facing = FACING.get(read(0xC109), "down")
     slots = range(min(read(0xD163), 6))
     return Facts(
@@ -76,7 +76,7 @@ def read_facts(read: Read) -> Facts:
         set_flags=_flags(read),
         health=_health(read, slots),
         finished=bool(read(0xD5A2)),
-        bag=tuple(read(0xD31E + 2 * at) for at in range(min(read(0xD31D), 20))),
+        bag=tuple(read(0xD31E + 2 * index) for index in range(min(read(0xD31D), 20))),
         party=tuple(read(0xD164 + slot) for slot in slots),
         cutters=tuple(slot for slot in slots if CUT in _moves(read, slot)),
         shrub_tile=read(_AHEAD[facing]) == _SHRUB_TILE,
@@ -90,9 +90,9 @@ def _flags(read: Read) -> frozenset[int]:
 
 
 def _health(read: Read, slots: range) -> float:
-    most = sum(read(0xD18E + 44 * slot) for slot in slots)
-    return sum(read(0xD16D + 44 * slot) for slot in slots) / most if most else 1.0
+    maximum = sum(read(0xD18E + 44 * slot) for slot in slots)
+    return sum(read(0xD16D + 44 * slot) for slot in slots) / maximum if maximum else 1.0
 
 
 def _moves(read: Read, slot: int) -> list[int]:
-    return [read(0xD173 + 44 * slot + at) for at in range(4)]
+    return [read(0xD173 + 44 * slot + index) for index in range(4)]

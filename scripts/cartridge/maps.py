@@ -1,7 +1,7 @@
-"""Pure: the maps of a built cartridge, read back from its bytes.
+"""Pure. Reads the maps of a built cartridge from its bytes.
 
-The ROM keeps a directory at 0x150 that says where its tables begin; the scripted player, the tests
-and the picture in the README learn the world from here and nowhere else.
+A directory at 0x150 of the ROM has the addresses of its tables. The scripted player, the tests and
+the README's picture of the world use only these maps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ DIRECTORY = 0x150
 WALK, GRASS, LEDGE, COUNTER, CAVE = 1, 2, 4, 8, 16
 NONE = 0xFF
 STAYS, GOES, REGROWS, COMES = range(4)
-"""Kinds of things: always there, gone once their flag is set, a shrub, only there while it is."""
+"""Kinds of things: always present; absent once their flag is set; a shrub; present if it is set."""
 RECORD, FORK_RECORD = 23, 8
 LINK_BUTTONS = ("down", "up", "left", "right")
 DIRECTIONS = {0: "down", 4: "up", 8: "left", 12: "right"}
@@ -21,7 +21,7 @@ DIRECTIONS = {0: "down", 4: "up", 8: "left", 12: "right"}
 
 @dataclass(frozen=True)
 class Warp:
-    """Stepping on (y, x) leads to (to_y, to_x) of map `to`."""
+    """Holds a warp: stepping on (y, x) leads to (to_y, to_x) of map `to`."""
 
     y: int
     x: int
@@ -32,7 +32,7 @@ class Warp:
 
 @dataclass(frozen=True)
 class Fork:
-    """Stairs number `side` of a floor: if they are its true ones, they lead to (to, to_y, to_x)."""
+    """Holds stairs number `side` of a floor; the floor's true ones lead to (to, to_y, to_x)."""
 
     y: int
     x: int
@@ -45,7 +45,7 @@ class Fork:
 
 @dataclass(frozen=True)
 class Thing:
-    """Somebody or something at (y, x); `flag` is an index into the flags, None if it has none."""
+    """Holds a person or thing at (y, x); `flag` is an index into the flags, or None."""
 
     y: int
     x: int
@@ -55,7 +55,7 @@ class Thing:
     kind: int
 
     def stands(self, flags: Container[int]) -> bool:
-        """Whether it is there while these flags are set; of shrubs: while nobody cuts them."""
+        """Return True if it is present while `flags` are set; a shrub is, until it is cut."""
         if self.kind == GOES:
             return self.flag not in flags
         return self.kind != COMES or self.flag in flags
@@ -63,7 +63,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class MapPlan:
-    """One map: `cells` are its rows of cell numbers, `links` button → (map, shift)."""
+    """Holds one map: `cells` are its rows of cell numbers, `links` button → (map, shift)."""
 
     number: int
     cells: tuple[bytes, ...]
@@ -85,9 +85,9 @@ class MapPlan:
 
 @dataclass(frozen=True)
 class Atlas:
-    """All maps by number; `rules` and `letters` by cell number; `flags` as (address, bit).
+    """Holds all maps by number; `rules` and `letters` by cell number; `flags` as (address, bit).
 
-    `fall` is (map, y, x) where stairs lead that are not the true ones.
+    `fall` is the place (map, y, x) to which stairs lead that are not the true ones.
     """
 
     maps: dict[int, MapPlan]
@@ -97,7 +97,7 @@ class Atlas:
     flags: tuple[tuple[int, int], ...]
 
     def draw(self, number: int) -> list[str]:
-        """The map as rows of letters, things as ``@``."""
+        """Draw the map as rows of letters, with people and things as ``@``."""
         plan = self.maps[number]
         rows = [[self.letters[cell] for cell in row] for row in plan.cells]
         for thing in plan.things:
@@ -106,7 +106,7 @@ class Atlas:
 
 
 def read_atlas(rom: bytes) -> Atlas:
-    """Read the world out of the cartridge's image."""
+    """Read all maps from the cartridge's image."""
     maps, rules, flags, letters, forks = (_word(rom, DIRECTORY + 2 * at) for at in range(5))
     leading = _records(rom, forks + 3, FORK_RECORD)
     plans = {}
@@ -150,8 +150,8 @@ def _read_map(rom: bytes, at: int, forks: list[bytes]) -> MapPlan:
 
 def _thing(record: bytes) -> Thing:
     y, x, _picture, look, flag, kind = record[:6]
-    known = None if flag == NONE or kind == REGROWS else flag
-    return Thing(y, x, DIRECTIONS[look & 15], look >> 4, known, kind)
+    own_flag = None if flag == NONE or kind == REGROWS else flag
+    return Thing(y, x, DIRECTIONS[look & 15], look >> 4, own_flag, kind)
 
 
 def _records(rom: bytes, at: int, size: int) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Pure: how the scripted player goes through the menus, to teach Cut and to use it."""
+"""Pure. Chooses the scripted player's buttons in menus, to teach Cut and to use it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ ASK, START, BAG, PARTY, MOVES = range(5)
 
 
 def can_teach(facts: Facts) -> bool:
-    """Whether somebody here can learn Cut, and nobody knows it yet."""
+    """Return True if a member of the party can learn Cut and none knows it yet."""
     return BOOK in facts.bag and not facts.cutters and bool(set(ABLE) & set(facts.party))
 
 
 def shrub_ahead(facts: Facts, atlas: Atlas) -> bool:
-    """Whether the player faces a shrub that stands; in a menu: one that stood there."""
+    """Return True if the player faces a shrub; in a menu, if a shrub grows on that cell."""
     down, right = STEPS[facts.facing]
     ahead = facts.place.y + down, facts.place.x + right
     things = atlas.maps[facts.place.map].things
-    grows = any((one.y, one.x) == ahead and one.kind == REGROWS for one in things)
+    grows = any((thing.y, thing.x) == ahead and thing.kind == REGROWS for thing in things)
     return grows and (facts.shrub_tile or facts.menu is not None)
 
 
 def at_menu(facts: Facts, atlas: Atlas) -> str:
-    """The button for the open menu; back, where nothing is wanted of it."""
+    """Return the button for the open menu: towards the wanted entry, else B to leave."""
     entry = _wanted(facts, shrub_ahead(facts, atlas))
     if entry is None:
         return "b"

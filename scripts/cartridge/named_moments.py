@@ -1,6 +1,6 @@
-"""Pure: moments of a scripted game by name, to begin tests and measurements from.
+"""Pure. Names points in the story, from which tests and benches begin.
 
-Whoever lets `player.Player` play until one holds has a game in front of what its name says.
+A test lets `player.Player` play until the point of that name is reached.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _NUMBERS: Final = {facts.name: facts.number for facts in MAPS}
 
 
 def told(facts: Facts, flag: str) -> bool:
-    """Whether this event has happened."""
+    """Return True if this event has happened."""
     return _NAMES.index(flag) in facts.set_flags
 
 
 def is_in(facts: Facts, name: str) -> bool:
-    """Whether the player is on the map of this name."""
+    """Return True if the player is on the map of this name."""
     return _NUMBERS[name] == facts.place.map
 
 
 def free(facts: Facts) -> bool:
-    """Whether no text, menu or fight is on."""
+    """Return True if no text, menu or fight is open."""
     return not facts.text_box and not facts.fighting
 
 
@@ -48,12 +48,12 @@ STOPS: Final[dict[str, Callable[[Facts], bool]]] = {
     "blessed": lambda facts: told(facts, "BLESSED"),
     "climb": lambda facts: is_in(facts, "LOWER CLIMB"),
 }
-"""In the order of the story: a letter to carry, the first bell's town before a night there, the
-woodcutter's errand, half of it, his book, Cut taught, thorns ahead, the third hall, the pier after
-it, the isle, its lever, its keeper, the tower, its light outside, the elder's blessing, the caves.
+"""Tests of the points, in the order of the story: a letter to carry, the first hall's town, the
+woodcutter's task, half of it, his book, Cut taught, thorns ahead, the third hall, the pier after
+it, the isle, its lever, its keeper, the tower, its lamp, the elder's blessing, the caves.
 """
 
 
 def holds(stop: str, facts: Facts) -> bool:
-    """Whether this is such a moment, and the player is free."""
+    """Return True if the point is reached and the player is free to walk."""
     return free(facts) and STOPS[stop](facts)

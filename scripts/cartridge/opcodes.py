@@ -1,6 +1,6 @@
-"""Pure: one instruction of the Game Boy's processor (SM83), from mnemonic and operands to bytes.
+"""Pure. Encodes one instruction of the Game Boy's processor (SM83).
 
-The length of an encoding never depends on the value of a symbol, so that two passes suffice.
+The length of an instruction never depends on the value of a symbol, so that two passes suffice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Value = Callable[[str], int]
 
 
 def encode(op: str, args: list[str], value: Value, pc: int, final: bool) -> bytes:
-    """Bytes of ``op args`` at address ``pc``; ``final`` says that symbols are known by now."""
+    """Encode ``op args`` at address ``pc``; ``final``: all symbols have their values."""
     a = [arg.lower() if arg.lower() in REGISTERS else arg for arg in args]
     try:
         if op in FIXED and not a:
@@ -50,7 +50,7 @@ def _word(value: int) -> bytes:
 
 
 def _address(arg: str) -> str | None:
-    """The expression inside ``[...]`` where that is an address and not a register."""
+    """Return the expression inside ``[...]`` if it is an address and not a register."""
     inside = arg.startswith("[") and arg.endswith("]") and arg not in REGISTERS
     return arg[1:-1] if inside else None
 
@@ -71,7 +71,7 @@ def _load(_op: str, a: list[str], value: Value, _at: tuple[int, bool]) -> bytes:
 
 
 def _load_memory(to: str, source: str, value: Value) -> bytes:
-    """The accumulator to or from memory; empty when the operands are something else."""
+    """Encode a load of the accumulator to or from memory; empty for other operands."""
     write = source == "a"
     place = to if write else source
     if place in ACCUMULATOR:

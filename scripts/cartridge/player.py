@@ -1,8 +1,8 @@
-"""Pure: a scripted player that wins the cartridge: facts in memory in, the next button out.
+"""Pure. Chooses the next button of a scripted player that wins the cartridge, from facts in memory.
 
-It keeps nothing in mind: what to do follows from the flags that are set, where to go from the maps
-in the ROM, and what it was told it reads where the game keeps it, which no agent can. Tests,
-benchmarks and demonstrations use it as a yardstick.
+The player has no state of its own: its goal follows from the flags that are set, its path from the
+ROM's maps, and hints are read from the game's memory, which no agent can do. Tests, benches and
+demonstrations play the game with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["BEDS", "BUTTONS", "GREAT_BELL", "QUEST", "Facts", "Player", "read_fa
 
 BUTTONS = ("down", "left", "right", "up", "a", "b", "start")
 TIRED = 0.4
-"""Part of the party's hit points below which a rest comes first."""
+"""Fraction of the party's hit points below which the player rests first."""
 
 QUEST = {
     "GREETED_DAD": Place(37, 3, 5),
@@ -91,17 +91,17 @@ QUEST = {
     "BEAT_SAGE": Place(198, 4, 8),
     "BEAT_CHAMPION": Place(120, 1, 2),
 }
-"""Whom to speak to for each flag of the story."""
+"""The person or thing to speak to for each flag of the story."""
 GREAT_BELL = Place(118, 2, 3)
 BEDS = (Place(37, 3, 5), *(Place(number, 1, 4) for number in (41, 58, 64, 89, 171)))
 KEY, BORROWER = 0x4A, Place(8, 5, 6)
-"""What is needed at the lighthouse's door, and who has it when it is not in the bag."""
+"""The item for the lighthouse's door, and the person who has it if it is not in the bag."""
 LEVER = Place(165, 2, 3)
-"""What to pull when no road leads to the goal."""
+"""The lever to pull when no road leads to the goal."""
 
 
 class Player:
-    """The policy for one built cartridge."""
+    """Plays one built cartridge."""
 
     def __init__(self, rom: bytes) -> None:
         self.atlas: Atlas = read_atlas(rom)
@@ -110,7 +110,7 @@ class Player:
         self._far = lru_cache(maxsize=256)(self._find_distances)
 
     def next_button(self, facts: Facts) -> str:
-        """One of BUTTONS. A pure function of `facts`; where roads cross, the first button wins."""
+        """Return one of BUTTONS, depending on `facts` alone; of equal ways, the first button."""
         if not facts.started:
             return "start"
         if facts.menu is not None:
@@ -124,7 +124,7 @@ class Player:
         return self._towards(facts, self.goal(facts))
 
     def goal(self, facts: Facts) -> Place:
-        """The thing to speak to next: of the first flag of the story that is not set."""
+        """Return the thing to speak to for the first flag of the story that is not set."""
         for index, flag in enumerate(STORY):
             if index not in facts.set_flags:
                 is_lent = flag.name == "DOOR_OPEN" and KEY not in facts.bag
@@ -135,17 +135,17 @@ class Player:
         return min(BEDS, key=lambda bed: self._far(bed, facts.world).get(facts.place, 1 << 16))
 
     def _towards(self, facts: Facts, thing: Place) -> str:
-        far = self._far(thing, facts.world)
-        if facts.place not in far and thing != LEVER:
+        distance = self._far(thing, facts.world)
+        if facts.place not in distance and thing != LEVER:
             return self._towards(facts, LEVER)
         reach = stands(self.atlas, thing)
         if facts.place in reach:
             return _face(facts, reach[facts.place], "a")
         leads = self._roads(facts.world).get(facts.place, {})
-        known = {button: far[lead.to] for button, lead in leads.items() if lead.to in far}
-        if not known:
+        steps = {button: distance[lead.to] for button, lead in leads.items() if lead.to in distance}
+        if not steps:
             return "a"
-        button = min(known, key=lambda button: known[button])
+        button = min(steps, key=lambda button: steps[button])
         press = leads[button].press
         stands_there = press == "a" or (press == "start" and shrub_ahead(facts, self.atlas))
         return _face(facts, button, press) if stands_there else button

@@ -1,4 +1,4 @@
-r"""Pure: assembly files to a flat list of lines; includes, macros and repetitions expanded.
+r"""Pure. Reads assembly files into a flat list of lines, with includes, macros and `rept` expanded.
 
 ``include "name"`` · ``macro NAME`` … ``endm`` (arguments are ``\1`` to ``\9``, a missing one is
 empty) · ``rept N`` … ``endr`` · ``;`` starts a comment.
@@ -18,7 +18,7 @@ DEPTH_LIMIT = 8
 
 @dataclass(frozen=True)
 class Line:
-    """One statement and where a person finds it."""
+    """Holds one statement with its file and line number."""
 
     file: str
     number: int
@@ -26,12 +26,12 @@ class Line:
 
 
 def split_arguments(text: str) -> list[str]:
-    """Split at the commas that stand outside double quotes."""
+    """Split at the commas outside double quotes."""
     return [part.strip() for part in ARGUMENT.findall(text)]
 
 
 def read(sources: Mapping[str, str], start: str) -> list[Line]:
-    """All statements of ``start`` and of what it includes, ready to assemble."""
+    """Return all statements of ``start`` and of the files that it includes."""
     macros: dict[str, list[Line]] = {}
     return list(_expand(iter(list(_include(sources, start, 0))), macros, 0))
 

@@ -1,6 +1,6 @@
-"""Pure: facts about the free cartridge that its users need: places in memory, story, maps.
+"""Pure. Lists facts of the free cartridge: addresses in memory, story, maps.
 
-Everything else about its memory is as in the real game. Tests compare each line with the ROM.
+The rest of its memory is laid out as in the real game. Tests compare each line with the ROM.
 """
 
 from __future__ import annotations
@@ -8,23 +8,23 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 SEED_ADDRESS: Final = 0xC0F0
-"""One byte of work RAM that goes into every random number; 0 unless an environment writes it.
+"""One byte of work RAM that is part of every random number; 0 unless it is written.
 
-The same seed and the same buttons give the same game. Write it once the clock of the game runs
-(bit 0 of 0xD732): power-on clears the memory.
+The same seed and the same buttons give the same game. Write it once the game's clock runs (bit 0 of
+0xD732), because power-on clears the memory.
 """
 MODE_ADDRESS: Final = 0xC000
-"""0 world, 1 text box, 2 fight, 3 status page, 4 title, 5 ending, 6 menu."""
+"""The game's mode: 0 world, 1 text box, 2 fight, 3 status page, 4 title, 5 ending, 6 menu."""
 MENU_ADDRESS: Final = 0xC056
-"""Which menu: 0 yes and no, 1 start, 2 bag, 3 party, 4 moves, 5 machine, 6 box."""
+"""The open menu: 0 yes and no, 1 start, 2 bag, 3 party, 4 moves, 5 machine, 6 box."""
 SECRET_ADDRESS: Final = 0xC05A
-"""Two bytes: the true stairs on each floor of the lighthouse, 1 to 3; 0 before one was told."""
+"""Two bytes: the true stairs on each floor of the lighthouse, 1 to 3; 0 before the hint."""
 
 
 class StoryFlag(NamedTuple):
-    """One event: its bit stands where the real game has a like one, if any. Once set it stays set.
+    """Holds one event; its flag is the real game's flag of a similar event, if any, and stays set.
 
-    `required` are those that somebody on the way to the end should not miss; the others are gifts.
+    `required` events lead to the game's end; the others are gifts.
     """
 
     name: str
@@ -34,7 +34,7 @@ class StoryFlag(NamedTuple):
 
 
 class Ferry(NamedTuple):
-    """Whom to speak to (map, row, column), where one is then, and after which event."""
+    """Holds a boat: its sailor (map, row, column), the place it leads to, and the event before."""
 
     sailor: tuple[int, int, int]
     to: tuple[int, int, int]
@@ -42,7 +42,7 @@ class Ferry(NamedTuple):
 
 
 class MapFacts(NamedTuple):
-    """One map: the number it has in memory, our name for it, its size in cells."""
+    """Holds one map: its number in memory, our name, its size in cells."""
 
     number: int
     name: str
@@ -115,16 +115,16 @@ STORY: Final = tuple(
         ("BEAT_CHAMPION", 0xD867, 1),
     )
 )
-"""Every event flag of the cartridge, in the order a straight game sets them."""
+"""Every event flag of the cartridge, in the order in which a direct game sets them."""
 
 SWITCHES: Final = (StoryFlag("SLUICE_OPEN", 0xD796, 0),)
-"""Flags that say how things stand, set and cleared again; their numbers follow the story's."""
+"""Flags that are set and cleared again; their numbers follow the story's."""
 
 FERRIES: Final = (
     Ferry((5, 11, 10), (8, 13, 8), "BEAT_LEADER3"),
     Ferry((8, 15, 8), (0, 11, 7), "BEAT_LEADER3"),
 )
-"""Boats, which no door or edge tells of."""
+"""Boats, which the ROM's maps do not contain."""
 
 MAPS: Final = tuple(
     MapFacts(*fields)
@@ -167,4 +167,4 @@ MAPS: Final = tuple(
         (118, "HALL OF BELLS", 6, 6),
     )
 )
-"""Every map of the cartridge; numbers are the real game's, sizes never exceed those there."""
+"""Every map of the cartridge; numbers are the real game's, and no map is larger than there."""

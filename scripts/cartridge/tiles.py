@@ -1,4 +1,4 @@
-"""Pure: pictures drawn with characters to the Game Boy's tiles (8x8 pixels, two bit planes).
+"""Pure. Turns pictures drawn with characters into the Game Boy's tiles (8x8 pixels, 2 bit planes).
 
 ``.`` is shade 0 (white, or transparent in a sprite), ``-`` 1, ``+`` 2 and ``#`` 3 (black).
 """
@@ -12,7 +12,7 @@ TILE = 8
 
 
 def tiles(rows: list[str], column_major: bool) -> bytes:
-    """16 bytes a tile; tiles run along rows, or down columns as tall sprites want them."""
+    """Encode tiles, 16 bytes each, along the rows, or down the columns for tall sprites."""
     width = len(rows[0])
     if len(rows) % TILE or width % TILE or any(len(row) != width for row in rows):
         raise AsmError(f"a picture of {len(rows)} rows is not made of 8x8 tiles")

@@ -83,7 +83,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def most(env: ArchivedEnv) -> int:
-    return max((entry.rank for entry in env._archive.list_states(closely=True).entries), default=0)
+    return max((entry.rank for entry in env._archive.list_states(force=True).entries), default=0)
 
 
 def test_a_laptop_goes_on_from_the_runs_milestones_and_the_run_from_the_laptops(
@@ -98,12 +98,12 @@ def test_a_laptop_goes_on_from_the_runs_milestones_and_the_run_from_the_laptops(
     world.player.reset(seed=99)
     assert milestones_of(world.player) >= 1  # from a state that it played again, not from the start
     advance(world.player, 4)
-    mine = max(world.player._archive.list_states(closely=True).entries)
+    mine = max(world.player._archive.list_states(force=True).entries)
     for _ in range(4):
         world.round()
     assert "handed in" in world.whats()
     assert most(world.learner) == most(world.player) >= 4
-    best = max(world.learner._archive.list_states(closely=True).entries)
+    best = max(world.learner._archive.list_states(force=True).entries)
     provenance, state = world.learner._archive.read_state(best)
     assert provenance.origin.endswith(" of anna")
     other = archived(world.learner._archive.folder.parent, RULES)  # another learner loads it

@@ -68,7 +68,7 @@ def test_a_state_that_takes_its_reader_down_takes_nobody_else(
     states: Path, monkeypatch: pytest.MonkeyPatch, program: str, limit_s: float, words: str
 ) -> None:
     monkeypatch.setattr(fidelity, "READER", (sys.executable, "-c", program))
-    found = fidelity.look(states / "got_almanac.state", cartridge_path(), False, limit_s)
+    found = fidelity.read_state_file(states / "got_almanac.state", cartridge_path(), False, limit_s)
     assert words in found.refused
     assert found.table == {}
 
@@ -81,12 +81,12 @@ def test_contradictions_by_the_handful_are_another_game(
         fidelity, "READER", (sys.executable, "-c", f"print('''{json.dumps(answer)}''')")
     )
     state = states / "got_almanac.state"
-    assert "a; b; c" in fidelity.look(state, cartridge_path(), real=False).refused
+    assert "a; b; c" in fidelity.read_state_file(state, cartridge_path(), real=False).refused
     answer["doubts"] = ["a"]
     monkeypatch.setattr(
         fidelity, "READER", (sys.executable, "-c", f"print('''{json.dumps(answer)}''')")
     )
-    assert fidelity.look(state, cartridge_path(), real=False).table == {"x": "y"}
+    assert fidelity.read_state_file(state, cartridge_path(), real=False).table == {"x": "y"}
 
 
 def test_a_state_from_which_the_game_does_not_go_on_is_refused(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_state_from_which_the_game_does_not_go_on_is_refused(tmp_path: Path) -
         emulator.write(address, 1)
     state.write_bytes(emulator.dump_state())
     emulator.close()
-    refused = fidelity.look(state, rom, real=True).refused
+    refused = fidelity.read_state_file(state, rom, real=True).refused
     assert "does not go on from it: the play time stands still" in refused
 
 

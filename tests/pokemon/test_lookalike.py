@@ -103,7 +103,7 @@ def test_an_unknown_game_has_no_start_state_but_its_beginning(
         unknown = load_rom(file, allow_unknown=True)
     with pytest.raises(RomError, match="no start state 'pokedex' of unknown"):
         starting.start_state(unknown, "pokedex")
-    monkeypatch.setattr(starting, "_CLICK_LIMIT", 5)
+    monkeypatch.setattr(starting, "_KEY_LIMIT", 5)
     with pytest.raises(RomError, match="did not begin after 5 clicks"):
         starting.start_state(unknown)
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from Daddy.core.errors import FileError, RomError
 from Daddy.pokemon import story_milestones
-from Daddy.pokemon.archive import claim_format, env_history, state_selection
+from Daddy.pokemon.archive import claim_format, env_history
 from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive import state_selection as selection
 from Daddy.pokemon.archive.archive_store import open_archive
 from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.file_names import MarkKind
@@ -74,9 +75,8 @@ class ArchivedEnv(PokemonRedEnv):
         self._history.start_try(self._keys(), "")
         self._episode_loads = self._loads
         self._visited_keys.clear()
-        choice = state_selection.choose_episode_start(
-            self._archive.list_states(), self._rules, self._random
-        )
+        catalogue = self._archive.list_states()
+        choice = selection.choose_episode_start(catalogue, self._rules, self._random)
         loaded, reason = self._load(choice)
         return loaded or observation, {**info, "archive": reason}
 
@@ -113,12 +113,11 @@ class ArchivedEnv(PokemonRedEnv):
             return self._keep_stronger() if keys.milestones(now) != now else ""
         catalogue = self._archive.list_states()
         self._count_visit(keys.key_hash(held))
-        if not state_selection.is_new_key(held, before, catalogue, self._rules):
+        if not selection.is_new_key(held, before, catalogue, self._rules):
             history.held, history.hp = held, 0
             return ""
-        kept_hash, reason = self._keep(
-            held, state_selection.decide_to_keep(held, catalogue, self._rules)
-        )
+        decision = selection.decide_to_keep(held, catalogue, self._rules)
+        kept_hash, reason = self._keep(held, decision)
         if keys.rank(held) > keys.rank(before):
             self._mark("gain")
         elif not kept_hash:  # the disk failed: the place counts as not reached
@@ -140,9 +139,8 @@ class ArchivedEnv(PokemonRedEnv):
         if hp <= self._history.hp:
             return ""
         self._history.hp, held = hp, self._history.held
-        decision = state_selection.decide_to_keep_stronger(
-            held, hp, self._archive.list_states(), self._rules
-        )
+        catalogue = self._archive.list_states()
+        decision = selection.decide_to_keep_stronger(held, hp, catalogue, self._rules)
         return self._keep(held, decision)[1] if decision.keep else ""
 
     def _keep(self, held: frozenset[str], decision: KeepDecision) -> tuple[str, str]:
@@ -181,15 +179,14 @@ class ArchivedEnv(PokemonRedEnv):
 
     def _consider_load(self) -> tuple[Observation | None, str]:
         """Load a state if `choose_state_to_load` names one; decides every `look_every` steps."""
-        over = state_selection.is_try_over(self._history, self._rules)
+        over = selection.is_try_over(self._history, self._rules)
         if not over and (self._history.lived - 1) % self._rules.look_every:
             return None, ""
         if over:
             self._mark("dry")
         catalogue, rules = self._archive.list_states(), self._rules
-        loaded, reason = self._load(
-            state_selection.choose_state_to_load(self._history, catalogue, rules, self._random)
-        )
+        choice = selection.choose_state_to_load(self._history, catalogue, rules, self._random)
+        loaded, reason = self._load(choice)
         if loaded is None and over:
             self._history.restart_try()
         return loaded, reason
@@ -221,9 +218,7 @@ class ArchivedEnv(PokemonRedEnv):
                 self._visited_keys.clear()
                 self._count_visit(entry.key)
                 return observation, choice.reason
-            other = state_selection.choose_substitute(
-                entry, self._archive.list_states(), self._random
-            )
+            other = selection.choose_substitute(entry, self._archive.list_states(), self._random)
             if other is None:
                 break
             entry = other

@@ -105,7 +105,9 @@ def join_ancestors(claim: Claim, find: FindClaim, bases: Container[str]) -> Clai
             )
         inputs = before.inputs + claim.inputs
         if len(inputs) > MAX_INPUTS:
-            raise FileError(f"from what is known it takes over {MAX_INPUTS} inputs", "it is late")
+            raise FileError(
+                f"its replay takes over {MAX_INPUTS} inputs", "claim from a newer state"
+            )
         claim = replace(claim, parent=before.parent, start=before.start, inputs=inputs)
     return claim
 
@@ -129,10 +131,10 @@ def decode_claim(data: bytes) -> Claim:
         raise FileError(f"this claim cannot be read: {error!r}", "it is refused") from error
 
 
-def log_facts(claim: Claim | InputLog) -> dict[str, Any]:
+def log_facts(log: Claim | InputLog) -> dict[str, Any]:
     """Return the JSON object that `input_log_from` reads."""
-    inputs = base64.b64encode(zlib.compress(claim.inputs, 9)).decode()
-    return {"parent": claim.parent, "start": dict(claim.start), "inputs": inputs}
+    inputs = base64.b64encode(zlib.compress(log.inputs, 9)).decode()
+    return {"parent": log.parent, "start": dict(log.start), "inputs": inputs}
 
 
 def _decode_log(facts: Any) -> tuple[str, dict[str, Any], bytes]:
@@ -192,15 +194,10 @@ def claims_to_publish(
     """List the wanted claims whose whole lineage is known and `fits`, with their ancestors."""
     shown: dict[str, None] = {}
     for name in wanted:
-        lineage = {
-            part: claim for part in claim_lineage(name, find) if (claim := find(part)) is not None
-        }
-        rooted = bool(lineage) and not next(iter(lineage.values())).parent
-        if (
-            rooted
-            and all(map(fits, lineage.values()))
-            and len(shown.keys() | lineage) <= MAX_PUBLISHED
-        ):
+        lineage = {part: claim for part in claim_lineage(name, find) if (claim := find(part))}
+        complete = bool(lineage) and not next(iter(lineage.values())).parent
+        small = len(shown.keys() | lineage) <= MAX_PUBLISHED
+        if complete and small and all(map(fits, lineage.values())):
             shown.update(dict.fromkeys(lineage))
     return list(shown)
 
@@ -214,18 +211,15 @@ def claims_to_replay(shown: Mapping[str, Claim], replayed: Container[str]) -> li
 def claims_to_submit(own: Iterable[str], find: FindClaim, published: Iterable[Claim]) -> list[str]:
     """List the laptop's claims whose milestones no published claim includes."""
     held = {keys.milestones(claim.held) for claim in published}
-    lineage = []
+    new = []
     for name in distinct_claims(own, find):
         claim = find(name)
         if claim is not None and not any(keys.milestones(claim.held) <= theirs for theirs in held):
-            lineage.append(name)
-    return lineage
+            new.append(name)
+    return new
 
 
 def rebase_for_run(claim: Claim, find: FindClaim, run_hashes: Mapping[str, str]) -> Claim:
-    """Rebase a claim on an ancestor that the run has; `run_hashes` maps its hash here to there.
-
-    FileError when no such ancestor is known here.
-    """
+    """Rebase a claim on an ancestor in `run_hashes`: run hash by hash here. FileError."""
     whole = join_ancestors(claim, find, run_hashes)
     return Claim(run_hashes.get(whole.parent, ""), whole.start, whole.inputs, whole.held)

@@ -84,7 +84,7 @@ class ReplayResult(NamedTuple):
     reason: str
 
 
-ReachedState = tuple[Mapping[str, Any], bytes]
+Reached = tuple[Mapping[str, Any], bytes]
 """The child's facts (`held`: milestones and place), and the state that it reached."""
 
 
@@ -111,9 +111,9 @@ def replay_claim(
         return ReplayResult(None, f"it does not reach {', '.join(missing[:5])}")
     if keys.milestones(held) <= origin.held:
         return ReplayResult(None, "it reaches nothing that its parent does not hold")
-    verdict = state_selection.decide_to_keep(held, archive.list_states(), archive.rules)
-    if not verdict.keep:
-        return ReplayResult(None, verdict.reason)
+    decision = state_selection.decide_to_keep(held, archive.list_states(), archive.rules)
+    if not decision.keep:
+        return ReplayResult(None, decision.reason)
     entry = archive.keep_state(_provenance(claim, origin, held, facts, author), state)
     claims.keep_claim(claim, entry.sha256)
     return ReplayResult(entry, "reached")
@@ -127,18 +127,16 @@ def _find_origin(
     FileError when an ancestor is missing, or the claim's own state is in the archive already.
     """
     entries = {entry.sha256: entry for entry in archive.list_states().entries}
-    states_of_claims = {
+    states = {
         ident: entries[state] for ident, state in claims.claim_state_pairs() if state in entries
     }
-    if claim_format.claim_hash(claim) in states_of_claims:
+    if claim_format.claim_hash(claim) in states:
         raise FileError("its state is in the archive already", "nothing is lost")
-    whole = claim_format.join_ancestors(claim, find, states_of_claims)
+    whole = claim_format.join_ancestors(claim, find, states)
     if not whole.parent:
         return ReplayStart(whole)
     return ReplayStart(
-        whole,
-        states_of_claims[whole.parent].sha256,
-        *archive.read_state(states_of_claims[whole.parent]),
+        whole, states[whole.parent].sha256, *archive.read_state(states[whole.parent])
     )
 
 
@@ -172,10 +170,8 @@ def record_milestone(archive: Archive, game: ReplayGame, milestone: str, real: b
     milestone, FileError when no claim reaches it or none can be replayed.
     """
     if milestone not in story_milestones.milestone_names(real):
-        all_claims = ", ".join(story_milestones.milestone_names(real))
-        raise UsageError(
-            f"there is no milestone {milestone!r} in this game", f"one of: {all_claims}"
-        )
+        names = ", ".join(story_milestones.milestone_names(real))
+        raise UsageError(f"there is no milestone {milestone!r} in this game", f"one of: {names}")
     reason = "claims that it goes on from are gone, or it is too long"
     for claim in claims_reaching(ClaimStore(archive.folder), milestone)[:_ATTEMPTS]:
         with tempfile.TemporaryDirectory(prefix="daddy-champion-") as folder:
@@ -196,21 +192,20 @@ def claims_reaching(claims: ClaimStore, milestone: str) -> list[Claim]:
 
     FileError when there is none.
     """
-    all_claims = [
-        claim for ident, _ in claims.claim_state_pairs() if (claim := claims.find_claim(ident))
-    ]
-    holding = [claim for claim in all_claims if milestone in claim.held]
+    found = [claims.find_claim(ident) for ident, _ in claims.claim_state_pairs()]
+    readable = [claim for claim in found if claim is not None]
+    holding = [claim for claim in readable if milestone in claim.held]
     if not holding:
-        reached = sorted({name for claim in all_claims for name in keys.milestones(claim.held)})
+        reached = sorted({name for claim in readable for name in keys.milestones(claim.held)})
         raise FileError(
             f"no claim in {claims.folder.parent} reaches {milestone}",
             f"reached were: {', '.join(reached) or 'none'}",
         )
-    result = []
+    complete = []
     for claim in holding:
         with contextlib.suppress(FileError):
-            result.append(claim_format.join_ancestors(claim, claims.find_claim, ()))
-    return sorted(result, key=lambda claim: (len(claim.inputs), claim_format.claim_hash(claim)))
+            complete.append(claim_format.join_ancestors(claim, claims.find_claim, ()))
+    return sorted(complete, key=lambda claim: (len(claim.inputs), claim_format.claim_hash(claim)))
 
 
 # -- the parent process
@@ -218,7 +213,7 @@ def claims_reaching(claims: ClaimStore, milestone: str) -> list[Claim]:
 
 def _run_child(
     origin: ReplayStart, game: ReplayGame, square: int, folder: Path, until: str = ""
-) -> ReachedState | str:
+) -> Reached | str:
     """Run the child, and return its result or the reason of its failure.
 
     With `until` the child plays from power-on to that milestone and writes a recording to `folder`.
@@ -244,7 +239,7 @@ def _run_child(
     return _answer(completed, folder)
 
 
-def _answer(completed: Completed, folder: Path) -> ReachedState | str:
+def _answer(completed: Completed, folder: Path) -> Reached | str:
     if completed.returncode < 0:
         return f"its replay was ended by signal {-completed.returncode}"
     if completed.returncode:
@@ -307,12 +302,11 @@ def _play(claim: Claim, task: Mapping[str, Any]) -> dict[str, Any]:
     env.reset(seed=claim.start.get("seed"))
     if claim.parent:
         env.adopt_game(read_bounded(folder / "parent", STATE_LIMIT))
-    held = story_milestones.archive_key(env.progress, env.rom.real, task["square"])
+    real, square = env.rom.real, task["square"]
+    held = story_milestones.archive_key(env.progress, real, square)
     for action in claim.inputs:
         env.step(action)
-        held = keys.next_key(
-            held, story_milestones.archive_key(env.progress, env.rom.real, task["square"])
-        )
+        held = keys.next_key(held, story_milestones.archive_key(env.progress, real, square))
         if until in held:
             break
     if recorder:

@@ -65,15 +65,15 @@ class KeepDecision(NamedTuple):
     reason: str
 
 
-def _demotion(entry: StateEntry, catalogue: Catalogue, rules: ArchiveRules) -> int:
+def _demotion(entry: StateEntry, stored: Catalogue, rules: ArchiveRules) -> int:
     """Return a state's dry tries less `rules.tries` for each gain; 0 below `rules.tries`."""
-    debt = catalogue.dry.get(entry.sha256, 0) - rules.tries * catalogue.gains.get(entry.sha256, 0)
+    debt = stored.dry.get(entry.sha256, 0) - rules.tries * stored.gains.get(entry.sha256, 0)
     return debt if debt >= rules.tries else 0
 
 
-def is_demoted(entry: StateEntry, catalogue: Catalogue, rules: ArchiveRules) -> bool:
+def is_demoted(entry: StateEntry, stored: Catalogue, rules: ArchiveRules) -> bool:
     """Return True if too many tries from a state were dry; then it is not followed any more."""
-    return _demotion(entry, catalogue, rules) > 0
+    return _demotion(entry, stored, rules) > 0
 
 
 def is_try_over(history: EnvHistory, rules: ArchiveRules) -> bool:
@@ -85,14 +85,14 @@ def is_try_over(history: EnvHistory, rules: ArchiveRules) -> bool:
 
 
 def choose_state_to_load(
-    history: EnvHistory, catalogue: Catalogue, rules: ArchiveRules, draw: Draw
+    history: EnvHistory, stored: Catalogue, rules: ArchiveRules, draw: Draw
 ) -> StateChoice:
     """Choose the state to load before the next step, if any."""
     if not rules.follow:
         return StateChoice(None, "states are loaded at the start of episodes only")
     if is_try_over(history, rules):
-        return _after_dry_try(history, catalogue, rules, draw)
-    states = [entry for entry in catalogue.entries if not is_demoted(entry, catalogue, rules)]
+        return _after_dry_try(history, stored, rules, draw)
+    states = [entry for entry in stored.entries if not is_demoted(entry, stored, rules)]
     if not states:
         return StateChoice(None, "no state is worth following")
     most = states[-1].rank
@@ -103,76 +103,71 @@ def choose_state_to_load(
     hp = max(entry.hp for entry in furthest)
     strongest = [entry for entry in furthest if rules.stronger * entry.hp >= hp]
     reason = f"the fleet first holds {most} milestones, here {history.rank}"
-    return StateChoice(_weighted_choice(strongest, [1.0] * len(strongest), draw), reason)
+    return StateChoice(_pick(strongest, [1.0] * len(strongest), draw), reason)
 
 
 def _after_dry_try(
-    history: EnvHistory, catalogue: Catalogue, rules: ArchiveRules, draw: Draw
+    history: EnvHistory, stored: Catalogue, rules: ArchiveRules, draw: Draw
 ) -> StateChoice:
     """Choose a state after a dry try; it may be the same state again."""
-    reason = (
-        f"{history.idle_steps} steps from {history.tried[:8] or 'its last'} brought nothing new"
-    )
-    if not catalogue.entries:
+    origin = history.tried[:8] or "its last"
+    reason = f"{history.idle_steps} steps from {origin} brought nothing new"
+    if not stored.entries:
         return StateChoice(None, f"{reason}, and there is no state")
-    entry = _draw_state(catalogue, rules, draw)
+    entry = _draw_state(stored, rules, draw)
     return StateChoice(entry, f"{reason}: on from {entry.rank} milestones")
 
 
-def _draw_state(catalogue: Catalogue, rules: ArchiveRules, draw: Draw) -> StateEntry:
+def _draw_state(stored: Catalogue, rules: ArchiveRules, draw: Draw) -> StateEntry:
     """Draw a number of milestones, then a place with as many, then one of its states.
 
     No state is excluded, so that a difficult place goes on being tried; a place that leads nowhere
     is drawn seldom after many dry tries. New places and places with few visits weigh more.
     """
-    ranks = [places for _, places in sorted(catalogue.by_rank.items(), reverse=True)]
+    ranks = [places for _, places in sorted(stored.by_rank.items(), reverse=True)]
     weights = [
-        rules.stray**depth * _freshness(places, catalogue) for depth, places in enumerate(ranks)
+        rules.stray**depth * _freshness(places, stored) for depth, places in enumerate(ranks)
     ]
-    places = _weighted_choice(ranks, weights, draw)
-    weights = [_freshness([states], catalogue) * _novelty(states, catalogue) for states in places]
-    group = _weighted_choice(places, weights, draw)
-    weights = [
-        1 / (1 + _dry_balance(entry, catalogue) + _stronger_count(entry, group)) for entry in group
-    ]
-    return _weighted_choice(group, weights, draw)
+    places = _pick(ranks, weights, draw)
+    weights = [_freshness([states], stored) * _novelty(states, stored) for states in places]
+    group = _pick(places, weights, draw)
+    weights = [1 / (1 + _dryness(entry, stored) + _stronger(entry, group)) for entry in group]
+    return _pick(group, weights, draw)
 
 
-def _freshness(places: Sequence[Sequence[StateEntry]], catalogue: Catalogue) -> float:
+def _freshness(places: Sequence[Sequence[StateEntry]], stored: Catalogue) -> float:
     """Return the weight of a group of places: more dry tries from them make it smaller.
 
     Dry tries are summed over a place's states, so that a new state does not reset them, and
     averaged over the places, so that many places do not weigh more than few.
     """
-    balance = sum(_dry_balance(entry, catalogue) for states in places for entry in states) / len(
-        places
-    )
-    return 1 / (1 + balance / _HALVING_TRIES)
+    dryness = sum(_dryness(entry, stored) for states in places for entry in states) / len(places)
+    return 1 / (1 + dryness / _HALVING_TRIES)
 
 
-def _novelty(states: Sequence[StateEntry], catalogue: Catalogue) -> float:
+def _novelty(states: Sequence[StateEntry], stored: Catalogue) -> float:
     """Return a place's weight: visits and milestones won since it was new make it smaller."""
     state = states[0]
-    known_for = max(0, state.rank - catalogue.first.get(state.place, state.rank))
-    return 1 / ((1 + known_for) * (1 + catalogue.visits.get(state.key, 0)))
+    known_for = max(0, state.rank - stored.first.get(state.place, state.rank))
+    return 1 / ((1 + known_for) * (1 + stored.visits.get(state.key, 0)))
 
 
-def _dry_balance(entry: StateEntry, catalogue: Catalogue) -> int:
-    return max(0, catalogue.dry.get(entry.sha256, 0) - catalogue.gains.get(entry.sha256, 0))
+def _dryness(entry: StateEntry, stored: Catalogue) -> int:
+    return max(0, stored.dry.get(entry.sha256, 0) - stored.gains.get(entry.sha256, 0))
 
 
-def _stronger_count(entry: StateEntry, others: Sequence[StateEntry]) -> int:
+def _stronger(entry: StateEntry, others: Sequence[StateEntry]) -> int:
     """Count the states with more HP."""
     return sum(other.hp > entry.hp for other in others)
 
 
-def choose_substitute(entry: StateEntry, catalogue: Catalogue, draw: Draw) -> StateEntry | None:
+def choose_substitute(entry: StateEntry, stored: Catalogue, draw: Draw) -> StateEntry | None:
     """Choose another state with as many milestones in place of one that cannot be loaded."""
-    peers = [other for other in catalogue.entries if other.rank == entry.rank and other != entry]
-    return _weighted_choice(peers, [1.0] * len(peers), draw) if peers else None
+    peers = [other for other in stored.entries if other.rank == entry.rank and other != entry]
+    return _pick(peers, [1.0] * len(peers), draw) if peers else None
 
 
-def choose_episode_start(catalogue: Catalogue, rules: ArchiveRules, draw: Draw) -> StateChoice:
+def choose_episode_start(stored: Catalogue, rules: ArchiveRules, draw: Draw) -> StateChoice:
     """Choose the state that an episode begins from; None for the start of the game.
 
     With `starts` a state's weight is 1 / sqrt(1 + tries). With `follow` alone the draw is the one
@@ -183,72 +178,66 @@ def choose_episode_start(catalogue: Catalogue, rules: ArchiveRules, draw: Draw) 
         return StateChoice(None, "episodes begin where the game does")
     if draw() < rules.fresh:
         return StateChoice(None, "this episode begins where the game does, by lot")
-    if not catalogue.entries:
+    if not stored.entries:
         return StateChoice(None, "there is no state yet")
     if rules.starts:
-        tries = Counter(catalogue.dry) + Counter(catalogue.gains)
-        weights = [1 / math.sqrt(1 + tries[entry.sha256]) for entry in catalogue.entries]
-        entry = _weighted_choice(catalogue.entries, weights, draw)
+        tries = Counter(stored.dry) + Counter(stored.gains)
+        weights = [1 / math.sqrt(1 + tries[entry.sha256]) for entry in stored.entries]
+        entry = _pick(stored.entries, weights, draw)
     else:
-        entry = _draw_state(catalogue, rules, draw)
-    return StateChoice(
-        entry, f"drawn among {len(catalogue.entries)} states: {entry.rank} milestones"
-    )
+        entry = _draw_state(stored, rules, draw)
+    return StateChoice(entry, f"drawn among {len(stored.entries)} states: {entry.rank} milestones")
 
 
 # -- keeping
 
 
 def is_new_key(
-    held: frozenset[str], before: frozenset[str], catalogue: Catalogue, rules: ArchiveRules
+    held: frozenset[str], before: frozenset[str], stored: Catalogue, rules: ArchiveRules
 ) -> bool:
     """Return True if `held` has more milestones than `before`, or a new place that can be kept."""
     if keys.rank(held) > keys.rank(before):
         return True
-    return keys.key_hash(held) not in catalogue.by_key and _has_room(
-        keys.rank(held), catalogue, rules
-    )
+    return keys.key_hash(held) not in stored.by_key and _has_room(keys.rank(held), stored, rules)
 
 
-def _has_room(rank: int, catalogue: Catalogue, rules: ArchiveRules) -> bool:
+def _has_room(rank: int, stored: Catalogue, rules: ArchiveRules) -> bool:
     """Return True if one more place with `rank` milestones would be kept."""
-    places = catalogue.by_rank.get(rank, ())
-    remaining = sum(
-        not all(is_demoted(entry, catalogue, rules) for entry in states) for states in places
-    )
-    return remaining < _room(rank, catalogue, rules)
+    places = stored.by_rank.get(rank, ())
+    usable = sum(not all(is_demoted(entry, stored, rules) for entry in states) for states in places)
+    return usable < _room(rank, stored, rules)
 
 
-def _room(rank: int, catalogue: Catalogue, rules: ArchiveRules) -> int:
+def _room(rank: int, stored: Catalogue, rules: ArchiveRules) -> int:
     """Return the number of places with `rank` milestones to keep; higher ranks are served first."""
     ahead = sum(
-        min(len(places), rules.places) for at, places in catalogue.by_rank.items() if at > rank
+        min(len(places), rules.places) for at, places in stored.by_rank.items() if at > rank
     )
     return max(0, min(rules.places, rules.most_keys - ahead))
 
 
-def decide_to_keep(held: frozenset[str], catalogue: Catalogue, rules: ArchiveRules) -> KeepDecision:
+def decide_to_keep(held: frozenset[str], stored: Catalogue, rules: ArchiveRules) -> KeepDecision:
     """Decide on a state with the new key `held`."""
-    rank, states = keys.rank(held), catalogue.by_key.get(keys.key_hash(held), ())
-    if not states and not _has_room(rank, catalogue, rules):
-        room = _room(rank, catalogue, rules)
+    rank, states = keys.rank(held), stored.by_key.get(keys.key_hash(held), ())
+    if not states and not _has_room(rank, stored, rules):
+        room = _room(rank, stored, rules)
         return KeepDecision(False, f"there is room for {room} places with {rank} milestones")
-    remaining = sum(not is_demoted(entry, catalogue, rules) for entry in states)
-    if remaining >= rules.per_key:
-        return KeepDecision(False, f"{remaining} states hold the same {rank} milestones here")
+    usable = sum(not is_demoted(entry, stored, rules) for entry in states)
+    if usable >= rules.per_key:
+        return KeepDecision(False, f"{usable} states hold the same {rank} milestones here")
     return KeepDecision(
-        True, f"{remaining} of {rules.per_key} states hold these {rank} milestones here"
+        True, f"{usable} of {rules.per_key} states hold these {rank} milestones here"
     )
 
 
 def decide_to_keep_stronger(
-    held: frozenset[str], hp: int, catalogue: Catalogue, rules: ArchiveRules
+    held: frozenset[str], hp: int, stored: Catalogue, rules: ArchiveRules
 ) -> KeepDecision:
     """Decide on a state without a new key: a stronger party may win a fight that others lost."""
-    rank, states = keys.rank(held), catalogue.by_key.get(keys.key_hash(held), ())
+    rank, states = keys.rank(held), stored.by_key.get(keys.key_hash(held), ())
     if not states:
         return KeepDecision(False, f"no state holds these {rank} milestones here")
-    best = max((entry.hp for entry in states if not is_demoted(entry, catalogue, rules)), default=0)
+    best = max((entry.hp for entry in states if not is_demoted(entry, stored, rules)), default=0)
     if hp < rules.stronger * best:
         return KeepDecision(
             False, f"a state of these {rank} milestones here has {best} HP, this {hp}"
@@ -256,32 +245,32 @@ def decide_to_keep_stronger(
     return KeepDecision(True, f"{hp} HP, {best} before with these {rank} milestones here")
 
 
-def surplus_states(catalogue: Catalogue, rules: ArchiveRules) -> tuple[StateEntry, ...]:
+def surplus_states(stored: Catalogue, rules: ArchiveRules) -> tuple[StateEntry, ...]:
     """List the states to remove: beyond `per_key` of a key, `places` of a rank, `most_keys` in all.
 
     Removed first are demoted states, those with most dry tries before others; then the weakest of a
     key, the oldest places, and the keys with the fewest milestones.
     """
     surplus: list[StateEntry] = []
-    for rank, states_of_places in catalogue.by_rank.items():
-        places = sorted(states_of_places, key=lambda states: _merit(states, catalogue, rules))
-        beyond = max(0, len(places) - _room(rank, catalogue, rules))
+    for rank, states_of_places in stored.by_rank.items():
+        places = sorted(states_of_places, key=lambda states: _merit(states, stored, rules))
+        beyond = max(0, len(places) - _room(rank, stored, rules))
         surplus += [entry for states in places[:beyond] for entry in states]
         for states in places[beyond:]:
-            worst = sorted(states, key=lambda entry: (-_demotion(entry, catalogue, rules), entry))
+            worst = sorted(states, key=lambda entry: (-_demotion(entry, stored, rules), entry))
             surplus += worst[: max(0, len(worst) - rules.per_key)]
     return tuple(surplus)
 
 
 def _merit(
-    states: Sequence[StateEntry], catalogue: Catalogue, rules: ArchiveRules
+    states: Sequence[StateEntry], stored: Catalogue, rules: ArchiveRules
 ) -> tuple[int, int, str]:
     """Return the sort key of a place: the most demoted first, then the oldest."""
-    demotion = min(_demotion(entry, catalogue, rules) for entry in states)
+    demotion = min(_demotion(entry, stored, rules) for entry in states)
     return -demotion, min(entry.age for entry in states), states[0].key
 
 
-def _weighted_choice(options: Sequence[T], weights: Sequence[float], draw: Draw) -> T:
+def _pick(options: Sequence[T], weights: Sequence[float], draw: Draw) -> T:
     left = draw() * sum(weights)
     for option, weight in zip(options, weights, strict=True):
         left -= weight

@@ -14,14 +14,7 @@ from Daddy.core.assist_rules import missing_assists, parse_assists
 from Daddy.core.errors import RomError
 from Daddy.pokemon.assists import assist_state as states
 from Daddy.pokemon.assists.assist_registry import ASSISTS
-from Daddy.pokemon.assists.assist_state import (
-    SPANS,
-    AssistState,
-    EffectOutcome,
-    Intervention,
-    PendingEffect,
-    StepState,
-)
+from Daddy.pokemon.assists.assist_state import SPANS, AssistState, EffectOutcome, Intervention
 from Daddy.pokemon.game_progress import Progress
 
 if TYPE_CHECKING:
@@ -55,38 +48,33 @@ class AssistRunner:
         for name in self.names:
             if name in self.state.open:
                 messages += self._check_effect(name, now)
-        intervention, act_messages = self._intervene(now)
-        return AssistResult(
-            intervention.button or button,
-            bool(messages or intervention.writes),
-            (*messages, *act_messages),
-        )
+        action, act_messages = self._intervene(now)
+        wrote = bool(messages or action.writes)
+        return AssistResult(action.button or button, wrote, (*messages, *act_messages))
 
-    def _intervene(self, now: StepState) -> tuple[Intervention, tuple[str, ...]]:
+    def _intervene(self, now: states.StepState) -> tuple[Intervention, tuple[str, ...]]:
         """Do the first intervention that an assist decides on; earlier assists may only observe."""
         for name in self.names:
             if name in self.state.open or self.state.is_off(name):
                 continue
-            intervention = ASSISTS[name].decide(now)
-            if intervention is None:
+            action = ASSISTS[name].decide(now)
+            if action is None:
                 continue
-            pending = self._write(intervention, now)
-            if not intervention.writes and not intervention.button:
+            pending = self._write(action, now)
+            if not action.writes and not action.button:
                 self.state = self.state.with_pending(name, pending)
                 continue
             self.state = self.state.after_act(name, pending if ASSISTS[name].worked else None)
-            return intervention, (f"{name}: {intervention.reason}",)
+            return action, (f"{name}: {action.reason}",)
         return Intervention(""), ()
 
-    def _write(self, intervention: Intervention, now: StepState) -> PendingEffect:
-        writes = tuple(
-            (address, now.read_byte(address), value) for address, value in intervention.writes
-        )
+    def _write(self, action: Intervention, now: states.StepState) -> states.PendingEffect:
+        writes = tuple((address, now.read_byte(address), value) for address, value in action.writes)
         for address, _, value in writes:
             self._console.write(address, value)
-        return PendingEffect(now.position, writes)
+        return states.PendingEffect(now.position, writes)
 
-    def _check_effect(self, name: str, now: StepState) -> tuple[str, ...]:
+    def _check_effect(self, name: str, now: states.StepState) -> tuple[str, ...]:
         """Test the effect of an earlier intervention, undo it on failure; return the messages."""
         pending, worked = self.state.open[name], ASSISTS[name].worked
         outcome = EffectOutcome.MOOT if worked is None else worked(pending, now)

@@ -42,7 +42,7 @@ _SHAPES = {
     "start": re.compile(r"[0-9a-f]{64}"),
 }
 """Patterns that the header's texts must match."""
-_MOST_ASSISTS = 32
+_MAX_ASSISTS = 32
 
 
 @dataclass(frozen=True)
@@ -164,19 +164,13 @@ def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _facts(header: bytes) -> dict[str, Any]:
-    header_facts = json.loads(header)
+    parsed = json.loads(header)
     facts: dict[str, Any] = {
-        name: matching_text(header_facts[name], shape) for name, shape in _SHAPES.items()
+        name: matching_text(parsed[name], shape) for name, shape in _SHAPES.items()
     }
-    if (
-        not isinstance(header_facts["assists"], list)
-        or len(header_facts["assists"]) > _MOST_ASSISTS
-    ):
+    if not isinstance(parsed["assists"], list) or len(parsed["assists"]) > _MAX_ASSISTS:
         raise TypeError("no list of assists")
-    return {
-        **facts,
-        "assists": tuple(matching_text(name, _TEXT) for name in header_facts["assists"]),
-    }
+    return {**facts, "assists": tuple(matching_text(name, _TEXT) for name in parsed["assists"])}
 
 
 def _deflated(plain: bytes) -> bytes:
@@ -189,7 +183,7 @@ def _check_counts(recording: Recording) -> None:
     """Raise ValueError unless all operations are valid, within limits, and have their digests."""
     count = last = 0
     loads = sum(
-        operation.kind == emulator_operations.OperationKind.LOAD
+        operation.kind == OperationKind.LOAD
         for operation in emulator_operations.decode_operations(recording.operations)
     )
     if loads > MAX_LOADS:

@@ -1,8 +1,8 @@
-"""Start states of episodes, and the check that a player can play on from one.
+"""Episodes begin from a start state, which is found or made here, and checked.
 
-start_state   finds or makes the state that a setting means
-route         ways to start states, as data
-route_player  plays a route by rules, with `player_view`
-preflight     judges a state, a foreign one in a child process
-shelf         a person's folder of states
+start_state         finds or makes the state that a setting names
+start_routes        routes to start states, as data
+route_player        plays a route by rules, with `player_view`
+playability_check   checks that an agent can play on from a state
+start_state_folder  a person's folder of states
 """

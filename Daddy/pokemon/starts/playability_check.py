@@ -1,9 +1,9 @@
-"""Checks that a player can play on from a state, in a child for a state brought from elsewhere.
+"""Checks that an agent can play on from a state; a state from a file is checked in a child process.
 
-A game must go on, its memory make sense, its clock run, and buttons move the player. A RomError
-(exit code 7) says which test failed. A save state is a program: two wrong bytes can crash the
-emulator or hang it. So a foreign file is loaded and judged in a process of its own with a time
-limit, which hands back the same moment as this pyboy writes it.
+A game must be running, with plausible memory, a running clock, and buttons that move the player. A
+RomError (exit code 7) names the test that failed. Two wrong bytes of a save state can crash or hang
+the emulator, so a file is loaded and checked in a child process with a time limit. The child writes
+the same state anew in this pyboy's format.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ REMEDY = (
     "python -m Daddy.play --record-start NAME"
 )
 TIME_LIMIT_S: Final = 20.0
-"""A good state takes about a second, most of it for starting an interpreter."""
+"""Limit for the child; a valid state takes about a second, mostly the start of the interpreter."""
 _CLOCK_FRAMES = 70
-"""The play time counts in seconds and frames: more than a second of them."""
+"""Frames, more than a second, in which the play time must change."""
 _MAPS = 248
 _TRIES = 40
-"""Keys that a text or a script gets to give control back."""
+"""Keys pressed to end a text or a script."""
 _SMALLEST, _LARGEST = 64 * 1024, 1 << 20
 _NEWEST_KNOWN = 64
-"""A first byte beyond this is no version of anything yet."""
+"""Largest first byte that is taken for the version of a PyBoy state."""
 _SAME_NUMBER = f" (PyBoy 2.6 writes the number {STATE_FORMAT} too: save it with {PYBOY_VERSION})"
 
 
 def check_playable(emulator: Emulator, state: bytes, name: str) -> None:
-    """RomError naming `what` unless a player could play on from `state`; leaves it loaded."""
+    """Raise RomError naming `name` unless an agent can play on from `state`; leave it loaded."""
     emulator.restore_state(state)
     before = bytes(emulator.ram(STEERING))
     emulator.wait(_CLOCK_FRAMES)
     image = emulator.ram(STEERING)
-    why = memory_fault(image) or not_started_reason(image, before) or _immovable(emulator, state)
-    if why is not None:
-        raise RomError(f"{name} is no state to train from: {why}", REMEDY)
+    fault = memory_fault(image) or not_started_reason(image, before) or _immovable(emulator, state)
+    if fault is not None:
+        raise RomError(f"{name} cannot be trained from: {fault}", REMEDY)
     emulator.restore_state(state)
 
 
 def memory_fault(image: Image) -> str | None:
-    """Reason why this cannot be the memory of the game, None when it can."""
+    """Return the reason for which this cannot be the game's memory; None if it can."""
     now = read_view(image)
     party = byte(image, ram.PARTY_COUNT)
     if now.progress.map_id >= _MAPS:
-        return f"map {now.progress.map_id}, where the game has {_MAPS}"
+        return f"map {now.progress.map_id} of a game with {_MAPS} maps"
     if party > ram.PARTY_SIZE:
         return f"{party} creatures in a party of at most {ram.PARTY_SIZE}"
     if now.rows and now.columns and not (now.cell.y < now.rows and now.cell.x < now.columns):
@@ -71,7 +71,7 @@ def memory_fault(image: Image) -> str | None:
 
 
 def _immovable(emulator: Emulator, state: bytes) -> str | None:
-    """Reason why no key does anything; in a fight or a menu the cursor has to move."""
+    """Return a reason if no key moves the player or, in a fight, the cursor; else None."""
     emulator.restore_state(state)
     now = read_view(emulator.ram(STEERING))
     for _ in range(_TRIES):
@@ -90,13 +90,13 @@ def _immovable(emulator: Emulator, state: bytes) -> str | None:
     return f"no direction key moves the player from {now.cell} of map {now.progress.map_id}"
 
 
-# -- states from elsewhere
+# -- states from files
 
 
 def format_fault(data: bytes) -> str | None:
-    """Reason why this pyboy cannot read the state, None when it may."""
+    """Return the reason for which this pyboy cannot read the state; None if it may be readable."""
     if not _SMALLEST <= len(data) <= _LARGEST:
-        return f"it has {len(data):,} bytes, where a PyBoy state has about 150,000"
+        return f"it has {len(data):,} bytes, but a PyBoy state has about 150,000"
     version = data[0]
     if version > _NEWEST_KNOWN:
         return f"it begins with byte {version}, which is no version of a PyBoy state"
@@ -110,25 +110,25 @@ def format_fault(data: bytes) -> str | None:
 
 @lru_cache(maxsize=4)
 def convert_foreign_state(rom: Rom, data: bytes, name: str, limit_s: float = TIME_LIMIT_S) -> bytes:
-    """The same moment as our pyboy writes it; RomError naming `what` when it is refused."""
-    why = format_fault(data)
-    if why is not None:
-        raise _refused(name, why)
+    """Check a state in a child and return it as our pyboy writes it; RomError naming `name`."""
+    fault = format_fault(data)
+    if fault is not None:
+        raise _refusal(name, fault)
     with tempfile.TemporaryDirectory(prefix="daddy-state-") as scratch:
-        game, given, made = (Path(scratch) / name for name in ("game.gb", "given", "made"))
+        game, source, target = (Path(scratch) / name for name in ("game.gb", "given", "made"))
         write_new(game, rom.data)
-        write_new(given, data)
-        argv = [sys.executable, "-m", __name__, *map(str, (game, given, made))]
+        write_new(source, data)
+        argv = [sys.executable, "-m", __name__, *map(str, (game, source, target))]
         try:
-            done = run_command(argv, limit_s, die_with_us=sys.platform == "linux")
+            completed = run_command(argv, limit_s, die_with_us=sys.platform == "linux")
         except ProcessTimeoutError as error:
-            raise _refused(name, f"it hung the emulator for {limit_s:g} s") from error
-        if done.returncode:
-            raise _refused(name, _why(done.returncode, done.stderr))
-        return read_bounded(made, _LARGEST)
+            raise _refusal(name, f"it hung the emulator for {limit_s:g} s") from error
+        if completed.returncode:
+            raise _refusal(name, _child_fault(completed.returncode, completed.stderr))
+        return read_bounded(target, _LARGEST)
 
 
-def _why(code: int, stderr: str) -> str:
+def _child_fault(code: int, stderr: str) -> str:
     if code == ExitCode.ROM:
         return stderr.strip().splitlines()[0].removeprefix("error: ")
     if code < 0:
@@ -138,14 +138,14 @@ def _why(code: int, stderr: str) -> str:
     return f"the emulator failed on it: {last[0]}"
 
 
-def _refused(what: str, why: str) -> RomError:
-    return RomError(f"the save state {what} cannot be used: {why}", REMEDY)
+def _refusal(what: str, fault: str) -> RomError:
+    return RomError(f"the save state {what} cannot be used: {fault}", REMEDY)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run as the child: load, judge, and write the state anew."""
-    game, given, made = map(Path, sys.argv[1:] if argv is None else argv)
-    data = given.read_bytes()
+    """Run as the child: load and check the state, and write it anew."""
+    game, source, target = map(Path, sys.argv[1:] if argv is None else argv)
+    data = source.read_bytes()
     emulator = Emulator(game.read_bytes())
     try:
         left = emulator.restore_state(data)
@@ -154,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if left and data[0] == STATE_FORMAT:
         raise RomError(f"{left} bytes are left over{_SAME_NUMBER}")
     check_playable(emulator, emulator.dump_state(), "it")
-    write_new(made, emulator.dump_state())
+    write_new(target, emulator.dump_state())
     emulator.close()
     return 0
 

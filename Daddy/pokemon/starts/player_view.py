@@ -1,4 +1,4 @@
-"""Pure. Reads the facts that a scripted player needs: place, menu, doors, and control."""
+"""Pure. Reads the facts that `RoutePlayer` needs: cell, menu, doors, and control."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ STEERING = (
     (ram.WALK_COUNTER, ram.WALK_COUNTER + 1),
     (ram.WARP_COUNT, ram.WARPS + 4 * _DOORS_MOST),
 )
-"""Memory that a view reads."""
+"""Spans of memory from which a view is read."""
 _CLOCK_RUNS = 1
 
 
 class Cell(NamedTuple):
-    """A place on a map; (-1, x) lies one step beyond its upper edge."""
+    """Names a cell of a map; (-1, x) is one step beyond the upper edge."""
 
     y: int
     x: int
 
     def neighbour(self, button: str) -> Cell:
-        """The next cell that way."""
+        """Return the next cell in the direction of `button`."""
         down, right = STEPS[button]
         return Cell(self.y + down, self.x + right)
 
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """Row and column of a menu's first entry on the screen, its cursor, and its last entry."""
+    """Holds row and column of a menu's first entry, the entry at the cursor, and the last entry."""
 
     y: int
     x: int
@@ -50,7 +50,7 @@ class Menu:
 
 @dataclass(frozen=True, slots=True)
 class PlayerView:
-    """One look at the game. `free`: the next key is the player's."""
+    """Holds the facts for the next key. `free`: the next key can move the player."""
 
     progress: Progress
     menu: Menu
@@ -62,7 +62,7 @@ class PlayerView:
 
     @property
     def cell(self) -> Cell:
-        """The player's cell."""
+        """The cell of the player."""
         return Cell(self.progress.y, self.progress.x)
 
     @property
@@ -71,12 +71,12 @@ class PlayerView:
         return ram.FACINGS[self.progress.facing]
 
     def place_text(self, real: bool) -> str:
-        """Map and cell, for people."""
+        """Format map and cell for people."""
         now = self.progress
         return f"{map_name(now.map_id, real)} ({now.x}, {now.y})"
 
     def has_event(self, event: str, real: bool) -> bool:
-        """Return True if an event of the story has happened; CREATURE: the party is not empty."""
+        """Return True if `event` of the story has happened; CREATURE: the party is not empty."""
         if event == CREATURE:
             return bool(self.progress.party)
         return bool(self.progress.events >> _flag(event, real) & 1)
@@ -88,7 +88,7 @@ def _flag(name: str, real: bool) -> int:
 
 
 def read_view(image: Image) -> PlayerView:
-    """The view of an image of the work RAM in which `STEERING` is fresh."""
+    """Read the view from an image of the work RAM with up-to-date bytes in `STEERING`."""
     progress = read_progress(image)
     menu = (ram.MENU_Y, ram.MENU_X, ram.MENU_ITEM, ram.MENU_LAST)
     return PlayerView(

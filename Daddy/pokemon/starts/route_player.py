@@ -1,8 +1,8 @@
-"""Plays a route by rules: small steps, each a closed loop over RAM with a bound and a reason.
+"""Plays a route by rules, one key at a time; each key depends on the memory read before it.
 
-Every press follows from a look; nothing is timed by counting frames, and no file is needed. A step
-that gets nowhere ends in a StuckError that tells the step, the place and the reason. The player
-knows no map: a press that does not move it closes that way out of that cell (`Ground`).
+The player has no map: when a key does not move it, that direction is blocked at that cell
+(`WalkMap`). A step of the route that takes too many keys ends in a StuckError with the step, the
+place and the reason.
 """
 
 from __future__ import annotations
@@ -30,68 +30,67 @@ if TYPE_CHECKING:
     from Daddy.pokemon.emulator import Emulator
 
 MAX_PRESSES = 1_500
-"""Keys that one step may take; the longest of the real game's takes a few hundred."""
+"""Keys that one step may take; the longest of the real game takes a few hundred."""
 _PAUSE = 8
-"""Frames between two looks while the game goes on by itself."""
-_CALM_LOOKS = 3
-"""Looks in a row with a free player: scripts let go for a moment between two scenes."""
+"""Frames between two readings of the memory while no key is pressed."""
+_FREE_READINGS = 3
+"""Readings in a row with a free player that end a script, since it may pause between scenes."""
 _FLEE = ("b", "down", "right", "a")
-"""Closes a text, then the lower right of a fight's menu: away. On the cartridge B alone does it."""
+"""Keys that close a text and choose RUN, lower right in a fight's menu (cartridge: B alone)."""
 _ANY_SIZE = 256
 _TOP_LIST = 1
-"""The last entry of the list behind the title: a new game, options."""
+"""Number of the last entry of the menu after the title: a new game, options."""
 _TEXT_ROW, _ANIMATION_ROW, _STYLE_ROW = 3, 8, 13
 _FAST, _TEXT_SPEED, _SET_STYLE, _NO_ANIMATION = 1, 0b1111, 1 << 6, 1 << 7
-_MENU_LOOKS = 30
-"""Looks that a menu gets to appear before the key that calls for it is pressed again."""
+_MENU_READINGS = 30
+"""Readings until a menu must have appeared; then its key is pressed again."""
 _REOPENINGS = 3
-"""Times that all closed ways are tried again, since people may have moved away."""
+"""Times that all blocked directions are tried again, since people may have moved away."""
 _TURNS = 2
-"""Presses before a way counts as closed: the first may only turn the player."""
+"""Presses before a direction counts as blocked: the first may only turn the player."""
 
 
 class StuckError(RomError):
-    """A step of a route got nowhere."""
+    """Reports that a step of a route took too many keys or cannot be done."""
 
 
 class WalkMap:
-    """The ways known to be closed on one map of `rows` by `columns` cells.
+    """Finds paths on one map of `rows` by `columns` cells; every direction is open until blocked.
 
-    Ledges and doors are followed where they lead; `shunned` cells (doors, mostly) are stepped on as
-    a goal only.
+    A path leads over `shunned` cells (doors, mostly) only if they are the goal.
     """
 
     def __init__(self, rows: int, columns: int, shunned: frozenset[Cell] = frozenset()) -> None:
         self._rows, self._columns = rows, columns
         self._shunned = shunned
-        self._closed: set[tuple[Cell, str]] = set()
+        self._blocked: set[tuple[Cell, str]] = set()
 
     def mark_blocked(self, cell: Cell, button: str) -> None:
-        """Note that the way out of `cell` did not open."""
-        self._closed.add((cell, button))
+        """Mark a direction out of `cell` as blocked."""
+        self._blocked.add((cell, button))
 
     def clear_blocked(self) -> None:
-        """Forget the closed ways."""
-        self._closed.clear()
+        """Mark all directions as open again."""
+        self._blocked.clear()
 
-    def first_button(self, here: Cell, goal: Cell) -> str | None:
-        """The first button of a shortest way that may be open, None when there is none.
+    def first_button(self, start_map: Cell, goal: Cell) -> str | None:
+        """Return the first button of a shortest path that may be open; None if there is none.
 
-        A goal may be a door, or lie one step beyond the edge; then the doors before it are passed.
+        A goal may be a door, or lie one step beyond the edge; then doors next to it may be crossed.
         """
         doorsteps = {goal.neighbour(button) for button in STEPS} if self._beyond(goal) else set()
-        first: dict[Cell, str] = {here: ""}
-        queue = deque([here])
+        first: dict[Cell, str] = {start_map: ""}
+        queue = deque([start_map])
         while queue:
-            at = queue.popleft()
-            if at == goal:
-                return first[at] or None
+            cell = queue.popleft()
+            if cell == goal:
+                return first[cell] or None
             for button in STEPS:
-                to = at.neighbour(button)
-                free = to == goal or self._free(to, doorsteps)
-                if free and to not in first and (at, button) not in self._closed:
-                    first[to] = first[at] or button
-                    queue.append(to)
+                neighbour = cell.neighbour(button)
+                free = neighbour == goal or self._free(neighbour, doorsteps)
+                if free and neighbour not in first and (cell, button) not in self._blocked:
+                    first[neighbour] = first[cell] or button
+                    queue.append(neighbour)
         return None
 
     def _free(self, cell: Cell, doorsteps: set[Cell]) -> bool:
@@ -102,7 +101,7 @@ class WalkMap:
 
 
 class RoutePlayer:
-    """Steers one console; `real`: Red or Blue, else the cartridge."""
+    """Presses the keys of one emulator; `real`: Red or Blue, else the cartridge."""
 
     def __init__(self, console: Emulator, real: bool) -> None:
         self._console = console
@@ -116,14 +115,14 @@ class RoutePlayer:
         }  # fmt: skip
 
     def play_route(self, route: StartRoute) -> None:
-        """Take every step, and compare the end with the route's. StuckError."""
+        """Do every step, and check the map and the events at the end. StuckError."""
         for number, step in enumerate(route.steps, 1):
             self._left = MAX_PRESSES
             try:
                 self._steps[type(step)](step)
             except StuckError as error:
-                where = f"step {number} of {len(route.steps)}, {step}, at {self._place()}"
-                raise StuckError(f"{where}: {error.message}") from error
+                context = f"step {number} of {len(route.steps)}, {step}, at {self._place()}"
+                raise StuckError(f"{context}: {error.message}") from error
         self._left = MAX_PRESSES
         now = self._settle("b")
         missing = [event for event in route.end_events if not now.has_event(event, self._real)]
@@ -131,25 +130,25 @@ class RoutePlayer:
             lacking = f" without {', '.join(missing)}" if missing else ""
             raise StuckError(f"the route ended at {self._place()}{lacking}")
 
-    def _look(self) -> PlayerView:
+    def _read_view(self) -> PlayerView:
         return read_view(self._console.ram(STEERING))
 
     def _place(self) -> str:
-        return self._look().place_text(self._real)
+        return self._read_view().place_text(self._real)
 
     def _press(self, button: str | None) -> PlayerView:
-        """Press a key (None: only wait) and look; StuckError when the step had too many."""
+        """Press a key (None: only wait) and read the view; StuckError after too many keys."""
         self._left -= 1
         if self._left < 0:
-            raise StuckError(f"nothing came of {MAX_PRESSES} keys")
+            raise StuckError(f"it did not end after {MAX_PRESSES} keys")
         if button is None:
             self._console.wait(_PAUSE)
         else:
             self._console.press(button)
-        return self._look()
+        return self._read_view()
 
-    def _react(self, now: PlayerView, button: str) -> PlayerView:
-        """Advance a fight, a text or a scene: flee from wild creatures, fight, read, or wait."""
+    def _advance(self, now: PlayerView, button: str) -> PlayerView:
+        """Advance a fight, a text or a scene: flee from wild creatures, fight, read or wait."""
         if now.progress.battle == 1:
             return self._press(next(self._flight))
         if now.progress.battle:
@@ -157,54 +156,54 @@ class RoutePlayer:
         return self._press(button if now.progress.text_box else None)
 
     def _settle(self, button: str) -> PlayerView:
-        """Wait until the player is free and stays so; texts are closed with `button`."""
-        calm = 0
-        now = self._look()
-        while calm < _CALM_LOOKS:
-            calm = calm + 1 if now.free else 0
-            now = self._press(None) if now.free else self._react(now, button)
+        """Wait until the player is and remains free to walk; close texts with `button`."""
+        free_looks = 0
+        now = self._read_view()
+        while free_looks < _FREE_READINGS:
+            free_looks = free_looks + 1 if now.free else 0
+            now = self._press(None) if now.free else self._advance(now, button)
         return now
 
     def _read(self, step: ReadUntil) -> None:
-        self._until(step.until, lambda now: self._react(now, step.button))
+        self._until(step.until, lambda now: self._advance(now, step.button))
 
-    def _until(self, what: str, act: Callable[[PlayerView], PlayerView]) -> None:
-        now = self._look()
-        while not now.has_event(what, self._real):
-            now = act(now)
+    def _until(self, event: str, press: Callable[[PlayerView], PlayerView]) -> None:
+        now = self._read_view()
+        while not now.has_event(event, self._real):
+            now = press(now)
 
     def _talk(self, step: TalkUntil) -> None:
         def speak(now: PlayerView) -> PlayerView:
             if not now.free:
-                return self._react(now, "a")
+                return self._advance(now, "a")
             return self._press("a" if now.facing == step.toward else step.toward)
 
         self._until(step.until, speak)
 
     def _walk_to(self, step: WalkTo) -> None:
-        """Walk to a cell. A scene or a door may take its time to lead on from there."""
+        """Walk to a cell; if the step names another map, wait until a door or scene leads on."""
         now = self._settle("b")
-        here, goal, reopened = now.progress.map_id, Cell(step.y, step.x), 0
+        start_map, goal, reopened = now.progress.map_id, Cell(step.y, step.x), 0
         ground = WalkMap(now.rows or _ANY_SIZE, now.columns or _ANY_SIZE, now.doors)
         while not (now.cell == goal and step.to is None):
             button = ground.first_button(now.cell, goal)
             if button is not None:
-                now = self._step(now, button, ground)
+                now = self._walk_one_cell(now, button, ground)
             elif now.cell == goal:
                 now = self._settle("b")
             elif reopened == _REOPENINGS:
-                raise StuckError(f"found no way to ({step.x}, {step.y})")
+                raise StuckError(f"found no path to ({step.x}, {step.y})")
             else:
                 reopened += 1
                 ground.clear_blocked()
                 now = self._press(None)
             if now.progress.map_id == step.to:
                 return
-            if now.progress.map_id != here:
-                raise StuckError(f"was carried off to map {now.progress.map_id}")
+            if now.progress.map_id != start_map:
+                raise StuckError(f"left for map {now.progress.map_id}")
 
-    def _step(self, before: PlayerView, button: str, ground: WalkMap) -> PlayerView:
-        """Walk one cell, or learn that this way is closed."""
+    def _walk_one_cell(self, before: PlayerView, button: str, ground: WalkMap) -> PlayerView:
+        """Walk one cell, or mark the direction as blocked."""
         for _ in range(_TURNS):
             self._press(button)
             now = self._settle("b")
@@ -214,18 +213,18 @@ class RoutePlayer:
         return now
 
     def _open_title_menu(self, _: OpenTitleMenu) -> None:
-        self._call_menu("start", _TOP_LIST)
+        self._open_menu("start", _TOP_LIST)
 
-    def _call_menu(self, button: str, last: int) -> None:
-        """Press `button` until the list of `last` + 1 entries is up; seldom, as it takes time."""
-        while not _is_list(self._look().menu, last):
+    def _open_menu(self, button: str, last: int) -> None:
+        """Press `button`, with long pauses, until the list of `last` + 1 entries is open."""
+        while not _is_list(self._read_view().menu, last):
             now = self._press(button)
-            for _ in range(_MENU_LOOKS):
+            for _ in range(_MENU_READINGS):
                 now = now if _is_list(now.menu, last) else self._press(None)
 
     def _choose(self, step: ChooseEntry) -> None:
-        """Read on to the list; its cursor begins at the top, which tells it from one before it."""
-        now = self._look()
+        """Press A until the list is open with its cursor at the top; then choose the entry."""
+        now = self._read_view()
         while not (_is_list(now.menu, step.last) and now.menu.entry == 0):
             now = self._press(None if step.last == _TOP_LIST else "a")
         now = self._press(None)
@@ -237,22 +236,22 @@ class RoutePlayer:
         self._toggle(_TEXT_ROW, "left", lambda options: options & _TEXT_SPEED == _FAST)
         self._toggle(_ANIMATION_ROW, "right", lambda options: bool(options & _NO_ANIMATION))
         self._toggle(_STYLE_ROW, "right", lambda options: bool(options & _SET_STYLE))
-        self._call_menu("b", _TOP_LIST)
+        self._open_menu("b", _TOP_LIST)
 
-    def _toggle(self, row: int, button: str, done: Callable[[int], bool]) -> None:
-        now = self._look()
+    def _toggle(self, row: int, button: str, reached: Callable[[int], bool]) -> None:
+        now = self._read_view()
         while now.menu.y != row:
             now = self._press("down" if now.menu.y in (_TEXT_ROW, _ANIMATION_ROW) else None)
-        while not done(now.progress.options):
+        while not reached(now.progress.options):
             now = self._press(button)
 
     def _read_introduction(self, _: ReadIntroduction) -> None:
-        now = self._look()
+        now = self._read_view()
         while not (now.clock_runs and now.free):
             now = self._press("a" if not now.clock_runs or now.progress.text_box else None)
         self._settle("b")
 
 
 def _is_list(menu: Menu, last: int) -> bool:
-    """Return True for the upper left corner's lists: behind the title, and the names offered."""
+    """Return True for a list in the upper left corner: after the title, or of suggested names."""
     return (menu.y, menu.x, menu.last) == (2, 1, last)

@@ -1,8 +1,8 @@
 """Pure. Lists the steps to each start state, for a person to read and correct.
 
-Cells are (column, row) as the public disassembly writes them. The routes of the real game were
-written from public facts and have never met the ROM, which is not ours to have: with it, an error
-tells at once which step fails and where. Tests prove the cartridge's route, by the same player.
+Cells are (column, row), as in the public disassembly. The routes of the real game were written from
+public facts and never tried with its ROM, which we do not have; an error names the step that fails.
+Tests play the cartridge's routes with the same player.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 ROUTES_VERSION: Final = 1
-"""Grows with every change of a route or its player: states made before are made anew."""
+"""Increased with every change of a route or its player, so that states are made anew."""
 BEGINNING: Final = "beginning"
-"""Start state of every game: the first moment at which the player can walk."""
+"""Name of every game's first start state, in which the player can walk for the first time."""
 CREATURE: Final = "a creature"
-"""Awaited like an event: the party is no longer empty."""
+"""Pseudo-event: the party is no longer empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalkTo:
-    """Walk to a cell; `to`: on to the map that it leads to. One beyond the edge leaves the map."""
+    """Walks to a cell, and on to map `to` if given; a cell beyond the edge leaves the map."""
 
     x: int
     y: int
@@ -29,7 +29,7 @@ class WalkTo:
 
 @dataclass(frozen=True, slots=True)
 class TalkUntil:
-    """Face a neighbouring cell and press A until `until` has happened."""
+    """Faces a neighbouring cell and presses A until the event `until` has happened."""
 
     toward: str
     until: str
@@ -37,7 +37,7 @@ class TalkUntil:
 
 @dataclass(frozen=True, slots=True)
 class ReadUntil:
-    """Let a scene play, pressing `button` in text and fights, until `until` has happened."""
+    """Waits, pressing `button` in texts and fights, until the event `until` has happened."""
 
     until: str
     button: str = "a"
@@ -45,12 +45,12 @@ class ReadUntil:
 
 @dataclass(frozen=True, slots=True)
 class OpenTitleMenu:
-    """Get past pictures and title to the menu behind them."""
+    """Presses START until the menu after the title is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChooseEntry:
-    """Wait for a menu of `last` + 1 entries in the upper left corner and take one of them."""
+    """Waits for a menu of `last` + 1 entries in the upper left corner and chooses `entry`."""
 
     entry: int
     last: int
@@ -58,12 +58,12 @@ class ChooseEntry:
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """In the options' menu: text fast, battle animations off, battle style set; then leave it."""
+    """Sets in the options menu: text fast, battle animations off, battle style set."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadIntroduction:
-    """Read on until the player can walk for the first time."""
+    """Presses A until the player can walk for the first time."""
 
 
 RouteStep = (
@@ -73,14 +73,14 @@ RouteStep = (
 
 @dataclass(frozen=True, slots=True)
 class StartRoute:
-    """Steps to a start state, from power-on or from another one; `there` is the map at its end."""
+    """Holds the steps to a start state, from power-on or from the end of the route `base`."""
 
     name: str
     base: str
     steps: tuple[RouteStep, ...]
     end_map: int
     end_events: tuple[str, ...] = ()
-    """Events that must have happened at the end."""
+    """Events that must have happened at the end, as `end_map` must be the map there."""
 
 
 _NEW_GAME, _OPTIONS, _FIRST_NAME_OFFERED = 0, 1, 1
@@ -129,7 +129,7 @@ REAL: Final = (
         end_events=("got_starter", "got_parcel", "parcel_delivered", "got_pokedex"),
     ),
 )
-"""Red and Blue: the room upstairs; and Bulbasaur (the ball on the right), the parcel delivered."""
+"""Routes of Red and Blue: to the bedroom; on to Bulbasaur, the parcel and the Pokédex."""
 
 CARTRIDGE: Final = (
     StartRoute("bedroom", "", (ReadIntroduction(),), end_map=37),
@@ -154,9 +154,9 @@ CARTRIDGE: Final = (
         end_events=("got_starter", "got_almanac"),
     ),
 )
-"""The free cartridge: home, and as far as its like of the same errand."""
+"""Routes of the free cartridge: to the bedroom; and on to the corresponding part of its story."""
 
 
 def routes_by_name(real: bool) -> dict[str, StartRoute]:
-    """The routes of a game by name."""
+    """Return the routes of a game by name."""
     return {route.name: route for route in (REAL if real else CARTRIDGE)}

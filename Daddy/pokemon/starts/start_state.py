@@ -1,10 +1,9 @@
-"""Finds or makes the state that episodes begin from: clicked through to, named, or from a file.
+"""Finds or makes the state that episodes begin from.
 
-A name is looked up in this order: ``beginning``, a file of that path, a file of that name in the
-folder of states, a moment recorded by hand, a route that is played by rules, a peer's name for one
-of ours. Routes are played once per game, version of the routes and pyboy; the result is kept on the
-person's shelf. Making a state is bounded, and ends in an error instead of an agent that spends its
-life on the title screen.
+A name means, in this order: ``beginning``, a file of that path, a state recorded by hand, a route
+that is played by rules; names of two other projects are known too. A route is played once per game,
+version of the routes and pyboy, and its state is kept in the person's folder. Making a state takes
+a limited number of keys, and then fails with an error.
 """
 
 from __future__ import annotations
@@ -30,38 +29,38 @@ from Daddy.pokemon.starts.start_state_folder import StartStateFolder, open_state
 StrPath = str | os.PathLike[str]
 BY_HAND: Final = "hand"
 _PLAYED = f"driver{ROUTES_VERSION}"
-_PEERS = {"Bulbasaur": "pokedex", "has_pokedex": "pokedex"}
-"""Names in the configurations of pokemonred_puffer and PWhiddy, and ours for the like."""
+_OTHER_NAMES = {"Bulbasaur": "pokedex", "has_pokedex": "pokedex"}
+"""Names in the configurations of pokemonred_puffer and PWhiddy, with our most similar state."""
 _NAMES = (BEGINNING, *routes_by_name(real=True))
 ATTEMPTS: Final = 3
-"""Each begins a little later, so that the game's dice fall otherwise."""
+"""Attempts to play a route; each begins some frames later, so that random events differ."""
 _LATER_FRAMES = 7
 _LARGEST = 1 << 20
-_CLICK_LIMIT = 3_000
-"""Clicks before giving up; the real game's introduction takes a few hundred."""
+_KEY_LIMIT = 3_000
+"""Keys before `play_introduction` fails; the real game's introduction takes a few hundred."""
 _PAUSE_FRAMES = 24
-"""Frames without a key before each look, so that no key is down when the game begins."""
+"""Frames without a key before the memory is read, so that no key is down when the game begins."""
 
 
 def start_state(rom: Rom, start: StrPath | None = None) -> bytes:
-    """The save state that episodes begin from; see the module for `start`.
+    """Return the save state that episodes begin from; the module describes the names `start`.
 
-    An empty one is ``pokedex`` of the real game and the beginning of any other.
-    RomError when there is no such state, or none that can be used.
+    An empty `start` means `default_start_name`. RomError when there is no such state, or it cannot
+    be used.
     """
     name = str(start or "") or default_start_name(rom)
     if name == BEGINNING:
         return beginning_state(rom)
-    shelf = open_state_folder(rom.sha1)
+    folder = open_state_folder(rom.sha1)
     file = find_state_file(name)
     if file is not None:
-        return _from_file(rom, file, shelf)
-    recorded = shelf.read_verified(name, BY_HAND)
-    return recorded if recorded is not None else _played(rom, _PEERS.get(name, name), shelf)
+        return _from_file(rom, file, folder)
+    recorded = folder.read_verified(name, BY_HAND)
+    return recorded if recorded is not None else _played(rom, _OTHER_NAMES.get(name, name), folder)
 
 
 def default_start_name(rom: Rom) -> str:
-    """The meaning of an empty setting: the best peer's start, and the cartridge's beginning."""
+    """Return the default: ``pokedex`` for the real game, else ``beginning``."""
     return "pokedex" if rom.real else BEGINNING
 
 
@@ -70,22 +69,22 @@ def default_start_name(rom: Rom) -> str:
 
 @lru_cache(maxsize=4)
 def beginning_state(rom: Rom) -> bytes:
-    """Save state of the first moment a player can walk; RomError when the game does not begin."""
+    """Return the state in which the player can walk for the first time; RomError."""
     with closing(Emulator(rom.data)) as emulator:
         play_introduction(emulator, rom.real)
         return emulator.dump_state()
 
 
 def play_introduction(emulator: Emulator, real: bool) -> None:
-    """Play from power-on to the beginning, with A and START in turn. RomError."""
-    for _, button in zip(range(_CLICK_LIMIT), cycle(("a", "start")), strict=False):
+    """Press A and START in turn from power-on until the player can walk. RomError."""
+    for _, button in zip(range(_KEY_LIMIT), cycle(("a", "start")), strict=False):
         emulator.wait(_PAUSE_FRAMES)
         if _begun(emulator, real):
             emulator.wait(_PAUSE_FRAMES)
             return
         emulator.press(button)
     raise RomError(
-        f"the game did not begin after {_CLICK_LIMIT} clicks on its title screen",
+        f"the game did not begin after {_KEY_LIMIT} keys",
         "give a save state of a begun game (setting training.start), or check the ROM",
     )
 
@@ -93,7 +92,7 @@ def play_introduction(emulator: Emulator, real: bool) -> None:
 def _begun(emulator: Emulator, real: bool) -> bool:
     """Return True once the player can walk.
 
-    Red and Blue hold map and place before the introduction ends; only their running clock tells.
+    Red and Blue set map and place before the introduction ends, but start the clock afterwards.
     """
     now = read_view(emulator.ram(STEERING))
     progress = now.progress
@@ -105,7 +104,7 @@ def _begun(emulator: Emulator, real: bool) -> bool:
 
 
 def find_state_file(name: str) -> Path | None:
-    """The file that `name` means where it is a path; RomError when there is no such file."""
+    """Return the path that `name` is; None for a plain name. RomError if there is no such file."""
     if os.sep not in name and "." not in name:
         return None
     path = Path(name).expanduser().absolute()
@@ -117,8 +116,8 @@ def find_state_file(name: str) -> Path | None:
     return path
 
 
-def _from_file(rom: Rom, path: Path, shelf: StartStateFolder) -> bytes:
-    """A file is judged once; the result is found again by the file's hash."""
+def _from_file(rom: Rom, path: Path, folder: StartStateFolder) -> bytes:
+    """Check and convert a file once; later the result is found by the file's hash."""
     try:
         data = read_bounded(path.resolve(), _LARGEST)
     except (OSError, FileError) as error:
@@ -127,65 +126,67 @@ def _from_file(rom: Rom, path: Path, shelf: StartStateFolder) -> bytes:
             "a PyBoy state has about 150,000 bytes; check the path",
         ) from error
     origin = f"file{sha256_hex(data)[:24]}"
-    return shelf.get_or_make("adopted", origin, lambda: convert_foreign_state(rom, data, str(path)))
+    return folder.get_or_make(
+        "adopted", origin, lambda: convert_foreign_state(rom, data, str(path))
+    )
 
 
 # -- routes
 
 
-def _played(rom: Rom, name: str, shelf: StartStateFolder) -> bytes:
+def _played(rom: Rom, name: str, folder: StartStateFolder) -> bytes:
     def make() -> bytes:
-        chain = _chain_to(rom, name, shelf)
-        kept = f"it is kept in {shelf.root}"
-        print(f"making the start state {name!r} of {rom.name}; {kept}", flush=True)
+        chain = _chain_to(rom, name, folder)
+        location = f"it is kept in {folder.root}"
+        print(f"making the start state {name!r} of {rom.name}; {location}", flush=True)
         return play_routes(rom, chain)
 
-    return shelf.get_or_make(name, _PLAYED, make)
+    return folder.get_or_make(name, _PLAYED, make)
 
 
 def attempts_to_reach(rom: Rom, name: str) -> list[Callable[[Emulator], None]]:
-    """Functions that play an emulator from power-on to a start state; RomError, StuckError.
+    """List functions that play an emulator from power-on to a start state; RomError, StuckError.
 
-    None of them may lead to the very state that is kept. The list is empty for a file or a state
-    recorded by hand.
+    Their states may differ in bytes from the kept state. The list is empty for a file and for a
+    state recorded by hand.
     """
     if name == BEGINNING:
         return [partial(play_introduction, real=rom.real)]
-    shelf = open_state_folder(rom.sha1)
-    if find_state_file(name) or shelf.read_verified(name, BY_HAND) is not None:
+    folder = open_state_folder(rom.sha1)
+    if find_state_file(name) or folder.read_verified(name, BY_HAND) is not None:
         return []
-    return _attempts(rom, _chain_to(rom, _PEERS.get(name, name), shelf))
+    return _attempts(rom, _chain_to(rom, _OTHER_NAMES.get(name, name), folder))
 
 
-def _chain_to(rom: Rom, name: str, shelf: StartStateFolder) -> tuple[StartRoute, ...]:
-    """The routes from power-on to `name`; RomError for a name without a route."""
-    known = {} if rom.name.startswith("unknown") else routes_by_name(rom.real)
-    if name not in known:
+def _chain_to(rom: Rom, name: str, folder: StartStateFolder) -> tuple[StartRoute, ...]:
+    """Return the routes from power-on to `name`; RomError for a name without a route."""
+    game_routes = {} if rom.name.startswith("unknown") else routes_by_name(rom.real)
+    if name not in game_routes:
         raise RomError(
             f"there is no start state {name!r} of {rom.name}",
-            f"known: {', '.join([BEGINNING, *known, *shelf.state_names(BY_HAND)])}; to record one: "
-            f"python -m Daddy.play --record-start {name}",
+            f"known: {', '.join([BEGINNING, *game_routes, *folder.state_names(BY_HAND)])}; "
+            f"to record one: python -m Daddy.play --record-start {name}",
         )
-    chain = [known[name]]
+    chain = [game_routes[name]]
     while chain[0].base:
-        chain.insert(0, known[chain[0].base])
+        chain.insert(0, game_routes[chain[0].base])
     return tuple(chain)
 
 
 @lru_cache(maxsize=4)
 def play_routes(rom: Rom, chain: tuple[StartRoute, ...]) -> bytes:
-    """Play routes one after the other from power-on; RomError that names the step that failed."""
-    trouble = ""
+    """Play routes one after another from power-on; RomError with the step that failed."""
+    failure = ""
     for attempt in _attempts(rom, chain):
         try:
             with closing(Emulator(rom.data)) as emulator:
                 attempt(emulator)
                 return emulator.dump_state()
         except StuckError as error:
-            trouble = error.message
+            failure = error.message
     name = chain[-1].name
     raise RomError(
-        f"the start state {name!r} of {rom.name} could not be made: {trouble}",
+        f"the start state {name!r} of {rom.name} could not be made: {failure}",
         f"play there yourself, once: python -m Daddy.play --record-start {name}; "
         f"or begin with the game itself: training.start {BEGINNING}",
     )

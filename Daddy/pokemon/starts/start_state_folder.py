@@ -1,8 +1,7 @@
-"""Adapter for a person's folder of start states: made here, recorded here, or adopted from files.
+"""Adapter for a person's folder of start states: made by routes, recorded, or converted from files.
 
-The format: a magic, one line of JSON (game, pyboy, origin, hash) and the deflated state. Files
-appear whole; a state is handed out only to the game and the pyboy that it was written with, and
-one that does not verify counts as missing.
+The format: a magic, one line of JSON (game, pyboy, origin, hash) and the deflated state. Files are
+replaced atomically. A state of another game or pyboy, and a damaged one, count as missing.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ _LARGEST = 1 << 20
 
 @dataclass(frozen=True)
 class StartStateFolder:
-    """The start states of one game, told apart by its SHA-1."""
+    """Reads and writes the start states of one game, identified by its SHA-1."""
 
     root: Path
     sha1: str
 
     def state_path(self, name: str, origin: str) -> Path:
-        """Path of a state; `origin` is part of its identity."""
+        """Return the path of a state; `origin` is part of its name."""
         return self.root / self.sha1 / f"{name}-{origin}-pyboy{PYBOY_VERSION}.start"
 
     def write_state(self, name: str, origin: str, state: bytes) -> Path:
-        """Keep a state; OSError where that is impossible."""
+        """Write a state and return its path. OSError."""
         facts = {"sha1": self.sha1, "pyboy": PYBOY_VERSION, "name": name, "origin": origin}
         line = json.dumps({**facts, "sha256": sha256_hex(state)}, sort_keys=True).encode()
         path = self.state_path(name, origin)
@@ -47,7 +46,7 @@ class StartStateFolder:
         return path
 
     def read_verified(self, name: str, origin: str) -> bytes | None:
-        """A state that was put here; None where there is none, or none that verifies."""
+        """Read a state; None if it is missing or does not verify."""
         try:
             data = read_bounded(self.state_path(name, origin), _LARGEST)
             return self._verified(data, {"name": name, "origin": origin})
@@ -58,12 +57,12 @@ class StartStateFolder:
             return None
 
     def get_or_make(self, name: str, origin: str, make: Callable[[], bytes]) -> bytes:
-        """Return the state that was put here; else make it and keep it.
+        """Return the state if it is in the folder; else make it and write it.
 
-        A shelf that cannot be written costs the next start a second; it does not end this one.
+        If the folder cannot be written, a warning is printed and the state is made again next time.
         """
-        if (known := self.read_verified(name, origin)) is not None:
-            return known
+        if (state := self.read_verified(name, origin)) is not None:
+            return state
         state = make()
         try:
             self.write_state(name, origin, state)
@@ -72,7 +71,7 @@ class StartStateFolder:
         return state
 
     def state_names(self, origin: str) -> list[str]:
-        """Names of the states with this origin."""
+        """List the names of the states with this origin."""
         tail = f"-{origin}-pyboy{PYBOY_VERSION}.start"
         found = (self.root / self.sha1).glob(f"*{tail}")
         return sorted(path.name.removesuffix(tail) for path in found)
@@ -80,28 +79,28 @@ class StartStateFolder:
     def _verified(self, data: bytes, wanted: Mapping[str, Any]) -> bytes:
         head, line, packed = data.split(b"\n", 2)
         facts = json.loads(line)
-        mine = {"sha1": self.sha1, "pyboy": PYBOY_VERSION, **wanted}
-        if head + b"\n" != MAGIC or any(facts[key] != value for key, value in mine.items()):
+        expected = {"sha1": self.sha1, "pyboy": PYBOY_VERSION, **wanted}
+        if head + b"\n" != MAGIC or any(facts[key] != value for key, value in expected.items()):
             raise ValueError("it is of another game, pyboy or origin")
         state = inflate(packed, _LARGEST)
         if sha256_hex(state) != facts["sha256"]:
-            raise ValueError("its bytes are not those that were written")
+            raise ValueError("its bytes have another hash than was written")
         return state
 
 
 def default_state_root(environ: Mapping[str, str], home: Path) -> Path:
-    """``~/.cache/daddy/starts``, or below XDG_CACHE_HOME."""
+    """Return ``~/.cache/daddy/starts``, or the folder below XDG_CACHE_HOME."""
     cache = environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else home / ".cache") / "daddy" / "starts"
 
 
 def open_state_folder(sha1: str) -> StartStateFolder:
-    """The shelf of a game in this person's cache folder."""
+    """Return the folder of a game in this person's cache folder."""
     return StartStateFolder(default_state_root(os.environ, Path.home()).absolute(), sha1)
 
 
 def check_state_name(name: str) -> str:
-    """Return `name` if it can name a state; UsageError else."""
+    """Return `name` if it can name a state; else UsageError."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a start state", "use letters, digits, - and _, at most 41"

@@ -129,13 +129,13 @@ def test_a_place_is_kept_by_the_first_who_comes_there_and_is_nothing_new_to_the_
     first, second = make(replace(RULES, square=2)), make(replace(RULES, square=2), seed=2)
     kept = [str(first.step(key)[4].get("archive")) for key in (2, 2, 2, 2)]
     assert sum("states hold these 0 milestones here" in said for said in kept) >= 1
-    names = {entry.sha256 for entry in first._archive.list_states(closely=True).entries}
+    names = {entry.sha256 for entry in first._archive.list_states(force=True).entries}
     assert first._archive.list_states().visits == {}, "what is new is no visit"
     for key in (2, 2, 2, 2):
         second.step(key)
     assert second._archive.list_states().visits == {keys.key_hash(second._history.held): 1}
     assert second._history.held == first._history.held
-    assert {entry.sha256 for entry in second._archive.list_states(closely=True).entries} == names
+    assert {entry.sha256 for entry in second._archive.list_states(force=True).entries} == names
     assert second._history.since == 4
 
 
@@ -275,7 +275,7 @@ def test_nobody_is_called_to_a_game_that_is_won(
     )
     env = make(replace(RULES, patience=6_000), episode_steps=6_000)
     win(env)
-    seen = env._archive.list_states(closely=True)
+    seen = env._archive.list_states(force=True)
     held = [env._archive.read_state(entry)[0].held for entry in seen.entries]
     assert len(held) > 10
     assert [names for names in held if "won" in names] == []

@@ -190,7 +190,7 @@ def test_a_state_under_another_ones_name_is_refused(archive: Archive) -> None:
     (archive.folder / forged).write_bytes((archive.folder / entry.file_name).read_bytes())
     highest = archive.list_states().entries[-1]
     assert highest.rank == 99
-    with pytest.raises(FileError, match="holds another moment than its name says"):
+    with pytest.raises(FileError, match="holds another state than its name says"):
         archive.read_state(highest)
 
 

@@ -54,7 +54,7 @@ def player(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Archived
 @pytest.fixture
 def archive(tmp_path: Path, player: ArchivedEnv) -> Archive:
     """The run's archive, which has never seen the laptop's states."""
-    return Archive(tmp_path / "run", player._kin, RULES)
+    return Archive(tmp_path / "run", player._compatibility, RULES)
 
 
 def claim_of(env: ArchivedEnv) -> Claim:
@@ -102,7 +102,7 @@ def shared_state(player: ArchivedEnv, archive: Archive, milestones: int) -> Stat
     entry = max(player._archive.list_states().entries)
     provenance, state = player._archive.read_state(entry)
     assert archive.keep_state(provenance, state) == entry
-    way = player._book.find_claim(provenance.claim)
+    way = player._claims.find_claim(provenance.claim)
     assert way is not None
     ClaimStore(archive.folder).keep_claim(way, entry.sha256)
     return entry
@@ -127,9 +127,9 @@ def test_what_is_played_again_says_the_helps_of_the_one_who_plays(tmp_path: Path
     helped = archived(tmp_path / "laptop", RULES, assists=("money",))
     helped.reset(seed=11)
     claim = from_the_start(helped, 2)
-    honest = replace(helped._kin, assists=())
+    honest = replace(helped._compatibility, assists=())
     found = []
-    for kin, options in ((helped._kin, {"assists": ["money"]}), (honest, {})):
+    for kin, options in ((helped._compatibility, {"assists": ["money"]}), (honest, {})):
         run = Archive(tmp_path / f"run-{len(kin.assists)}", kin, RULES)
         judgement = replay_claim(claim, run, replace(GAME, options=options), "anna")
         assert judgement.entry is not None
@@ -179,7 +179,7 @@ def test_a_state_that_hangs_the_emulator_is_survived(player: ArchivedEnv, archiv
     advance(player, 1)
     entry = max(player._archive.list_states().entries)
     provenance, state = player._archive.read_state(entry)
-    way = player._book.find_claim(provenance.claim)
+    way = player._claims.find_claim(provenance.claim)
     assert way is not None
     whole = saving.decode_env_state(state, player.rom.sha1, PYBOY_VERSION)
     bad = bytearray(whole.emulator)
@@ -223,12 +223,12 @@ def test_whose_parent_is_gone_is_played_from_the_last_ancestor_that_is_here(
     first = shared_state(player, archive, 1)
     advance(player, 2)
     newest = player._archive.read_state(max(player._archive.list_states().entries))[0].claim
-    line = line_of(newest, player._book.find_claim)
+    line = line_of(newest, player._claims.find_claim)
     for name in line:
-        step = player._book.find_claim(name)
+        step = player._claims.find_claim(name)
         assert step is not None
         ClaimStore(archive.folder).keep_claim(step, "0" * 64)
-    last = player._book.find_claim(line[-1])
+    last = player._claims.find_claim(line[-1])
     assert last is not None
     again = replay_claim(last, archive, GAME, "anna")
     assert again.reason == "reached"
@@ -265,7 +265,7 @@ def test_the_way_is_recorded_over_all_claims_from_power_on_to_the_milestone(
     alone: ArchivedEnv,
 ) -> None:
     advance(alone, 3)
-    assert len(alone._book.claim_state_pairs()) > 2
+    assert len(alone._claims.claim_state_pairs()) > 2
     data = record_milestone(alone._archive, CHILD, "got_starter", real=False)
     found = recording_format.decode_recording(data, "mine")
     assert found.from_power_on
@@ -282,7 +282,7 @@ def test_the_way_is_recorded_over_all_claims_from_power_on_to_the_milestone(
 def test_of_several_ways_the_shortest_is_taken_with_all_that_leads_to_it(
     alone: ArchivedEnv,
 ) -> None:
-    start, book = {"seed": 1}, alone._book
+    start, book = {"seed": 1}, alone._claims
     first = Claim("", start, b"\1" * 5, frozenset({"greeted_dad"}))
     second = Claim(claim_hash(first), {}, b"\2" * 3, frozenset({"greeted_dad", "met_elder"}))
     long = Claim("", start, b"\3" * 20, second.held)
@@ -295,7 +295,7 @@ def test_of_several_ways_the_shortest_is_taken_with_all_that_leads_to_it(
 
 def test_what_nobody_reached_is_told_with_what_was(alone: ArchivedEnv) -> None:
     advance(alone, 1)
-    with pytest.raises(FileError, match="has reached beat_leader1") as failed:
+    with pytest.raises(FileError, match="reaches beat_leader1") as failed:
         record_milestone(alone._archive, CHILD, "beat_leader1", real=False)
     assert failed.value.fix == "reached were: greeted_dad"
     with pytest.raises(UsageError, match="no milestone 'beat_mew'"):
@@ -304,6 +304,6 @@ def test_what_nobody_reached_is_told_with_what_was(alone: ArchivedEnv) -> None:
 
 def test_a_claim_that_does_not_lead_there_gives_no_recording(alone: ArchivedEnv) -> None:
     false = Claim("", {"seed": 1}, b"\1" * 5, frozenset({"beat_leader1"}))
-    alone._book.keep_claim(false, "a" * 64)
+    alone._claims.keep_claim(false, "a" * 64)
     with pytest.raises(FileError, match="its keys do not lead there"):
         record_milestone(alone._archive, CHILD, "beat_leader1", real=False)

@@ -54,11 +54,11 @@ def test_any_bytes_are_operations_within_bounds_or_a_value_error(data: bytes) ->
         (ops.encode_hold(128, 1), "buttons 0x80"),
         (ops.encode_write(0xFF50, 1), "0xff50"),
         (ops.encode_write(0x2000, 1), "0x2000"),
-        (ops.encode_load(0), "never kept"),
-        (ops.KEEP + ops.encode_load(1), "never kept"),
-        (ops.KEEP * 65, "more than 64 moments"),
+        (ops.encode_load(0), "never saved"),
+        (ops.KEEP + ops.encode_load(1), "never saved"),
+        (ops.KEEP * 65, "more than 64 states"),
         (b"\x0d", "no operation 13"),
-        (ops.encode_wait(3)[:2], "torn"),
+        (ops.encode_wait(3)[:2], "cut off"),
     ],
 )
 def test_what_asks_for_more_than_there_is_is_refused(data: bytes, said: str) -> None:

@@ -149,7 +149,7 @@ def test_the_first_digest_that_differs_ends_it_and_says_where() -> None:
     verified = scout.report
     assert verified.frames < length(found)
     for _ in range(2):
-        with pytest.raises(RomError, match=r"another way .* between step 25\d .* and step 4\d\d"):
+        with pytest.raises(RomError, match=r"recording, between step 25\d .* and step 4\d\d"):
             scout.verify_next_part()
     assert scout.report == verified, "what is not verified is not told"
     scout.close()

@@ -42,7 +42,7 @@ def test_the_title_screen_is_no_game() -> None:
     with pytest.raises(RomError, match="clock does not run") as refused:
         check_playable(emulator, emulator.dump_state(), "the title")
     assert refused.value.exit_code == 7
-    assert "the title is no state to train from" in refused.value.message
+    assert "the title cannot be trained from" in refused.value.message
     assert "--record-start" in refused.value.fix
     emulator.close()
 

@@ -107,7 +107,7 @@ def test_a_step_that_gets_nowhere_says_which_where_and_why(
 
 def test_a_cell_in_a_wall_is_given_up_with_its_place(switched_on: Emulator) -> None:
     RoutePlayer(switched_on, real=False).play_route(HOME)
-    with pytest.raises(StuckError, match=r"found no way to \(0, 0\)"):
+    with pytest.raises(StuckError, match=r"found no path to \(0, 0\)"):
         drive(switched_on, WalkTo(0, 0), there=37)
 
 
@@ -116,13 +116,13 @@ def test_an_awaited_event_that_never_comes_is_no_endless_wait(
 ) -> None:
     RoutePlayer(switched_on, real=False).play_route(HOME)
     monkeypatch.setattr(driving, "MAX_PRESSES", 40)
-    with pytest.raises(StuckError, match="nothing came of 40 keys"):
+    with pytest.raises(StuckError, match="it did not end after 40 keys"):
         drive(switched_on, ReadUntil("got_starter"), there=37)
 
 
 def test_another_map_than_was_meant_is_noticed(switched_on: Emulator) -> None:
     RoutePlayer(switched_on, real=False).play_route(HOME)
-    with pytest.raises(StuckError, match="carried off to map 0"):
+    with pytest.raises(StuckError, match="left for map 0"):
         drive(switched_on, WalkTo(2, 5, to=40), there=40)
     with pytest.raises(StuckError, match=r"the route ended at Hearth"):
         drive(switched_on, WalkTo(5, 9), there=37)
@@ -227,7 +227,7 @@ def test_on_paper_as_in_life_a_wrong_cell_is_told_with_map_and_step(red: PaperRe
 
 def test_a_menu_that_never_comes_ends_the_wait(red: PaperRed, monkeypatch) -> None:
     monkeypatch.setattr("Daddy.pokemon.starts.route_player.MAX_PRESSES", 30)
-    with pytest.raises(StuckError, match=r"Choose.*nothing came of 30 keys"):
+    with pytest.raises(StuckError, match=r"Choose.*it did not end after 30 keys"):
         RoutePlayer(red, real=True).play_route(
             StartRoute("menu", "", (ChooseEntry(0, last=1),), end_map=0)
         )

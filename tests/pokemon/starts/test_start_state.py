@@ -230,7 +230,7 @@ def test_the_start_state_is_the_same_every_time() -> None:
 def test_a_game_that_never_begins_is_an_error_and_no_endless_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(starting, "_CLICK_LIMIT", 5)
+    monkeypatch.setattr(starting, "_KEY_LIMIT", 5)
     with pytest.raises(RomError, match="did not begin after 5 clicks"):
         starting.beginning_state(Rom("empty", "", EMPTY, real=False))
 
