@@ -1,4 +1,4 @@
-"""A cartridge in the real emulator, for tests: press, look, and begin anywhere."""
+"""Runs a cartridge in the real emulator for tests, from any cell of any map."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ALL_RAM = ((0xC000, 0xE000),)
 
 @lru_cache(maxsize=32)
 def starting_at(number: int, y: int, x: int) -> bytes:
-    """The cartridge, built so that a new game begins at (y, x) of a map."""
+    """Build the cartridge so that a new game begins at (y, x) of a map."""
     return build({"START_MAP": number, "START_Y": y, "START_X": x})[0]
 
 
 class Game:
-    """One running cartridge, past its title."""
+    """A running cartridge, past its title."""
 
     def __init__(self, rom: bytes = ROM, seed: int | None = None) -> None:
         self.emulator = Emulator(rom)
@@ -63,7 +63,7 @@ class Game:
         return self.emulator.full_screen()
 
     def play(self, player: Player, steps: int, until: str | None = None) -> int:
-        """Let the player play until the property `until` is true, at most `steps`; steps used."""
+        """Let the player play until the property `until` is true, at most `steps`; count them."""
         for step in range(steps):
             facts = self.facts()
             if facts.finished or (until and getattr(self, until)):

@@ -1,4 +1,4 @@
-"""Moments to begin tests from (`scripts.cartridge.named_moments`), played to once per process."""
+"""Plays to the points of `scripts.cartridge.named_moments`, once per process, for tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAYER = Player(ROM)
 
 @lru_cache(maxsize=len(STOPS))
 def state_at(stop: str) -> bytes:
-    """Save state of the first moment of that kind in the scripted game."""
+    """Return the save state of that point of the scripted game."""
     game = Game()
     for _ in range(MOST_STEPS):
         facts = game.facts()
@@ -27,14 +27,14 @@ def state_at(stop: str) -> bytes:
 
 
 def game_at(stop: str) -> Game:
-    """A game that goes on from there."""
+    """Make a game that continues from that point."""
     game = Game()
     game.emulator.restore_state(state_at(stop))
     return game
 
 
 class Guided(Player):
-    """Goes to one thing, whatever the story says."""
+    """A scripted player that goes to one thing, regardless of the story."""
 
     def __init__(self, thing: Place) -> None:
         super().__init__(ROM)
@@ -45,7 +45,7 @@ class Guided(Player):
 
 
 def walk_to(game: Game, *thing: int) -> Game:
-    """Walk until the player faces the thing at (map, row, column), fights and texts included."""
+    """Walk, through fights and texts, until the player faces the thing at (map, row, column)."""
     guide = Guided(Place(*thing))
     reach = stands(guide.atlas, guide.thing)
     for _ in range(MOST_STEPS):

@@ -1,4 +1,4 @@
-"""The assembler: encodings against the processor's published opcode table, and its language."""
+"""Tests the assembler's language, and its encodings against the published opcode table."""
 
 from __future__ import annotations
 

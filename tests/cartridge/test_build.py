@@ -1,4 +1,4 @@
-"""The committed image: what the source says, with an honest header."""
+"""Tests that the committed image equals the build of the source, with a valid header."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_cartridge_can_be_read_without_an_emulator_or_numpy() -> None:
 
 @pytest.mark.parametrize(("word", "most", "many"), [("say", 18, 100), ("ask", 13, 3)])
 def test_every_line_of_dialogue_fits_the_text_box(word: str, most: int, many: int) -> None:
-    """Those of a question leave room for its answers."""
+    """Texts of a question leave room for its answers."""
     said = [
         line
         for path in SOURCE.glob("*.asm")

@@ -1,6 +1,6 @@
-"""Scripted farmers in the game itself: what they repeat again and again earns nothing.
+"""Tests reward exploits in the game itself: repeated behaviour earns nothing.
 
-The like of `tests/pokemon/test_farmers.py`, whose farmers repeat bytes.
+`tests/pokemon/test_farmers.py` tests the same on memory written byte by byte.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BEFORE_BORROWER, BEFORE_LEVER, BEFORE_SAILOR = (8, 5, 6), (165, 2, 3), (5, 11, 1
 
 
 class Farmer(NamedTuple):
-    """Where it begins, whom it faces, the keys of one round, and what changes in each."""
+    """Start of an exploit, the person faced, the keys of one round, and the changes in each."""
 
     stop: str
     thing: tuple[int, ...]
@@ -63,7 +63,7 @@ FARMERS = {
 
 @lru_cache(maxsize=len(FARMERS))
 def farm(name: str) -> tuple[list[dict[str, float]], list[Progress]]:
-    """What each step was paid, and what it led to."""
+    """Play rounds; return the reward parts and the facts of each step."""
     farmer = FARMERS[name]
     game = walk_to(game_at(farmer.stop), *farmer.thing) if farmer.thing else game_at(farmer.stop)
     env = PokemonRedEnv()
@@ -96,7 +96,7 @@ def test_a_farmer_earns_what_the_first_round_brings(name: str) -> None:
 def test_and_really_does_what_it_is_called_in_every_round(name: str) -> None:
     _, seen = farm(name)
     facts = [FARMERS[name].changes(now) for now in seen]
-    assert sum(one != other for one, other in pairwise(facts)) >= ROUNDS
+    assert sum(before != after for before, after in pairwise(facts)) >= ROUNDS
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_and_really_does_what_it_is_called_in_every_round(name: str) -> None:
     [("heal", "heal"), ("read a sign", "sign"), ("use moves", "field"), ("walk in and out", "way")],
 )
 def test_the_first_time_is_worth_something(name: str, part: str) -> None:
-    """So that the others are not worth nothing for want of a reader."""
+    """A control: the same measurement sees a reward where one is due."""
     assert part in {part for step in farm(name)[0] for part in step}

@@ -1,4 +1,4 @@
-"""The game itself, in the real emulator: rules, look, and that nothing can lock it up."""
+"""Tests the game in the real emulator: its rules, its screen, and that nothing locks it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def game() -> Iterator[Game]:
 
 @pytest.fixture
 def walker() -> Iterator[Game]:
-    """A game in which the player has a creature and stands before the elder's house."""
+    """Make a game with a creature and the player before the elder's house."""
     game = Game()
     game.play(Player(ROM), 200, until="has_creature")
     game.press("b", "b")
@@ -41,7 +41,7 @@ def close_boxes(game: Game) -> None:
 
 
 def can_walk(game: Game) -> bool:
-    """After boxes and fights are over, some direction leads somewhere."""
+    """After texts and fights some direction moves the player."""
     for _ in range(4):
         for button in WALKS:
             close_boxes(game)

@@ -1,4 +1,4 @@
-"""The game without its busy work: the same game, for less."""
+"""Tests that the lean game equals the full game and needs less CPU time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scripts.cartridge.player import Player
 from tests.cartridge.game import ROM, Game
 
 STACK = 0xDF00 - 0xC000
-"""Above lies what interrupts left on the stack."""
+"""End of the compared memory; above it is the stack, which interrupts change."""
 
 
 def test_after_equal_buttons_the_memory_is_equal_at_every_milestone_to_the_end() -> None:

@@ -1,4 +1,4 @@
-"""Nothing locks the game: after any buttons at any stage the scripted player still wins it."""
+"""Tests that the scripted player can win after any buttons at any point of the story."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_nor_do_random_buttons_before_what_can_be_farmed(thing: tuple[int, int, 
         game.press(dice.choice(("a", "a", "b", "down", "up")))
         stored = max(stored, game.byte(ram.BOX_COUNT))
     assert stored == (2 if thing == MACHINE else 0)
-    if not game.facts().cutters:  # stored away: the machine gives everybody back
+    if not game.facts().cutters:  # stored creatures can be taken out of the machine again
         walk_to(game, *MACHINE)
         for _ in range(3):
             game.press("a", "down", "a", "a", "b", "b", "b")

@@ -1,4 +1,4 @@
-"""The machine in rest houses: friends are stored away where the real game has its box."""
+"""Tests the machine in rest houses, which stores creatures where the real game has its box."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAKE_BACK = ("a", "down", "a", "a")
 
 @pytest.fixture
 def game() -> Iterator[Game]:
-    """Before the machine of the port, with two friends."""
+    """Make a game before the port's machine, with two creatures besides the first."""
     game = walk_to(game_at("taught"), *MACHINE)
     yield game
     game.close()
@@ -60,7 +60,7 @@ def test_those_behind_move_up_and_who_comes_back_comes_last(game: Game) -> None:
 
 
 def test_experience_goes_along(game: Game) -> None:
-    """The next level costs what was still missing, whoever stands in which place."""
+    """A creature keeps its experience when it changes its slot."""
     needs = [game.byte(0xC046 + slot) for slot in range(2)]
     assert needs[0] != needs[1]
     use(game, *STORE_FIRST)
@@ -85,7 +85,7 @@ def test_an_empty_box_says_so_and_a_change_of_mind_changes_nothing(game: Game) -
 
 
 def test_who_stores_the_one_that_cuts_can_fetch_it_again(game: Game) -> None:
-    """Thorns never close the world for good."""
+    """Thorns can never make the game unwinnable."""
     assert game.facts().cutters == (0,)
     use(game, *STORE_FIRST)
     assert game.facts().cutters == ()

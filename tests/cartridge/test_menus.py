@@ -1,4 +1,4 @@
-"""Menus in the real emulator: a move is taught out of the bag, and used on thorns."""
+"""Tests menus in the real emulator: a move is taught from the bag, and used on thorns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cartridge.stops import game_at
 
 Start = Callable[[str], Game]
 TEACH = ("start", "down", "a", *("down",) * 4, "a")
-"""To the book, the fifth thing in the bag; then somebody is chosen."""
+"""Keys to the book, the fifth item of the bag, and to the party."""
 USE_CUT = ("start", "a", "a", "a")
 
 

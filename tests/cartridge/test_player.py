@@ -1,4 +1,4 @@
-"""The scripted player wins the game: every flag, three badges in order, the ending."""
+"""Tests that the scripted player wins: every flag, three badges in order, the ending."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.cartridge.game import ROM, Game
 WAITS = TELEMETRY.index("waits")
 
 FEWEST, MOST = 1_500, 3_000
-"""Actions of a whole game."""
+"""Return the actions of a whole game."""
 LEADERS = ("BEAT_LEADER1", "BEAT_LEADER2", "BEAT_LEADER3")
 
 
 class StraightPlayer(Player):
-    """Only what the first badge needs."""
+    """Does only what the first badge needs."""
 
     def goal(self, facts: Facts) -> Place:
         told = {STORY[index].name for index in facts.set_flags if index < len(STORY)}

@@ -1,4 +1,4 @@
-"""Scenes in which the game has control, seen by the environment: long steps, questions."""
+"""Tests scenes in which a script has control in the environment: long steps, questions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAILOR, NURSE = (5, 11, 10), (89, 1, 4)
 BOATMAN, KEEPER = (8, 15, 8), (167, 2, 3)
 EGG, RIVAL, ELDER, DAD = (40, 3, 2), (40, 5, 4), (40, 3, 1), (37, 3, 5)
 MOST_MASHED = 12
-"""Presses of A after which whoever is spoken to has let go."""
+"""Presses of A after which a conversation is over."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def make() -> Iterator[Make]:
 
 
 def press(env: PokemonRedEnv, button: str) -> int:
-    """One step; how many times as long as a plain one it was."""
+    """Do a step; return its duration in plain steps."""
     before = env._emulator._boy.frame_count
     env.step(BUTTONS.index(button))
     return int(env._emulator._boy.frame_count - before) // FRAMES_PER_STEP
@@ -101,7 +101,7 @@ def test_the_player_is_walked_about_the_deck_while_it_sails(make: Make) -> None:
 
 
 def test_who_says_no_stays_and_is_free_again(make: Make) -> None:
-    """B; the hand cannot be moved while all but A and B is ignored."""
+    """The key B; the cursor cannot move while only A and B work."""
     env = make("pier", *SAILOR)
     place = (env.progress.map_id, env.progress.y, env.progress.x)
     press(env, "a")
@@ -177,9 +177,9 @@ def test_whoever_has_the_light_shows_it_to_the_keeper_before_the_boat_sails() ->
 
 
 def test_a_light_that_the_keeper_has_not_seen_is_not_blessed() -> None:
-    """A defeat may lead home with it, past the boatman: here his flag is set for the voyage."""
+    """Set the flag for the voyage, since a defeat may lead home past the boatman."""
     game = game_at("lamp")
-    flag = next(one for one in STORY if one.name == "LAMP_SHOWN")
+    flag = next(flag for flag in STORY if flag.name == "LAMP_SHOWN")
     kept = game.byte(flag.address)
     game.emulator.write(flag.address, kept | 1 << flag.bit)
     walk_to(game, *ELDER)
@@ -204,7 +204,7 @@ def test_whoever_skips_dad_is_sent_home_by_the_elder() -> None:
 
 
 def _asks(game: Game) -> bool:
-    """Whether whoever one faces has a question, within a few boxes."""
+    """Return True if the person faced asks a question within a few boxes."""
     for _ in range(4):
         game.press("a")
         if game.byte(ram.TEXT_BOX) == ram.QUESTION and game.facts().text_box:

@@ -1,4 +1,4 @@
-"""The lighthouse: which stairs are true is drawn by chance, told once, and needed a while later."""
+"""Tests the lighthouse, whose true stairs are random, told once, and needed later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def before_the_keeper() -> bytes:
 
 
 def guest(dice: int) -> Game:
-    """Somebody who is about to ask, with the game's dice lying so."""
+    """Make a game before the keeper's hint, with these random bytes."""
     game = Game()
     game.emulator.restore_state(before_the_keeper())
     game.emulator.write(ram.RANDOM[0], dice)
@@ -42,7 +42,7 @@ def secret(game: Game) -> tuple[int, int]:
 
 
 def listen(game: Game) -> str:
-    """What the keeper says, as the two boxes' tiles."""
+    """Return the tiles of the keeper's two text boxes."""
     said = b""
     game.press("a")
     while game.facts().text_box:
@@ -52,7 +52,7 @@ def listen(game: Game) -> str:
 
 
 def climb(game: Game, side: int) -> Game:
-    """From below the middle stairs of a floor to those of a side, and on."""
+    """Walk from below a floor's middle stairs to the stairs of a side, and up."""
     game.press("up", "up", "up", *STAIRS[side], "up", "up")
     for _ in range(8):
         game.press("b")

@@ -1,4 +1,4 @@
-"""The maps in the ROM: what the fact tables say, and no place without a way on."""
+"""Tests that the ROM's maps match the fact tables, and that no place is a dead end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REAL_SIZES = {  # columns, rows of the real game's maps of these numbers
 def reachable(
     world: World, start: Place = START, closed: AbstractSet[Place] = frozenset()
 ) -> set[Place]:
-    """Where one can stand, without a step onto what is `closed`."""
+    """Return the places that can be reached without stepping on `closed` places."""
     roads = all_roads(ATLAS, world, BARE)
     seen, todo = {start}, [start]
     while todo:
@@ -67,7 +67,7 @@ def world(*flags: str, cuts: bool = True, secret: tuple[int, int] = SECRET) -> W
 
 
 def told(count: int, sluice: bool = False) -> World:
-    """After so many events, with what they bring: Cut, the keeper's words, the sluice."""
+    """Make the world after `count` events, with Cut, the keeper's hint and the sluice."""
     names = [flag.name for flag in STORY[:count]]
     switched = ["SLUICE_OPEN"] if sluice else []
     secret = SECRET if "HEARD_WAY" in names else (0, 0)
@@ -90,7 +90,7 @@ def test_the_facts_about_the_story_are_those_of_the_rom() -> None:
 
 
 def test_switches_are_flags_that_earn_nothing() -> None:
-    """Of the real game's flags that come and go."""
+    """Switches use flags that the real game clears again."""
     for flag in SWITCHES:
         assert UNPAID >> 8 * (flag.address - 0xD747) + flag.bit & 1
 
@@ -150,7 +150,7 @@ def test_ledges_are_one_way() -> None:
 @pytest.mark.parametrize("sluice", [False, True], ids=["shut", "open"])
 @pytest.mark.parametrize("count", range(len(STORY) + 1))
 def test_from_every_place_one_can_go_home_and_to_the_next_goal(count: int, sluice: bool) -> None:
-    """Or to the lever that opens the way to it, whichever way the sluice stands."""
+    """Every goal, or the lever that opens the way to it, can be reached."""
     now = told(count, sluice)
     roads, here = all_roads(ATLAS, now, BARE), reachable(now)
     home = distances(roads, set(stands(ATLAS, BEDS[0])))
@@ -159,7 +159,7 @@ def test_from_every_place_one_can_go_home_and_to_the_next_goal(count: int, sluic
     lever = distances(roads, set(stands(ATLAS, LEVER)))
     assert [place for place in here if place not in home] == []
     assert [place for place in here if place not in goals and place not in lever] == []
-    other = all_roads(ATLAS, told(count, not sluice), BARE)  # nobody stands in a gate then
+    other = all_roads(ATLAS, told(count, not sluice), BARE)  # gates are open then
     opened = distances(other, set(stands(ATLAS, goal)))
     stuck = [place for place in here if place not in goals and place not in opened]
     assert [place for place in stuck if place in other] == []
@@ -192,9 +192,7 @@ GATES = (
     ("BEAT_WARDEN", "BEAT_TILDA"),
     ("BEAT_TILDA", "BEAT_CHAMPION"),
 )
-"""Events, and what cannot be reached before the last of them and can be then; "": somebody learnt
-to cut.
-"""
+"""Events, and the places that can be reached only after the last of them; "" is learning Cut."""
 
 
 def test_gates_keep_the_story_in_order() -> None:
@@ -214,11 +212,11 @@ def test_gates_keep_the_story_in_order() -> None:
 
 
 ASKED_FOR = ("BEAT_RIVAL", "BEAT_LEADER1", "BEAT_LEADER2", "BEAT_LEADER3")
-"""Fights that the scripts of what comes next ask for."""
+"""Fights that the scripts of the next events require."""
 
 
 def watchers() -> dict[str, set[Place]]:
-    """The cells that whoever wants to fight watches, by the flag of the fight."""
+    """Return the cells that a trainer watches, by the flag of the fight."""
     names = [flag.name for flag in STORY]
     return {
         names[thing.flag]: {
@@ -234,8 +232,8 @@ def watchers() -> dict[str, set[Place]]:
 
 @pytest.mark.parametrize("flag", [name for name in watchers() if name not in ASKED_FOR])
 def test_nobody_who_is_a_milestone_can_be_passed_by(flag: str) -> None:
-    """Or somebody who is late for it would be the fleet's best and call everybody back."""
-    names = [one.name for one in STORY if one.required]
+    """Otherwise a state without a passed event could count as the fleet's best."""
+    names = [flag.name for flag in STORY if flag.required]
     at = names.index(flag)
     now = world(*names[:at], "SLUICE_OPEN", cuts="GOT_CUT" in names[:at])
     following = names[at + 1] if at + 1 < len(names) else ""
@@ -263,7 +261,7 @@ def test_every_goal_of_the_quest_is_a_thing_of_its_map() -> None:
 
 
 def test_every_shrub_of_a_map_has_a_number_of_its_own() -> None:
-    """While they are cut down nothing else tells them apart. They stand outdoors."""
+    """Only the map tells shrubs apart while they are cut down; all are outdoors."""
     shrubs = [plan.number for plan in ATLAS.maps.values() for t in plan.things if t.kind == REGROWS]
     assert len(shrubs) >= 2
     assert set(shrubs) <= {0, 1, 2, 3, 5, 8, *range(12, 37)}

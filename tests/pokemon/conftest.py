@@ -1,4 +1,4 @@
-"""For every test of the game: a cache folder of its own, never the person's; the game, begun."""
+"""Gives every test of the game its own cache folder, and an emulator at the game's beginning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def emulator() -> Iterator[Emulator]:
-    """Our own cartridge, where its game begins."""
+    """Our own cartridge at the beginning of its game."""
     rom = load_rom(find_rom(None, environ={}))
     emulator = Emulator(rom.data)
     emulator.restore_state(beginning_state(rom))

@@ -1,4 +1,4 @@
-"""What the public disassembly says, typed in a second time: the tables of ours must agree."""
+"""Facts of the public disassembly, typed in a second time; our tables must agree with them."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ D76A.1* D76C.2* D7D8.7 D7E0.1 D7E0.6 D857.0* D78E.1* D78E.0* D792.1* D82F.0*
 D838.7* D838.5 D7B3.1* D79A.1* D74C.0* D751.1* D7EB.6* D7ED.0* D7ED.6* D869.7
 D7EE.0 D813.0 D863.1* D864.1* D865.1* D866.6* D867.1*
 """
-"""The 67 events in the order of a normal game, address and bit; * nobody finishes without."""
+"""The 67 events in the order of a usual game, address and bit; * required to finish."""
 
 TRAINERS = "D7CF.1 D7D2.4 D87D.2 D87D.6 D87E.0 D7D2.6"
-"""One on Route 9, five in Rock Tunnel."""
+"""The trainers: one on Route 9, five in Rock Tunnel."""
 
 COME_AND_GO = """
 D754.0 D773.1 D7F2.6 D7EB.0 D7EB.1 D7EB.7 D7D8.6 D7E0.0 D7F0.1 D796.0 D790.7 D790.6 D7E7.0
 D768.1 D765.0 D771.7 D771.6 D747.3 D7A3.0 D7A3.1 D7A3.2
 """
-"""Flags that the game clears again, or that can be had twice."""
+"""Flags that the game clears again, or sets more than once."""
 
 TOGGLES = {
     "old_man_awake": "D5A6.1",
@@ -50,7 +50,7 @@ TOGGLES = {
     "secret_key_taken": "D5BE.2",
     "gold_teeth_taken": "D5BF.4",
 }
-"""Facts that a hidden person or thing tells."""
+"""Facts shown by a hidden person or thing."""
 
 SLOT_HP = (0xD16C, 0xD198, 0xD1C4, 0xD1F0, 0xD21C, 0xD248)
 SLOT_LEVEL = (0xD18C, 0xD1B8, 0xD1E4, 0xD210, 0xD23C, 0xD268)
@@ -63,10 +63,10 @@ ADDRESSES = {
         cell.split() for cell in _ADDRESSES.replace("\n", " | ").split(" | ") if cell
     )
 }
-"""The symbols of the disassembly under our names."""
+"""Parse addresses by our names of the disassembly's symbols."""
 
 
 def places(text: str) -> list[tuple[int, int]]:
-    """(address, bit) of each word like D755.7 or D755.7*."""
+    """Parse words like D755.7 or D755.7* into (address, bit)."""
     cells = (word.rstrip("*").split(".") for word in text.split())
     return [(int(address, 16), int(bit)) for address, bit in cells]

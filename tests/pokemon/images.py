@@ -1,4 +1,4 @@
-"""Work RAM written by hand, for tests of what reads it."""
+"""Makes images of the work RAM byte by byte, for tests of its readers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from Daddy.pokemon import ram_map as ram
 
 
 def image(**values: int) -> bytearray:
-    """An image in which ram_map's NAME (in lower case) holds a byte: image(map_id=40)."""
+    """Make an image with bytes by ram_map's names in lower case, such as image(map_id=40)."""
     data = bytearray(ram.RAM_SIZE)
     for name, value in values.items():
         data[getattr(ram, name.upper()) - ram.RAM_START] = value
@@ -14,7 +14,7 @@ def image(**values: int) -> bytearray:
 
 
 def put(data: bytearray, address: int, *values: int) -> bytearray:
-    """Write bytes at an address of the Game Boy."""
+    """Write bytes from an address of the Game Boy on."""
     data[address - ram.RAM_START : address - ram.RAM_START + len(values)] = bytes(values)
     return data
 

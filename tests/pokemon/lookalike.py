@@ -1,7 +1,7 @@
-"""A game of our own in the real one's clothes: header, mapper, 64 banks, 32 KiB of cartridge RAM.
+"""Makes a ROM with the real game's header, mapper, 64 banks and 32 KiB of cartridge RAM.
 
-It has none of the real game's bytes. Its program notes the first byte of every bank in the work RAM
-and then only waits, so that whatever a test writes into the memory stays there.
+It has none of the real game's bytes. Its program writes the first byte of every bank to the work
+RAM and then only waits, so that bytes which a test writes into the memory stay there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from scripts.cartridge.header import header_checksum
 BANKS = 64
 BANK_SIZE = 16 * 1024
 NOTES = 0xC800
-"""Where the first bytes of banks 1 to 63 are noted."""
+"""Address to which the first bytes of banks 1 to 63 are written."""
 _KIND, _SIZE, _RAM = 0x13, 0x05, 0x03  # MBC3 + RAM + battery, 1 MiB, 32 KiB
 _PROGRAM = bytes.fromhex(
     "f3 31 fe df 0e 01 21 00 c8"  # no interrupts, a stack, bank 1, hl = NOTES
@@ -22,12 +22,12 @@ _RETURN = 0xD9
 
 
 def mark(bank: int) -> int:
-    """The first byte of a bank."""
+    """Return the first byte of a bank."""
     return bank * 5 + 1 & 0xFF
 
 
 def lookalike(title: bytes = b"POKEMON RED") -> bytes:
-    """1,048,576 bytes."""
+    """Make the ROM, 1,048,576 bytes."""
     rom = bytearray(BANKS * BANK_SIZE)
     for bank in range(1, BANKS):
         rom[bank * BANK_SIZE] = mark(bank)

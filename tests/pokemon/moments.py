@@ -1,4 +1,4 @@
-"""Games on paper: moments written byte by byte, and what the steps between them earn."""
+"""Makes game states byte by byte, and computes the rewards of the steps between them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ WEIGHTS = RewardSettings()
 
 
 def at(y: int = 5, x: int = 5, map_id: int = 1, **more: int) -> bytearray:
-    """A player on a cell."""
+    """Make a state with the player on a cell."""
     return image(map_id=map_id, player_y=y, player_x=x, **more)
 
 
 def bag(data: bytearray, *items: int) -> bytearray:
-    """The same with these items, one of each."""
+    """Copy a state with these items in the bag, one of each."""
     put(data, ram.BAG_COUNT, len(items))
     return put(data, ram.BAG, *(byte for item in items for byte in (item, 1)), 0xFF)
 
 
 def party(data: bytearray, *members: tuple[int, int, int, int]) -> bytearray:
-    """The same with members of (species, HP of 40, level, first move)."""
+    """Copy a state with these members: (species, HP of 40, level, first move)."""
     put(data, ram.PARTY_COUNT, 0)
     for slot, (species, hp, level, move) in enumerate(members):
         creature(data, slot, species, hp, 40, level)
@@ -39,19 +39,19 @@ def moment(data: bytearray) -> Progress:
 
 
 def tally(now: bytearray, weights: RewardSettings = WEIGHTS, left: int = 1 << 30) -> RewardTracker:
-    """A fresh tally of the real game that stands at this moment."""
+    """Make a new reward tracker of the real game at this state."""
     return RewardTracker(weights, True, moment(now), {"left": left})
 
 
 def walk(
     moments: Iterable[bytearray], weights: RewardSettings = WEIGHTS, left: int = 1 << 30
 ) -> list[dict[str, float]]:
-    """What each step between these moments earns."""
+    """Return the reward parts of each step between these states."""
     seen = [moment(data) for data in moments]
     kept = RewardTracker(weights, True, seen[0], {"left": left})
     return [kept.pay_step(was, now) for was, now in pairwise(seen)]
 
 
 def earned(parts: Iterable[dict[str, float]]) -> float:
-    """The return of these steps."""
+    """Return the sum of the rewards."""
     return sum(sum(step.values()) for step in parts)

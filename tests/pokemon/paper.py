@@ -1,8 +1,7 @@
-"""Red on paper: what public facts say of its first minutes, as memory that answers to buttons.
+"""Simulates the first minutes of Red: a work RAM that reacts to buttons as public facts describe.
 
-No game: menus, names, options, doors, edges, scripts and prompts as the disassembly describes them,
-enough to play the routes that no test can play on the ROM. What it cannot say is whether the facts
-are right.
+It has menus, names, options, doors, edges, scripts and prompts as in the disassembly, so that tests
+can play the routes for which they have no ROM. It cannot prove that these facts are right.
 """
 
 from __future__ import annotations
@@ -11,20 +10,20 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
 
 ROOMS = {38: (8, 8), 37: (8, 8), 0: (18, 20), 40: (12, 10), 12: (36, 20), 1: (36, 40), 42: (8, 8)}
-"""Rows and columns."""
+"""Rows and columns of each map."""
 DOORS = {
     (38, 1, 7): (37, 1, 7), (37, 1, 7): (38, 1, 7), (0, 5, 5): (37, 7, 2), (0, 11, 12): (40, 11, 5),
     (1, 19, 29): (42, 7, 3), (0, 5, 13): (39, 7, 2), (1, 25, 23): (41, 7, 3),
 }  # fmt: skip
-"""Stepped on, they lead on: map, row, column."""
+"""Doors that lead to (map, row, column) when stepped on."""
 MATS = {
     (37, 7, 2): (0, 6, 5), (37, 7, 3): (0, 6, 5),
     (40, 11, 4): (0, 12, 12), (40, 11, 5): (0, 12, 12),
     (42, 7, 3): (1, 20, 29), (42, 7, 4): (1, 20, 29),
 }  # fmt: skip
-"""Stood on, they lead on with one more step down."""
+"""Doors that lead on with one more step down."""
 EDGES = {(0, "up"): (12, 0), (12, "up"): (1, 10), (1, "down"): (12, -10), (12, "down"): (0, 0)}
-"""Over an edge: the map beyond, and how far its columns are shifted."""
+"""The map beyond an edge, and the shift of its columns."""
 STEPS = {"down": (1, 0), "up": (-1, 0), "left": (0, -1), "right": (0, 1)}
 WALLS = {
     (0, 0): {x for x in range(20) if x not in (10, 11)},
@@ -35,12 +34,12 @@ WALLS = {
     (40, 3): {6, 7, 8},
     (40, 2): {5},
 }
-"""Map and row: columns where nobody can walk; the balls and the professor among them."""
+"""Blocked columns by map and row, with the balls and the professor."""
 TOP, OPTIONS, NAMES, TEXT, WORLD, FIGHT = "top", "options", "names", "text", "world", "fight"
 
 
 class PaperRed:
-    """Answers `press`, `wait` and `ram` as an emulator does."""
+    """Has `press`, `wait` and `ram` as the emulator has."""
 
     def __init__(self) -> None:
         self._image = bytearray(ram.RAM_SIZE)
@@ -104,7 +103,7 @@ class PaperRed:
             self.mode, self.delay = "fading", 150
 
     def _in_fading(self, button: str) -> None:
-        """Nothing is looked at."""
+        """Do nothing, as no picture is read."""
 
     def _menu(self, y: int, x: int, entry: int, last: int) -> None:
         self._put(ram.MENU_Y, y, x, entry)
@@ -164,7 +163,7 @@ class PaperRed:
         self._put(ram.STATUS_FLAGS_6, 1)
         self._arrive(38, 6, 3)
 
-    # texts: strings are boxes, functions happen between them
+    # texts: strings are boxes, functions run between them
 
     def say(self, *lines: object) -> None:
         self.mode, self.lines = TEXT, [*lines]

@@ -1,4 +1,4 @@
-"""The cartridge's scripted player on tape: what recordings weigh, for benchmarks and tests."""
+"""Records the cartridge's scripted player, to measure the size of recordings."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from Daddy.pokemon.recordings.start_prefix import recorder_at_start
 from scripts.cartridge.player import Facts, Player, read_facts
 
 
-def length(tape: Recording) -> int:
-    """Frames that a recording lasts."""
+def length(recording: Recording) -> int:
+    """Count the frames of a recording."""
     return sum(
-        operation.frames for operation in emulator_operations.decode_operations(tape.operations)
+        operation.frames
+        for operation in emulator_operations.decode_operations(recording.operations)
     )
 
 
 def record_sample(steps: int, seed: int = 1, *, scripted: bool = True) -> Recording:
-    """So many steps of an episode on the cartridge, by the scripted player or by random buttons."""
+    """Record steps of an episode on the cartridge, by the scripted player or random buttons."""
     rom = load_rom(cartridge_path())
     recorder = recorder_at_start(rom)
     env = PokemonRedEnv(cartridge_path(), episode_steps=steps + 1, recorder=recorder)
@@ -45,6 +46,6 @@ def _facts(env: PokemonRedEnv) -> Facts:
 
 
 def weigh(steps: int, seed: int = 1, *, scripted: bool = True) -> tuple[int, float]:
-    """(bytes of the whole file, seconds of the game that it shows): framing and digests included"""
-    tape = record_sample(steps, seed, scripted=scripted)
-    return len(encode_recording(tape)), length(tape) / FRAMES_PER_SECOND
+    """Return the bytes of the whole file, and the seconds of play in it."""
+    recording = record_sample(steps, seed, scripted=scripted)
+    return len(encode_recording(recording)), length(recording) / FRAMES_PER_SECOND

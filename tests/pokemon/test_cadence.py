@@ -1,6 +1,6 @@
-"""How the game's time runs, frame by frame: steps, ledges, doors, edges, fades, texts.
+"""Tests the frames of steps, ledges, doors, edges, fades and texts on the cartridge.
 
-The whole cartridge is played once and looked at after every frame, not only at the end of a step.
+The whole game is played once, and its memory is read after every frame, not only after each step.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ LOOKED_AT = (
 MOST_STEPS = 6_000
 LONGEST_FADE = 24
 LONGEST_SCENE = cutscene.MAX_WAIT_STEPS * FRAMES_PER_STEP
-"""Frames in which no direction does anything: between two maps, and while a script has control."""
+"""Runs of frames in which no direction key works: between maps, and during a script."""
 ALL_KEYS = 0xFF
 BOAT = 94
 WOKEN = (4, 3)
-"""Where one stands in a rest house after a defeat."""
+"""The player's cell in a rest house after a defeat."""
 MOST_KEYS = 60
-"""Keys that a text or a fight may take until the player is free again."""
+"""Keys until the player is free again after a text or a fight."""
 
 
 @dataclass
 class Film:
-    """Each frame of one game: (map, row, column), whether that is a place, and who has control."""
+    """Holds each frame of one game: (map, row, column), if it is a place, and if a script plays."""
 
     places: list[tuple[int, int, int]] = field(default_factory=list)
     placed: list[bool] = field(default_factory=list)
     walking: list[int] = field(default_factory=list)
     ignored: list[int] = field(default_factory=list)
     led: list[bool] = field(default_factory=list)
-    """Whether a script or a fade has control."""
+    """True while a script or a fade has control."""
     busy: list[bool] = field(default_factory=list)
-    """At the end of each step: whether a text or a fight is on."""
+    """True at the end of a step with an open text or a fight."""
 
 
 @lru_cache(maxsize=1)
@@ -85,7 +85,7 @@ def _look(kept: Film, image: bytearray) -> None:
 
 
 def moves() -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
-    """Each change of place, from one frame to the next, of those that count as places."""
+    """Yield each change of place from one frame to the next, without frames in a warp."""
     seen = (place for place, good in zip(film().places, film().placed, strict=True) if good)
     return ((was, now) for was, now in pairwise(seen) if was != now)
 
@@ -126,7 +126,7 @@ def test_another_map_begins_at_the_end_of_a_door_or_beyond_an_edge() -> None:
 
 
 def test_a_step_of_the_environment_sees_the_end_of_every_walk() -> None:
-    """16 frames a cell, one more at most where a map begins: no look falls between two cells."""
+    """A cell takes 16 frames, one more on entering a map: no step ends between two cells."""
     walks = [len(list(run)) for going, run in groupby(film().walking, bool) if going]
     assert set(walks) <= {16, 17}
     assert walks.count(16) > 0.98 * len(walks)
@@ -143,7 +143,7 @@ def test_a_fade_takes_the_buttons_away_for_a_moment_and_gives_them_back() -> Non
 
 
 def test_scenes_in_which_the_player_is_led_are_up_to_twenty_steps_long() -> None:
-    """Thorns, a nurse, a lamp, two boats: nothing lies between a fade and the shortest of them."""
+    """Scripts (thorns, a nurse, a lamp, two boats) are all longer than a fade."""
     deaf = (keys == ALL_KEYS for keys in film().ignored)
     without = [len(list(run)) for gone, run in groupby(deaf) if gone]
     scenes = sorted(frames for frames in without if frames > LONGEST_FADE)
@@ -153,7 +153,7 @@ def test_scenes_in_which_the_player_is_led_are_up_to_twenty_steps_long() -> None
 
 
 def test_where_a_script_leads_the_map_changes_frames_before_the_place() -> None:
-    """As in every warp of the real game: what stands there meanwhile is no place."""
+    """During a warp, as in the real game, map and coordinates are not a place."""
     begun = film().placed.index(True)
     frames = zip(film().places[begun:], film().placed[begun:], strict=True)
     torn = [list(run) for placed, run in groupby(frames, lambda frame: frame[1]) if not placed]
@@ -181,7 +181,7 @@ def test_in_the_lighthouse_only_the_menus_keys_are_ignored() -> None:
 
 
 def test_whoever_presses_a_is_free_again_within_a_counted_number_of_keys() -> None:
-    """The scripted player presses nothing else while a text or a fight is on."""
+    """The scripted player presses only A during a text or a fight."""
     keys = [len(list(run)) for busy, run in groupby(film().busy) if busy]
     assert len(keys) > 30
     assert 10 < max(keys) <= MOST_KEYS
@@ -191,7 +191,7 @@ def test_whoever_presses_a_is_free_again_within_a_counted_number_of_keys() -> No
 def test_a_warp_whose_map_changes_frames_before_its_place_leaves_no_trace(
     old: tuple[int, int],
 ) -> None:
-    """As the real game does it: flag, map, size, row and column, flag, a few frames apart."""
+    """A warp writes flag, map, size, row and column, flag, a few frames apart, as the real game."""
     emulator = Emulator(lookalike())
     seen = []
     script = (

@@ -1,4 +1,4 @@
-"""Waiting while a script has control: bounded, counted, and never an answer for the player."""
+"""Tests that waits for scripts are bounded and counted, and never answer a question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUESTION = {"text_box": ram.QUESTION, "menu_last": 1, "font_loaded": 1}
 
 
 class PaperConsole:
-    """A script on paper: the memory at the start and after each step, the last for good."""
+    """A simulated script: the memory at the start and after each step; the last one stays."""
 
     def __init__(self, *scenes: dict[str, int]) -> None:
         self.scenes, self.keys = [image(**scene) for scene in scenes], ""
@@ -86,7 +86,7 @@ def test_a_box_with_two_answers_that_was_closed_long_ago_stops_no_wait_without_i
 
 @pytest.mark.parametrize("ignored", [0x0C, 0x01, 0x40, 0xB0, 0x03])
 def test_who_can_still_walk_somewhere_has_control(ignored: int) -> None:
-    """Partly ignored: the menu keys, A alone, all but one direction."""
+    """Some keys are ignored: the menu keys, A alone, all but one direction."""
     assert not cutscene.has_control(image(joy_ignore=ignored))
 
 
@@ -105,7 +105,7 @@ def test_a_script_that_never_ends_is_waited_for_twenty_steps(ignored: int) -> No
 
 @pytest.mark.parametrize(("ignored", "waits"), [(DEAF, 20), (TEXT_ONLY, 20), (MENU_KEYS, 0)])
 def test_a_step_of_a_real_console_is_bounded_counted_and_told(ignored: int, waits: int) -> None:
-    """The cartridge leaves the byte alone in the middle of a map, as a script without end would."""
+    """The cartridge does not reset the byte on a map, so it acts as a script without end."""
     env = PokemonRedEnv()
     env.reset(seed=1)
     env._emulator.write(ram.JOY_IGNORE, ignored)
@@ -118,8 +118,8 @@ def test_a_step_of_a_real_console_is_bounded_counted_and_told(ignored: int, wait
     assert again.telemetry() == env.telemetry()
     env.reset()
     assert env.telemetry()[env.telemetry_names.index("waits")] == 0
-    for one in (env, again):
-        one.close()
+    for opened in (env, again):
+        opened.close()
 
 
 def frames(env: PokemonRedEnv) -> int:

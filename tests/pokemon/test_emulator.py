@@ -69,7 +69,7 @@ def test_the_half_screen_is_every_second_pixel(emulator: Emulator) -> None:
 
 
 def test_a_step_plays_24_frames(emulator: Emulator) -> None:
-    """The game's own clock counts frames."""
+    """Read the frames of the game's clock."""
 
     def frames() -> int:
         image = emulator.ram()
@@ -83,7 +83,7 @@ def test_a_step_plays_24_frames(emulator: Emulator) -> None:
 
 
 def test_no_key_is_down_when_a_step_ends(emulator: Emulator) -> None:
-    """A key that is still down walks on in the next step, and into a save state."""
+    """A key that stayed down would act in the next step and in a save state."""
     held = 0xFFB4
     emulator._boy.button_press("left")
     emulator.wait(2)

@@ -40,7 +40,7 @@ def actions(seed: int, count: int) -> list[int]:
 
 
 def play(env: PokemonRedEnv, chosen: list[int]) -> list[Any]:
-    """All that an environment says while it plays, over episode ends."""
+    """Play over episode ends; return all outputs of the environment."""
     said: list[Any] = []
     for action in chosen:
         observation, reward, terminated, truncated, info = env.step(action)
@@ -136,13 +136,13 @@ def test_to_forget_pays_nothing_ends_nothing_and_shows_in_the_mask(make: Make) -
     masks = [env.step(action)[0]["visited"].sum() // (255 * 64) for action in actions(3, 29)]
     left = env._tracker.to_facts()["left"]
     assert masks[-1] > 1
-    said = [env.step(6) for _ in range(left)]  # START does nothing here
+    said = [env.step(6) for _ in range(left)]  # START has no effect here
     assert [step[0]["visited"].sum() // (255 * 64) for step in said[-2:]] == [masks[-1], 1]
     assert said[-1][1:4] == (0.0, False, False)
 
 
 def rewritten(state: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
-    """A saved environment whose header was changed."""
+    """Return a saved environment with a changed header."""
     size = int.from_bytes(state[8:12], "little")
     header = json.loads(state[20 : 20 + size])
     change(header)

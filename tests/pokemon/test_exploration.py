@@ -1,4 +1,4 @@
-"""What is new where one goes, and what happens when it is forgotten."""
+"""Tests the finds of exploration, and the clearing of its memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.pokemon.images import put
 from tests.pokemon.moments import WEIGHTS, at, earned, moment, party, walk
 
 OPEN, DONE = 54, 37
-"""Brock's hall, where a milestone waits; the hero's house, where none does."""
+"""Brock's gym has a milestone; the hero's house has none."""
 
 
 def hurt(hp: int, level: int = 10, species: int = 7, map_id: int = 1, battle: int = 0) -> bytearray:
@@ -41,7 +41,9 @@ def test_a_map_closes_once_its_milestones_are_won() -> None:
 
 def test_every_milestone_of_the_cartridge_opens_a_map_of_it() -> None:
     ours = (*story_milestones.REQUIRED[False].steps, *story_milestones.REQUIRED[False].facts)
-    assert story_milestones.unfinished_maps(frozenset(), real=False) == {one.place for one in ours}
+    assert story_milestones.unfinished_maps(frozenset(), real=False) == {
+        event.place for event in ours
+    }
     assert 37 in story_milestones.unfinished_maps(frozenset(), real=False)
     assert (
         story_milestones.unfinished_maps(
@@ -64,7 +66,7 @@ def test_a_half_finished_warp_is_no_way_and_no_cell() -> None:
 
 
 def signed(**more: int) -> bytearray:
-    """A sign above the cell where the player stands, one cell up."""
+    """The sign is in the cell above the player."""
     return put(at(y=5, x=5, map_id=DONE, **more), ram.SIGN_COUNT, 2, 9, 9, 4, 5)
 
 

@@ -1,4 +1,4 @@
-"""Scripted farmers: whatever they repeat for a whole episode earns about nothing."""
+"""Tests reward exploits: behaviour repeated for a whole episode earns almost nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.pokemon.moments import WEIGHTS, at, bag, earned, moment, party, tally
 
 STEPS = 4_000
 LITTLE = WEIGHTS.required
-"""Less than a single milestone in 4,000 steps."""
+"""Limit of the return of 4,000 steps: less than one milestone."""
 
 ONE, TWO, THREE = (7, 40, 12, 1), (8, 40, 9, 2), (9, 40, 3, 3)
 
@@ -27,31 +27,31 @@ def idle() -> Iterator[bytearray]:
 
 
 def heal() -> Iterator[bytearray]:
-    """Fights until nearly beaten, then rests in the same place."""
+    """Fight until nearly beaten, then rest in the same place."""
     for hp in (40, 30, 20, 1):
         yield party(at(), (7, hp, 12, 1))
 
 
 def lose() -> Iterator[bytearray]:
-    """Is beaten, and wakes up at home with all hit points."""
+    """Lose a fight, and wake up at home with all hit points."""
     for hp in (40, 0):
         yield party(at(), (7, hp, 12, 1))
 
 
 def store_away() -> Iterator[bytearray]:
-    """Puts creatures into the machine and takes them out again, in another order."""
+    """Store creatures in the PC and take them out in another order."""
     for members in ((ONE, TWO, THREE), (ONE, TWO), (ONE,), (TWO,), (TWO, THREE), (THREE, TWO, ONE)):
         yield party(at(), *members)
 
 
 def hand_over() -> Iterator[bytearray]:
-    """Has an item, gives it away, gets it back out of the machine."""
+    """Give an item away, and take it back out of the PC."""
     yield bag(at(), 0x46)
     yield bag(at())
 
 
 def toggle() -> Iterator[bytearray]:
-    """Presses a switch, buys a ticket, begins and leaves the league."""
+    """Press a switch, buy a ticket, enter and leave the league."""
     yield put(at(), 0xD796, 1)
     yield put(put(at(), 0xD754, 1), 0xD863, 0b10)
 
@@ -67,7 +67,7 @@ def read_a_sign() -> Iterator[bytearray]:
 
 
 def use_moves() -> Iterator[bytearray]:
-    """Into the water and out, boulders on and off, a shrub cut that has grown again."""
+    """Surf and leave the water, switch Strength on and off, cut a shrub that grew again."""
     for riding, strength, tile in ((0, 0, 0x3D), (2, ram.STRENGTH_ON, 0x52)):
         data = put(at(riding=riding, status_flags_1=strength, facing=4), ram.TILES + 148, tile)
         yield party(data, (7, 40, 12, CUT))
@@ -90,7 +90,7 @@ def test_a_farmer_earns_about_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", FARMERS)
 def test_nor_does_it_with_a_memory_that_is_forgotten_often(name: str) -> None:
-    """Every 500 steps; only the few things of the exploration memory count again."""
+    """Every 500 steps the memory is cleared, and its few cells and signs pay again."""
     weights = RewardSettings(memory_steps=500)
     round_ = list(FARMERS[name]())
     paid = walk(islice(cycle(round_), STEPS), weights, left=250)
@@ -100,7 +100,7 @@ def test_nor_does_it_with_a_memory_that_is_forgotten_often(name: str) -> None:
 
 
 def test_who_loads_the_same_state_again_and_again_is_paid_nothing_for_it() -> None:
-    """Reset: back to a state, on to the milestone, back again, with the state's records or none."""
+    """Load a state repeatedly and go to the milestone, with the state's records or without."""
     before, after = bag(at(), 0x46), put(at(x=6), 0xD74B, 0b100)
     kept = tally(before)
     first = sum(kept.pay_step(moment(before), moment(after)).values())
@@ -117,7 +117,7 @@ def test_who_loads_the_same_state_again_and_again_is_paid_nothing_for_it() -> No
 
 
 PLAYED = {"idle": "b", "mash": "a", "to and fro": ("left", "left", "right", "right")}
-"""Keys of farmers on the cartridge, from where it begins; six times they forget where they were."""
+"""Keys of the exploits on the cartridge from its beginning; the memory is cleared six times."""
 
 
 @pytest.mark.parametrize("name", PLAYED)

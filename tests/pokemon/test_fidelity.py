@@ -1,4 +1,4 @@
-"""The bench that reads a person's save states: good ones are told, bad ones refused by name."""
+"""Tests the bench that reads save states: valid ones are listed, others refused with a reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _states(tmp_path: Path) -> Path:
     folder.mkdir()
     (milestone, good), *_ = islice(fidelity._played(), 4, 5)
     (folder / f"{milestone}.state").write_bytes(good)
-    for name, data in fidelity._bad_ones(good):
+    for name, data in fidelity._damaged_states(good):
         (folder / name).write_bytes(data)
     return folder
 
@@ -90,7 +90,7 @@ def test_contradictions_by_the_handful_are_another_game(
 
 
 def test_a_state_from_which_the_game_does_not_go_on_is_refused(tmp_path: Path) -> None:
-    """Its memory looks begun, but this ROM does not go on with it."""
+    """The memory looks like a begun game, but this ROM does not play on from it."""
     rom, state = tmp_path / "game.gb", tmp_path / "looks-begun.state"
     rom.write_bytes(lookalike())
     emulator = Emulator(rom.read_bytes())
@@ -109,7 +109,7 @@ def test_a_folder_that_is_none_is_said_to_be_none(tmp_path: Path) -> None:
 
 
 def begun() -> bytearray:
-    """A game of our own invention shortly after its first badge."""
+    """The cartridge shortly after its first badge."""
     data = image(status_flags_6=1, map_id=2, player_y=7, player_x=4, facing=4, badges=1)
     put(data, ram.BEATEN_LEADERS, 1)
     put(data, ram.MAP_HEIGHT, 18, 20)
@@ -179,7 +179,7 @@ def test_a_contradiction_is_told_in_words(address: int, values: list[int], words
 
 
 def test_any_bytes_make_a_table() -> None:
-    """A damaged state must not break its reader."""
+    """A damaged state does not crash the bench."""
     for filling in (0x00, 0x5A, 0xFF):
         assert table(bytes([filling]) * ram.RAM_SIZE, real=True)["doubts"]
 

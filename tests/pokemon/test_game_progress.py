@@ -107,7 +107,7 @@ def test_a_lost_battle_is_over_and_an_opponent_exists_only_in_battle() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_all_that_is_read_lies_in_the_blocks_that_are_fetched(seed: int) -> None:
-    """A byte outside BLOCKS would silently be zero in play and pass every test above."""
+    """A byte outside BLOCKS would be zero during play, which the tests above cannot notice."""
     dice = Random(seed)
     whole = bytearray(dice.randbytes(ram.RAM_SIZE))
     fetched = bytearray(dice.randbytes(ram.RAM_SIZE))
@@ -117,7 +117,7 @@ def test_all_that_is_read_lies_in_the_blocks_that_are_fetched(seed: int) -> None
 
 
 def facts(data: bytearray) -> dict[str, object]:
-    """Everything that can be asked of a moment."""
+    """Read every field and property of a Progress."""
     now = read_progress(data)
     asked = {name for name in dir(Progress) if not name.startswith("_")} - {"image"}
     assert {"bag", "toggles", "map_id", "hp_fraction", "signs"} <= asked

@@ -1,4 +1,4 @@
-"""A step in two halves is the step, also where several environments take turns in between."""
+"""Tests that the two halves of a step equal one step, also interleaved with other environments."""
 
 from __future__ import annotations
 

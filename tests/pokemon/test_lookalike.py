@@ -1,4 +1,4 @@
-"""A user's ROM takes this way: found, identified, started, read. Without the ROM: a lookalike."""
+"""Tests the handling of a user's ROM (found, identified, started, read) with a lookalike."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.pokemon.fact_sheet import SLOT_HP, SLOT_LEVEL, SLOT_MAX_HP
 from tests.pokemon.lookalike import BANKS, NOTES, lookalike, mark
 
 _BOOT_FRAMES = 120
-"""The console's own program runs first, about 60 frames."""
+"""The console's boot program runs first, about 60 frames."""
 
 
 @pytest.fixture(name="file")
@@ -37,7 +37,7 @@ def _file(tmp_path: Path) -> Path:
 
 @pytest.fixture(name="known")
 def _known(file: Path, monkeypatch: pytest.MonkeyPatch) -> Rom:
-    """The lookalike, taken for the real game: its hash is put among the known ones."""
+    """The lookalike with its hash among the known games."""
     sha1 = hashlib.sha1(file.read_bytes(), usedforsecurity=False).hexdigest()
     monkeypatch.setitem(rom_identity._KNOWN, sha1, "Pokémon Red")
     return load_rom(find_rom(None, environ={ENVIRONMENT_VARIABLE: str(file)}))
@@ -104,7 +104,7 @@ def test_an_unknown_game_has_no_start_state_but_its_beginning(
     with pytest.raises(RomError, match="no start state 'pokedex' of unknown"):
         starting.start_state(unknown, "pokedex")
     monkeypatch.setattr(starting, "_KEY_LIMIT", 5)
-    with pytest.raises(RomError, match="did not begin after 5 clicks"):
+    with pytest.raises(RomError, match="did not begin after 5 keys"):
         starting.start_state(unknown)
 
 
@@ -118,7 +118,7 @@ def test_a_game_that_only_waits_has_not_started(emulator: Emulator) -> None:
 
 
 def test_the_examples_of_the_fact_sheet_are_read_through_the_emulator(emulator: Emulator) -> None:
-    """Each line is one trap that a reader elsewhere fell into."""
+    """Each line is a mistake that another reader of this memory made."""
     put(emulator, ram.PARTY_COUNT, 1, 0x99, 0xFF)
     for slot in (0, 1):
         put(emulator, SLOT_HP[slot], 0x01, 0x02)

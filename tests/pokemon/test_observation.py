@@ -15,7 +15,7 @@ NOTHING = VisitedCells()
 
 
 def at(y: int, x: int, screen_y: int = 64, screen_x: int = 64, **more: int) -> Progress:
-    """A player on a cell that the screen shows at these pixels."""
+    """Make a Progress with the player on a cell drawn at these pixels."""
     data = image(map_id=1, player_y=y, player_x=x, **more)
     line, column = screen_y + 12, screen_x + 8
     return read_progress(put(data, ram.PLAYER_SPRITE, line, column, 0, 0, line, column + 8))
@@ -35,7 +35,7 @@ def test_an_observation_of_the_wildest_memory_is_in_the_space() -> None:
 
 
 def test_the_visited_mask_covers_the_cell_the_player_stands_on() -> None:
-    """The real game keeps the player in the fifth column and row of cells, 8x8 half pixels each."""
+    """The real game draws the player in the fifth column and row of cells (8x8 halved pixels)."""
     mask = mask_of(at(10, 20), (10, 20))
     assert mask[32:40, 32:40].min() == 255
     assert mask.sum() == 255 * 64
@@ -124,7 +124,7 @@ def test_the_party_shows_what_its_menus_show_and_stale_slots_nothing() -> None:
     data = creature(creature(image(), 0, 7, 10, 40, 50), 1, 8, 300, 999, 100)
     put(data, ram.PARTY_MONS + ram.MON_MOVES, 0x0F, 0x21)
     put(data, ram.PARTY_MONS + 4, 0b0100_0010)  # paralysed and asleep
-    put(data, ram.PARTY_MONS + 29, 0b1100_0000 | 30)  # raised three times, thirty left
+    put(data, ram.PARTY_MONS + 29, 0b1100_0000 | 30)  # three PP upgrades, thirty uses left
     put(data, ram.PARTY_MONS + 36, 0, 200)
     put(data, ram.PARTY_COUNT, 1)
     shown = seen(data)
@@ -178,7 +178,7 @@ def test_scalars_tell_badges_facing_and_battle() -> None:
     ],
 )
 def test_a_fact_has_a_place_of_its_own(place: int, facts: dict[str, int]) -> None:
-    before, after = (scalars(read_progress(image(**one))) for one in ({}, facts))
+    before, after = (scalars(read_progress(image(**changed))) for changed in ({}, facts))
     assert np.nonzero(before != after)[0].tolist() == [place]
 
 
@@ -187,7 +187,7 @@ def test_the_guard_of_the_hideout_has_one_too() -> None:
 
 
 def test_what_a_player_cannot_know_is_not_observed() -> None:
-    """Hidden things, counters, dice, the opponent's party and stats, scripts, the clock."""
+    """Hidden things, counters, random bytes, the opponent's party and stats, scripts, the clock."""
     hidden = [0xD6F0, 0xD6FE, 0xD13B, 0xCC2F, 0xD8A4, 0xCFF6, ram.PLAY_TIME + 2, 0xD5F0, 0xD887]
     blank = seen(image())
     for address in hidden:

@@ -10,14 +10,14 @@ from tests.pokemon.images import image, put
 
 def test_each_of_the_44_bytes_has_its_meaning() -> None:
     data = put(image(party_count=1), ram.PARTY_MONS, *range(10, 54))
-    (one,) = read_party(data)
-    assert (one.species, one.hp, one.status) == (10, 0x0B0C, 14)
-    assert (one.types, one.moves) == (bytes((15, 16)), bytes((18, 19, 20, 21)))
-    assert int.from_bytes(one.experience_bytes, "big") == 0x18191A
-    assert one.pp == (39, 40, 41, 42)
-    assert (one.level, one.max_hp) == (43, 0x2C2D)
-    assert (one.attack, one.defense) == (0x2E2F, 0x3031)
-    assert (one.speed, one.special) == (0x3233, 0x3435)
+    (member,) = read_party(data)
+    assert (member.species, member.hp, member.status) == (10, 0x0B0C, 14)
+    assert (member.types, member.moves) == (bytes((15, 16)), bytes((18, 19, 20, 21)))
+    assert int.from_bytes(member.experience_bytes, "big") == 0x18191A
+    assert member.pp == (39, 40, 41, 42)
+    assert (member.level, member.max_hp) == (43, 0x2C2D)
+    assert (member.attack, member.defense) == (0x2E2F, 0x3031)
+    assert (member.speed, member.special) == (0x3233, 0x3435)
 
 
 def test_the_upper_bits_of_pp_count_how_often_it_was_raised() -> None:
@@ -31,7 +31,7 @@ def test_each_slot_begins_44_bytes_after_the_one_before(slot: int) -> None:
     put(data, SLOT_HP[slot], 0x01, 0x02)
     put(data, SLOT_LEVEL[slot], 55)
     put(data, SLOT_MAX_HP[slot], 0x02, 0x01)
-    held = [(one.hp, one.level, one.max_hp) for one in read_party(data)]
+    held = [(member.hp, member.level, member.max_hp) for member in read_party(data)]
     assert held == [(0x102, 55, 0x201) if at == slot else (0, 0, 0) for at in range(6)]
 
 

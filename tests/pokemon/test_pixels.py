@@ -1,4 +1,4 @@
-"""The picture and the mask of visited cells, pixel by pixel, on the cartridge."""
+"""Tests the picture and the mask of visited cells, pixel by pixel, on the cartridge."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.cartridge.game import ROM, Game, starting_at
 Picture = NDArray[np.uint8]
 
 CELL, HIGHER = 16, 4
-"""Pixels of a cell; a sprite is drawn so much above its own."""
+"""Side of a cell in pixels, and the lines by which a sprite is drawn higher."""
 TOWN, ROAD = 0, 12
 STANDS = ((TOWN, 8, 6), (TOWN, 4, 9), (ROAD, 7, 5))
 
 
 @lru_cache(maxsize=8)
 def scene(number: int, y: int, x: int) -> tuple[Progress, Picture, Picture]:
-    """A new game that begins there: its facts, the picture and the halved one."""
+    """Begin a game at a cell; return its facts, the picture and the halved picture."""
     game = Game(starting_at(number, y, x))
     game.press("start", "start", "b", "b")
     while not read_progress(game.memory()).placed:
@@ -39,7 +39,7 @@ def scene(number: int, y: int, x: int) -> tuple[Progress, Picture, Picture]:
 
 
 def in_sight(now: Progress, kind: int | None = None) -> Iterator[tuple[int, int, int, int, int]]:
-    """Cells that are wholly in the picture: row, column, kind, and the pixel each begins at."""
+    """List the cells that are wholly in the picture: row, column, kind, first pixel."""
     plan = read_atlas(ROM).maps[now.map_id]
     for row in range(max(now.y - 4, 0), min(now.y + 5, plan.height)):
         for column in range(max(now.x - 4, 0), min(now.x + 6, plan.width)):
@@ -50,15 +50,15 @@ def in_sight(now: Progress, kind: int | None = None) -> Iterator[tuple[int, int,
 
 
 def bare(now: Progress) -> list[tuple[int, int, int, int, int]]:
-    """Those on which nobody stands, into which nobody's head reaches, above the map's name."""
+    """Leave out cells covered by a sprite or by the map's name."""
     things = read_atlas(ROM).maps[now.map_id].things
-    covered = {(one.y, one.x) for one in things} | {(now.y, now.x)}
+    covered = {(thing.y, thing.x) for thing in things} | {(now.y, now.x)}
     covered |= {(row - 1, column) for row, column in covered}
     return [cell for cell in in_sight(now) if cell[:2] not in covered and cell[3] < 128]
 
 
 def alike(now: Progress, picture: Picture, down: int = 0, right: int = 0) -> bool:
-    """Whether cells of one kind look alike when cut out at this offset."""
+    """Return True if cells of one kind look alike when cut out at this offset."""
     looks: dict[int, Picture] = {}
     for *_, kind, line, pixel in bare(now):
         if line + down + CELL > 144 or pixel + right + CELL > 160:
@@ -71,7 +71,7 @@ def alike(now: Progress, picture: Picture, down: int = 0, right: int = 0) -> boo
 
 @pytest.mark.parametrize("stand", STANDS)
 def test_the_players_cell_begins_at_pixel_64_64(stand: tuple[int, int, int]) -> None:
-    """Cut out from there, cells of one kind look alike; one pixel beside it, they do not."""
+    """Cells of one kind look alike at the right offset, and not one pixel beside it."""
     now, picture, _ = scene(*stand)
     assert (CENTRE_Y, CENTRE_X) == (now.screen_y, now.screen_x) == (64, 64)
     assert alike(now, picture)
@@ -94,7 +94,7 @@ def test_the_players_sprite_is_four_pixels_higher_than_its_cell(
 
 
 def in_sight_at(now: Progress, row: int) -> Iterator[int]:
-    """The kind of the cell in the player's column."""
+    """Return the kind of the cell in the player's column."""
     return (kind for y, x, kind, *_ in in_sight(now) if (y, x) == (row, now.x))
 
 

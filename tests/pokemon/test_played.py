@@ -1,4 +1,4 @@
-"""The cartridge, played into known situations: what the readers find is what has happened."""
+"""Tests that the facts read from memory match the events of a played game of the cartridge."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ MOST_STEPS = 6_000
 
 @dataclass
 class Diary:
-    """One whole game by the scripted player: each step's facts, and the moments of firsts."""
+    """Holds a whole game of the scripted player: each step's facts, and each key's first step."""
 
     steps: list[Progress] = field(default_factory=list)
     firsts: dict[str, int] = field(default_factory=dict)
-    """Key of the archive → step at which it held first."""
+    """Step at which each key of the archive first held."""
     doubts: dict[str, int] = field(default_factory=dict)
 
     def at(self, key: str) -> tuple[Progress, Progress]:
-        """The step before a first, and the first."""
+        """Return the facts of the step before a new key, and of the step with it."""
         step = self.firsts[key]
         return self.steps[step - 1], self.steps[step]
 
@@ -71,7 +71,7 @@ def test_every_milestone_of_the_cartridge_is_reached_once_and_kept(game: Diary) 
 
 def test_every_map_on_the_way_is_entered_and_gets_a_key_of_its_own(game: Diary) -> None:
     entered = {key for key in game.firsts if key.startswith("at_")}
-    keys = {story_milestones.place_key(one.number, real=False): one.name for one in MAPS}
+    keys = {story_milestones.place_key(plan.number, real=False): plan.name for plan in MAPS}
     assert {name for key, name in keys.items() if key not in entered} <= {
         name for name in keys.values() if "REST HOUSE" in name
     }
@@ -85,8 +85,8 @@ def test_a_running_game_never_contradicts_itself(game: Diary) -> None:
 def test_the_first_creature_is_a_party_of_one_with_a_move(game: Diary) -> None:
     before, now = game.at("got_starter")
     assert before.party == ()
-    (one,) = now.party
-    assert one.hp == one.max_hp > 0
+    (member,) = now.party
+    assert member.hp == member.max_hp > 0
     assert now.moves
     assert now.owned == before.owned + 1
 

@@ -1,4 +1,4 @@
-"""Every address has one name and one meaning, and what is used is fetched."""
+"""Tests that every address has one name and one meaning, and that used addresses are read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_blocks_are_in_order_and_do_not_overlap() -> None:
 
 
 def test_nobody_else_writes_an_address_down() -> None:
-    """Addresses as numbers stand in `ram_map` only (the cartridge keeps its own beside it)."""
+    """Only `ram_map` has addresses as numbers, besides the cartridge's own."""
     found = [
         f"{path.name}:{node.lineno} {node.value:#x}"
         for path in ROOM.rglob("*.py")

@@ -15,7 +15,7 @@ env.reset(seed=0)
 print(env.spec.id)
 """
 HAS_PLUGINS = hasattr(gymnasium_registration, "load_plugin_envs")
-"""gymnasium 1 dropped them; there the id is written with the module that registers it."""
+"""gymnasium 1 has no such entry points; there the id names the module that registers it."""
 
 
 def test_gymnasium_makes_the_environment_without_importing_us_first() -> None:

@@ -1,4 +1,4 @@
-"""What steps earn, byte by byte, and that nothing is earned twice."""
+"""Tests the rewards of steps, byte by byte, and that nothing is paid twice."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_records_survive_as_json_and_a_name_of_another_release_is_left_out() -> 
 
 
 def test_everything_that_grows_in_the_records_is_paid() -> None:
-    """But the maps, which are counted for people."""
+    """All records but `maps`, which only the telemetry uses."""
     for name in set(Records._fields) - {"maps", "held", "items", "moves"}:
         assert achieved_units(Records(), Records()._replace(**{name: 1})), name
     assert achieved_units(Records(), Records(held=frozenset({"won"}))) == {"required": 1}
@@ -140,7 +140,7 @@ def test_everything_that_grows_in_the_records_is_paid() -> None:
 
 
 def test_the_story_is_worth_more_than_all_else_that_can_be_had_beside_it() -> None:
-    """A milestone outweighs the ground of a whole map that has none."""
+    """A milestone earns more than all cells of a map without one."""
     largest = 144 * 20 // 2
     assert (
         len(story_milestones.milestone_names()) * (WEIGHTS.required + WEIGHTS.event)
@@ -153,7 +153,7 @@ ABOVE, LEFT_OF = ram.TILES + 7 * 20 + 8, ram.TILES + 9 * 20 + 6
 
 
 def before_shrub(tile: int = SHRUB, move: int = CUT, where: int = ABOVE, **more: int) -> bytearray:
-    """The player looks up at a tile and knows a move."""
+    """Make a state with a player who faces a tile above and knows a move."""
     return party(put(at(facing=4, **more), where, tile), (7, 40, 15, move))
 
 

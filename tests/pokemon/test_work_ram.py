@@ -1,4 +1,4 @@
-"""The memory is read where it lies; where that is not found, the slow way reads the same."""
+"""Tests that the memory array and the slow interface of pyboy read the same bytes."""
 
 from __future__ import annotations
 
@@ -48,4 +48,4 @@ def test_consoles_that_are_made_side_by_side_have_a_memory_each() -> None:
         thread.join()
     for value, emulator in enumerate(made):
         emulator.write(ram.MAP_ID, value)
-    assert [one.ram()[ram.MAP_ID - ram.RAM_START] for one in made] == [0, 1, 2, 3]
+    assert [emulator.ram()[ram.MAP_ID - ram.RAM_START] for emulator in made] == [0, 1, 2, 3]

@@ -246,7 +246,7 @@ class ArchivedEnv(PokemonRedEnv):
     def save_state(self) -> bytes:
         """Do `PokemonRedEnv.save_state`, with the history and the inputs since the last claim."""
         pressed = {} if self._log is None else {"log": claim_format.log_facts(self._log)}
-        self.journal = {**self._history.to_facts(), **pressed}
+        self.journal = {**self._history.history_facts(), **pressed}
         return super().save_state()
 
     def load_state(self, data: bytes) -> Observation:

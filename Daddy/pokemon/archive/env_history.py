@@ -58,7 +58,7 @@ class EnvHistory:
         """Set the try's step counters to zero."""
         self.since = self.fought = 0
 
-    def to_facts(self) -> dict[str, Any]:
+    def history_facts(self) -> dict[str, Any]:
         """Return the JSON object that `history_from` reads; HP are left out."""
         facts = {**asdict(self), "held": sorted(self.held)}
         del facts["hp"]

@@ -1,4 +1,4 @@
-"""Environments with an archive, and the scripted player that reaches milestones in them."""
+"""Makes environments with an archive, and plays them to milestones with the scripted player."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from scripts.cartridge.player import BUTTONS, Player, read_facts
 
 
 def archived(root: Path, rules: ArchiveRules, slot: int = 0, **options: Any) -> ArchivedEnv:
-    """An environment on the cartridge whose archive is in `root`."""
+    """Make an environment on the cartridge whose archive is in `root`."""
     return ArchivedEnv(access=ArchiveAccess(root, rules, slot=slot, release="test"), **options)
 
 
 def advance(env: ArchivedEnv, milestones: int, most: int = 400) -> list[dict[str, Any]]:
-    """Let the scripted player play until so many milestones are held; the infos of its steps."""
+    """Play with the scripted player until `milestones` are held; return the infos of its steps."""
     player, infos = Player(env.rom.data), []
     for _ in range(most):
         if milestones_of(env) >= milestones:
@@ -26,7 +26,7 @@ def advance(env: ArchivedEnv, milestones: int, most: int = 400) -> list[dict[str
 
 
 def meet_somebody(env: ArchivedEnv, most: int = 400) -> None:
-    """Let the scripted player play until it is in a fight."""
+    """Play with the scripted player until a fight begins."""
     player = Player(env.rom.data)
     for _ in range(most):
         if env.progress.battle:
@@ -36,7 +36,7 @@ def meet_somebody(env: ArchivedEnv, most: int = 400) -> None:
 
 
 def win(env: ArchivedEnv, most: int = 6_000) -> dict[str, Any]:
-    """Let the scripted player win; the info of its last step."""
+    """Play with the scripted player until it wins; return the info of its last step."""
     player = Player(env.rom.data)
     for _ in range(most):
         *_, won, _, info = env.step(_next_key(env, player))

@@ -1,4 +1,4 @@
-"""Small states for tests of the folder."""
+"""Small archive states for tests of the folder."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ KIN = Compatibility("f" * 40, "2.7.0")
 
 
 def provenance(*held: str, step: int = 1, parent: str = "") -> Provenance:
-    """Where a state with these milestones comes from."""
+    """Make the provenance of a state with these milestones."""
     kin = (KIN.rom_sha1, KIN.pyboy)
     return Provenance(tuple(sorted(held)), parent, "played", 0, step, 7, "", *kin)

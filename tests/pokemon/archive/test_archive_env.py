@@ -1,4 +1,4 @@
-"""Environments on the cartridge that keep states, follow each other and come back."""
+"""Tests that environments on the cartridge keep states and load each other's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 def idle(env: ArchivedEnv, steps: int) -> list[tuple[Any, ...]]:
-    """Press up: nothing comes of it."""
+    """Press up, which has no effect."""
     return [env.step(3) for _ in range(steps)]
 
 
@@ -62,7 +62,7 @@ def test_every_new_milestone_is_kept_with_where_it_came_from(make: Make) -> None
     entries = env._archive.list_states().entries
     assert {entry.rank for entry in entries} == {1, 2, 3, 4}
     chain = [env._archive.read_state(entry)[0] for entry in sorted(entries, key=lambda e: e.age)]
-    assert [one.parent for one in chain[1:]] == [
+    assert [entry.parent for entry in chain[1:]] == [
         entry.sha256 for entry in sorted(entries, key=lambda e: e.age)[:-1]
     ]
     last = chain[-1]
@@ -114,7 +114,7 @@ def test_who_is_as_far_goes_its_own_way(make: Make) -> None:
 
 
 def test_after_an_episode_the_swarm_is_not_left(make: Make) -> None:
-    """Whoever has followed the fleet already comes back to it when the next episode begins."""
+    """An environment that has loaded a fleet's state does so again in its next episode."""
     ahead, other = make(), make(replace(RULES, fresh=0.0, stray=0.0), seed=2)
     advance(ahead, 3)
     idle(other, RULES.look_every)
@@ -140,7 +140,7 @@ def test_a_place_is_kept_by_the_first_who_comes_there_and_is_nothing_new_to_the_
 
 
 def test_a_try_counts_once_at_a_place_it_begins_at_or_comes_to(make: Make) -> None:
-    """Who paces up and down at a border is no crowd; who is sent somewhere has been there."""
+    """Crossing a border often counts as one visit; loading a state counts as a visit of its key."""
     first, second = make(replace(RULES, square=2)), make(replace(RULES, square=2), seed=2)
     for key in (2, 2, 2, 2):
         first.step(key)
@@ -179,7 +179,7 @@ def test_a_full_key_is_not_kept_again(make: Make) -> None:
 
 
 def test_a_party_that_has_recovered_is_kept_and_calls_instead(make: Make) -> None:
-    """A fight that is lost from the first state of its milestones is tried again from a better."""
+    """A fight lost from a key's first state is tried again from one with a stronger party."""
     ahead = make()
     advance(ahead, 4)
     close_boxes(ahead)
@@ -214,7 +214,7 @@ def test_a_party_that_recovers_after_a_milestone_is_kept_though_it_was_healthy_b
 
 
 def test_a_dead_end_is_given_up(make: Make) -> None:
-    """Nothing new comes from the state with most milestones: it calls nobody any more."""
+    """A state with the most milestones but only dry tries is not followed any more."""
     ahead, behind = make(), make(seed=2)
     advance(ahead, 3)
     dead = ahead._archive.list_states().entries[-1]
@@ -266,7 +266,7 @@ def test_an_episode_that_ends_soon_after_a_state_was_reached_says_nothing_of_it(
 def test_nobody_is_called_to_a_game_that_is_won(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The victory is a milestone of the real game: kept, it would be everybody's next state."""
+    """No state of a won game is kept, because all environments would load it."""
     keys = story_milestones.archive_key
     monkeypatch.setattr(
         story_milestones,
@@ -334,7 +334,7 @@ def test_a_full_disk_costs_a_state_and_no_environment(
     monkeypatch.setattr(archive_store, "create_exclusive", _raising(full))
     monkeypatch.setattr(archive_store, "write_new", _raising(full))
     said = [info["archive"] for info in advance(env, 2) if "archive" in info]
-    assert all("could not be kept: [Errno 28]" in one for one in said)
+    assert all("could not be kept: [Errno 28]" in entry for entry in said)
     assert milestones_of(env) == 2
 
 

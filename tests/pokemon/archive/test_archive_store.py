@@ -28,7 +28,7 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def again(archive: Archive, rules: ArchiveRules = RULES) -> Archive:
-    """The same folder as another process sees it."""
+    """Open the same folder a second time, as another process does."""
     return Archive(archive.folder, KIN, rules)
 
 
@@ -184,7 +184,7 @@ def test_a_trouble_that_passes_refuses_no_state(archive: Archive) -> None:
 
 
 def test_a_state_under_another_ones_name_is_refused(archive: Archive) -> None:
-    """Somebody who copies a state to a higher rank calls nobody to it."""
+    """A state copied to a name of a higher rank is refused."""
     entry = archive.keep_state(provenance("met_elder"), b"a state")
     forged = entry.file_name.replace("r001", "r099")
     (archive.folder / forged).write_bytes((archive.folder / entry.file_name).read_bytes())
@@ -258,10 +258,10 @@ def writer(archive: Archive, number: int, per_key: int, count: int) -> subproces
 
 def test_four_writers_at_once_neither_spoil_nor_lose_each_others_states(archive: Archive) -> None:
     writers = [writer(archive, number, 8, 40) for number in range(4)]
-    told = [one.communicate(timeout=60)[0].split() for one in writers]
-    assert [len(names) for names in told] == [40] * 4
+    names_by_writer = [process.communicate(timeout=60)[0].split() for process in writers]
+    assert [len(names) for names in names_by_writer] == [40] * 4
     by_key: dict[str, list[str]] = {}
-    for name in sorted(name for names in told for name in names):
+    for name in sorted(name for names in names_by_writer for name in names):
         by_key.setdefault(name.split("-")[1], []).append(name)
     newest = {name for names in by_key.values() for name in names[-8:]}
     found = again(archive, ArchiveRules(per_key=8))
@@ -270,17 +270,17 @@ def test_four_writers_at_once_neither_spoil_nor_lose_each_others_states(archive:
 
 
 def test_a_writer_killed_at_any_moment_loses_nothing_it_had_committed(archive: Archive) -> None:
-    dice, told = random.Random(4), []
+    dice, names_by_writer = random.Random(4), []
     for number in range(4):
         child = writer(archive, number, 10_000, 10_000)
         assert child.stdout is not None
-        told += [child.stdout.readline().strip() for _ in range(dice.randint(2, 30))]
+        names_by_writer += [child.stdout.readline().strip() for _ in range(dice.randint(2, 30))]
         time.sleep(dice.uniform(0, 0.005))
         os.kill(child.pid, signal.SIGKILL)
-        told += child.stdout.read().split("\n")[:-1]
+        names_by_writer += child.stdout.read().split("\n")[:-1]
         child.stdout.close()
         child.wait()
     found = again(archive)
     names = {entry.file_name for entry in found.list_states().entries}
-    assert names >= set(told)
+    assert names >= set(names_by_writer)
     assert all(found.read_state(entry) for entry in found.list_states().entries)

@@ -1,4 +1,4 @@
-"""Claims played again by the real child, on the cartridge."""
+"""Tests the replay of claims by the real child process, on the cartridge."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ RULES = ArchiveRules(follow=False)
 GAME = ReplayGame(cartridge_path(), seconds=60.0)
 HURRIED = ReplayGame(cartridge_path(), seconds=2.0)
 _NEXT_LINE = 9142
-"""Where pyboy 2.7.0's states hold the highest byte of when the screen begins its next line."""
+"""Offset, in a state of pyboy 2.7.0, of the highest byte of the time of the next screen line."""
 
 
 @pytest.fixture
 def player(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ArchivedEnv]:
-    """A laptop: its archive is its own."""
+    """Make the environment of a laptop, with an archive of its own."""
     monkeypatch.delenv("DADDY_ROM", raising=False)
     env = archived(tmp_path / "laptop", RULES)
     env.reset(seed=11)
@@ -53,7 +53,7 @@ def player(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Archived
 
 @pytest.fixture
 def archive(tmp_path: Path, player: ArchivedEnv) -> Archive:
-    """The run's archive, which has never seen the laptop's states."""
+    """Open the run's archive, which has none of the laptop's states."""
     return Archive(tmp_path / "run", player._compatibility, RULES)
 
 
@@ -64,7 +64,7 @@ def claim_of(env: ArchivedEnv) -> Claim:
 
 
 def from_the_start(env: ArchivedEnv, milestones: int) -> Claim:
-    """A claim over all that a fresh game pressed, as if nothing had been kept on the way."""
+    """Make a claim over all inputs of a new game, without parent claims."""
     env._rules = replace(env._rules, per_key=0)
     advance(env, milestones)
     return claim_of(env)
@@ -97,7 +97,7 @@ def test_a_later_episode_of_the_same_dice_is_played_again_too(
 
 
 def shared_state(player: ArchivedEnv, archive: Archive, milestones: int) -> StateEntry:
-    """A state of the run that the laptop goes on from."""
+    """Load a state of the run in the laptop's environment."""
     advance(player, milestones)
     entry = max(player._archive.list_states().entries)
     provenance, state = player._archive.read_state(entry)
@@ -175,7 +175,7 @@ def test_an_endless_log_ends_with_its_time(player: ArchivedEnv, archive: Archive
 
 
 def test_a_state_that_hangs_the_emulator_is_survived(player: ArchivedEnv, archive: Archive) -> None:
-    """One byte of a state with a right hash: the child hangs, is killed, and nothing is kept."""
+    """A state with one wrong byte and a matching hash hangs the child, which is killed."""
     advance(player, 1)
     entry = max(player._archive.list_states().entries)
     provenance, state = player._archive.read_state(entry)

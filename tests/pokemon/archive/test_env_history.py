@@ -1,4 +1,4 @@
-"""One environment's way, as numbers: what counts against a try, and what survives a restart."""
+"""Tests which steps count in a try, and that the history survives a restart."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def test_whatever_is_new_begins_a_try_afresh() -> None:
 
 def test_a_history_survives_a_restart() -> None:
     tired = after(after(EnvHistory(parent="a state", hp=7), 5), 20, fights=True)
-    assert history_from(tired.to_facts()) == replace(tired, hp=0)
+    assert history_from(tired.history_facts()) == replace(tired, hp=0)
     assert history_from({}) == EnvHistory()

@@ -1,4 +1,4 @@
-"""Two learners' environments, in processes of their own, meet in the run directory."""
+"""Tests that environments of two processes exchange states through the run directory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _own_game(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def environments(folder: Path, slot: int, monkeypatch: pytest.MonkeyPatch) -> VectorEnv:
-    """Two environments of a learner, as its configuration makes them."""
+    """Make two environments of a learner from its configuration."""
     monkeypatch.setenv(SLOT, str(slot))
     config = load_config(overrides={"run_dir": str(folder), "archive.mode": "swarm"})
     vector = make_vector(
@@ -54,7 +54,7 @@ def milestones(vector: VectorEnv) -> list[int]:
 
 
 def stay(vector: VectorEnv, steps: int) -> tuple[float, bool]:
-    """Press up: (all rewards, whether an episode ended)."""
+    """Press up; return all rewards, and True if an episode ended."""
     paid, ended = 0.0, False
     for _ in range(steps):
         transition = vector.step(np.full(2, 3))

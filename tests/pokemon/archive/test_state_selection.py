@@ -1,4 +1,4 @@
-"""What is loaded, kept and given up, as tables of situations."""
+"""Tests the rules of loading, keeping and removing states on tables of situations."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_without_a_state_worth_following_the_game_goes_on() -> None:
 def moves_from(
     tried: StateEntry, seen: Catalogue, rules: ArchiveRules = RULES
 ) -> list[StateEntry | None]:
-    """Where 400 environments go that found nothing new."""
+    """List the states that 400 environments load after a dry try."""
     history = standing(tried.rank, tried.rank, tried.sha256, since=100)
     dice = random.Random(2).random
     return [choose_state_to_load(history, seen, rules, dice).entry for _ in range(400)]
@@ -140,8 +140,8 @@ def moves_from(
 def test_a_dry_try_goes_on_from_as_many_milestones_or_fewer_the_same_state_perhaps() -> None:
     lower, tried, other = entry(2), entry(6), entry(6)
     moves = moves_from(tried, Catalogue((lower, tried, other)))
-    for one in (lower, tried, other):
-        assert moves.count(one) == pytest.approx(400 / 3, abs=40)
+    for state in (lower, tried, other):
+        assert moves.count(state) == pytest.approx(400 / 3, abs=40)
 
 
 def test_many_states_of_an_easy_set_draw_no_more_than_one_would() -> None:
@@ -159,10 +159,10 @@ def test_a_frontiers_fresh_state_is_tried_before_its_old_ones() -> None:
 
 def test_who_comes_to_a_dead_end_again_does_not_call_everybody_back_to_it() -> None:
     lower, dead, again = entry(5), [entry(6) for _ in range(7)], entry(6)
-    seen = Catalogue((lower, *dead, again), dry={one.sha256: 64 for one in dead})
+    seen = Catalogue((lower, *dead, again), dry={state.sha256: 64 for state in dead})
     moves = moves_from(again, seen)
     assert moves.count(lower) > 400 * 0.95
-    assert {one.rank for one in moves} == {5, 6}
+    assert {state.rank for state in moves} == {5, 6}
 
 
 def test_many_states_of_a_place_draw_no_more_than_one_would() -> None:
@@ -190,18 +190,18 @@ def test_where_hardly_anybody_comes_draws_more_than_what_all_pass() -> None:
 def test_a_pocket_that_nobody_walks_to_draws_hardly_more_than_any_other_place(
     counts: bool, least: float, most: float
 ) -> None:
-    """Where who is sent somewhere `counts` there. Tries from elsewhere pass five places more."""
+    """With `counts` a load counts as a visit. Tries from elsewhere visit five more places."""
     pocket, *others = [entry(6, f"at_{number}") for number in range(41)]
-    visits = dict.fromkeys((one.key for one in others), 1_000)
-    dry = dict.fromkeys((one.sha256 for one in (pocket, *others)), 64)
+    visits = dict.fromkeys((state.key for state in others), 1_000)
+    dry = dict.fromkeys((state.sha256 for state in (pocket, *others)), 64)
     seen = Catalogue(tuple(sorted([pocket, *others])), dry=dry, visits=visits)
     history, dice = standing(6, 6, pocket.sha256, since=100), random.Random(2)
     sent = []
     for _ in range(4_000):
         sent.append(choose_state_to_load(history, seen, RULES, dice.random).entry)
         passed = [] if sent[-1] == pocket else dice.sample(others, 5)
-        for one in [*passed, sent[-1]] if counts else passed:
-            visits[one.key] = visits.get(one.key, 0) + 1
+        for state in [*passed, sent[-1]] if counts else passed:
+            visits[state.key] = visits.get(state.key, 0) + 1
     assert least <= sent[2_000:].count(pocket) / 2_000 <= most
 
 
@@ -239,7 +239,7 @@ def test_as_many_places_stay_as_there_is_room_for(many: int) -> None:
 
 
 def test_what_is_new_is_kept_and_stays_and_is_new_to_nobody_after_it() -> None:
-    """Or every crossing of a border would be written down, and no try would ever be dry."""
+    """Otherwise every crossing of a border would be kept, and no try would ever be dry."""
     rules = replace(RULES, places=3, most_keys=7)
     dice, seen = random.Random(1), Catalogue()
     for _ in range(600):
@@ -271,7 +271,7 @@ def test_a_dry_try_moves_on_to_a_stronger_party_more_often() -> None:
 
 
 def test_who_goes_its_own_way_and_finds_nothing_moves_on_too() -> None:
-    """It came to a set of which enough states are kept: nothing of its own is tried."""
+    """The key has enough states, so that the environment's own state is not kept."""
     only = entry(6)
     seen = Catalogue((only,))
     assert choose_state_to_load(standing(6, 6, "", since=99), seen, RULES, never).entry is None
@@ -289,11 +289,11 @@ def test_a_dry_try_without_a_state_goes_on() -> None:
 
 
 def test_a_poisoned_frontier_is_left_behind_and_a_hard_one_is_not() -> None:
-    """All that holds most milestones is a dead end, often tried; before it, things go on."""
+    """All states with the most milestones are dead ends; states with fewer lead on."""
     lower, *top = entry(4), entry(9), entry(9), entry(9)
     seen = Catalogue((lower, *top))
-    hard = replace(seen, dry={one.sha256: 2 for one in top})
-    dead = replace(seen, dry={one.sha256: 40 for one in top}, gains={lower.sha256: 3})
+    hard = replace(seen, dry={state.sha256: 2 for state in top})
+    dead = replace(seen, dry={state.sha256: 40 for state in top}, gains={lower.sha256: 3})
     assert moves_from(top[0], hard).count(lower) == pytest.approx(400 * 0.6, abs=40)
     assert moves_from(top[0], dead).count(lower) > 330
     assert {choose_state_to_load(standing(0, 0), dead, RULES, random.Random(0).random).entry} == {
@@ -310,7 +310,7 @@ def test_who_follows_nobody_loads_at_the_start_of_episodes_only() -> None:
 
 
 def test_a_swarms_episodes_begin_near_the_frontier_or_by_lot_afresh() -> None:
-    """Who began where the game does would need a quest's length to come back to the others."""
+    """From the game's start an environment would need very long to reach the fleet's states."""
     lower, frontier = entry(3), entry(9)
     dice = random.Random(3).random
     seen, rules = Catalogue((lower, frontier)), replace(RULES, fresh=0.25)
@@ -361,7 +361,7 @@ def test_beyond_the_bound_of_keys_those_with_the_fewest_milestones_go() -> None:
 
 
 def test_whoever_gives_up_and_whenever_the_same_states_stay() -> None:
-    """Writers see different parts of the folder; what is beyond the bound of a part, is of all."""
+    """A state beyond the limits in one writer's partial listing is beyond them in the full one."""
     states = sorted(entry(4) for _ in range(12))
     final = set(states) - set(surplus_states(Catalogue(tuple(states)), RULES))
     dice = random.Random(5)

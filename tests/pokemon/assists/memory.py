@@ -1,4 +1,4 @@
-"""Memory laid out as the fact sheet says, for what is decided on it; and a console's two doors."""
+"""Provides a work RAM laid out as in the fact sheet, with the emulator's `ram` and `write`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WATER = 0x14
 
 
 class Paper:
-    """Work RAM that can be read and written; the game itself does nothing."""
+    """Holds a work RAM that can be read and written; no game runs."""
 
     def __init__(self, **values: int) -> None:
         self.image = bytearray(ram.RAM_SIZE)
@@ -27,19 +27,19 @@ class Paper:
         put(self.image, ram.PARTY_SPECIES, 0xFF)
 
     def set(self, **values: int) -> Paper:
-        """Bytes by the names of `ram_map`, in lower case."""
+        """Set bytes by the names of `ram_map`, in lower case."""
         for name, value in values.items():
             put(self.image, getattr(ram, name.upper()), value)
         return self
 
     def bag(self, *items: int, quantity: int = 1) -> Paper:
-        """The bag holds these."""
+        """Fill the bag with these items."""
         listed = [value for item in items for value in (item, quantity)] + [0xFF]
         put(self.image, ram.BAG, *listed)
         return self.set(bag_count=len(items))
 
     def member(self, slot: int, species: int, *moves: int) -> Paper:
-        """A member of the party."""
+        """Add a member to the party."""
         creature(self.image, slot, species, 20, 20, 20)
         start = ram.PARTY_MONS + slot * ram.PARTY_STRIDE
         put(self.image, start + ram.MON_MOVES, *moves, *[0] * (4 - len(moves)))
@@ -47,14 +47,14 @@ class Paper:
         return self
 
     def event(self, number: int, *, happened: bool = True) -> Paper:
-        """An event flag."""
+        """Set an event flag."""
         at = ram.EVENTS + number // 8 - ram.RAM_START
         bit = 1 << number % 8
         self.image[at] = self.image[at] | bit if happened else self.image[at] & ~bit
         return self
 
     def hide(self, toggle: int) -> Paper:
-        """A person or thing is gone."""
+        """Hide a person or thing."""
         self.image[ram.TOGGLES + toggle // 8 - ram.RAM_START] |= 1 << toggle % 8
         return self
 
@@ -66,7 +66,7 @@ class Paper:
         return state_before_key(self.progress, self.image, button)
 
     def apply(self, act: Intervention | None) -> dict[int, int]:
-        """Do what an act says; the bytes that changed, by address."""
+        """Apply an intervention; return the bytes that changed, by address."""
         assert act is not None
         before = bytes(self.image)
         for address, value in act.writes:
@@ -74,7 +74,7 @@ class Paper:
         pairs = enumerate(zip(before, self.image, strict=True), ram.RAM_START)
         return {address: now for address, (was, now) in pairs if was != now}
 
-    # -- as an emulator
+    # -- the emulator's interface
 
     def ram(self, blocks: Iterable[tuple[int, int]] = ()) -> bytearray:
         return self.image

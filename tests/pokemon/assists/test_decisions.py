@@ -1,4 +1,4 @@
-"""Each assist, on bytes: when it acts, what exactly it writes, and what it leaves alone."""
+"""Tests of each assist when it intervenes, and which bytes it writes and leaves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_table_has_every_name_in_its_order() -> None:
 
 
 def ready(name: str) -> tuple[Paper, str]:
-    """A moment in which an assist acts, and the key the agent is about to press."""
+    """Holds a state in which an assist intervenes, and the agent's next key."""
     paper = Paper()
     sea = paper.set(tileset=0, badges=RAINBOW | SOUL).member(0, LAPRAS, SURF, STRENGTH)
     return {

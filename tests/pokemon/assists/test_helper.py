@@ -1,4 +1,4 @@
-"""What becomes of an act: seen to work, taken back, given up; and what travels with a game."""
+"""Tests that interventions are confirmed, undone or disabled, and saved with a game."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_an_act_becomes_bytes_or_a_key_and_is_told(name: str) -> None:
     paper, button = ready(name)
     act = ASSISTS[name].decide(paper.moment(button))
     assert act is not None
-    one = helper(paper, name)
-    done = step(one, paper, button)
+    runner = helper(paper, name)
+    done = step(runner, paper, button)
     assert done == AssistResult(act.button or button, bool(act.writes), (f"{name}: {act.reason}",))
     assert all(paper.moment().read_byte(address) == value for address, value in act.writes)
-    assert one.state.used == {name}
-    assert (name in one.state.open) == (name in UNPROVEN)
+    assert runner.state.used == {name}
+    assert (name in runner.state.open) == (name in UNPROVEN)
 
 
 def test_an_assist_that_is_not_in_use_does_nothing() -> None:
@@ -79,8 +79,8 @@ def test_an_assist_that_is_not_in_use_does_nothing() -> None:
 
 def test_one_acts_in_a_step_and_the_next_sees_what_it_did() -> None:
     paper = Paper().bag(HM_SURF, HM_STRENGTH).member(0, LAPRAS, 1, 2, 3, 4)
-    one = helper(paper, "teach_surf", "teach_strength")
-    assert [len(step(one, paper).messages) for _ in range(3)] == [1, 1, 0]
+    runner = helper(paper, "teach_surf", "teach_strength")
+    assert [len(step(runner, paper).messages) for _ in range(3)] == [1, 1, 0]
     assert paper.progress.party[0].moves == bytes((0x39, 0x46, 3, 4))
 
 
@@ -90,37 +90,37 @@ def surf(paper: Paper) -> Paper:
 
 def test_who_is_on_the_water_a_cell_further_has_surfed() -> None:
     paper = surf(Paper())
-    one = helper(paper, "use_surf")
-    step(one, paper, "down")
+    runner = helper(paper, "use_surf")
+    step(runner, paper, "down")
     paper.set(player_y=6)
-    assert step(one, paper, "down").messages == ()
-    assert (one.state.open, one.state.failures) == ({}, {})
+    assert step(runner, paper, "down").messages == ()
+    assert (runner.state.open, runner.state.failures) == ({}, {})
 
 
 def test_what_had_no_effect_is_taken_back_and_after_three_failures_given_up() -> None:
     paper = surf(Paper())
-    one = helper(paper, "use_surf")
+    runner = helper(paper, "use_surf")
     for failure in range(1, MAX_FAILURES + 1):
-        assert step(one, paper, "down").wrote
+        assert step(runner, paper, "down").wrote
         assert paper.progress.riding == 2
-        waits = [step(one, paper, "a") for _ in range(MAX_CHECKS)]
+        waits = [step(runner, paper, "a") for _ in range(MAX_CHECKS)]
         assert [wait.wrote for wait in waits] == [False] * (MAX_CHECKS - 1) + [True]
         assert paper.progress.riding == 0
-        assert one.state.failures == {"use_surf": failure}
+        assert runner.state.failures == {"use_surf": failure}
     assert waits[-1].messages == ("use_surf: failed; it is disabled",)
-    assert one.state.names_off == ("use_surf",)
-    assert step(one, paper, "down") == AssistResult("down")
+    assert runner.state.names_off == ("use_surf",)
+    assert step(runner, paper, "down") == AssistResult("down")
     assert paper.progress.riding == 0
 
 
 def test_what_the_game_changed_meanwhile_is_not_taken_back() -> None:
     paper = Paper(map_id=23, map_height=54, player_y=62, player_x=9).bag(FLUTE)
-    one = helper(paper, "flute")
-    step(one, paper)
+    runner = helper(paper, "flute")
+    step(runner, paper)
     paper.event(0x489)  # a neighbour's bit in the same byte
     for _ in range(MAX_CHECKS):
-        step(one, paper)
-    assert one.state.failures == {"flute": 1}
+        step(runner, paper)
+    assert runner.state.failures == {"flute": 1}
     assert paper.moment().read_byte(0xD7D8) == 1 << 6 | 1 << 1
 
 
@@ -136,15 +136,15 @@ def test_a_success_forgets_the_failures_before_it() -> None:
 
 def test_time_that_is_not_the_players_does_not_count_against_an_act() -> None:
     paper = Paper(map_id=23, map_height=54, player_y=62, player_x=9).bag(FLUTE)
-    one = helper(paper, "flute")
-    step(one, paper)
+    runner = helper(paper, "flute")
+    step(runner, paper)
     paper.set(font_loaded=1)
     for _ in range(3 * MAX_CHECKS):
-        step(one, paper)
-    assert one.state.open
+        step(runner, paper)
+    assert runner.state.open
     paper.set(font_loaded=0, in_battle=1)
-    step(one, paper)
-    assert (one.state.open, one.state.failures) == ({}, {})
+    step(runner, paper)
+    assert (runner.state.open, runner.state.failures) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -191,17 +191,17 @@ def test_where_creatures_wait_a_fight_says_nothing_about_wild_ones() -> None:
     assert worked(trace, paper.set(in_battle=1).moment()) is EffectOutcome.MOOT
 
 
-# -- what travels
+# -- the history in a game's state
 
 
 def test_a_memoir_survives_as_json() -> None:
     paper = surf(Paper())
-    one = helper(paper, "use_surf", "money")
-    step(one, paper, "down")
-    one.state = AssistState(one.state.used, {"use_surf": 2}, one.state.open)
-    facts = json.loads(json.dumps(one.assist_facts()))
+    runner = helper(paper, "use_surf", "money")
+    step(runner, paper, "down")
+    runner.state = AssistState(runner.state.used, {"use_surf": 2}, runner.state.open)
+    facts = json.loads(json.dumps(runner.assist_facts()))
     assert facts["names"] == ["money", "use_surf"]
-    assert one.restore_assists(facts) == one.state
+    assert runner.restore_assists(facts) == runner.state
     assert assist_state_from({}) == AssistState()
 
 
@@ -246,10 +246,10 @@ def test_nobody_is_taught_who_is_not_there() -> None:
 
 def test_taking_back_restores_what_stood_there_before() -> None:
     paper, _ = ready("boulders")
-    one = helper(paper, "boulders")
+    runner = helper(paper, "boulders")
     before = bytes(paper.image)
-    step(one, paper)
+    step(runner, paper)
     assert paper.image[ram.MAP_SCRIPT_FLAGS - ram.RAM_START] == 1 << 5
     for _ in range(MAX_CHECKS):
-        step(one, paper)
+        step(runner, paper)
     assert bytes(paper.image) == before

@@ -1,4 +1,4 @@
-"""Assists where something runs: on our cartridge, through the real emulator, and in an archive."""
+"""Tests assists on our cartridge in the real emulator, and in an archive."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 def play(env: PokemonRedEnv, steps: int) -> tuple[int, list[str], list[tuple[Any, ...]]]:
-    """The scripted player: wild fights begun, what assists said, and every step's outcome."""
+    """Play the scripted player; return wild fights, the assists' messages and every step."""
     player, fights, before = Player(env.rom.data), 0, env.progress.battle
     said: list[str] = []
     outcomes: list[tuple[Any, ...]] = []
@@ -94,7 +94,7 @@ def test_a_bag_that_was_emptied_leaves_the_game_as_it_was(make: Make) -> None:
 
 
 class Deaf:
-    """A game on which writing to one place has no effect."""
+    """A game in which writing to one address has no effect."""
 
     def __init__(self, emulator: Emulator, address: int) -> None:
         self._emulator, self._address = emulator, address
@@ -109,7 +109,7 @@ class Deaf:
 
 def test_where_it_has_no_effect_three_wild_fights_end_it_also_in_later_episodes(make: Make) -> None:
     env = make("no_wild")
-    env._helper = AssistRunner(Deaf(env._emulator, ram.NO_BATTLE_STEPS), ("no_wild",))
+    env._assists = AssistRunner(Deaf(env._emulator, ram.NO_BATTLE_STEPS), ("no_wild",))
     fights, said, _ = play(env, 1_200)
     failures = [words for words in said if "failed" in words]
     assert fights >= 3
@@ -122,7 +122,7 @@ def test_where_it_has_no_effect_three_wild_fights_end_it_also_in_later_episodes(
 
 
 def test_what_an_assist_changes_pays_nothing(make: Make) -> None:
-    rewards = [[one[:4] for one in play(env, 12)[2]] for env in (make(), make("money"))]
+    rewards = [[outcome[:4] for outcome in play(env, 12)[2]] for env in (make(), make("money"))]
     assert rewards[0] == rewards[1]
     env = make("money")
     env.step(0)
@@ -157,7 +157,7 @@ def test_assisted_episodes_are_equal_and_go_on_exactly_from_a_state(make: Make) 
     third.load_state(first.save_state())
     ends = [play(env, 60) for env in (first, third)]
     assert ends[0][:2] == ends[1][:2]
-    assert [one[:4] for one in ends[0][2]] == [one[:4] for one in ends[1][2]]
+    assert [end[:4] for end in ends[0][2]] == [end[:4] for end in ends[1][2]]
 
 
 @pytest.mark.parametrize("take", ["load_state", "adopt_game"])
@@ -265,8 +265,10 @@ def test_children_of_an_honest_state_say_what_helped_them(tmp_path: Path) -> Non
     (folder,) = tmp_path.iterdir()
     kin = Compatibility(child.rom.sha1, "2.7.0", ASSIST_NAMES)
     kept = [
-        state_format.decode_state(one.read_bytes(), kin, "")[0] for one in folder.glob("r*.state")
+        state_format.decode_state(path.read_bytes(), kin, "")[0] for path in folder.glob("r*.state")
     ]
-    assert {one.assists for one in kept if rank(one.held) > 1} == {("no_wild",)}
-    assert {one.assists for one in kept if rank(one.held) <= 1} >= {()}
-    assert np.all([one.origin == "played" for one in kept])
+    assert {provenance.assists for provenance in kept if rank(provenance.held) > 1} == {
+        ("no_wild",)
+    }
+    assert {provenance.assists for provenance in kept if rank(provenance.held) <= 1} >= {()}
+    assert np.all([provenance.origin == "played" for provenance in kept])

@@ -1,4 +1,4 @@
-"""What the page of the assists says of each is what the table says."""
+"""Tests that docs/assists.md lists the same facts of each assist as the registry."""
 
 from __future__ import annotations
 

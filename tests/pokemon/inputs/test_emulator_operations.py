@@ -1,4 +1,4 @@
-"""What is done at the emulator's door, as bytes: what is written is read, the rest is refused."""
+"""Tests that encoded operations are decoded, and all other bytes refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_step_is_what_the_emulator_plays() -> None:
     assert len(BUTTONS) == OperationKind.IDLE
 
 
-@given(st.lists(DONE.filter(lambda one: one != ops.KEEP), max_size=40))
+@given(st.lists(DONE.filter(lambda operation: operation != ops.KEEP), max_size=40))
 def test_what_is_written_is_read(done: list[bytes]) -> None:
     data, at = b"".join(done), 0
     for written, found in zip(done, ops.decode_operations(data), strict=True):
@@ -42,8 +42,8 @@ def test_any_bytes_are_operations_within_bounds_or_a_value_error(data: bytes) ->
         found = list(ops.decode_operations(data))
     except ValueError:
         return
-    assert all(0 <= one.frames <= ops.MAX_FRAMES for one in found)
-    assert [one.end for one in found[-1:]] == ([len(data)] if data else [])
+    assert all(0 <= operation.frames <= ops.MAX_FRAMES for operation in found)
+    assert [operation.end for operation in found[-1:]] == ([len(data)] if data else [])
 
 
 @pytest.mark.parametrize(

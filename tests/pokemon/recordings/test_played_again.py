@@ -1,4 +1,4 @@
-"""Recorded at a real emulator's door and played again in another: the cartridge, sound and all."""
+"""Tests that a recording of one emulator plays the same game in another, on the cartridge."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def recorder() -> InputRecorder:
 
 @pytest.fixture
 def recorded(recorder: InputRecorder) -> Iterator[Emulator]:
-    """An emulator at power-on that is recorded."""
+    """Make an emulator at power-on with a recorder."""
     emulator = Emulator(ROM.data, recorder)
     yield emulator
     emulator.close()
 
 
 def scouted(found: Recording, start: bytes = b"") -> ReadAhead:
-    """All of it verified."""
+    """Verify the whole recording; return the report."""
     scout = ReadAhead(ROM, found, start)
     try:
         while not scout.finished:
@@ -62,21 +62,21 @@ def scouted(found: Recording, start: bytes = b"") -> ReadAhead:
 def played(
     found: Recording, start: bytes = b"", watched: Callable[[], None] | None = None
 ) -> bytes:
-    """The memory at a recording's end."""
-    deck = VerifyingPlayer(ROM, found, start)
-    deck.set_watcher(watched, 1)
+    """Play a recording; return the memory at its end."""
+    player = VerifyingPlayer(ROM, found, start)
+    player.set_watcher(watched, 1)
     try:
-        while not deck.finished:
-            deck.step()
-        return bytes(deck.memory())
+        while not player.finished:
+            player.step()
+        return bytes(player.memory())
     finally:
-        deck.close()
+        player.close()
 
 
 def test_all_that_can_be_done_at_the_door_is_done_again(
     recorded: Emulator, recorder: InputRecorder
 ) -> None:
-    """A boy's fingers, waits, writes, and back to what was kept, over several digests."""
+    """Hold keys, wait, write, and load saved states, over several digests."""
     for number in range(40):
         recorded.hold({"start", "a"} if number % 2 else (), 3)
         recorded.wait(50)
@@ -131,7 +131,7 @@ def test_an_episode_is_played_again_from_power_on_and_shows_what_was_reached() -
 
 
 def test_a_recording_is_about_a_byte_a_second() -> None:
-    """Digests included, and beyond the framing, which is all that a few steps weigh."""
+    """Bytes per step with digests, less the constant framing."""
     found, short = sample(400), sample(20)
     framing, seconds = len(encode_recording(short)), length(found) / FRAMES_PER_SECOND
     assert weigh(20) == (framing, length(short) / FRAMES_PER_SECOND)
@@ -207,7 +207,7 @@ def test_a_start_that_is_driven_to_is_played_from_power_on() -> None:
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_start_made_by_hand_is_asked_for_by_its_name() -> None:
-    """Nobody knows the way there: the recording begins at the state, which it does not hold."""
+    """The inputs to the state are unknown: the recording begins at the state without holding it."""
     emulator = Emulator(ROM.data)
     emulator.restore_state(beginning_state(ROM))
     emulator.hold({"down"}, 40)
@@ -240,23 +240,23 @@ def test_any_place_that_is_verified_can_be_gone_back_to() -> None:
     scout = ReadAhead(ROM, found)
     while not scout.finished:
         scout.verify_next_part()
-    deck = VerifyingPlayer(ROM, found)
+    player = VerifyingPlayer(ROM, found)
     seen = {}
-    while not deck.finished:
-        deck.step()
-        seen[deck.frames] = (bytes(deck.memory()), deck.packed_screen())
+    while not player.finished:
+        player.step()
+        seen[player.frames] = (bytes(player.memory()), player.packed_screen())
     for goal in sorted(seen, reverse=True)[:: len(seen) // 4]:
-        scout.seek_player(deck, goal)
-        assert 0 <= goal - deck.frames < 2 * recording_format.DIGEST_FRAMES
-        while deck.frames < goal:
-            deck.step()
-        assert (bytes(deck.memory()), deck.packed_screen()) == seen[goal]
+        scout.seek_player(player, goal)
+        assert 0 <= goal - player.frames < 2 * recording_format.DIGEST_FRAMES
+        while player.frames < goal:
+            player.step()
+        assert (bytes(player.memory()), player.packed_screen()) == seen[goal]
     scout.close()
-    deck.close()
+    player.close()
 
 
 def test_a_recording_with_an_archive_ends_where_a_state_of_it_is_loaded(tmp_path: Path) -> None:
-    """Until there it is whole: nobody else has that state."""
+    """The recording ends at the load of a foreign state; the part before is complete."""
     first = archived(tmp_path, ArchiveRules(follow=False))
     first.reset(seed=1)
     advance(first, 2)

@@ -1,4 +1,4 @@
-"""A state from elsewhere is judged in a child: what it does there happens to nobody else."""
+"""Tests that a foreign state is checked in a child, whose crash or hang harms nothing else."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_title_screen_is_no_game() -> None:
 
 
 def test_keys_that_move_nobody_are_noticed(emulator: Emulator) -> None:
-    """A map of one cell (the cartridge's own size of it): an edge on every side."""
+    """Set the map's size to one cell, so that every side is an edge."""
     with pytest.raises(RomError, match="no direction key moves the player"):
         check_playable(emulator, written(emulator, (0xC012, 1), (0xC013, 1)), "it")
 
@@ -139,7 +139,7 @@ def test_a_state_that_does_not_fit_is_refused_by_name(data: bytes, why: str) -> 
 
 
 def test_a_state_that_hangs_the_emulator_is_ended_in_time() -> None:
-    """Two bytes of a good state are enough: this one leaves pyboy busy for ever."""
+    """Two changed bytes of a valid state make pyboy hang."""
     hanging = bytearray(STATE)
     hanging[69], hanging[14] = 247, 189
     with pytest.raises(RomError, match=r"hung the emulator for 1 s"):
@@ -147,7 +147,7 @@ def test_a_state_that_hangs_the_emulator_is_ended_in_time() -> None:
 
 
 def test_a_crash_of_the_child_is_told_and_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that dies as pyboy does on a damaged state."""
+    """A child that crashes, as pyboy does on a damaged state, gives a RomError."""
     crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
     really = judging.run_command
     monkeypatch.setattr(

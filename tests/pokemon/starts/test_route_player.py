@@ -1,4 +1,4 @@
-"""The driver on the real cartridge: walking, doors, edges, ledges, talk, scripts and fights."""
+"""Tests the route player on the cartridge: walking, doors, edges, ledges, talk, scripts, fights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOME, ERRAND = CARTRIDGE
 
 @pytest.fixture
 def switched_on() -> Iterator[Emulator]:
-    """Our own cartridge, whose game has not begun."""
+    """Our own cartridge at power-on."""
     emulator = Emulator(ROM)
     yield emulator
     emulator.close()
@@ -101,7 +101,7 @@ def test_a_step_that_gets_nowhere_says_which_where_and_why(
 ) -> None:
     RoutePlayer(switched_on, real=False).play_route(HOME)
     monkeypatch.setattr(driving, "MAX_PRESSES", 40)
-    with pytest.raises(StuckError, match=r"step 2 of 2, Talk.*at Home \(3, 2\).*of 40 keys"):
+    with pytest.raises(StuckError, match=r"step 2 of 2, Talk.*at Home \(3, 2\).*after 40 keys"):
         drive(switched_on, WalkTo(3, 2), TalkUntil("down", "got_starter"), there=37)
 
 
@@ -142,7 +142,7 @@ def test_every_route_leads_on_from_one_and_awaits_events_that_exist(
 
 
 def walk(ground: WalkMap, here: Cell, goal: Cell, walls: set[Cell]) -> list[Cell]:
-    """Go as the driver does: bump into what is not known, until there or lost."""
+    """Walk as the route player does: find blocked directions until the goal is reached or lost."""
     way = [here]
     for _ in range(500):
         button = ground.first_button(way[-1], goal)

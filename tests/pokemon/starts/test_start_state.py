@@ -25,7 +25,7 @@ HOME = StartRoute("bedroom", "", CARTRIDGE[0].steps, end_map=37)
 
 
 @pytest.fixture(autouse=True)
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartStateFolder:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartStateFolder:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return open_state_folder(ROM.sha1)
 
@@ -36,33 +36,33 @@ def _nothing_remembered() -> None:
     starting.convert_foreign_state.cache_clear()
 
 
-def begin(name: str, shelf: StartStateFolder, **more: object) -> bytes:
-    assert shelf.sha1 == ROM.sha1
+def begin(name: str, folder: StartStateFolder, **more: object) -> bytes:
+    assert folder.sha1 == ROM.sha1
     return start_state(ROM, name, **more)
 
 
 def test_a_route_is_played_once_and_found_again(
-    shelf: StartStateFolder, monkeypatch: pytest.MonkeyPatch
+    folder: StartStateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = begin("pokedex", shelf)
+    made = begin("pokedex", folder)
     monkeypatch.setattr(starting, "play_routes", lambda *_: pytest.fail("played twice"))
-    assert begin("pokedex", shelf) == made
-    assert len(list(shelf.root.rglob("*"))) == 2, "one folder of the game, one state, no rests"
+    assert begin("pokedex", folder) == made
+    assert len(list(folder.root.rglob("*"))) == 2, "one folder of the game, one state, no rests"
 
 
 def test_a_new_driver_makes_it_anew(
-    shelf: StartStateFolder, monkeypatch: pytest.MonkeyPatch
+    folder: StartStateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin("bedroom", shelf)
+    begin("bedroom", folder)
     monkeypatch.setattr(starting, "_PLAYED", "driver999")
     monkeypatch.setattr(starting, "play_routes", lambda *_: b"driven anew")
-    assert begin("bedroom", shelf) == b"driven anew"
+    assert begin("bedroom", folder) == b"driven anew"
 
 
-def test_nothing_is_handed_to_another_game(shelf: StartStateFolder) -> None:
-    begin("bedroom", shelf)
-    mine = shelf.state_path("bedroom", starting._PLAYED)
-    other = StartStateFolder(shelf.root, "0" * 40)
+def test_nothing_is_handed_to_another_game(folder: StartStateFolder) -> None:
+    begin("bedroom", folder)
+    mine = folder.state_path("bedroom", starting._PLAYED)
+    other = StartStateFolder(folder.root, "0" * 40)
     theirs = other.state_path("bedroom", starting._PLAYED)
     theirs.parent.mkdir()
     theirs.write_bytes(mine.read_bytes())
@@ -70,41 +70,41 @@ def test_nothing_is_handed_to_another_game(shelf: StartStateFolder) -> None:
 
 
 @pytest.mark.parametrize("spoil", [lambda d: d[:-9], lambda d: d[:300] + b"?" + d[301:], bytes])
-def test_a_damaged_state_is_made_anew(shelf: StartStateFolder, spoil, capsys) -> None:
-    made = begin("bedroom", shelf)
-    path = shelf.state_path("bedroom", starting._PLAYED)
+def test_a_damaged_state_is_made_anew(folder: StartStateFolder, spoil, capsys) -> None:
+    made = begin("bedroom", folder)
+    path = folder.state_path("bedroom", starting._PLAYED)
     path.write_bytes(spoil(path.read_bytes()) if spoil is not bytes else b"")
-    assert begin("bedroom", shelf) == made
+    assert begin("bedroom", folder) == made
     assert "is ignored" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_costs_time_and_nothing_else(
-    shelf: StartStateFolder,
+    folder: StartStateFolder,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    made = begin("bedroom", shelf)
+    made = begin("bedroom", folder)
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     starting.play_routes.cache_clear()
-    assert begin("bedroom", shelf) == made
+    assert begin("bedroom", folder) == made
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_what_a_person_recorded_wins_over_the_driver(shelf: StartStateFolder) -> None:
-    state = begin(BEGINNING, shelf)
-    shelf.write_state("pokedex", BY_HAND, state)
-    assert begin("pokedex", shelf) == state
+def test_what_a_person_recorded_wins_over_the_driver(folder: StartStateFolder) -> None:
+    state = begin(BEGINNING, folder)
+    folder.write_state("pokedex", BY_HAND, state)
+    assert begin("pokedex", folder) == state
 
 
 def test_a_peers_name_means_our_like_and_its_file_is_adopted_by_its_path(
-    shelf: StartStateFolder, tmp_path: Path
+    folder: StartStateFolder, tmp_path: Path
 ) -> None:
     file = tmp_path / "Bulbasaur.state"
-    file.write_bytes(begin("bedroom", shelf))
-    assert begin("Bulbasaur", shelf) == begin("pokedex", shelf)
-    assert place(begin(str(file), shelf)) == place(begin("bedroom", shelf))
+    file.write_bytes(begin("bedroom", folder))
+    assert begin("Bulbasaur", folder) == begin("pokedex", folder)
+    assert place(begin(str(file), folder)) == place(begin("bedroom", folder))
 
 
 def place(state: bytes) -> tuple[int, int, int]:
@@ -118,49 +118,49 @@ def place(state: bytes) -> tuple[int, int, int]:
 
 
 def test_a_file_is_judged_once(
-    shelf: StartStateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: StartStateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "mine.state"
-    path.write_bytes(begin("bedroom", shelf))
-    first = begin(str(path), shelf)
+    path.write_bytes(begin("bedroom", folder))
+    first = begin(str(path), folder)
     monkeypatch.setattr(
         "Daddy.pokemon.starts.start_state.convert_foreign_state",
         lambda *_: pytest.fail("judged twice"),
     )
-    assert begin(str(path), shelf) == first
+    assert begin(str(path), folder) == first
 
 
-def test_a_file_far_too_large_is_no_state(shelf: StartStateFolder, tmp_path: Path) -> None:
+def test_a_file_far_too_large_is_no_state(folder: StartStateFolder, tmp_path: Path) -> None:
     (tmp_path / "film.state").write_bytes(bytes(3 << 20))
     with pytest.raises(RomError, match=r"cannot read the save state .*larger than"):
-        begin(str(tmp_path / "film.state"), shelf)
+        begin(str(tmp_path / "film.state"), folder)
 
 
 def test_a_name_is_no_file_of_the_folder_one_happens_to_stand_in(
-    shelf: StartStateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: StartStateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bedroom").write_bytes(b"a drawing")
     monkeypatch.chdir(tmp_path)
-    assert begin("bedroom", shelf) == begin("bedroom", shelf)
+    assert begin("bedroom", folder) == begin("bedroom", folder)
 
 
-def test_an_unknown_name_is_told_with_the_known_ones(shelf: StartStateFolder) -> None:
-    shelf.write_state("brock", BY_HAND, begin(BEGINNING, shelf))
+def test_an_unknown_name_is_told_with_the_known_ones(folder: StartStateFolder) -> None:
+    folder.write_state("brock", BY_HAND, begin(BEGINNING, folder))
     with pytest.raises(RomError, match="no start state 'mew'") as refused:
-        begin("mew", shelf)
+        begin("mew", folder)
     assert "beginning, bedroom, pokedex, brock" in refused.value.fix
     assert "--record-start mew" in refused.value.fix
 
 
-def test_a_game_that_nobody_knows_has_no_routes_but_a_beginning(shelf: StartStateFolder) -> None:
+def test_a_game_that_nobody_knows_has_no_routes_but_a_beginning(folder: StartStateFolder) -> None:
     unknown = replace(ROM, name="unknown 12345678")
     with pytest.raises(RomError, match="no start state 'pokedex' of unknown"):
         start_state(unknown, "pokedex")
-    assert start_state(unknown) == begin(BEGINNING, shelf)
+    assert start_state(unknown) == begin(BEGINNING, folder)
 
 
 def test_where_the_driver_gives_up_the_message_has_step_place_and_the_way_out(
-    shelf: StartStateFolder, monkeypatch: pytest.MonkeyPatch
+    folder: StartStateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = StartRoute("pokedex", "bedroom", (WalkTo(0, 0),), end_map=37)
     known = {"bedroom": HOME, "pokedex": far}
@@ -169,15 +169,15 @@ def test_where_the_driver_gives_up_the_message_has_step_place_and_the_way_out(
     with pytest.raises(
         RomError, match=r"step 1 of 1, WalkTo\(x=0, y=0.*at Home \(\d, \d\)"
     ) as stuck:
-        begin("pokedex", shelf)
+        begin("pokedex", folder)
     assert stuck.value.exit_code == 7
     assert "python -m Daddy.play --record-start pokedex" in stuck.value.fix
 
 
 def test_the_header_of_the_real_cartridge_around_another_game_is_refused_by_the_driver(
-    monkeypatch: pytest.MonkeyPatch, shelf: StartStateFolder
+    monkeypatch: pytest.MonkeyPatch, folder: StartStateFolder
 ) -> None:
-    """A megabyte of the right kind (MBC3, RAM, battery) that never shows a menu."""
+    """Make a 1 MiB ROM of the real game's kind (MBC3, RAM, battery) that never opens a menu."""
     data = bytearray(1 << 20)
     data[0x100:0x102] = b"\x18\xfe"
     data[0x134:0x143] = b"POKEMON RED".ljust(15, b"\0")
@@ -206,7 +206,7 @@ def test_the_cartridge_begins_where_it_always_did() -> None:
 
 CARTRIDGE = load_rom(find_rom(None, environ={}))
 EMPTY = bytes(0x100) + b"\x18\xfe" + bytes(0x4B) + b"\xe7" + bytes(32 * 1024 - 0x14E)
-"""A game that jumps to itself for ever, with the right header checksum."""
+"""Make a game that loops for ever, with a valid header checksum."""
 
 
 def test_the_game_has_begun_and_waits_for_the_player() -> None:
@@ -231,12 +231,12 @@ def test_a_game_that_never_begins_is_an_error_and_no_endless_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(starting, "_KEY_LIMIT", 5)
-    with pytest.raises(RomError, match="did not begin after 5 clicks"):
+    with pytest.raises(RomError, match="did not begin after 5 keys"):
         starting.beginning_state(Rom("empty", "", EMPTY, real=False))
 
 
 def test_the_real_game_begins_when_its_clock_runs_and_not_when_it_has_a_place() -> None:
-    """Red knows the player's room while the professor still speaks."""
+    """Red sets the player's map while the introduction is still running."""
     emulator = Emulator(CARTRIDGE.data)
     emulator.restore_state(starting.beginning_state(CARTRIDGE))
     emulator.write(ram.STATUS_FLAGS_6, 0)
