@@ -64,9 +64,9 @@ def _newest_version(shared: Path, assists: Sequence[str]) -> LoadedWeights:
     found = newest_verified(shared)
     if found is None:
         raise WeightsError(f"{shared} holds no version yet", "pull again")
-    refuse_other_workload(found.frame.workload, shared)
-    refuse_missing_assists(found.label, found.frame.assists, assists)
-    return LoadedWeights(f"version {found.version} of {found.frame.run}", decode(found.data))
+    refuse_other_workload(found.head.workload, shared)
+    refuse_missing_assists(found.label, found.head.assists, assists)
+    return LoadedWeights(f"version {found.version} of {found.head.run}", decode(found.data))
 
 
 def _newest_checkpoint(path: Path) -> Path | None:
@@ -105,8 +105,8 @@ def _single(path: Path, assists: Sequence[str]) -> LoadedWeights:
     card = read_card(metadata_of(data), str(path))
     if card is not None:
         refuse_other_workload(card.workload, path)
-        refuse_missing_assists(f"{path}, {card.name},", card.assists, assists)
-        return LoadedWeights(card.name, decode(data, card.schema))
+        refuse_missing_assists(f"{path}, {card.title},", card.assists, assists)
+        return LoadedWeights(card.title, decode(data, card.schema))
     for folder in path.absolute().parents[:3]:  # what a shared or pulled folder says of its files
         if (frame := read_laptop_head(folder / _HEAD)) is not None:
             refuse_missing_assists(f"v{frame.version} of run {frame.run!r}", frame.assists, assists)

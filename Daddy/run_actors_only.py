@@ -104,8 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if found is None:
         print(f"ended ({signals.stop_reason()}): no version had come yet", flush=True)
         return 0
-    terms = contract_from_pairs(found.frame.terms)
-    config = laptop_cli.game_config(args, found.frame.workload, terms)
+    terms = contract_from_pairs(found.head.terms)
+    config = laptop_cli.game_config(args, found.head.workload, terms)
     run = RunPaths(args.run_dir.expanduser().resolve())
     config = config.model_copy(update={"run_dir": str(run.root)})
     _refuse_other_assists(config, found, contribute=args.contribute)
@@ -116,17 +116,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     push = args.contribute and not args.no_push
     visit = LaptopSession(config, groups, user_id, shared, run, clock, args.contribute, push)
     with _frames(visit, args.stream_port if args.stream else None) as frames:
-        print(play_session(visit, found.frame.run, limits, frames, args.nice), flush=True)
+        print(play_session(visit, found.head.run, limits, frames, args.nice), flush=True)
     return 0
 
 
 def _refuse_other_assists(config: Config, found: VerifiedVersion, *, contribute: bool) -> None:
     """Before anything is measured: neither may have more than the other takes."""
-    refuse_missing_assists(found.label, found.frame.assists, config.training.assists)
-    more = missing_assists(config.training.assists, found.frame.assists)
+    refuse_missing_assists(found.label, found.head.assists, config.training.assists)
+    more = missing_assists(config.training.assists, found.head.assists)
     if contribute and more:
         raise UsageError(
-            f"run {found.frame.run!r} would refuse what is learnt with the assists {more}",
+            f"run {found.head.run!r} would refuse what is learnt with the assists {more}",
             "leave --contribute away, or play with the run's own assists",
         )
 
@@ -135,7 +135,7 @@ def _compare(
     config: Config, terms: Mapping[str, str], found: VerifiedVersion, *, contribute: bool
 ) -> None:
     """What the run says and this program cannot take over: said, and refused where it matters."""
-    run, release = found.frame.run, found.frame.release or "that its owner names"
+    run, release = found.head.run, found.head.release or "that its owner names"
     fix = f"install the release {release}: ask the run's owner for its code"
     if strangers := unknown_settings(config, terms):
         print(f"run {run!r} has settings that this program does not know: {', '.join(strangers)}")

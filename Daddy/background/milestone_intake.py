@@ -143,7 +143,7 @@ class MilestoneIntake:
         if self._lease is not None and self._lease.held():
             self._lease.beat()
             return True
-        self._lease = self._watch.claim(folder, {"peer": self._name}, SILENCE_S)
+        self._lease = self._watch.claim_lease(folder, {"peer": self._name}, SILENCE_S)
         return self._lease is not None
 
 

@@ -1,12 +1,11 @@
-"""Copies of a run where no purge comes: one periodic export, and the reading of such copies.
+"""Adapter for copies of a run outside the purged file system: exports one, and reads them. No
+torch.
 
 A copy holds the newest version that verifies, with its record, and the best states of the archive.
-It is laid out like a run (``MirrorPaths``), so everything that reads a run reads it. Its card is
-written last and names only what is whole. A copy never goes back: where the run has lost what it
-holds, it stays.
-No torch.
-
-Kill points: C1 to C5 of each file, M1 before a copy's card, M2 after it, M3 after clearing up.
+It is laid out like a run (``MirrorPaths``), so every reader of a run reads it too. Its card is
+written last and names only complete files. If the run's newest version is older than the copy's,
+the copy stays as it is. Kill points: C1 to C5 of each file, M1 before a copy's card, M2 after it,
+M3 after clearing up.
 """
 
 from __future__ import annotations
@@ -28,24 +27,18 @@ from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights.commit_history import read_records
 from Daddy.weights.store.crash_safe_files import CrashSafeWriter, Hook, no_hook
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import (
-    JsonRecord,
-    RunCard,
-    Version,
-    is_reverted,
-    parse_record,
-)
+from Daddy.weights.store.weight_records import JsonRecord, RunCard, Version, is_reverted, parse
 from Daddy.weights.store.weight_store import Store, version_numbers
 
 RESTORE = "python -m Daddy.weights.restore"
-"""The command that brings back what is gone."""
+"""Command that brings back lost files."""
 
 ROOM = 256_000_000
-"""Bytes that a run's copy takes at most: two states of the policy (16 MB), and what is left for
-the archive. Homes are small."""
+"""Largest size of a run's copy in bytes: two states of the policy (16 MB), the rest for the
+archive. Home directories are small."""
 
 MOST_STATES = 1024
-"""States of the archive in a copy at most, whatever they weigh."""
+"""Most archive states in a copy, whatever their size."""
 
 STATE_LIMIT = 1 << 20
 """Bytes of the largest archive state that is read."""
@@ -56,57 +49,58 @@ Read = Callable[[], bytes]
 """Reads the bytes of one file to copy. FileNotFoundError, FileError."""
 
 Files = dict[Path, Read]
-"""Files to write and their content, in this order."""
+"""Files to write and the reader of their content, in this order."""
 
 
-def find_missing(shared: SharedPaths, newest: int, told: Container[int] = ()) -> str:
-    """One sentence on files that the ``newest`` versions lack; empty: none.
+def find_missing(shared: SharedPaths, newest: int, reported: Container[int] = ()) -> str:
+    """Return one sentence on files that the ``newest`` versions lack; empty if none.
 
-    It names the remedy where there is one: older records and states do not come back. ``told``:
-    versions whose lost record is told elsewhere.
+    It names the remedy if there is one: older records and states cannot be restored. ``reported``:
+    versions whose lost record is reported elsewhere.
     """
     versions, flaws = read_records(shared, newest)
     if not versions and not flaws:
         return ""
     owners = shared.theirs if isinstance(shared, JoinedPaths) else shared
-    records = sum(number not in told and not shared.version(number).exists() for number in flaws)
-    states = [owners.blob(one.state).exists() for one in versions]
-    said = ["RUN.json is missing"] * (not shared.run.exists())
-    said += [f"{records} commit record{'s are' if records > 1 else ' is'} missing"] * bool(records)
-    said += [f"{states.count(False)} of {len(states)} states are missing"] * (not all(states))
+    lost = (not shared.version(number).exists() for number in flaws if number not in reported)
+    records = sum(lost)
+    states = [owners.blob(record.state).exists() for record in versions]
+    parts = ["RUN.json is missing"] * (not shared.run.exists())
+    parts += [f"{records} commit record{'s are' if records > 1 else ' is'} missing"] * bool(records)
+    parts += [f"{states.count(False)} of {len(states)} states are missing"] * (not all(states))
     remedy = "" if shared.run.exists() and states[-1:] == [True] else f"; {RESTORE}"
-    return f"{', '.join(said)}{remedy}" if said else ""
+    return f"{', '.join(parts)}{remedy}" if parts else ""
 
 
 # -- archive states
 
 
 def hash_in_name(name: str) -> str | None:
-    """The hash that the name of an archive's state promises; None for any other file."""
-    found = _STATE_NAME.fullmatch(name)
-    return None if found is None else found[4]
+    """Return the hash in the name of an archive state; None for any other file."""
+    match = _STATE_NAME.fullmatch(name)
+    return None if match is None else match[4]
 
 
 def archive_states(run: RunPaths) -> dict[Path, int]:
-    """The archive's states: path and bytes."""
-    found = {}
+    """Return the archive's states: path and bytes."""
+    sizes = {}
     for path in sorted(run.archive.glob("*/*.state")):
-        with contextlib.suppress(OSError):  # given up meanwhile
+        with contextlib.suppress(OSError):  # removed meanwhile
             if hash_in_name(path.name):
-                found[path] = path.stat().st_size
-    return found
+                sizes[path] = path.stat().st_size
+    return sizes
 
 
 def choose_states(states: Mapping[Path, int], room: int, most: int) -> list[Path]:
-    """At most ``most`` states in ``room`` bytes, best first; ``states`` maps them to their bytes.
+    """Choose at most ``most`` states in ``room`` bytes, best first; ``states`` gives their bytes.
 
-    One of every number of milestones, the most first; then a second of each, elsewhere; and so on.
-    Of two at one place the one with more HP is better.
+    One of every number of milestones, the highest first; then a second of each, at another place;
+    and so on. Of two at one place that with more HP comes first.
     """
-    matches = [(found, path) for path in states if (found := _STATE_NAME.fullmatch(path.name))]
+    matches = [(match, path) for path in states if (match := _STATE_NAME.fullmatch(path.name))]
     ranks: dict[str, dict[str, list[Path]]] = {}
-    for found, path in sorted(matches, key=lambda match: (match[0][3] or "", match[1])):
-        ranks.setdefault(found[1], {}).setdefault(found[2], []).insert(0, path)
+    for match, path in sorted(matches, key=lambda pair: (pair[0][3] or "", pair[1])):
+        ranks.setdefault(match[1], {}).setdefault(match[2], []).insert(0, path)
     best_first = [_in_turn([places[key] for key in sorted(places)])
                   for _, places in sorted(ranks.items(), reverse=True)]  # fmt: skip
     chosen: list[Path] = []
@@ -118,12 +112,12 @@ def choose_states(states: Mapping[Path, int], room: int, most: int) -> list[Path
 
 
 def _in_turn(rows: Sequence[Sequence[Path]]) -> list[Path]:
-    """The first of each row, then the second of each, and so on."""
+    """Return the first of each row, then the second of each, and so on."""
     return [path for column in zip_longest(*rows) for path in column if path is not None]
 
 
 def _read_state(path: Path) -> bytes:
-    """An archive state; FileError unless its bytes have the hash in its name."""
+    """Read an archive state. Raise FileError unless its bytes have the hash in its name."""
     data = read_bounded(path, STATE_LIMIT)
     if sha256_hex(data) != hash_in_name(path.name):
         raise FileError(f"{path} does not have the hash in its name", "remove it")
@@ -131,7 +125,7 @@ def _read_state(path: Path) -> bytes:
 
 
 def state_files(run: RunPaths, states: Iterable[Path]) -> Files:
-    """These states, each below the archive of ``run``."""
+    """Return these states as files to write below the archive of ``run``."""
     return {
         run.archive / path.parent.name / path.name: partial(_read_state, path) for path in states
     }
@@ -142,7 +136,7 @@ def state_files(run: RunPaths, states: Iterable[Path]) -> Files:
 
 @dataclass(frozen=True, slots=True)
 class MirrorCard(JsonRecord):
-    """``MIRROR.json``: the run and version of a whole copy. ``source`` is the run's folder."""
+    """``MIRROR.json``: the run and version of a complete copy. ``source`` is the run's folder."""
 
     run: str
     run_id: str
@@ -151,7 +145,7 @@ class MirrorCard(JsonRecord):
     state: str
     fleet_steps: int
     states: int
-    """Archive states that were copied; ``left_out`` found no room."""
+    """Archive states that were copied; ``left_out``: states that did not fit."""
     left_out: int
     ts: float
 
@@ -165,10 +159,10 @@ def export_copy(
     hook: Hook = no_hook,
     room: int = ROOM,
 ) -> tuple[MirrorCard | None, str]:
-    """Copy what is new into this run's place below ``folder``, of at most ``room`` bytes.
+    """Copy new files of a run below ``folder``, within ``room`` bytes; return card and message.
 
-    Returns the copy's card (None: no version yet) and one sentence. OSError: the disk takes no
-    more, and the copy of before is whole. WeightsError: nothing verifies, or a state is too large.
+    The card is None before the first version. Raise OSError on a full disk; WeightsError when no
+    version verifies or a state is too large. The copy of before stays complete.
     """
     store = Store(shared)
     if store.newest() is None:
@@ -176,17 +170,16 @@ def export_copy(
     card, newest = store.card(), newest_verified_version(store, KEPT_VERSIONS)
     if newest is None:
         raise WeightsError(f"no newest version in {shared.root} verifies", RESTORE)
-    if 2 * newest.size > room:  # for a moment the next state lies beside the last
+    if 2 * newest.size > room:  # old and new state exist together while copying
         raise WeightsError(
-            f"two states such as that of v{newest.version} take {2 * newest.size:,} bytes, a copy "
-            f"may have {room:,}",
+            f"two states of v{newest.version}: {2 * newest.size:,} bytes, a copy may have {room:,}",
             "switch the copy off: mirror.minutes 0",
         )
     target = MirrorPaths(folder / f"{card.run}-{card.run_id[:8]}")
     before = read_mirror_card(target)
     if before is not None and before.version > newest.version:
         return before, f"the copy holds v{before.version}, the run v{newest.version}: it stays"
-    chosen = choose_states(found := archive_states(run), room - 2 * newest.size, MOST_STATES)
+    chosen = choose_states(states := archive_states(run), room - 2 * newest.size, MOST_STATES)
     after = MirrorCard(
         run=card.run,
         run_id=card.run_id,
@@ -195,18 +188,19 @@ def export_copy(
         state=newest.state,
         fleet_steps=newest.fleet_steps,
         states=len(chosen),
-        left_out=len(found) - len(chosen),
+        left_out=len(states) - len(chosen),
         ts=round(clock.now(), 3),
     )
     files = _weights(store, newest, target.shared) | state_files(target.copied_run, chosen)
-    there = _bring(target, files, config, before, after, CrashSafeWriter(target.shared.tmp, hook))
-    return there, f"v{after.version} lies in {target.root}"
+    writer = CrashSafeWriter(target.shared.tmp, hook)
+    written = _write_files(target, files, config, before, after, writer)
+    return written, f"v{after.version} lies in {target.root}"
 
 
 def newest_verified_version(
     store: Store, depth: int, reverted: Sequence[tuple[int, int]] = ()
 ) -> Version | None:
-    """The newest of ``depth`` versions whose state verifies and that was not taken back."""
+    """Return the newest of ``depth`` versions whose state verifies and that is not reverted."""
     for number in reversed(version_numbers(store.paths)[-depth:]):
         with contextlib.suppress(DaddyError, OSError):
             record = store.version(number)
@@ -218,7 +212,7 @@ def newest_verified_version(
 
 
 def _weights(store: Store, newest: Version, copy: SharedPaths) -> Files:
-    """Run card, state and record of a copy."""
+    """Return run card, state and record of a copy as files to write."""
     record = store.paths.version(newest.version)
     return {
         copy.run: partial(read_bounded, store.paths.run, LIMIT),
@@ -227,68 +221,68 @@ def _weights(store: Store, newest: Version, copy: SharedPaths) -> Files:
     }
 
 
-def _bring(
+def _write_files(
     target: MirrorPaths,
     files: Files,
     config: bytes,
     before: MirrorCard | None,
     after: MirrorCard,
-    durable: CrashSafeWriter,
+    writer: CrashSafeWriter,
 ) -> MirrorCard:
-    """Write the files that are missing, then the card, then remove what it does not name."""
-    _clear(target.shared.tmp.glob("*"), ())  # of a pass that ended early
+    """Write missing files, then the card, then remove files that the card does not name."""
+    _remove(target.shared.tmp.glob("*"), ())  # of an interrupted copy
     if before is not None:
-        _clear(target.shared.blobs.glob("*/*.st"), {target.shared.blob(before.state), *files})
-    wrote = [write_copy(path, read, durable) for path, read in files.items() if not path.exists()]
+        _remove(target.shared.blobs.glob("*/*.st"), {target.shared.blob(before.state), *files})
+    wrote = [write_copy(path, read, writer) for path, read in files.items() if not path.exists()]
     if not target.copied_run.config.exists() or target.copied_run.config.read_bytes() != config:
-        durable.replace(target.copied_run.config, config, "config", mode=0o600)
+        writer.replace(target.copied_run.config, config, "config", mode=0o600)
         wrote.append(True)
     if before is None or any(wrote) or replace(before, ts=after.ts) != after:
-        durable.hook("M1")
-        durable.replace(target.card, after.to_json_bytes(), "mirror")
-        durable.hook("M2")
+        writer.hook("M1")
+        writer.replace(target.card, after.to_json_bytes(), "mirror")
+        writer.hook("M2")
         before = after
     for pattern in ("shared_weights/merged/v*.json", "shared_weights/blobs/*/*.st", "archive/*/*"):
-        _clear(target.root.glob(pattern), files)
-    durable.hook("M3")
+        _remove(target.root.glob(pattern), files)
+    writer.hook("M3")
     return before
 
 
 def file_kind(path: Path) -> str:
-    """Kind of a file of a copy, in words."""
+    """Return the kind of a copy's file, in words."""
     kind = {"RUN.json": "RUN.json", "config.json": "config"}.get(path.name, "commit record")
     return {".st": "state", ".state": "archive state"}.get(path.suffix, kind)
 
 
-def write_copy(path: Path, read: Read, durable: CrashSafeWriter) -> bool:
-    """Create one file of a copy or a restore; False when its bytes are gone or damaged."""
+def write_copy(path: Path, read: Read, writer: CrashSafeWriter) -> bool:
+    """Create one file of a copy or a restore; return False if its bytes are gone or damaged."""
     kind = file_kind(path)
-    with contextlib.suppress(FileNotFoundError, FileError):  # given up meanwhile, or damaged
-        return durable.create(path, read(), kind, mode=0o600 if kind == "config" else 0o444)
+    with contextlib.suppress(FileNotFoundError, FileError):  # removed meanwhile, or damaged
+        return writer.create(path, read(), kind, mode=0o600 if kind == "config" else 0o444)
     return False
 
 
-def _clear(paths: Iterable[Path], kept: Iterable[Path]) -> None:
+def _remove(paths: Iterable[Path], kept: Iterable[Path]) -> None:
     for path in {*paths}.difference(kept):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
 def read_mirror_card(target: MirrorPaths) -> MirrorCard | None:
-    """A copy's card; None where there is no whole copy."""
+    """Return a copy's card; None where there is no complete copy."""
     try:
-        found = parse_record(MirrorCard, read_bounded(target.card, LIMIT), str(target.card))
+        card = parse(MirrorCard, read_bounded(target.card, LIMIT), str(target.card))
     except (FileNotFoundError, NotADirectoryError, DaddyError):
         return None
-    blob, record = target.shared.blob(found.state), target.shared.version(found.version)
-    return found if blob.exists() and record.exists() else None
+    blob, record = target.shared.blob(card.state), target.shared.version(card.version)
+    return card if blob.exists() and record.exists() else None
 
 
 def newest_copy(folder: Path, run: RunPaths, card: RunCard | None) -> Path | None:
-    """The newest copy of this run below ``folder``: by its card, or by where it was."""
-    found = []
+    """Return the newest copy of this run below ``folder``, by its card or its source folder."""
+    copies = []
     for path in folder.glob("*/"):
         copy = read_mirror_card(MirrorPaths(path))
         if copy and (copy.run_id == card.run_id if card else copy.source == str(run.root)):
-            found.append((copy.ts, path))
-    return max(found, default=(0.0, None))[1]
+            copies.append((copy.ts, path))
+    return max(copies, default=(0.0, None))[1]

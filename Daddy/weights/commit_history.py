@@ -9,16 +9,16 @@ from Daddy.weights.store.weight_store import Store, version_numbers
 
 
 def read_records(shared: SharedPaths, newest: int = 0) -> tuple[list[Version], dict[int, str]]:
-    """The ``newest`` commit records (0: all), oldest first, and each flaw by version number.
+    """Return the ``newest`` commit records (0: all), oldest first, and flaws by version.
 
-    A record that cannot be read is passed over. Missing numbers are a flaw, except where a restore
-    leapt. Without a record before the first, only that of a restore may lack its parent.
+    A record that cannot be read is a flaw, and so are missing numbers, except before a restored
+    version. If no record precedes the first, only a restored one may lack its parent.
     """
-    store, found = Store(shared), version_numbers(shared)[-newest:]
+    store, listed = Store(shared), version_numbers(shared)[-newest:]
     versions: list[Version] = []
     flaws: dict[int, str] = {}
-    expected, parent = (found[0] if newest and found else 0), ""
-    for number in found:
+    expected, parent = (listed[0] if newest and listed else 0), ""
+    for number in listed:
         missing, expected = range(expected, number), number + 1
         try:
             record = store.version(number)
@@ -36,7 +36,7 @@ def read_records(shared: SharedPaths, newest: int = 0) -> tuple[list[Version], d
 
 
 def _absent(shared: SharedPaths, missing: range) -> dict[int, str]:
-    """The flaw of versions without a commit record, under the first number."""
+    """Return the flaw of versions without a commit record, under the first number."""
     if not missing:
         return {}
     rest = f" to v{missing[-1]:08d}.json are" if len(missing) > 1 else " is"

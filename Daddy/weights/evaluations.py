@@ -1,4 +1,4 @@
-"""Evidence on how versions play: evaluations on disk, and learners' own episodes. No torch.
+"""Adapter for evidence on how versions play: evaluations on disk, learners' episodes. No torch.
 
 `python -m Daddy.play evaluate --versions` writes an evaluation below ``evaluations/``: pairs of
 episodes of two versions from the same starts. Learners' events hold the version of each episode.
@@ -19,18 +19,18 @@ from Daddy.core.name_validation import new_token
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.version_retention import kept_numbers
-from Daddy.weights.store.weight_records import JsonRecord, is_reverted, parse_record
+from Daddy.weights.store.weight_records import JsonRecord, is_reverted, parse
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.version_comparison import WorseVersion, find_worse_in_pairs, find_worse_in_play
 
 PAIRS_LIMIT = 500
-"""Pairs in one record, which has room for them."""
+"""Pairs in one record, so that it stays within the size limit."""
 
 MOST_EVALUATIONS = 256
-"""The newest so many are read."""
+"""Newest evaluations that are read."""
 
 Pair = tuple[int, float, float]
-"""Seed, the version's return from there, the reference's return from there."""
+"""Seed, return of the version from that start, return of the reference from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Evaluation(JsonRecord):
     """Pairs of episodes of ``version`` and the older ``reference`` from the same seeds.
 
     ``state`` and ``reference_state`` are the hashes in the two commit records; ``conditions`` names
-    game, start, episode length and assists, and only like is compared with like.
+    game, start, episode length and assists; only evaluations under the same are compared.
     """
 
     run_id: str
@@ -52,7 +52,7 @@ class Evaluation(JsonRecord):
 
 
 def write_evaluation(store: Store, evaluation: Evaluation) -> Path:
-    """Write it under a new name; returns the path. OSError when the disk does not take it."""
+    """Write an evaluation under a new name; return its path. Raise OSError on a full disk."""
     stamp = f"{int(evaluation.ts):012d}-{new_token()[:8]}"
     path = store.paths.evaluations / f"{stamp}.json"
     store.writer.create(path, evaluation.to_json_bytes(), "evaluation", mode=0o644)
@@ -60,53 +60,53 @@ def write_evaluation(store: Store, evaluation: Evaluation) -> Path:
 
 
 def read_evaluations(shared: SharedPaths) -> list[Evaluation]:
-    """The newest evaluations that can be read, oldest first."""
-    found = []
+    """Return the newest evaluations that can be read, oldest first."""
+    evaluations = []
     for path in sorted(shared.evaluations.glob("*.json"))[-MOST_EVALUATIONS:]:
         with contextlib.suppress(OSError, DaddyError):
-            found.append(parse_record(Evaluation, read_bounded(path, LIMIT), str(path)))
-    return found
+            evaluations.append(parse(Evaluation, read_bounded(path, LIMIT), str(path)))
+    return evaluations
 
 
 def best_evaluated(shared: SharedPaths) -> int | None:
-    """The version with the highest mean return under the conditions evaluated last."""
+    """Return the version with the highest mean return under the newest conditions."""
     returns: dict[int, list[float]] = defaultdict(list)
     evaluations = read_evaluations(shared)
-    for one in evaluations:
-        if one.conditions == evaluations[-1].conditions:
-            returns[one.version] += [ours for _, ours, _ in one.pairs]
-            returns[one.reference] += [theirs for _, _, theirs in one.pairs]
+    for evaluation in evaluations:
+        if evaluation.conditions == evaluations[-1].conditions:
+            returns[evaluation.version] += [ours for _, ours, _ in evaluation.pairs]
+            returns[evaluation.reference] += [theirs for _, _, theirs in evaluation.pairs]
     means = {version: fmean(values) for version, values in returns.items() if values}
     return max(means, key=lambda version: (means[version], version), default=None)
 
 
 def read_differences(shared: SharedPaths) -> dict[tuple[int, int], list[float]]:
-    """Return differences of all pairs, by (version, reference); each seed counts once."""
+    """Return return differences of all pairs, by (version, reference), one per seed."""
     seeds: dict[tuple[int, int], dict[tuple[str, int], float]] = defaultdict(dict)
-    for one in read_evaluations(shared):
-        for seed, ours, theirs in one.pairs:
-            seeds[one.version, one.reference].setdefault((one.conditions, seed), ours - theirs)
-            seeds[one.reference, one.version].setdefault((one.conditions, seed), theirs - ours)
+    for evaluation in read_evaluations(shared):
+        for seed, ours, theirs in evaluation.pairs:
+            key, gain = (evaluation.conditions, seed), ours - theirs
+            seeds[evaluation.version, evaluation.reference].setdefault(key, gain)
+            seeds[evaluation.reference, evaluation.version].setdefault(key, -gain)
     return {versions: list(values.values()) for versions, values in seeds.items()}
 
 
 def read_returns(events: Path) -> dict[int, list[float]]:
-    """Returns of learners' episodes that began at the run's own start, by version adopted."""
-    found: dict[int, list[float]] = defaultdict(list)
+    """Return episode returns by adopted version, of episodes from the run's own start."""
+    by_version: dict[int, list[float]] = defaultdict(list)
     for event in read_newest_events(events, "learner-*.jsonl", b'"own_start"'):
         data = event.get("data")
         names = ("version", "returns", "own_start")
         version, returns, own = map(data.get, names) if isinstance(data, dict) else (None,) * 3
         if isinstance(version, int) and isinstance(returns, list) and isinstance(own, list):
             pairs = zip(returns, own, strict=False)
-            found[version] += [
-                float(value) for value, began in pairs if began and isinstance(value, int | float)
-            ]
-    return dict(found)
+            own_returns = (value for value, own_start in pairs if own_start)
+            by_version[version] += [float(x) for x in own_returns if isinstance(x, int | float)]
+    return dict(by_version)
 
 
 def describe_worse_version(shared: SharedPaths, events: Path | None) -> str:
-    """The newest version, where it plays clearly worse than one to go back to, and the command."""
+    """Return a warning with the command to go back if the newest version plays clearly worse."""
     with contextlib.suppress(OSError, DaddyError):
         return str(_find_worse(Store(shared), events) or "")
     return ""
@@ -117,10 +117,10 @@ def _find_worse(store: Store, events: Path | None) -> WorseVersion | None:
     if newest is None:
         return None
     reverted = store.version(newest).reverted
-    known = kept_numbers(store, newest) - {newest}
-    kept = {number for number in known if not is_reverted(number, reverted)}
-    found = find_worse_in_pairs(read_differences(store.paths), newest, kept)
-    if found is None and events is not None:
+    others = kept_numbers(store, newest) - {newest}
+    kept = {number for number in others if not is_reverted(number, reverted)}
+    worse = find_worse_in_pairs(read_differences(store.paths), newest, kept)
+    if worse is None and events is not None:
         returns = {v: values for v, values in read_returns(events).items() if v <= newest}
-        found = find_worse_in_play(returns, reverted, kept)
-    return found
+        worse = find_worse_in_play(returns, reverted, kept)
+    return worse

@@ -1,4 +1,4 @@
-"""Pure: the numbers of the exchange that a config may set, with their reasons."""
+"""Pure. Holds the numbers of the exchange that a config may set, with their reasons."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from Daddy.weights.store.weight_records import AgreedSettings
 
 RULES = ("delta", "polyak")
 PERIOD_S = 60.0
-"""Longest wait of a contribution for others: a version a minute is plenty for a job of hours."""
+"""Longest wait of a contribution for others: a version a minute is enough for long jobs."""
 
 SILENCE_S = 180.0
-"""Seconds that a heartbeat may stand still before nobody waits for its process."""
+"""Seconds without a new heartbeat after which a process counts as gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeSettings:
-    """One peer's settings.
+    """One peer's settings of the exchange.
 
     ``rule``: "delta" adds progress since the base; "polyak" averages absolute weights and so undoes
     others' work when a writer is stale, each contribution with the share ``alpha``. ``period_s`` is
     the longest a contribution waits for others, ``silence_s`` how long a heartbeat may stand still.
-    Staleness is counted in versions.
-    ``keep_versions`` states stay on disk. ``wan`` offers versions to laptops, of which ``allowed``
-    may contribute (empty: all). ``assists`` are the scripted helps that all learn with, ``terms``
-    what else all have to agree on; ``told`` is told to laptops, with our ``release``.
+    Staleness is counted in versions. ``keep_versions`` states stay on disk. ``wan`` offers versions
+    to laptops, of which ``allowed`` may contribute (empty: all). ``assists`` are the scripted helps
+    that all learn with, ``terms`` other settings that all must share; laptops get ``laptop_terms``
+    and our ``release``.
     """
 
     run: str
@@ -43,14 +43,14 @@ class ExchangeSettings:
     allowed: frozenset[str] = frozenset()
     assists: tuple[str, ...] = ()
     terms: AgreedSettings = ()
-    told: AgreedSettings = ()
+    laptop_terms: AgreedSettings = ()
     release: str = ""
 
 
 def from_config(
     config: Config, workload: str, facts: Mapping[str, str] | None = None, release: str = ""
 ) -> ExchangeSettings:
-    """Read the exchange settings of a configuration; `facts` as for `agreed_settings`."""
+    """Read the exchange settings of a configuration; ``facts`` as for `run_contract.agreed`."""
     chosen = config.collaboration
     return ExchangeSettings(
         run=config.run_name,
@@ -60,6 +60,6 @@ def from_config(
         allowed=frozenset(chosen.allowed_user_ids),
         assists=tuple(config.training.assists),
         terms=run_contract.contract_to_pairs(run_contract.agreed_settings(config, facts)),
-        told=run_contract.contract_to_pairs(run_contract.offered_settings(config, facts)),
+        laptop_terms=run_contract.contract_to_pairs(run_contract.offered_settings(config, facts)),
         release=release,
     )

@@ -1,7 +1,7 @@
-"""A friend's job in somebody else's run: reads the owner's folder, writes below its own account's.
+"""A friend's job in another account's run: reads the owner's folder, writes below its own.
 
-The owner's merges take what lies here from here, so nobody but the owner's jobs merges. What a
-version has judged is cleared away by the friend's own jobs.
+The owner's jobs read the contributions here, and only they merge. The friend's own jobs remove
+contributions that a version has judged.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from Daddy.weights.weight_exchange import SharedExchange
 
 
 class JoinedStore(Store):
-    """The owner's versions and our own offers, as one store; nothing of the owner's is written."""
+    """The owner's versions and our own offers, as one store; writes nothing of the owner's."""
 
     def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
         super().__init__(paths, hook)
         self.writer.world_readable = True
 
     def list_problems(self) -> list[str]:
-        """Also that we are not on the list any more, and that the owner cannot read here."""
-        found = super().list_problems()
+        """Return also: we are not on the owner's list, or the owner cannot read here."""
+        faults = super().list_problems()
         assert isinstance(self.paths, JoinedPaths)
         try:
             find_own_entry(self.paths, os.getuid())
         except (FileError, WeightsError) as error:
-            found.append(f"this account's jobs do not count: {error}")
+            faults.append(f"this account's jobs do not count: {error}")
         if lines := permission_commands(self.paths.root):
-            found.append(f"the run's owner may not be able to read here; type {' ; '.join(lines)}")
-        return found
+            faults.append(f"the run's owner may not be able to read here; type {' ; '.join(lines)}")
+        return faults
 
     def mend_blob(self, data: bytes) -> None:
-        """The owner's jobs mend what is theirs."""
+        """Do nothing: the owner's jobs repair their own blobs."""
 
     def _begin(self, mine: RunCard) -> None:
-        """The owner's first job has written the card, or nobody has."""
+        """Do nothing: the owner's first job writes the run card."""
 
 
 def join_run(
@@ -67,13 +67,12 @@ def join_run(
     *,
     term: int = 0,
 ) -> JoinedExchange:
-    """The exchange of a friend's job in ``slot``; WeightsError when it cannot take part.
-
-    The message ends in what either side has to type. The rule is the owner's choice.
+    """Return the exchange of a friend's job in ``slot``. Raise WeightsError, with the commands that
+    either account has to type, when it cannot take part. The merge rule is the owner's.
     """
     check_run_readable(paths)
     make_readable_folder(paths.root)
-    me = find_own_entry(paths, os.getuid())
+    friend = find_own_entry(paths, os.getuid())
     record_joined_run(paths)
     store = JoinedStore(paths)
     if (newest := store.newest()) is not None:
@@ -83,33 +82,33 @@ def join_run(
             f"the run merges by the rule {settings.rule!r}, which this release does not know",
             "ask its owner for a run with the rule delta",
         )
-    peer = f"{me.name}.{slot}"
+    peer = f"{friend.name}.{slot}"
     return JoinedExchange(paths, peer, incarnation, settings, clock, events, term=term)
 
 
 class JoinedExchange(SharedExchange):
-    """The WeightExchange of a friend's job, whose name begins with the one on the owner's list."""
+    """The WeightExchange of a friend's job; its peer name starts with the friend's name."""
 
     store_class = JoinedStore
 
     def _write_first(self, own: StateDict, run_id: str, schema: str) -> None:  # noqa: ARG002
-        """A friend begins nothing."""
+        """Raise WeightsError: only the owner's jobs write version 0."""
         raise WeightsError(
             f"{self._store.paths.merged} holds no version yet",
             "the run's owner starts first; join once there is a version",
         )
 
     def _merge(self, period_s: float | None = None) -> None:  # noqa: ARG002
-        """The owner's jobs alone merge; what is wrong with their folder is told."""
-        self._tell_troubles()
+        """Report problems of the folders and read the newest version; only the owner merges."""
+        self._report_problems()
         self._store.newest()
 
-    def _heal(self, record: Version, state: StateDict) -> None:  # noqa: ARG002
-        """Clear away what has been judged, of all our account's processes."""
+    def _repair_heads(self, record: Version, state: StateDict) -> None:  # noqa: ARG002
+        """Remove judged contributions of all our account's processes."""
         with contextlib.suppress(OSError, DaddyError):  # another of our jobs does the same
             for folder in own_process_folders(self._store):
                 judged = record.judged(f"{folder.parent.name}/{folder.name}")
                 for number, path in list_contributions(folder):
                     if number <= judged:
                         path.unlink(missing_ok=True)
-            self._merger.sweeper.clean_after_merge(record, [], self._merger.reader.read(record))
+            self._merger.sweeper.after_merge(record, [], self._merger.reader.read_peers(record))

@@ -1,7 +1,8 @@
-"""Entry: friends with accounts of their own who take part in a run: add, remove, trust, list.
+"""Entry: manages friends with accounts of their own who take part in a run: add, remove, trust,
+list.
 
-`python -m Daddy.weights.friends add anna /home/anna/runs/slim_run`, typed by the run's owner. Only
-the list is written; the friend's folder is looked at and never touched.
+`python -m Daddy.weights.friends add anna /home/anna/runs/slim_run`, typed by the run's owner.
+Writes only the list; the friend's folder is only read.
 """
 
 from __future__ import annotations
@@ -27,42 +28,42 @@ from Daddy.core.friend_accounts import (
 )
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
-from Daddy.weights.locate_weights import add_config_arguments, locate_at, locate_from_args
+from Daddy.weights.locate_weights import add_config_flags, locate, locate_at
 from Daddy.weights.store.weight_store import Store
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the argument parser."""
     parser = argparse.ArgumentParser(
         prog="friends", description="Friends with accounts of their own on the same cluster."
     )
     tasks = parser.add_subparsers(dest="task", required=True, metavar="add | remove | trust | list")
     add = tasks.add_parser("add", help="merge contributions of a friend's jobs")
-    remove = tasks.add_parser("remove", help="merge nothing more of a friend's")
+    remove = tasks.add_parser("remove", help="stop merging a friend's contributions")
     trust = tasks.add_parser("trust", help="change the weight of a friend's jobs")
     listed = tasks.add_parser("list", help="the friends on the list and their troubles")
-    for one in (add, remove, trust):
-        one.add_argument("name", metavar="NAME", help="name of the jobs: NAME.slot-0 and so on")
+    for task in (add, remove, trust):
+        task.add_argument("name", metavar="NAME", help="name of the jobs: NAME.slot-0 and so on")
     add.add_argument("path", metavar="PATH", type=Path, help="the friend's run or shared folder")
     weight = "weight of the jobs: as of laptops, capped, or as of your own jobs"
     add.add_argument("--trust", choices=TRUSTS, default="laptop", help=f"{weight} (laptop)")
     add.add_argument(
-        "--jobs", type=int, default=4, metavar="N", help="number of their jobs that count (4)"
+        "--jobs", type=int, default=4, metavar="N", help="jobs that count (default: 4)"
     )
     trust.add_argument("trust", choices=TRUSTS, help=weight)
-    for one in (add, remove, trust, listed):
-        one.add_argument(
+    for task in (add, remove, trust, listed):
+        task.add_argument(
             "--of", type=Path, metavar="WHERE", help="your run (default: the config's)"
         )
-        add_config_arguments(one)
+        add_config_flags(task)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done, 2 usage, 3 config, 6 no shared weights, 9 files."""
+    """Run the command. Codes: 0 done, 2 usage, 3 config, 6 no shared weights, 9 files."""
     args = make_parser().parse_args(argv)
     args.where = args.of
-    place = locate_from_args(args) if args.of is None else locate_at(args.of.expanduser().resolve())
+    place = locate(args) if args.of is None else locate_at(args.of.expanduser().resolve())
     shared = place.shared
     if args.task == "list":
         _list(shared)
@@ -79,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{args.name}'s jobs count as {args.trust}s from the next version on")
     else:
         write_friends(shared, remove_friend(read_friends(shared), args.name))
-        print(f"{args.name} is off the list: what comes later counts no more")
+        print(f"{args.name} is off the list: later contributions do not count")
     return ExitCode.DONE
 
 
@@ -99,11 +100,11 @@ def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> N
 
 
 def shared_folder(path: Path) -> Path:
-    """The shared folder that a friend's path means, without links; WeightsError: none is there."""
+    """Return the shared folder at a friend's path, links resolved; WeightsError if missing."""
     try:
-        whole = path.expanduser().resolve(strict=True)
-        run = RunPaths(whole)
-        return run.shared_weights if run.shared_weights.is_dir() else whole
+        resolved = path.expanduser().resolve(strict=True)
+        run = RunPaths(resolved)
+        return run.shared_weights if run.shared_weights.is_dir() else resolved
     except FileNotFoundError as error:
         raise WeightsError(
             f"{path} does not exist", f"the friend types: mkdir -p {path}/shared_weights"
@@ -117,11 +118,12 @@ def shared_folder(path: Path) -> Path:
 
 def _list(shared: SharedPaths) -> None:
     friends = read_friends(shared)
-    for one in friends:
-        print(f"{one.name}  {one.folder}  account {_account(one.uid)}  {one.jobs} {one.trust}s")
-    notes = [trust_note(shared, one.name) for one in friends]
-    for trouble in [*Store(shared).list_problems(), *filter(None, notes)]:
-        print(f"  {trouble}")
+    for friend in friends:
+        jobs = f"{friend.jobs} {friend.trust}s"
+        print(f"{friend.name}  {friend.folder}  account {_account(friend.uid)}  {jobs}")
+    notes = [trust_note(shared, friend.name) for friend in friends]
+    for problem in [*Store(shared).list_problems(), *filter(None, notes)]:
+        print(f"  {problem}")
     if not friends:
         print(f"nobody else takes part in {shared.root}")
 
@@ -134,7 +136,7 @@ def _account(uid: int) -> str:
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

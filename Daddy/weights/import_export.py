@@ -1,9 +1,9 @@
-"""A version as a file of its own with a model card, and such a file as the beginning of a new run.
+"""Exports a version as a file with a model card, and imports such a file as a run's version 0.
 
-What is read is bounded, hashed and parsed, never unpickled. An import is the first version or none:
-a run that has begun is never given other weights, and repeating one that was interrupted ends it.
-The card stands as JSON in the file's header, so that it cannot be lost, and as Markdown beside it
-for people; the one in the header counts. It states no licence.
+Files are bounded, hashed and parsed, never unpickled. An import writes only version 0: a run that
+has started refuses it, and an interrupted import can be repeated. The card stands as JSON in the
+file's header, where it cannot be lost, and as Markdown beside the file for people; the one in the
+header counts. It states no licence.
 """
 
 from __future__ import annotations
@@ -27,25 +27,19 @@ from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of, schema_of_bytes
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from Daddy.weights.locate_weights import Location, no_weights_error
-from Daddy.weights.store.laptop_delivery import offer_to_laptops
+from Daddy.weights.store.laptop_delivery import offer_version
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.version_retention import kept_numbers
-from Daddy.weights.store.weight_records import (
-    JsonRecord,
-    LaptopHead,
-    RunCard,
-    Version,
-    parse_record,
-)
+from Daddy.weights.store.weight_records import JsonRecord, LaptopHead, RunCard, Version, parse
 from Daddy.weights.store.weight_store import BLOB_LIMIT, Store, version_numbers
 
 KEY = "daddy_card"
-"""The card's name in the header."""
+"""Name of the card in the header."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCard(JsonRecord):
-    """Version ``version`` of a run, as a file of its own.
+    """Facts on version ``version`` of a run that was exported as a file.
 
     ``sha256`` is the hash of its tensors as our codec writes them without a card, in ``precision``
     ("float32"; from a laptop "bfloat16"). ``env_steps`` were made in the run, ``steps_before`` in
@@ -71,30 +65,30 @@ class ModelCard(JsonRecord):
     averaged: int = 1
 
     @property
-    def name(self) -> str:
-        """``v57 of demo (1b2803a2664e)``."""
+    def title(self) -> str:
+        """Title for people: ``v57 of demo (1b2803a2664e)``."""
         mean = f"mean of {self.averaged} versions to " if self.averaged > 1 else ""
         return printable_line(f"{mean}v{self.version} of {self.run} ({self.run_id})", 120)
 
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A card and the weights it speaks of."""
+    """A card and the weights that it describes."""
 
     card: ModelCard
     state: StateDict
 
-    def to_json_bytes(self) -> bytes:
-        """The file: the tensors, and the card in the header."""
+    def to_safetensors(self) -> bytes:
+        """Return the file's bytes: the tensors, with the card in the header."""
         half = self.card.precision == "bfloat16"
         return encode(self.state, half=half, metadata={KEY: self.card.to_json_bytes().decode()})
 
 
-# -- out
+# -- export
 
 
 def read_version_as_model(place: Location, version: int | None) -> ExportedModel:
-    """The version ``version`` (None: the newest) of shared weights; WeightsError if it is gone."""
+    """Read version ``version`` (None: the newest). Raise WeightsError if it is gone."""
     if place.pulled:
         return _from_laptop(place.shared.root, version)
     store = Store(place.shared)
@@ -108,28 +102,29 @@ def read_version_as_model(place: Location, version: int | None) -> ExportedModel
     try:
         state = decode(store.read_blob(record.state), record.schema)
     except WeightsError as error:
-        kept = ", ".join(f"v{kept}" for kept in sorted(kept_numbers(store, newest)))
+        held = ", ".join(f"v{held}" for held in sorted(kept_numbers(store, newest)))
         raise WeightsError(
             f"the state of v{number} cannot be had: {error.message}",
-            f"versions whose state is still there: {kept or 'none'}",
+            f"versions whose state is still there: {held or 'none'}",
         ) from error
     card = _card(store.card(), record, state, half=False)
     if origin is not None:
-        before, ancestors = origin.env_steps + origin.steps_before, (*origin.ancestors, origin.name)
+        before = origin.env_steps + origin.steps_before
+        ancestors = (*origin.ancestors, origin.title)
         card = replace(card, steps_before=before, ancestors=ancestors)
     return ExportedModel(replace(card, contributors=record.contributors), state)
 
 
 def _from_laptop(root: Path, version: int | None) -> ExportedModel:
-    found = newest_verified(root)
-    if found is None:
+    pulled = newest_verified(root)
+    if pulled is None:
         raise no_weights_error(root)
-    if version not in (None, found.version):
+    if version not in (None, pulled.version):
         raise WeightsError(
-            f"{root} does not hold v{version}", f"it holds v{found.version}; a run holds more"
+            f"{root} does not hold v{version}", f"it holds v{pulled.version}; a run holds more"
         )
-    state = decode(found.data, found.frame.schema)
-    return ExportedModel(_card(found.frame, found.frame, state, half=True), state)
+    state = decode(pulled.data, pulled.head.schema)
+    return ExportedModel(_card(pulled.head, pulled.head, state, half=True), state)
 
 
 def _card(
@@ -153,18 +148,18 @@ def _card(
 
 
 def write_model(model: ExportedModel, path: Path) -> tuple[Path, Path]:
-    """The file and its card beside it; FileError where either name is taken."""
+    """Write the file, and its card beside it. Raise FileError where either name is taken."""
     page = path.with_suffix(".md")
     for taken in (path, page):
         if taken.exists():
             raise FileError(f"{taken} exists already", "name another file, or remove it")
-    create_exclusive(path, model.to_json_bytes())
+    create_exclusive(path, model.to_safetensors())
     create_exclusive(page, to_markdown(model.card, path.name).encode())
     return path, page
 
 
 def to_markdown(card: ModelCard, file: str) -> str:
-    """The card for people; ``file`` is the file's name."""
+    """Return the card as Markdown; ``file`` is the file's name."""
     before = f", after {card.steps_before:,} in earlier runs" if card.steps_before else ""
     helped = f"learnt with {', '.join(card.assists)}: parts of the game were scripted"
     rows = {
@@ -181,7 +176,7 @@ def to_markdown(card: ModelCard, file: str) -> str:
     total = max(1, sum(card.contributors.values()))
     peers = "\n".join(
         f"| {printable_line(peer)} | {steps:,} | {100 * steps / total:.1f} % |"
-        for peer, steps in sorted(card.contributors.items(), key=lambda one: (-one[1], one[0]))
+        for peer, steps in sorted(card.contributors.items(), key=lambda pair: (-pair[1], pair[0]))
     )
     unknown = "Not known where it was exported." if card.env_steps else "Nobody yet."
     return f"""# {printable_line(card.run)}, version {card.version}
@@ -208,29 +203,29 @@ the optimizer's state, data of a game, and a licence, which is for whoever passe
 """
 
 
-# -- in
+# -- import
 
 
 def read_card(metadata: Mapping[str, str], name: str) -> ModelCard | None:
-    """The card in the header of the file ``name``; None without one, WeightsError if damaged."""
+    """Parse the card in the header of file ``name``; None without one, WeightsError if damaged."""
     if KEY not in metadata:
         return None
-    return parse_record(ModelCard, metadata[KEY].encode(errors="replace"), f"the card in {name}")
+    return parse(ModelCard, metadata[KEY].encode(errors="replace"), f"the card in {name}")
 
 
 def read_origin(shared: SharedPaths) -> ModelCard | None:
-    """The card of the import that version 0 is, if it is one; WeightsError if it is damaged."""
+    """Return the card of an imported version 0, else None. Raise WeightsError if damaged."""
     try:
-        return parse_record(ModelCard, read_bounded(shared.origin, LIMIT), str(shared.origin))
+        return parse(ModelCard, read_bounded(shared.origin, LIMIT), str(shared.origin))
     except FileNotFoundError:
         return None
 
 
 def read_model(path: Path) -> ExportedModel:
-    """The weights in a file that was exported, checked against its card.
+    """Read the weights in an exported file, checked against its card.
 
-    WeightsError: no safetensors, no card, other tensors or values than the card speaks of, or
-    values that are not finite. FileError: no plain file.
+    Raise WeightsError for no safetensors, no card, other tensors or values than the card's, or
+    values that are not finite; FileError for no plain file.
     """
     data = read_bounded(path, BLOB_LIMIT)
     card = read_card(metadata_of(data), str(path))
@@ -250,13 +245,13 @@ def read_model(path: Path) -> ExportedModel:
 
 
 def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) -> SharedPaths:
-    """Make ``model`` version 0 of the run that ``config`` describes; the shared folder it is in.
+    """Write ``model`` as version 0 of the run of ``config``; return its shared folder.
 
-    ``name`` is the file's, for messages. WeightsError when the run has begun, or uses fewer assists
-    than the weights were learnt with.
+    ``name`` is the file's, for messages. Raise WeightsError when the run has started, or uses fewer
+    assists than the weights were learnt with.
     """
     shared, assists = shared_paths(config), tuple(config.training.assists)
-    refuse_missing_assists(f"{name}, {model.card.name},", model.card.assists, assists)
+    refuse_missing_assists(f"{name}, {model.card.title},", model.card.assists, assists)
     if model.card.workload != config.training.workload:
         raise WeightsError(
             f"{name} holds weights of {model.card.workload!r}, the run is configured for "
@@ -275,7 +270,7 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
         state=store.put_blob(data, "state"),
         size=len(data),
         rule=config.collaboration.rule,
-        merger=f"import of {model.card.name}",
+        merger=f"import of {model.card.title}",
         ts=round(clock.now(), 3),
         assists=assists,
     )
@@ -283,20 +278,20 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
         raise _run_started_error(shared, "a learner was faster and gave it its own first weights")
     store.writer.create(shared.origin, model.card.to_json_bytes(), "origin", mode=0o444)
     store.write_head(0)
-    offer_to_laptops(store, 0, encode(model.state, half=True))
+    offer_version(store, 0, encode(model.state, half=True))
     return shared
 
 
 def _refuse_started_run(config: Config, shared: SharedPaths, state: str) -> None:
-    """WeightsError for a run that has learnt anything; an interrupted import goes on."""
-    found = version_numbers(shared)
-    if found and (len(found) > 1 or Store(shared).version(found[0]).state != state):
-        raise _run_started_error(shared, f"it has versions up to v{found[-1]}")
-    for kept in run_paths(config).slots.glob("*/checkpoints/*.json"):
-        raise _run_started_error(shared, f"there is a learner's checkpoint, {kept}")
+    """Raise WeightsError for a run that has learnt anything; allow an interrupted import."""
+    versions = version_numbers(shared)
+    if versions and (len(versions) > 1 or Store(shared).version(versions[0]).state != state):
+        raise _run_started_error(shared, f"it has versions up to v{versions[-1]}")
+    for checkpoint in run_paths(config).slots.glob("*/checkpoints/*.json"):
+        raise _run_started_error(shared, f"there is a learner's checkpoint, {checkpoint}")
 
 
-def _run_started_error(shared: SharedPaths, why: str) -> WeightsError:
+def _run_started_error(shared: SharedPaths, reason: str) -> WeightsError:
     return WeightsError(
-        f"the run of {shared.root} has begun: {why}", "import into a new run: another --run-dir"
+        f"the run of {shared.root} has begun: {reason}", "import into a new run: another --run-dir"
     )

@@ -1,8 +1,8 @@
-"""Pure. The lineage of shared weights: contributions, refusals and adoptions of each version.
+"""Pure. Lists contributions, refusals and adoptions of each version of shared weights.
 
 One record per version, as ``log --json`` prints it (``docs/formats.md``), from commit records or,
-on a laptop, from the receipts that came along; as lines of text too. A figure that is not known is
-None, never 0.
+on a laptop, from the receipts that were pulled; as lines of text too. An unknown figure is None,
+never 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from Daddy.weights.store.weight_records import LaptopHead, Receipt, Version
 Record = dict[str, Any]
 
 HEADER = ("version", "merged", "steps", "from, share in %", "lag", "norm", "by", "KL", "refused")
-"""``lag``: versions between base and merge; ``by``: how many adopted it, and with which ``KL``."""
+"""``lag``: versions between base and merge; ``by``: adopters; ``KL``: divergence at adoption."""
 
 _ALIGNMENT = "<<><<<><<"
 
@@ -29,13 +29,13 @@ REFUSAL = ("peer", "sequence", "fault", "reason")
 
 
 def fields(source: object, *names: str) -> Record:
-    """Attributes of ``source`` by name, tuples as lists; None for those that it does not have."""
-    found = {name: getattr(source, name, None) for name in names}
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+    """Return attributes of ``source`` by name, tuples as lists; None for missing ones."""
+    data = {name: getattr(source, name, None) for name in names}
+    return {name: list(item) if isinstance(item, tuple) else item for name, item in data.items()}
 
 
 def peer_order(peer: str) -> tuple[int, int, str]:
-    """Jobs by number, then friends' jobs by friend and number, then laptops by name."""
+    """Return a sort key: jobs by number, friends' jobs by friend and number, laptops by name."""
     kind = 0 if SLOT.fullmatch(peer) else 1 if FRIENDS_JOB.fullmatch(peer) else 2
     return (kind, len(peer), peer)
 
@@ -49,7 +49,7 @@ def from_records(
     adoptions: Mapping[int, list[Record]],
     kept: Mapping[int, str] | None = None,
 ) -> list[Record]:
-    """The lineage in a run: each commit record, and each flaw without one, oldest first."""
+    """Return the lineage of a run, oldest first: commit records, and flaws without one."""
     steps = {record.version: _step_of(record) for record in records}
     for number, flaw in flaws.items():
         steps.setdefault(number, _blank(number))["flaw"] = flaw
@@ -59,9 +59,9 @@ def from_records(
     return [steps[number] for number in sorted(steps)]
 
 
-def from_receipts(frames: Iterable[LaptopHead], receipts: Iterable[Receipt]) -> list[Record]:
-    """The lineage on a laptop: the versions it holds, and those that judged its work."""
-    steps = {frame.version: _blank(frame.version, frame) for frame in frames}
+def from_receipts(heads: Iterable[LaptopHead], receipts: Iterable[Receipt]) -> list[Record]:
+    """Return the lineage on a laptop: versions it holds, and those that judged its work."""
+    steps = {head.version: _blank(head.version, head) for head in heads}
     for receipt in receipts:
         step = steps.setdefault(receipt.version, _blank(receipt.version))
         if receipt.accepted:
@@ -72,7 +72,7 @@ def from_receipts(frames: Iterable[LaptopHead], receipts: Iterable[Receipt]) -> 
 
 
 def _blank(number: int, source: Version | LaptopHead | None = None) -> Record:
-    """A version of which only time and steps are known, if there is a ``source``."""
+    """Return a version without contributions; time and steps are those of ``source``."""
     return {
         "version": number,
         "ts": source.ts if source else None,
@@ -91,16 +91,17 @@ def _step_of(record: Version) -> Record:
         "merger": record.merger,
         "totals": record.contributors,
         "base": record.base if record.base != max(0, record.version - 1) else None,
-        "parts": [fields(one, *CONTRIBUTION) for one in record.inputs],
-        "refused": [fields(one, *REFUSAL) for one in record.refused],
+        "parts": [fields(merged, *CONTRIBUTION) for merged in record.inputs],
+        "refused": [fields(refusal, *REFUSAL) for refusal in record.refused],
         "reverted": "; ".join(
-            f"took back v{one.first} to v{one.last}: {one.reason}" for one in record.reverts
+            f"took back v{revert.first} to v{revert.last}: {revert.reason}"
+            for revert in record.reverts
         ),
     }
 
 
 def shares_of(step: Record) -> dict[str, float]:
-    """Peer → its share in this version, over all its contributions."""
+    """Return each peer's share in this version, over all its contributions."""
     total: dict[str, float] = defaultdict(float)
     for part in step["parts"]:
         total[part["peer"]] += part["share"]
@@ -111,7 +112,7 @@ def shares_of(step: Record) -> dict[str, float]:
 
 
 def to_lines(steps: Sequence[Record]) -> list[str]:
-    """A heading and a line per version, in columns; refusals, as long as they are, stand last."""
+    """Return a heading and a line per version, in columns; long refusals stand last."""
     rows = [HEADER, *map(_cells, steps)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     columns = [f"{{:{align}{width}}}" for align, width in zip(_ALIGNMENT, widths, strict=True)]
@@ -135,20 +136,20 @@ def _cells(step: Record) -> tuple[str, ...]:
         _sources(step),
         _spread(step["parts"], "staleness", "g"),
         _spread(step["parts"], "norm", ".3g"),
-        str(len({one["peer"] for one in step["adopted"]}) or "-"),
+        str(len({adoption["peer"] for adoption in step["adopted"]}) or "-"),
         _spread(step["adopted"], "kl", ".2g"),
         "; ".join(filter(None, notes)),
     )
 
 
 def refusal_text(refusal: Record) -> str:
-    """``anna/3: its norm … (dropped)``: the reason, and the future of the work."""
+    """Return ``anna/3: its norm … (dropped)``: the reason, and whether it is offered again."""
     after = "offered again" if refusal["fault"] == "late" else "dropped"
     return f"{refusal['peer']}/{refusal['sequence']}: {printable_line(refusal['reason'])} ({after})"
 
 
 def _sources(step: Record) -> str:
-    """Peers and how far they moved it; a ``*`` where a delta was scaled down first."""
+    """Return peers with their shares in percent; ``*`` marks a delta that was scaled down."""
     if not step["parts"]:
         return printable_line(step["merger"]) if step["version"] == 0 and step["merger"] else "-"
     clipped = {part["peer"] for part in step["parts"] if (part["clip"] or 1.0) < 1.0}
@@ -159,9 +160,9 @@ def _sources(step: Record) -> str:
 
 
 def _spread(rows: Iterable[Record], name: str, form: str) -> str:
-    """The least and the most of a figure, "0–2"; "-" where none is known."""
-    known = [row[name] for row in rows if row[name] is not None and math.isfinite(row[name])]
-    if not known:
+    """Return the smallest and largest of a figure, "0–2"; "-" where none is known."""
+    values = [row[name] for row in rows if row[name] is not None and math.isfinite(row[name])]
+    if not values:
         return "-"
-    least, most = format(min(known), form), format(max(known), form)
+    least, most = format(min(values), form), format(max(values), form)
     return least if least == most else f"{least}–{most}"

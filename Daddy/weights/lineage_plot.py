@@ -1,7 +1,7 @@
-"""Adapter for matplotlib: the lineage of shared weights as one picture.
+"""Adapter for matplotlib: draws the lineage of shared weights as one picture.
 
-Each peer's share in each version above, refusals by peer below. Jobs are cool colours, laptops warm
-ones.
+Each peer's share in each version above, refusals by peer below. Jobs have cool colours, laptops
+warm ones.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ def draw_lineage(path: Path, name: str, steps: Sequence[Record]) -> None:
 
 
 def colours_of(steps: Sequence[Record]) -> dict[str, str]:
-    """Peer → colour, jobs first; colours repeat where there are more peers."""
-    named = {one["peer"] for step in steps for one in (*step["parts"], *step["refused"])}
+    """Return a colour per peer, jobs first; colours repeat where there are more peers."""
+    named = {entry["peer"] for step in steps for entry in (*step["parts"], *step["refused"])}
     jobs = [peer for peer in sorted(named, key=peer_order) if SLOT.fullmatch(peer)]
     laptops = [peer for peer in sorted(named, key=peer_order) if peer not in jobs]
     return dict([*zip(jobs, cycle(JOBS)), *zip(laptops, cycle(LAPTOPS))])
 
 
 def _shares(axes: Axes, steps: Sequence[Record], colours: Mapping[str, str]) -> None:
-    """Each peer's share in each version; a line where a record is damaged or the base older."""
+    """Draw shares by version; a vertical line marks a damaged record or an older base."""
     versions = [step["version"] for step in steps]
     edges = [version - 0.5 for version in versions] + [versions[-1] + 0.5]
     shares = [shares_of(step) for step in (*steps, steps[-1])]
-    areas = [[at.get(peer, 0.0) for at in shares] for peer in colours]
+    areas = [[by_peer.get(peer, 0.0) for by_peer in shares] for peer in colours]
     if areas:
         axes.stackplot(edges, areas, colors=[*colours.values()], linewidth=0, step="post")
     axes.set_title("share of each peer in each version: 1 is a whole round's mean", loc="left")
@@ -78,15 +78,15 @@ def _shares(axes: Axes, steps: Sequence[Record], colours: Mapping[str, str]) -> 
 
 
 def _refusals(axes: Axes, steps: Sequence[Record], colours: Mapping[str, str]) -> None:
-    """A lane per peer that was refused, and a marker per kind of refusal."""
-    refused = [(step["version"], one) for step in steps for one in step["refused"]]
-    lanes = sorted({one["peer"] for _, one in refused}, key=peer_order)
+    """Draw one row per refused peer, with a marker per kind of refusal."""
+    refused = [(step["version"], entry) for step in steps for entry in step["refused"]]
+    lanes = sorted({entry["peer"] for _, entry in refused}, key=peer_order)
     for fault, marker in FAULTS.items():
-        found = [(at, one["peer"]) for at, one in refused if one["fault"] == fault]
+        points = [(number, entry["peer"]) for number, entry in refused if entry["fault"] == fault]
         axes.scatter(
-            [at for at, _ in found],
-            [lanes.index(peer) for _, peer in found],
-            c=[colours[peer] for _, peer in found],
+            [number for number, _ in points],
+            [lanes.index(peer) for _, peer in points],
+            c=[colours[peer] for _, peer in points],
             marker=marker,
             label=fault,
         )

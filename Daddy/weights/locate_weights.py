@@ -1,6 +1,6 @@
 """Finds the shared weights of a command: a run's, a ``shared_weights`` folder, or a pulled one.
 
-Reads only. A typed place wins; else the configuration says it, as for every other command.
+Reads only. A path that was typed is used; without one, the configuration's.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from Daddy.core.shared_weights_paths import SharedPaths
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The folder, the events that tell of adoptions (None: none), whether it was pulled."""
+    """Shared weights, the folder of events with adoptions (None: none), and if it was pulled."""
 
     shared: SharedPaths
     events: Path | None
     pulled: bool
 
 
-def add_location_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say which shared weights are meant."""
+def add_location(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name shared weights."""
     parser.add_argument(
         "where",
         nargs="?",
@@ -35,28 +35,26 @@ def add_location_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHERE",
         help="a run, a shared_weights folder, or one that was pulled (default: the config's run)",
     )
-    add_config_arguments(parser)
+    add_config_flags(parser)
 
 
-def add_config_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that say which run is meant."""
-    parser.add_argument("--config", type=Path, help="config file (the shipped one by default)")
+def add_config_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that name a run."""
+    parser.add_argument("--config", type=Path, help="config file (default: the shipped one)")
     parser.add_argument("--site", help="site profile in cluster/sites, such as testbed")
-    parser.add_argument(
-        "--run-dir", metavar="DIR", help="the run's folder, in place of the config's"
-    )
+    parser.add_argument("--run-dir", metavar="DIR", help="the run's folder (default: the config's)")
 
 
 def version_number(text: str) -> int:
-    """The number in ``v57`` or ``57``; ArgumentTypeError for anything else."""
-    found = re.fullmatch(r"v?(\d{1,8})", text)
-    if found is None:
+    """Parse ``v57`` or ``57``. Raise ArgumentTypeError for anything else."""
+    match = re.fullmatch(r"v?(\d{1,8})", text)
+    if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no version: write v57")
-    return int(found[1])
+    return int(match[1])
 
 
-def locate_from_args(args: argparse.Namespace) -> Location:
-    """The shared weights meant; WeightsError when there are none, ConfigError for a config."""
+def locate(args: argparse.Namespace) -> Location:
+    """Return the shared weights of the arguments. Raise WeightsError or ConfigError."""
     if args.where is not None:
         return locate_at(args.where.expanduser().absolute())
     from Daddy.core.load_config import load_config, run_paths, shared_paths
@@ -66,7 +64,7 @@ def locate_from_args(args: argparse.Namespace) -> Location:
 
 
 def locate_at(path: Path) -> Location:
-    """The shared weights at ``path``, or in the run that ``path`` is."""
+    """Return the shared weights at ``path``, or in the run at ``path``."""
     run = RunPaths(path)
     if run.shared_weights.is_dir():
         return _of_run(resolve_joined(SharedPaths(run.shared_weights)), run)
@@ -87,10 +85,10 @@ def _of_run(shared: SharedPaths, run: RunPaths) -> Location:
 
 
 def no_weights_error(folder: Path) -> WeightsError:
-    """The error for a folder without any version."""
-    what = "holds no shared weights yet" if folder.is_dir() else "does not exist"
+    """Return the error for a folder without any version."""
+    state = "holds no shared weights yet" if folder.is_dir() else "does not exist"
     return WeightsError(
-        f"{folder} {what}",
+        f"{folder} {state}",
         "name a run, its shared_weights folder, or one that sync_weights.sh pulled into; in a new "
         "run the first learner begins them",
     )

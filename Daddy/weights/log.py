@@ -1,8 +1,8 @@
-"""Entry: the lineage of a run's weights: one line per version, or one picture. Loads no torch.
+"""Entry: prints the lineage of a run's weights: one line per version, or one picture. No torch.
 
 `python -m Daddy.weights.log runs/slim_run`. Reads only: commit records, and the adoptions in
-learners' events. Works while the run goes on, on a read-only copy, on a pulled folder, and on a
-damaged one, whose unreadable records it names.
+learners' events. Works on a live run, a read-only copy, a pulled folder, and a damaged one, whose
+unreadable records it names.
 """
 
 from __future__ import annotations
@@ -18,29 +18,24 @@ from Daddy.core.event_log import read_events
 from Daddy.weights.commit_history import read_records
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_laptop_head
 from Daddy.weights.lineage import Record, from_receipts, from_records, to_lines
-from Daddy.weights.locate_weights import (
-    Location,
-    add_location_arguments,
-    locate_from_args,
-    no_weights_error,
-)
+from Daddy.weights.locate_weights import Location, add_location, locate, no_weights_error
 from Daddy.weights.store.version_retention import kept_reasons
 from Daddy.weights.store.weight_records import LaptopHead
 from Daddy.weights.store.weight_store import Store
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the argument parser."""
     parser = argparse.ArgumentParser(
         prog="log", description="The versions of shared weights: one line each, newest last."
     )
-    add_location_arguments(parser)
+    add_location(parser)
     parser.add_argument(
-        "--limit", type=_count, default=0, metavar="N", help="number of newest versions (all)"
+        "--limit", type=_count, default=0, metavar="N", help="newest versions (all)"
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="one JSON object per version and line")
-    output.add_argument("--picture", type=Path, metavar="FILE", help="draw them as a PNG instead")
+    output.add_argument("--picture", type=Path, metavar="FILE", help="PNG file to draw instead")
     return parser
 
 
@@ -52,20 +47,19 @@ def _count(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done, 2 usage, 3 config, 6 no version or something passed over, 9 files."""
+    """Run the command. Codes: 0 done, 2 usage, 3 config, 6 no version or damage, 9 files."""
     args = make_parser().parse_args(argv)
     if args.picture is not None and args.picture.suffix.lower() != ".png":
         raise UsageError(f"{args.picture} is no name of a PNG", "write --picture lineage.png")
-    place = locate_from_args(args)
+    place = locate(args)
     steps = read_lineage(place, args.limit)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if args.picture is not None:
         from Daddy.weights.lineage_plot import draw_lineage
 
         root = place.shared.root
-        draw_lineage(
-            args.picture, root.parent.name if root.name == "shared_weights" else root.name, steps
-        )
+        name = root.parent.name if root.name == "shared_weights" else root.name
+        draw_lineage(args.picture, name, steps)
         print(args.picture)
     else:
         print("\n".join(map(json.dumps, steps) if args.json else to_lines(steps)), flush=True)
@@ -76,11 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def read_lineage(place: Location, limit: int = 0) -> list[Record]:
-    """The newest ``limit`` versions (0: all), oldest first; WeightsError when there is none."""
+    """Return the newest ``limit`` versions (0: all), oldest first; WeightsError for none."""
     root = place.shared.root
     if place.pulled:
-        frames = filter(None, (_frame(root / "wan" / name) for name in (PREVIOUS, "HEAD.json")))
-        steps = from_receipts(frames, read_all_receipts(root))
+        heads = filter(None, (_read_head(root / "wan" / name) for name in (PREVIOUS, "HEAD.json")))
+        steps = from_receipts(heads, read_all_receipts(root))
     else:
         adoptions = read_adoptions(place.events) if place.events else {}
         kept = kept_reasons(Store(place.shared))
@@ -90,7 +84,7 @@ def read_lineage(place: Location, limit: int = 0) -> list[Record]:
     return steps[-limit:]
 
 
-def _frame(path: Path) -> LaptopHead | None:
+def _read_head(path: Path) -> LaptopHead | None:
     try:
         return read_laptop_head(path)
     except DaddyError as error:
@@ -99,11 +93,10 @@ def _frame(path: Path) -> LaptopHead | None:
 
 
 def read_adoptions(folder: Path) -> dict[int, list[Record]]:
-    """Every adoption by version, oldest first, from the learners' events: only they tell it.
-
-    Lines that say something else are passed over.
+    """Return every adoption by version, oldest first, from the learners' events. Other events are
+    passed over.
     """
-    found: dict[int, list[Record]] = {}
+    adoptions: dict[int, list[Record]] = {}
     for event in read_events(folder, "learner-*.jsonl", b'"adopted"'):
         data, source = event.get("data"), event.get("source")
         if not isinstance(data, dict) or data.get("state") != "adopted":
@@ -111,19 +104,19 @@ def read_adoptions(folder: Path) -> dict[int, list[Record]]:
         if isinstance(version := data.get("version"), int):
             peer = str(source.get("id")) if isinstance(source, dict) else ""
             ts, kl = _number(event.get("ts")) or 0.0, _number(data.get("kl"))
-            found.setdefault(version, []).append({"peer": peer, "ts": ts, "kl": kl})
-    return {version: sorted(those, key=lambda one: one["ts"]) for version, those in found.items()}
+            adoptions.setdefault(version, []).append({"peer": peer, "ts": ts, "kl": kl})
+    return {version: sorted(rows, key=lambda row: row["ts"]) for version, rows in adoptions.items()}
 
 
 def _number(value: object) -> float | None:
-    """A finite number; None for anything else, and for one that no float holds."""
+    """Return a finite number; None for anything else, and for one that no float holds."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if abs(value) <= sys.float_info.max else None
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

@@ -1,8 +1,8 @@
-"""Entry: keep a copy of a run's weights and archive in the home directory. Loads no torch.
+"""Entry: keeps a copy of a run's weights and archive in the home directory. Loads no torch.
 
 The controller runs `python -m Daddy.weights.mirror --run-dir DIR --every 600` beside itself;
-without a controller a person runs it without `--every`, by hand or in a crontab. Trouble is said
-once, for as long as it is the same, and tried again the next time.
+without a controller a person runs it without `--every`, by hand or in a crontab. After a failure it
+tries again the next time; the same error is printed once.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.core.stop_reasons import event_on_signals
 from Daddy.weights.backup import RESTORE, MirrorCard, export_copy, find_missing
 from Daddy.weights.evaluations import describe_worse_version
-from Daddy.weights.locate_weights import add_config_arguments
+from Daddy.weights.locate_weights import add_config_flags
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
 from Daddy.weights.store.weight_store import version_numbers
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the argument parser."""
     parser = argparse.ArgumentParser(
         prog="mirror",
         description="Copy a run's newest weights and the best of its archive to the home folder.",
     )
-    add_config_arguments(parser)
+    add_config_flags(parser)
     parser.add_argument(
         "--every", type=float, metavar="SECONDS", help="seconds between copies (one copy)"
     )
@@ -53,7 +53,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @dataclass
 class RunMirror:
-    """Copies one run below ``folder`` again and again; no failure ends it."""
+    """Copies one run below ``folder`` repeatedly; no failure ends it."""
 
     run: RunPaths
     shared: SharedPaths
@@ -61,36 +61,36 @@ class RunMirror:
     folder: Path
     clock: Clock
     hook: Hook = no_hook
+    last_message: str = ""
     say: Callable[[str], None] = print
-    said: str = ""
 
-    def once(self) -> bool:
-        """One pass, noted where ``status`` looks; False when it failed, and said why."""
+    def copy_once(self) -> bool:
+        """Copy once and write the note that ``status`` reads; return False when it failed."""
         card, trouble = None, ""
         try:
-            card, said = export_copy(
+            card, message = export_copy(
                 self.run, self.shared, self.config, self.folder, self.clock, self.hook
             )
         except (OSError, DaddyError) as error:
             cause = error.message if isinstance(error, DaddyError) else error
-            trouble = said = f"no copy is made: {cause}"
-        if said != self.said and (trouble or not self.said):
-            self.say(said)
-        self.said = said
+            trouble = message = f"no copy is made: {cause}"
+        if message != self.last_message and (trouble or not self.last_message):
+            self.say(message)
+        self.last_message = message
         with contextlib.suppress(OSError, DaddyError):
-            if self.run.controller.is_dir():  # a run that is gone is not made again
+            if self.run.controller.is_dir():  # no folder is made for a deleted run
                 write_json(self.run.mirrored, self._note(card, trouble), durable=False)
         return not trouble
 
     def _note(self, card: MirrorCard | None, trouble: str) -> dict[str, Any]:
-        """The copy in words; an earlier note tells of a copy and of versions that were there."""
+        """Return the note; facts that cannot be read now are taken from the note before."""
         before: dict[str, Any] = {}
         with contextlib.suppress(OSError, DaddyError):
             before = read_json(self.run.mirrored)
-        there = bool(version_numbers(self.shared))
+        has_versions = bool(version_numbers(self.shared))
         version = card.version if card else before.get("version")
-        seen = there or version is not None or bool(before.get("seen"))
-        lost = f"the shared weights are gone; {RESTORE}" if seen and not there else ""
+        seen = has_versions or version is not None or bool(before.get("seen"))
+        lost = f"the shared weights are gone; {RESTORE}" if seen and not has_versions else ""
         return {
             "ts": round(self.clock.now(), 3),
             "folder": str(self.folder),
@@ -104,7 +104,7 @@ class RunMirror:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done or signalled, 2 usage, 3 config, 9 no copy could be made."""
+    """Run the command. Codes: 0 done or signalled, 2 usage, 3 config, 9 no copy was made."""
     from Daddy.core.load_config import config_to_json, load_config, run_paths, shared_paths
 
     args, clock = make_parser().parse_args(argv), SystemClock()
@@ -114,23 +114,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.DONE
     folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
     run, shared = run_paths(config), shared_paths(config)
-    keeper = RunMirror(run, shared, config_to_json(config), folder, clock)
+    mirror = RunMirror(run, shared, config_to_json(config), folder, clock)
     if args.every is not None:
         log_to(level=args.log_level)
-        keeper.say = logging.getLogger(__name__).info
-    if args.every is None and not keeper.once():
-        raise FileError("no copy was made, for the reason above", "make room, and say it again")
+        mirror.say = logging.getLogger(__name__).info
+    if args.every is None and not mirror.copy_once():
+        raise FileError("no copy was made, for the reason above", "make room and run it again")
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
     stop = event_on_signals(signal.SIGTERM, signal.SIGINT)
     while args.every is not None and not stop.is_set():
-        keeper.once()
+        mirror.copy_once()
         clock.wait(stop, args.every)
     return ExitCode.DONE
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

@@ -1,4 +1,4 @@
-"""Entry: a version as one file with a model card, and such a file as the beginning of a new run.
+"""Entry: exports a version as one file with a model card, and imports it as a new run's version 0.
 
 `python -m Daddy.weights.model export FILE`, `import FILE`, `show FILE`. Parses and wires.
 """
@@ -14,34 +14,30 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, UsageError, run_entry
-from Daddy.weights.locate_weights import (
-    add_config_arguments,
-    add_location_arguments,
-    locate_from_args,
-)
+from Daddy.weights.locate_weights import add_config_flags, add_location, locate
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the argument parser."""
     parser = argparse.ArgumentParser(
         prog="model", description="Weights as files: clean safetensors with a model card."
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     export = verbs.add_parser("export", help="write a version to FILE.safetensors and FILE.md")
-    export.add_argument("file", type=Path, metavar="FILE.safetensors", help="must not exist yet")
-    add_location_arguments(export)
-    export.add_argument("--version", type=int, metavar="N", help="which one (the newest)")
-    bring = verbs.add_parser("import", help="begin a new run with such a file")
-    bring.add_argument("file", type=Path, metavar="FILE.safetensors", help="one that was exported")
-    add_config_arguments(bring)
-    bring.add_argument("--assists", metavar="NAMES", help="of the new run (docs/assists.md)")
-    show = verbs.add_parser("show", help="print the card of such a file")
-    show.add_argument("file", type=Path, metavar="FILE.safetensors", help="one that was exported")
+    export.add_argument("file", type=Path, metavar="FILE.safetensors", help="new file")
+    add_location(export)
+    export.add_argument("--version", type=int, metavar="N", help="version (default: the newest)")
+    bring = verbs.add_parser("import", help="start a new run with an exported file")
+    bring.add_argument("file", type=Path, metavar="FILE.safetensors", help="exported file")
+    add_config_flags(bring)
+    bring.add_argument("--assists", metavar="NAMES", help="the new run's assists (docs/assists.md)")
+    show = verbs.add_parser("show", help="print the card of an exported file")
+    show.add_argument("file", type=Path, metavar="FILE.safetensors", help="exported file")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done, 2 usage, 3 config, 6 weights missing, damaged or refused, 9 files."""
+    """Run the command. Codes: 0 done, 2 usage, 3 config, 6 weights unusable, 9 files."""
     args = make_parser().parse_args(argv)
     args.file = args.file.expanduser().absolute()
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
@@ -54,10 +50,10 @@ def _export(args: argparse.Namespace) -> None:
         raise UsageError(f"{args.file.name} does not end in .safetensors", "name it so")
     from Daddy.weights.import_export import read_version_as_model, write_model
 
-    model = read_version_as_model(locate_from_args(args), args.version)
+    model = read_version_as_model(locate(args), args.version)
     path, page = write_model(model, args.file)
     helped = f", learnt with the assists {', '.join(model.card.assists)}"
-    print(f"wrote {path}: {model.card.name}{helped * bool(model.card.assists)}")
+    print(f"wrote {path}: {model.card.title}{helped * bool(model.card.assists)}")
     print(f"wrote {page}: its card, for people")
 
 
@@ -69,7 +65,7 @@ def _import(args: argparse.Namespace) -> None:
     config = load_config(args.config, settings, os.environ, args.site)
     model = read_model(args.file)
     shared = import_model(model, str(args.file), config, SystemClock())
-    print(f"{shared.root} begins with {model.card.name}, {model.card.workload}")
+    print(f"{shared.root} begins with {model.card.title}, {model.card.workload}")
     if config.training.assists:
         print(f"its learners need the same assists: {', '.join(config.training.assists)}")
 
@@ -81,7 +77,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

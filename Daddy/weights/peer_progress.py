@@ -1,11 +1,9 @@
 """Book-keeping of one peer relative to the shared weights, and its own weights after a version.
 
-In one line: own weights = base + deltas offered but not yet merged + progress since. ``anchor`` is
-the first two; an offer is own - anchor, so every bit of progress is offered exactly once, and on
-adoption what has not been merged is carried over to the new version instead of being dropped.
-
-Under the rule "polyak" an offer is own - base (absolute weights), and only progress since is
-carried.
+Own weights = base + deltas offered but not merged + progress since. ``anchor`` is the sum of the
+first two; an offer is own - anchor, so every bit of progress is offered exactly once, and on
+adoption the unmerged part is carried over to the new version. Under the rule "polyak" an offer is
+own - base (absolute weights), and only progress since is carried.
 """
 
 from __future__ import annotations
@@ -16,34 +14,30 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from Daddy.core.shared_types import Adoption
-from Daddy.weights.encoding.state_arithmetic import (
-    StateDict,
-    add_deltas,
-    copy_state,
-    difference,
-    is_finite,
-)
+from Daddy.weights.encoding import state_arithmetic as states
+from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas, difference
 from Daddy.weights.store.weight_records import Version, is_reverted
 from Daddy.weights.store.weight_store import Store
 
 Key = tuple[str, int]
-"""A contribution of a peer: incarnation and sequence."""
+"""Incarnation and sequence of a peer's contribution."""
 
 FORMAT = 1
 
 _DROPPED = ("values", "reverted")
-"""Faults after which an author goes on without what it had learnt."""
+"""Faults after which an author drops its progress."""
 
 
 _FURTHEST = 255
-"""Records that are read at most: whoever is further behind has nothing left that could count."""
+"""Newest records that are read: a peer further behind has no offer that could still count."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferOutcome:
-    """Highest sequence judged of one process, and [fault, reason] of those refused or taken back.
+    """Highest judged sequence of one process, and (fault, reason) of its refused offers.
 
-    ``fallen``: why the version that the peer stands on was taken back; empty when it was not.
+    Reverted offers count as refused. ``base_reverted``: the reason for which the peer's base
+    version was reverted; empty when it was not.
     """
 
     judged: int
@@ -54,26 +48,26 @@ class OfferOutcome:
 def find_outcome(
     store: Store, peer: str, incarnation: str, base: int, newest: Version
 ) -> OfferOutcome:
-    """The fate of an author's offers between the version ``base`` and ``newest``."""
+    """Return the outcome of an author's offers between version ``base`` and ``newest``."""
     author = f"{peer}/{incarnation}"
     refused: dict[int, tuple[str, str]] = {}
     for record in store.records(max(base + 1, newest.version - _FURTHEST), newest.version):
-        theirs = (one for one in record.refused if one.author == author)
-        refused |= {one.sequence: (one.fault, one.reason) for one in theirs}
-        gone = is_reverted(record.version, newest.reverted)
-        for taken in (*record.replayed, *record.inputs):
-            if taken.author == author and gone:
-                why = f"v{record.version} was taken back with it"
-                refused[taken.sequence] = ("reverted", why)
-            elif taken.author == author:  # the last word counts
-                refused.pop(taken.sequence, None)
-    fallen = f"v{base} was taken back" if is_reverted(base, newest.reverted) else ""
-    return OfferOutcome(newest.judged(author), refused, fallen)
+        own = (refusal for refusal in record.refused if refusal.author == author)
+        refused |= {refusal.sequence: (refusal.fault, refusal.reason) for refusal in own}
+        reverted = is_reverted(record.version, newest.reverted)
+        for merged in (*record.replayed, *record.inputs):
+            if merged.author == author and reverted:
+                reason = f"v{record.version} was taken back with it"
+                refused[merged.sequence] = ("reverted", reason)
+            elif merged.author == author:  # merged after an earlier refusal
+                refused.pop(merged.sequence, None)
+    base_reverted = f"v{base} was taken back" if is_reverted(base, newest.reverted) else ""
+    return OfferOutcome(newest.judged(author), refused, base_reverted)
 
 
 @dataclass(frozen=True, slots=True)
 class BaseVersion:
-    """A version to stand on: its number, the hash of its state, its weights."""
+    """A version that a peer continues from: its number, the hash of its state, its weights."""
 
     version: int
     state: str
@@ -82,12 +76,12 @@ class BaseVersion:
 
 @dataclass(slots=True, kw_only=True)
 class ProgressNote:
-    """The book-keeping of one process, as it travels in a checkpoint.
+    """The book-keeping of one process, as it is stored in a checkpoint.
 
-    Totals are the peer's since its run began; -1: not known yet. ``blobs`` are of what it offered
-    and no version had judged. ``before``: up to which sequence each older process of the peer is
-    contained in the totals. ``inherited``: what older processes offered and no version had judged,
-    part of the anchor until the next rebase.
+    Totals are the peer's since its run began; -1: unknown. ``blobs`` are of its offers that no
+    version had judged. ``before``: the last sequence of each older process of the peer that the
+    totals contain. ``inherited``: offers of older processes that no version had judged, part of the
+    anchor until the next rebase.
     """
 
     run_id: str = ""
@@ -99,26 +93,26 @@ class ProgressNote:
     counted_steps: int = 0
     optimizer_steps: int = 0
     held_back: str = ""
-    """Hash of the part of the last adoption that a learner of the release before did not take."""
+    """Hash of weights that a learner of the release before left out of its last adoption."""
     contained: int = 0
-    """The last offer since the last rebase: the anchor is what own weights were then; 0: none."""
+    """The last offer since the last rebase, which set the anchor to own weights; 0: none."""
     before: Mapping[str, int] = field(default_factory=dict)
     inherited: Mapping[Key, str] = field(default_factory=dict)
 
     @property
     def known(self) -> dict[str, int]:
-        """Up to which sequence each process of the peer is contained in the totals."""
+        """Last sequence of each process of the peer that the totals contain."""
         return {**self.before, self.incarnation: self.sequence}
 
     @property
     def pending(self) -> dict[Key, str]:
-        """Blobs of what was offered and not judged, by this process or those before it."""
+        """Blobs of offers not judged yet, by this process or those before it."""
         own = {(self.incarnation, number): sha for number, sha in self.blobs.items()}
         return {**self.inherited, **own}
 
     def to_json_bytes(self) -> bytes:
-        """JSON with a format number."""
-        body: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(ProgressNote)}
+        """Return JSON with a format number."""
+        body: dict[str, Any] = {key.name: getattr(self, key.name) for key in fields(ProgressNote)}
         body["format"], body["unmerged"] = FORMAT, body.pop("blobs")
         body["before"] = list(self.before.items())  # their order counts
         body["inherited"] = [[*key, sha] for key, sha in self.inherited.items()]
@@ -126,7 +120,7 @@ class ProgressNote:
 
 
 def read_progress_note(data: bytes) -> ProgressNote | None:
-    """The note in a checkpoint; None when it is not one of ours (a learner that was on its own)."""
+    """Parse the note in a checkpoint; None for a checkpoint of a learner that was alone."""
     try:
         body = json.loads(data)
         return ProgressNote(
@@ -149,7 +143,7 @@ def read_progress_note(data: bytes) -> ProgressNote | None:
 
 @dataclass(slots=True, kw_only=True)
 class PeerProgress(ProgressNote):
-    """The book-keeping of this process, with the weights that it speaks of."""
+    """The book-keeping of this process, with the weights it refers to."""
 
     base: BaseVersion
     anchor: StateDict
@@ -157,40 +151,42 @@ class PeerProgress(ProgressNote):
     unmerged: dict[int, StateDict] = field(default_factory=dict)
 
     def delta_to_offer(self, own: StateDict) -> StateDict:
-        """The delta that an offer of ``own`` consists of."""
+        """Return the delta that an offer of ``own`` consists of."""
         return difference(own, self.base.weights if self.absolute else self.anchor)
 
-    def offered(self, own: StateDict, delta: StateDict, blob: str) -> None:
-        """Note that ``delta`` was offered when the weights were ``own``."""
+    def record_offer(self, own: StateDict, delta: StateDict, blob: str) -> None:
+        """Record that ``delta`` was offered when the weights were ``own``."""
         self.sequence += 1
         self.unmerged[self.sequence], self.blobs[self.sequence] = delta, blob
         self.anchor, self.contained = own, self.sequence
 
-    def count(self, env_steps: int, optimizer_steps: int) -> None:
-        """Note the totals up to which steps have been offered."""
+    def count_steps(self, env_steps: int, optimizer_steps: int) -> None:
+        """Record the totals up to which steps have been offered."""
         self.env_steps, self.optimizer_steps = env_steps, optimizer_steps
         self.counted_steps = max(self.counted_steps, env_steps)
 
-    def rebase(self, base: BaseVersion, own: StateDict, fate: OfferOutcome) -> Adoption:
-        """Move to ``base``; return the weights to go on with.
+    def rebase(self, base: BaseVersion, own: StateDict, outcome: OfferOutcome) -> Adoption:
+        """Move to ``base``; return the weights to continue with.
 
-        Offers not judged yet stay on top, late ones become progress again, and a refusal for values
-        or a revert (or progress that is not finite) drops all progress: the new version is taken as
-        it is.
+        Offers not judged yet stay on top of it, late ones become progress again. A refusal for
+        values, a revert, or progress that is not finite drops all progress: the new version is
+        taken as it is.
         """
         since = difference(own, self.anchor)
-        faults = {n: fate.refused[n] for n in self.unmerged if n in fate.refused}
-        bad = [fate.base_reverted] if fate.base_reverted else []
-        bad += [f"contribution {n} was refused: {reason}"
+        faults = {n: outcome.refused[n] for n in self.unmerged if n in outcome.refused}
+        lost = [outcome.base_reverted] if outcome.base_reverted else []
+        lost += [f"contribution {n} was refused: {reason}"
                 for n, (fault, reason) in faults.items() if fault in _DROPPED]  # fmt: skip
         late = [self.unmerged[n] for n, (fault, _) in faults.items() if fault == "late"]
-        kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged and not bad}
+        kept = {n: delta for n, delta in self.unmerged.items() if n > outcome.judged and not lost}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
         self.base, self.version, self.inherited, self.contained = base, base.version, {}, 0
         self.anchor = base.weights if self.absolute else add_deltas(base.weights, *kept.values())
-        if bad or not is_finite(since):
-            reason = f"took v{base.version}: {bad[0] if bad else 'own weights are not finite'}"
-            return Adoption(base.version, copy_state(self.anchor), reason, refused=bool(bad))
+        if lost or not states.is_finite(since):
+            reason = f"took v{base.version}: {lost[0] if lost else 'own weights are not finite'}"
+            return Adoption(
+                base.version, states.copy_state(self.anchor), reason, refused=bool(lost)
+            )
         carried = [] if self.absolute else late
         weights = add_deltas(self.anchor, since, *carried)
         return Adoption(base.version, weights, f"adopted v{base.version}, rebased")

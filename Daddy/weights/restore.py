@@ -1,14 +1,15 @@
-"""Entry: put back what a purge took from a run's weights and archive, and let it go on.
+"""Entry: restores files that a purge deleted from a run's weights and archive.
 
 `python -m Daddy.weights.restore [RUN] [--from COPY …] [--dry-run]`. Without `--from` it takes the
-copy that the controller kept in the home directory. Nothing is done while anybody may write there.
+copy that the controller kept in the home directory. It does nothing while any process may write to
+the run.
 
-The run goes on from the newest state that verifies anywhere, with the totals of the newest readable
-commit record; older records stay lost. Nothing that is good is overwritten,
-only what does not verify is set aside. A merger that was frozen may commit the next number any day,
-a laptop may stand on a version that nothing here names: a run that lost anything at its top leaps
-to a number ten thousand higher. Killed anywhere, it can be repeated. Kill points: C1 to C5 of each
-file, R1 before the new record, R2 between it and the head, R3 after the head.
+The run continues from the newest state that verifies anywhere, with the totals of the newest
+readable commit record; older records stay lost. Good files are not overwritten; damaged ones are
+set aside. A frozen merger may later commit the next number, and a laptop may hold a version that no
+file here names: a run that lost its newest files therefore continues at a number at least ten
+thousand higher. A killed restore can be repeated. Kill points: C1 to C5 of each file, R1 before the
+new record, R2 between it and the head, R3 after the head.
 """
 
 from __future__ import annotations
@@ -43,24 +44,24 @@ from Daddy.weights.backup import (
 )
 from Daddy.weights.exchange_settings import SILENCE_S
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_laptop_head
-from Daddy.weights.locate_weights import add_config_arguments
+from Daddy.weights.locate_weights import add_config_flags
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
 from Daddy.weights.store.weight_records import LaptopHead, RunCard, Version, is_reverted
 from Daddy.weights.store.weight_store import Store, version_numbers
 
 LEAP = 10_000
-"""Numbers between what was known and what follows, at least: at a version each five seconds, half a
-day that nobody told of. Eight digits are room for thousands of restores."""
+"""Least gap between the highest known number and the next: at a version every five seconds, half a
+day of unknown versions. Eight digits are room for thousands of restores."""
 
 HIGHEST = 99_000_000
-"""Numbers beyond it no honest file names: their names have eight digits."""
+"""Numbers above it are ignored as forged: file names have eight digits."""
 
 DEPTH = 64
-"""Records that are looked at for a state that verifies, the newest first."""
+"""Newest records that are searched for a state that verifies."""
 
 UNTOLD = "untold"
-"""Contributor of steps that only a laptop's copy counts, without their peers."""
+"""Contributor of steps that a laptop's copy counts without naming peers."""
 
 
 # -- sources
@@ -82,32 +83,34 @@ class RestoreCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RestoreSource:
-    """A run, a copy of one, or a laptop's folder, which has nothing beside its shared weights.
+    """A run, a copy of one, or a laptop's folder, which has only shared weights.
 
-    Names prove nothing: a state counts when its bytes have the hash that its record or head
-    promises, a record when it reads as one of the run.
+    File names are not trusted: a state counts when its bytes have the hash in its record or head, a
+    record when it reads as one of the run.
     """
 
     run: RunPaths
     shared: SharedPaths
 
-    def frames(self) -> list[LaptopHead]:
-        """The readable heads of a pulled folder, the newest first."""
-        found = []
+    def laptop_heads(self) -> list[LaptopHead]:
+        """Return the readable heads of a pulled folder, the newest first."""
+        heads = []
         for name in ("HEAD.json", PREVIOUS):
             with contextlib.suppress(DaddyError, OSError):
-                found.append(read_laptop_head(self.shared.wan / name))
-        return [frame for frame in found if frame is not None]
+                heads.append(read_laptop_head(self.shared.wan / name))
+        return [frame for frame in heads if frame is not None]
 
-    def card(self) -> RunCard | None:
-        """The run card, or as much as a laptop's head tells; None where nothing does."""
+    def run_card(self) -> RunCard | None:
+        """Return the run card, or one made from a laptop's head; None without either."""
         with contextlib.suppress(DaddyError, OSError):
             return Store(self.shared).card()
-        cards = [RunCard(f.run, f.run_id, f.workload, f.schema, f.assists) for f in self.frames()]
-        return cards[0] if cards else None
+        if not (heads := self.laptop_heads()):
+            return None
+        head = heads[0]
+        return RunCard(head.run, head.run_id, head.workload, head.schema, head.assists)
 
     def newest_record(self, run_id: str) -> Version | None:
-        """The newest readable commit record of this run."""
+        """Return the newest readable commit record of this run."""
         for number in reversed(version_numbers(self.shared)):
             with contextlib.suppress(DaddyError, OSError):
                 record = Store(self.shared).version(number)
@@ -115,31 +118,33 @@ class RestoreSource:
                     return record
         return None
 
-    def candidates(
+    def find_candidates(
         self, card: RunCard, reverted: Sequence[tuple[int, int]]
     ) -> Iterator[RestoreCandidate]:
-        """The newest version whose exact state is here, and the newest rounded one, if any."""
+        """Yield the newest version with an exact state, and the newest rounded one, if any."""
         store = Store(self.shared)
         if record := newest_verified_version(store, DEPTH, reverted):
             read = partial(store.read_blob, record.state)
             steps, root = record.fleet_steps, self.run.root
             yield RestoreCandidate(record.version, True, steps, root, read, record.state)
         with contextlib.suppress(DaddyError, OSError):
-            found = newest_verified(self.shared.root)
-            if found and not is_reverted(found.version, reverted):
-                read = partial(_widened, found.data, card.schema)
-                steps = found.frame.fleet_steps
-                yield RestoreCandidate(found.version, False, steps, self.run.root, read)
+            pulled = newest_verified(self.shared.root)
+            if pulled and not is_reverted(pulled.version, reverted):
+                read = partial(_widened, pulled.data, card.schema)
+                steps = pulled.head.fleet_steps
+                yield RestoreCandidate(pulled.version, False, steps, self.run.root, read)
 
     def highest(self) -> int:
-        """The highest version that anything here names; -1: none."""
+        """Return the highest version that any file here names; -1 for none."""
         store = Store(self.shared)
-        named = [-1, *version_numbers(self.shared), *(frame.version for frame in self.frames())]
-        named += [pulse.version for pulse in heartbeats.read_heartbeats(store) if pulse.uid is None]
-        named += [head.version] if (head := store.head()) else []
+        versions = [-1, *version_numbers(self.shared)]
+        versions += [head.version for head in self.laptop_heads()]
+        beats = heartbeats.read_heartbeats(store)
+        versions += [beat.version for beat in beats if beat.uid is None]
+        versions += [head.version] if (head := store.head()) else []
         digits = (path.name.split("-")[1] for path in self.shared.wan.glob("*-*-*"))
-        named += [int(text) for text in digits if text.isdecimal()]
-        return max(number for number in named if number <= HIGHEST)
+        versions += [int(text) for text in digits if text.isdecimal()]
+        return max(number for number in versions if number <= HIGHEST)
 
 
 def _widened(data: bytes, schema: str) -> bytes:
@@ -149,7 +154,7 @@ def _widened(data: bytes, schema: str) -> bytes:
 
 
 def open_source(path: Path) -> RestoreSource:
-    """The copy, laptop's folder or run at ``path``; WeightsError where it is none of them."""
+    """Return the copy, laptop's folder or run at ``path``. Raise WeightsError for none."""
     run = RunPaths(path)
     for shared in (SharedPaths(run.shared_weights), SharedPaths(path)):
         if shared.merged.is_dir() or shared.wan.is_dir():
@@ -161,15 +166,15 @@ def open_source(path: Path) -> RestoreSource:
     )
 
 
-def _one_run(everywhere: Sequence[RestoreSource]) -> RunCard:
-    """The card of the run that all folders speak of; WeightsError: several runs, or none."""
-    cards = [(source.run.root, card) for source in everywhere if (card := source.card())]
+def _one_run(sources: Sequence[RestoreSource]) -> RunCard:
+    """Return the run card of all folders. Raise WeightsError for several runs, or none."""
+    cards = [(source.run.root, card) for source in sources if (card := source.run_card())]
     if len({(card.run_id, card.schema) for _, card in cards}) == 1:
         return cards[0][1]
-    told = [f"{root} is of run {card.run!r} {card.run_id[:8]}" for root, card in cards]
+    runs = [f"{root} is of run {card.run!r} {card.run_id[:8]}" for root, card in cards]
     raise WeightsError(
-        "; ".join(told) or f"nothing says which run {everywhere[0].run.root} was",
-        "name sources of one run; a run that began anew in this folder is moved away first",
+        "; ".join(runs) or f"nothing says which run {sources[0].run.root} was",
+        "name sources of one run; if a new run was started in this folder, move it away first",
     )
 
 
@@ -178,10 +183,10 @@ def _one_run(everywhere: Sequence[RestoreSource]) -> RunCard:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """Everything that a restore of ``target`` would do.
+    """All steps of a restore of ``target``.
 
-    ``parent``: the newest commit record anywhere, which is the target's then; its totals go on.
-    ``number``: the version to go on as from ``best``; None: its own.
+    ``parent``: the newest commit record anywhere, which will be copied to the target; its totals
+    are kept. ``number``: the new version that continues from ``best``; None: no new version.
     """
 
     target: RestoreSource
@@ -196,38 +201,37 @@ class RestorePlan:
         """True if there is nothing to do."""
         return not self.files and self.number is None
 
-    def lines(self) -> list[str]:
-        """The plan in words."""
+    def describe(self) -> list[str]:
+        """Return the plan in words, one line per step."""
         counts = Counter(map(file_kind, self.files))
-        found = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items()]
+        steps = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items()]
         if self.number is None:
-            return [*found, f"v{self.best.version} is the newest that anything names: it stays"]
+            return [*steps, f"v{self.best.version} is the newest that anything names: it stays"]
         rounded = "" if self.best.exact else ", rounded to bfloat16: a laptop's copy"
         onward = f"v{self.number} goes on from v{self.best.version} of {self.best.root}{rounded}"
-        return [*found, onward, "numbers leap, so that no lost version's number is used again"]
+        return [*steps, onward, "numbers leap, so that no lost version's number is used again"]
 
 
 def plan_restore(target: RestoreSource, sources: Sequence[RestoreSource]) -> RestorePlan:
-    """Missing files and the version to follow.
-
-    WeightsError: nothing verifies anywhere, or the folders speak of different runs.
+    """Return the missing files and the version to continue from. Raise WeightsError when no state
+    verifies anywhere, or the folders are of different runs.
     """
-    everywhere = (target, *sources)
-    card = _one_run(everywhere)
-    records = [source.newest_record(card.run_id) for source in everywhere]
-    frames = [frame for source in everywhere for frame in source.frames()]
+    all_of = (target, *sources)
+    card = _one_run(all_of)
+    records = [source.newest_record(card.run_id) for source in all_of]
+    heads = [top for source in all_of for top in source.laptop_heads()]
     readable = [record for record in records if record is not None]
-    told = [record.reverted for record in readable] + [frame.reverted for frame in frames]
-    reverted = [*{pair for pairs in told for pair in pairs}]
-    candidates = [one for source in everywhere for one in source.candidates(card, reverted)]
+    ranges = [record.reverted for record in readable] + [top.reverted for top in heads]
+    reverted = [*{pair for pairs in ranges for pair in pairs}]
+    candidates = [entry for source in all_of for entry in source.find_candidates(card, reverted)]
     if not candidates:
-        asked = ", ".join(str(source.run.root) for source in everywhere)
+        names = ", ".join(str(source.run.root) for source in all_of)
         raise WeightsError(
-            f"no state verifies, neither here nor in a source: {asked}",
+            f"no state verifies, neither here nor in a source: {names}",
             "name another source with --from",
         )
     ours, parent = records[0], max(readable, key=lambda record: record.version, default=None)
-    highest, head = max(source.highest() for source in everywhere), target.shared.head.exists()
+    highest, head = max(source.highest() for source in all_of), target.shared.head.exists()
     newest = None if ours is None else ours.version
     best, number = choose_version(newest, highest, candidates, head=head)
     files: Files = {target.shared.run: card.to_json_bytes}
@@ -246,10 +250,10 @@ def plan_restore(target: RestoreSource, sources: Sequence[RestoreSource]) -> Res
 def choose_version(
     newest: int | None, highest: int, candidates: Iterable[RestoreCandidate], *, head: bool
 ) -> tuple[RestoreCandidate, int | None]:
-    """The version to go on from, and the number to go on as; None: nothing at the top is lost.
+    """Return the best candidate and the number to continue as (None: nothing new is lost).
 
     ``newest``: the highest commit record of the run's own folder; ``highest``: the highest number
-    that anything names, here or in a source; ``head``: HEAD.json is there.
+    that any file names, here or in a source; ``head``: HEAD.json exists.
     """
     best = max(candidates, key=lambda candidate: (candidate.version, candidate.exact))
     whole = head and best.exact and best.version == newest == highest
@@ -260,10 +264,10 @@ def choose_version(
 
 
 def restore_run(plan: RestorePlan, clock: Clock, hook: Hook = no_hook) -> int:
-    """Do what the plan says; the version that the run goes on from.
+    """Carry out the plan; return the version from which the run continues.
 
-    The merge lease is taken from a holder that is gone: the caller has looked for writers.
-    WeightsError when another process merges or restores here meanwhile; OSError of the disk.
+    The merge lease is taken from a holder that is gone: the caller has checked for writers. Raise
+    WeightsError when another process merges or restores meanwhile; OSError when the disk refuses.
     """
     store = Store(plan.target.shared, hook)
     paths = store.paths
@@ -273,26 +277,26 @@ def restore_run(plan: RestorePlan, clock: Clock, hook: Hook = no_hook) -> int:
         end_term(paths.lease, view.term, "its holder is gone: a restore goes on")
     lease = Lease.acquire(paths.lease, {"merger": "restore"})
     if lease is None:
-        raise WeightsError(f"somebody merges or restores in {paths.root}", "look again")
+        raise WeightsError(f"another process is at work in {paths.root}", "wait and try again")
     try:
         for path, read in plan.files.items():
-            if path.exists():  # it does not verify
+            if path.exists():  # damaged: it does not verify
                 store.set_aside(path, "damaged")
             write_copy(path, read, store.writer)
-        return _go_on(store, plan, clock)
+        return _write_next(store, plan, clock)
     finally:
         lease.release("restored")
 
 
-def _go_on(store: Store, plan: RestorePlan, clock: Clock) -> int:
-    """The head of what is there, or the next version under a number that is nobody's."""
+def _write_next(store: Store, plan: RestorePlan, clock: Clock) -> int:
+    """Write the head, for a version that is here or for a new one; return its number."""
     number = plan.best.version if plan.number is None else plan.number
     if plan.number is not None:
         record = _next_version(store, plan, number, round(clock.now(), 3))
         store.writer.hook("R1")
-        store.paths.head.unlink(missing_ok=True)  # a hint at a lower number would hide the new one
+        store.paths.head.unlink(missing_ok=True)  # it names a lower number
         if not store.commit(record):
-            raise WeightsError(f"somebody else wrote v{number}", "look at it, and say it again")
+            raise WeightsError(f"another process wrote v{number}", "run the restore again")
         store.writer.hook("R2")
     store.write_head(number)
     store.writer.hook("R3")
@@ -300,17 +304,16 @@ def _go_on(store: Store, plan: RestorePlan, clock: Clock) -> int:
 
 
 def _next_version(store: Store, plan: RestorePlan, number: int, ts: float) -> Version:
-    """The commit record under which the run goes on.
-
-    The newest record's totals and what it judged go on, so that nothing counts twice.
+    """Return the commit record under which the run continues. It keeps the newest record's totals
+    and judged sequences, so that nothing counts twice.
     """
     best, card, data = plan.best, plan.card, plan.best.read()
     blank = Version(card.run_id, card.schema, "", 0, "delta", "", 0.0, assists=card.assists)
-    known = plan.parent or blank
-    base = min(best.version, known.version)
-    totals = Counter(known.contributors)
+    newest = plan.parent or blank
+    base = min(best.version, newest.version)
+    totals = Counter(newest.contributors)
     totals[UNTOLD] += max(0, best.fleet_steps - totals.total())
-    return known.next_record(
+    return newest.next_record(
         version=number,
         parent="" if plan.parent is None else store.record_hash(plan.parent.version),
         base=base if store.paths.version(base).exists() else number,
@@ -327,10 +330,9 @@ def _next_version(store: Store, plan: RestorePlan, number: int, ts: float) -> Ve
 # -- writers
 
 
-def _now_there(folders: Sequence[Path]) -> float:
-    """Wall seconds by the file systems of the folders, whose clocks tell a beat's time.
-
-    By this host's clock where there is no folder. OSError where one takes no file.
+def _file_system_now(folders: Sequence[Path]) -> float:
+    """Return wall seconds by the file systems of the folders, which also date heartbeats. By this
+    host's clock where there is no folder. Raise OSError where one takes no file.
     """
     times = []
     for folder in filter(Path.is_dir, folders):
@@ -340,11 +342,10 @@ def _now_there(folders: Sequence[Path]) -> float:
 
 
 def active_writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
-    """Processes that may still write there, in words: a controller, learners, mergers.
-
-    One look cannot watch a counter stand still: the age of a beat's file counts instead.
+    """Return processes that may still write there, in words: controller, learners, mergers. A
+    heartbeat file's age counts, since a single reading cannot show that a counter stands still.
     """
-    found = []
+    writers = []
     leases = {f"slot {path.parent.name}": path for path in sorted(run.slots.glob("*/lease"))}
     for name, folder in {"the controller": run.controller_lease, **leases}.items():
         view, age = read_lease(folder), _age(folder / "beat.json", now)
@@ -352,16 +353,16 @@ def active_writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
             alive = is_holder_alive(view.holder)
             pid, host = view.holder.get("pid"), view.holder.get("host")
             if alive or (alive is None and age < SILENCE_S):
-                found.append(f"{name}: process {pid} on {host}")
-    for pulse in heartbeats.read_heartbeats(Store(shared)):
-        age = _age(pulse.heartbeat, now)
-        if not pulse.left and age < SILENCE_S:
-            found.append(f"{pulse.peer} beat {age:.0f} s ago in {shared.root}")
-    return found
+                writers.append(f"{name}: process {pid} on {host}")
+    for heartbeat in heartbeats.read_heartbeats(Store(shared)):
+        age = _age(heartbeat.heartbeat, now)
+        if not heartbeat.left and age < SILENCE_S:
+            writers.append(f"{heartbeat.peer} beat {age:.0f} s ago in {shared.root}")
+    return writers
 
 
 def _age(path: Path, now: float) -> float:
-    """Seconds since the file was written; infinite where there is none."""
+    """Return seconds since the file was written; infinite where there is none."""
     try:
         return max(0.0, now - path.stat().st_mtime)
     except OSError:
@@ -372,13 +373,13 @@ def _age(path: Path, now: float) -> float:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the argument parser."""
     parser = argparse.ArgumentParser(
         prog="restore",
         description="Put back what a purge took from a run, and let it go on from there.",
     )
     parser.add_argument(
-        "run", nargs="?", type=Path, metavar="RUN", help="the run's folder (the config's)"
+        "run", nargs="?", type=Path, metavar="RUN", help="the run's folder (default: the config's)"
     )
     parser.add_argument(
         "--from",
@@ -387,15 +388,15 @@ def make_parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="COPY",
         help="a mirror, a folder that a laptop pulled, a copy of the run; may be repeated "
-        "(the mirror in the home folder)",
+        "(default: the mirror in the home folder)",
     )
-    add_config_arguments(parser)
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    add_config_flags(parser)
+    parser.add_argument("--dry-run", action="store_true", help="print the plan only")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done, 2 usage, 3 config, 6 nothing verifies, another run, or it is written to, 9."""
+    """Run the command. Codes: 0 done, 2 usage, 3 config, 6 no fit source or active, 9 files."""
     args = make_parser().parse_args(argv)
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
     from Daddy.core.load_config import load_config, run_paths, shared_paths
@@ -406,26 +407,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     sources = [open_source(path.expanduser().absolute()) for path in args.sources or ()]
     plan = plan_restore(target, sources or _copy_at_home(config, target))
     if plan.is_idle:
-        print(f"{target.shared.root} lacks nothing: {plan.lines()[-1]}")
+        print(f"{target.shared.root} lacks nothing: {plan.describe()[-1]}")
         return ExitCode.DONE
-    now = _now_there(() if args.dry_run else (target.run.root, target.shared.root))
-    if found := active_writers(target.run, target.shared, now):
+    now = _file_system_now(() if args.dry_run else (target.run.root, target.shared.root))
+    if writers := active_writers(target.run, target.shared, now):
         raise WeightsError(
-            f"somebody may still write to {target.shared.root}: {'; '.join(found)}",
-            "say `run_controller stop`, wait until the jobs have left, then say it again",
+            f"a process may still write to {target.shared.root}: {'; '.join(writers)}",
+            "type `run_controller stop`, wait until the jobs have left, then run this again",
         )
     number = None if args.dry_run else restore_run(plan, SystemClock())
     print(f"{'would put' if args.dry_run else 'put'} back into {target.run.root}:")
-    print("\n".join(f"  {line}" for line in plan.lines()))
+    print("\n".join(f"  {line}" for line in plan.describe()))
     if number is not None:
         print(f"the run goes on from v{number}: start it again")
     return ExitCode.DONE
 
 
 def _copy_at_home(config: Config, target: RestoreSource) -> list[RestoreSource]:
-    """The newest copy in the home directory, if there is one."""
     folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
-    copy = newest_copy(folder, target.run, target.card())
+    copy = newest_copy(folder, target.run, target.run_card())
     if copy is None and not target.shared.merged.is_dir():
         raise WeightsError(
             f"{target.shared.root} is gone and {folder} holds no copy of it",
@@ -435,7 +435,7 @@ def _copy_at_home(config: Config, target: RestoreSource) -> list[RestoreSource]:
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

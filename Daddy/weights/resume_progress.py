@@ -1,7 +1,7 @@
-"""Going on after a restart: what the checkpoint's book-keeping means against today's versions.
+"""Computes the weights to continue with after a restart, from checkpoint and newest version.
 
-Progress after the last offer lives only in the checkpoint. It is carried over unless the process
-that wrote it went on to offer it, or its base is too old to be of use.
+Progress after the last offer exists only in the checkpoint. It is kept, unless the process that
+wrote the checkpoint offered it later, or its base is too old.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from Daddy.weights.store.weight_records import Version
 from Daddy.weights.store.weight_store import Store
 
 ANCESTORS = 16
-"""Older processes of a peer that are remembered: none that long ago has anything pending."""
+"""Older processes of a peer that are remembered: no older one has offers pending."""
 
-OFFERED_ALREADY = "what came after the checkpoint was offered already"
+OFFERED_ALREADY = "progress after the checkpoint was offered already"
 
 
 def resume_from_checkpoint(
     store: Store, progress: PeerProgress, newest: Version, own: StateDict, note: ProgressNote,
     offered: Mapping[Key, int], peer: str, max_staleness: int,
 ) -> Adoption:  # fmt: skip
-    """Weights to go on with: the checkpoint's (``own``) rebased on ``newest``, or ``newest``.
+    """Return the checkpoint's weights (``own``) rebased on ``newest``, or those of ``newest``.
 
     ``progress`` stands on ``newest`` and is brought up to date. ``offered`` are new steps of the
-    peer's contributions since the checkpoint, by whichever of its processes: steps which are played
-    again after a crash, or after several, are not counted twice.
+    peer's contributions since the checkpoint, by any of its processes: steps that are played again
+    after a crash are not counted twice.
     """
     progress.env_steps, progress.optimizer_steps = note.env_steps, note.optimizer_steps
-    known = note.known
-    later = {key: steps for key, steps in offered.items() if key[1] > known.get(key[0], 0)}
+    contained = note.known
+    later = {key: steps for key, steps in offered.items() if key[1] > contained.get(key[0], 0)}
     progress.counted_steps = note.counted_steps + sum(later.values())
     try:
         _check(store, newest, note, peer, max_staleness)
@@ -43,7 +43,7 @@ def resume_from_checkpoint(
         base = store.version(note.version)
         old = decode(store.read_blob(base.state), base.schema)
         deltas = {k: decode(store.read_blob(sha), base.schema) for k, sha in note.pending.items()}
-        beside = [decode(store.read_blob(note.held_back), base.schema)] if note.held_back else []
+        rest = [decode(store.read_blob(note.held_back), base.schema)] if note.held_back else []
     except WeightsError as error:
         reason = f"took v{newest.version}: {error.message}"
         return Adoption(newest.version, copy_state(progress.base.weights), reason)
@@ -53,11 +53,11 @@ def resume_from_checkpoint(
         if number > newest.judged(f"{peer}/{incarnation}")
     }
     waiting = [deltas[key] for key in progress.inherited]
-    # Absolute offers: the last one since the last rebase holds the rest.
+    # Offers of absolute weights: the last since the rebase contains those before it.
     last = deltas.get((note.incarnation, note.contained))
-    each = [*deltas.values(), *beside] if not progress.absolute else [last] if last else beside
-    anchor = add_deltas(old, *each)
-    if newest.version == note.version and len(waiting) == len(deltas) and not beside:
+    summed = [*deltas.values(), *rest] if not progress.absolute else [last] if last else rest
+    anchor = add_deltas(old, *summed)
+    if newest.version == note.version and len(waiting) == len(deltas) and not rest:
         progress.anchor = anchor
         return Adoption(newest.version, own, f"resumed on v{newest.version}")
     since = difference(own, anchor)
@@ -69,26 +69,26 @@ def resume_from_checkpoint(
 def _check(
     store: Store, newest: Version, note: ProgressNote, peer: str, max_staleness: int
 ) -> None:
-    """WeightsError with the reason for which the checkpoint's progress is not carried over."""
+    """Raise WeightsError with the reason for which the checkpoint's progress is dropped."""
     if note.run_id != newest.run_id:
         raise WeightsError("the checkpoint belongs to another folder of shared weights")
     if newest.version < note.version:
         raise WeightsError(f"the checkpoint stood on v{note.version}, which is gone")
     if (lag := newest.version - note.version) > max_staleness:
         raise WeightsError(f"the checkpoint's base is {lag} versions old")
-    fate = find_outcome(store, peer, note.incarnation, note.version, newest)
+    outcome = find_outcome(store, peer, note.incarnation, note.version, newest)
     for number in note.blobs:
-        if fate.refused.get(number, ("",))[0] == "reverted":
+        if outcome.refused.get(number, ("",))[0] == "reverted":
             raise WeightsError(f"contribution {number} was taken back")
-    if fate.base_reverted:
-        raise WeightsError(fate.base_reverted)
-    if fate.judged > note.sequence:
+    if outcome.base_reverted:
+        raise WeightsError(outcome.base_reverted)
+    if outcome.judged > note.sequence:
         raise WeightsError(OFFERED_ALREADY)
 
 
 def ancestry(note: ProgressNote | None, offered: Mapping[Key, int]) -> dict[str, int]:
-    """Up to which sequence each older process of the peer is contained in what begins now."""
-    known = {} if note is None else note.known
+    """Return the last sequence of each older process of the peer that is contained now."""
+    contained = {} if note is None else note.known
     for incarnation, number in sorted(offered):
-        known[incarnation] = max(number, known.get(incarnation, 0))
-    return dict(list(known.items())[-ANCESTORS:])
+        contained[incarnation] = max(number, contained.get(incarnation, 0))
+    return dict(list(contained.items())[-ANCESTORS:])

@@ -1,9 +1,9 @@
-"""Entry: go back to an older version of a run's weights.
+"""Entry: goes back to an older version of a run's weights.
 
 `python -m Daddy.weights.rollback v40 runs/slim_run --reason "it forgot the way"` commits a new
-version with the state of v40 and takes back all versions between. Jobs and laptops may go on
-meanwhile: a learner on a version of the range drops its progress and takes the new one, and a
-contribution based in the range is refused (``admission``).
+version with the state of v40 and reverts all versions between. Jobs and laptops may continue
+meanwhile: a learner on a reverted version drops its progress and takes the new one, and a
+contribution based on a reverted version is refused (``admission``).
 """
 
 from __future__ import annotations
@@ -18,12 +18,7 @@ from collections.abc import Sequence
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
 from Daddy.core.shared_weights_paths import JoinedPaths
-from Daddy.weights.locate_weights import (
-    Location,
-    add_location_arguments,
-    locate_from_args,
-    version_number,
-)
+from Daddy.weights.locate_weights import Location, add_location, locate, version_number
 from Daddy.weights.merge import contributions
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
 from Daddy.weights.store.weight_records import KEPT_RANGES, Revert, Version
@@ -34,14 +29,14 @@ _LOOK_S = 0.05
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the argument parser."""
     parser = argparse.ArgumentParser(
         prog="rollback",
         description="Commit a new version with the state of vN and revert all versions after vN. "
         "`python -m Daddy.weights.log` marks the versions that are kept.",
     )
     parser.add_argument("version", type=version_number, metavar="vN", help="version to go back to")
-    add_location_arguments(parser)
+    add_location(parser)
     parser.add_argument(
         "--reason",
         default="a person went back",
@@ -52,10 +47,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done, 2 usage, 3 config, 6 a version that cannot be gone back to, 9 files."""
+    """Run the command. Codes: 0 done, 2 usage, 3 config, 6 version unusable, 9 files."""
     args = make_parser().parse_args(argv)
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
-    place = locate_from_args(args)
+    place = locate(args)
     _refuse_foreign(place)
     store = Store(place.shared)
     _refuse_unfit(store, args.version)
@@ -67,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refuse_foreign(place: Location) -> None:
-    """WeightsError where another account or machine decides on the versions."""
+    """Raise WeightsError where another account or machine owns the versions."""
     root = place.shared.root
     if place.pulled:
         raise WeightsError(f"{root} is a copy that was pulled", "go back on the cluster")
@@ -82,7 +77,7 @@ def _refuse_foreign(place: Location) -> None:
 
 
 def _refuse_unfit(store: Store, number: int) -> None:
-    """UsageError or WeightsError where there is no way back to a version."""
+    """Raise UsageError or WeightsError for a version that cannot be gone back to."""
     root, newest, card = store.paths.root, store.newest(), store.card()
     if newest is None or number > newest:
         raise WeightsError(
@@ -104,74 +99,73 @@ def _refuse_unfit(store: Store, number: int) -> None:
         )
 
 
-# -- the version that goes back
+# -- the new version
 
 
 def roll_back(store: Store, number: int, reason: str, clock: Clock) -> Version:
-    """Commit a version with the state of ``number``; other mergers may run meanwhile.
-
-    WeightsError when the state cannot be read, or the merge lease is not free within two minutes.
+    """Commit a version with the state of ``number``; other mergers may run meanwhile. Raise
+    WeightsError when the state cannot be read, or the merge lease is not free for two minutes.
     """
     watch, until = StallTimer(clock), clock.monotonic() + MOST_WAIT_S
     while clock.monotonic() < until:
-        lease = watch.claim(store.paths.lease, {"merger": "rollback"}, LEASE_SILENCE_S)
+        lease = watch.claim_lease(store.paths.lease, {"merger": "rollback"}, LEASE_SILENCE_S)
         if lease is None:
             clock.wait(threading.Event(), _LOOK_S)
             continue
         try:
-            if (made := _commit(store, number, reason, clock)) is not None:
-                return made
+            if (record := _commit(store, number, reason, clock)) is not None:
+                return record
         finally:
             lease.release("done")
     raise WeightsError(f"another peer has been merging for {MOST_WAIT_S:.0f} s", "try again")
 
 
 def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | None:
-    """The version that follows the newest; None when a merger has committed it first.
+    """Commit the version that follows the newest; return None if a merger did so first.
 
-    Under the lease no merger clears old states away. The state is put back after the commit all the
-    same: it was an old one until then, and a merger that lost the lease in a pause may have removed
-    it. The next merger or reader repeats the rest if this process dies.
+    1. Under the merge lease no other merger removes old states. 2. A merger that lost the lease in
+    a pause may still remove this old state until the commit. 3. Therefore the state is written
+    again after the commit. If this process dies, the next merger or reader writes the rest.
     """
     from Daddy.weights.encoding.state_codec import decode, encode
-    from Daddy.weights.store.laptop_delivery import offer_to_laptops
+    from Daddy.weights.store.laptop_delivery import offer_version
     from Daddy.weights.store.rebuild_version import read_or_rebuild
 
-    newest, good = store.newest(), store.version(number)
+    newest, target = store.newest(), store.version(number)
     assert newest is not None
-    head, state = store.version(newest), read_or_rebuild(store, good)
-    made = head.next_record(
+    head, state = store.version(newest), read_or_rebuild(store, target)
+    record = head.next_record(
         version=newest + 1,
         parent=store.record_hash(newest),
         base=number,
-        state=good.state,
-        size=good.size,
+        state=target.state,
+        size=target.size,
         reverts=(Revert(number + 1, newest, newest, number, reason[: contributions.REASON_LIMIT]),),
         reverted=merge_ranges(head.reverted, (number + 1, newest)),
         merger="rollback",
         ts=round(clock.now(), 3),
     )
-    if not store.commit(made):
+    if not store.commit(record):
         return None
     store.mend_blob(state)
-    store.write_head(made.version)
+    store.write_head(record.version)
     if (offered := store.keyframe()) is not None:
-        half = encode(decode(state, made.schema), half=True)
-        offer_to_laptops(store, made.version, half, offered.terms, offered.release)
-    contributions.write_receipts(store, made)
-    return made
+        half = encode(decode(state, record.schema), half=True)
+        offer_version(store, record.version, half, offered.terms, offered.release)
+    contributions.write_receipts(store, record)
+    return record
 
 
 def merge_ranges(
     ranges: Sequence[tuple[int, int]], new: tuple[int, int]
 ) -> tuple[tuple[int, int], ...]:
-    """Pure: the ranges with a ``new`` last one, which takes in those that lie inside it."""
-    apart = tuple(one for one in ranges if not (new[0] <= one[0] and one[1] <= new[1]))
+    """Pure. Return the ranges with ``new`` last, without those that lie inside it."""
+    apart = tuple(old for old in ranges if not (new[0] <= old[0] and old[1] <= new[1]))
     return (*apart, new)[-KEPT_RANGES:]
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

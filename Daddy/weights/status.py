@@ -1,7 +1,7 @@
-"""Entry: the state of shared weights, as one screen or one JSON object. Loads no torch.
+"""Entry: prints the state of shared weights, as one screen or one JSON object. Loads no torch.
 
 `python -m Daddy.weights.status runs/slim_run`, or the folder that a laptop pulled. Reads only; the
-exit code says whether anything had to be passed over.
+exit code tells whether any file was damaged.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from Daddy.core.humanize import format_age, format_count, format_span, format_ti
 from Daddy.weights.evaluations import describe_worse_version
 from Daddy.weights.laptop.pulled_folder import describe_effect
 from Daddy.weights.lineage import Record, refusal_text
-from Daddy.weights.locate_weights import add_location_arguments, locate_from_args
+from Daddy.weights.locate_weights import add_location, locate
 from Daddy.weights.weights_report import report_laptop, report_run
 
 _WIDE = 1000
-"""Columns where there is no terminal: no path and no reason is broken for grep."""
+"""Columns where there is no terminal, so that grep finds whole paths and reasons."""
 
 MOST_REFUSALS, MOST_PENDING, MOST_PEERS, MOST_REVERTS = 5, 4, 16, 3
-"""Lines of each that a screen has room for; the rest is counted."""
+"""Most lines of each on a screen; of the rest only the number is printed."""
 _STATES = {"lives": "green", "silent": "bold red", "left": "dim", "laptop": "cyan"}
 
 
 def render_status(status: Record, now: float) -> RenderableType:
-    """The whole screen; ``now`` in wall seconds. No line depends on a colour to be understood."""
+    """Return the whole screen; ``now`` in wall seconds. No meaning is in colour alone."""
     parts: list[RenderableType] = [
         Text(f"passed over: {flaw}", "bold red") for flaw in status["flaws"]
     ]
@@ -46,7 +46,7 @@ def render_status(status: Record, now: float) -> RenderableType:
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
     for name, line in _run_rows(status, now) if is_run else _laptop_rows(status, now):
-        facts.add_row(name, Text(line))  # not markup: strangers wrote parts of it
+        facts.add_row(name, Text(line))  # no markup: other people wrote parts of it
     parts += [Text(), facts]
     indented = (Padding(part, (0, 0, 0, 2), expand=False) for part in parts)
     return Group(_verdict(status), *indented)
@@ -54,7 +54,7 @@ def render_status(status: Record, now: float) -> RenderableType:
 
 def _verdict(status: Record) -> Text:
     is_run = status["kind"] == "run"
-    lives = sum(one["state"] == "lives" for one in status.get("peers", ()))
+    lives = sum(peer["state"] == "lives" for peer in status.get("peers", ()))
     mark, style = ("●", "bold green") if lives or not is_run else ("○", "bold")
     if status["flaws"]:
         mark, style = "◐", "bold yellow"
@@ -74,22 +74,22 @@ def _verdict(status: Record) -> Text:
 
 
 def _peers(peers: Sequence[Record], newest: int) -> Table:
-    """Peers, the versions they stand on, their steps, and their mean share of late versions."""
+    """Return a table of peers: base version, steps, mean share of recent versions."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for title in ("peer", "state", "on", "steps", "share", "counted", "refused"):
         right = title in ("steps", "share", "refused")
         table.add_column(title, justify="right" if right else "left", no_wrap=True)
-    for one in peers[:MOST_PEERS]:
-        separator = ", " if one["state"] == "lives" else " "
-        beat = "" if one["beat_s"] is None else f"{separator}{format_age(one['beat_s'])}"
+    for peer in peers[:MOST_PEERS]:
+        separator = ", " if peer["state"] == "lives" else " "
+        age_text = "" if peer["beat_s"] is None else f"{separator}{format_age(peer['beat_s'])}"
         table.add_row(
-            one["peer"],
-            Text(f"{one['state']}{beat}", _STATES[one["state"]]),
-            _behind(one["stands_on"], newest),
-            f"{one['steps']:,}",
-            f"{100 * one['share']:.0f} %",
-            _behind(one["counted"], newest),
-            str(one["refused"] or ""),
+            peer["peer"],
+            Text(f"{peer['state']}{age_text}", _STATES[peer["state"]]),
+            _behind(peer["stands_on"], newest),
+            f"{peer['steps']:,}",
+            f"{100 * peer['share']:.0f} %",
+            _behind(peer["counted"], newest),
+            str(peer["refused"] or ""),
         )
     if len(peers) > MOST_PEERS:
         table.add_row(f"and {len(peers) - MOST_PEERS} more")
@@ -111,21 +111,21 @@ def _run_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
         rate += f"{format_count(status['steps_per_second'])} steps/s"
         yield "rate", f"{rate} over the last {format_span(status['rate_over_s'])} of merging"
     pending = [
-        f"{one['peer']}/{one['sequence']} on v{one['base_version']}, {one['env_steps']:,} steps, "
-        f"since {format_age(one['waits_s'])}"
-        for one in status["pending"]
+        f"{offer['peer']}/{offer['sequence']} on v{offer['base_version']}, "
+        f"{offer['env_steps']:,} steps, since {format_age(offer['waits_s'])}"
+        for offer in status["pending"]
     ]
     yield from _list("pending", pending or ["none"], MOST_PENDING)
     boxes = [
-        f"{one['peer']}: {one['waiting']} ({decimal(one['bytes'])})" for one in status["inbox"]
+        f"{box['peer']}: {box['waiting']} ({decimal(box['bytes'])})" for box in status["inbox"]
     ]
     yield "inbox", ", ".join(boxes) or "empty"
-    friends = [f"{one['name']}: {one['trouble'] or one['folder']}" for one in status["friends"]]
+    friends = [f"{box['name']}: {box['trouble'] or box['folder']}" for box in status["friends"]]
     yield from _list("friends", friends, MOST_PEERS)
     yield from _refusals(status)
     reverted = [
-        f"v{one['version']} took back v{one['first']} to v{one['last']}: {one['reason']}"
-        for one in reversed(status["reverted"])
+        f"v{back['version']} took back v{back['first']} to v{back['last']}: {back['reason']}"
+        for back in reversed(status["reverted"])
     ]
     yield from _list("reverted", reverted, MOST_REVERTS)
     yield "disk", _disk(status)
@@ -138,8 +138,8 @@ def _laptop_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
     yield "outbox", f"{status['outbox']} to push" if status["outbox"] else "empty"
     yield "receipts", f"{status['accepted']} counted, {len(status['refused'])} refused"
     yield from _refusals(status)
-    for one in status["effect"][:MOST_PEERS]:
-        yield f"{one['peer']} did", describe_effect(one)
+    for effect in status["effect"][:MOST_PEERS]:
+        yield f"{effect['peer']} did", describe_effect(effect)
     yield "disk", _disk(status)
 
 
@@ -153,7 +153,7 @@ def _newest(status: Record, now: float) -> Iterator[tuple[str, str]]:
 
 
 def _refusals(status: Record) -> Iterator[tuple[str, str]]:
-    lines = [f"v{one['version']} {refusal_text(one)}" for one in reversed(status["refused"])]
+    lines = [f"v{entry['version']} {refusal_text(entry)}" for entry in reversed(status["refused"])]
     return _list("refused", lines or ["none of late"], MOST_REFUSALS)
 
 
@@ -165,8 +165,7 @@ def _list(name: str, lines: Sequence[str], most: int) -> Iterator[tuple[str, str
 
 
 def _disk(status: Record) -> str:
-    """All of it, then each folder."""
-    sizes = {name: one["bytes"] for name, one in status["disk"].items() if one["bytes"]}
+    sizes = {name: usage["bytes"] for name, usage in status["disk"].items() if usage["bytes"]}
     folders = ", ".join(f"{name} {decimal(size)}" for name, size in sorted(sizes.items()))
     return f"{decimal(sum(sizes.values()))}: {folders}"
 
@@ -175,20 +174,20 @@ def _disk(status: Record) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the argument parser."""
     parser = argparse.ArgumentParser(
         prog="status",
         description="State of shared weights: newest version, peers, refusals, disk.",
     )
-    add_location_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    add_location(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a screen")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done, 2 usage, 3 config, 6 no version or something passed over, 9 files."""
+    """Run the command. Codes: 0 done, 2 usage, 3 config, 6 no version or damage, 9 files."""
     args = make_parser().parse_args(argv)
-    now, place = SystemClock().now(), locate_from_args(args)
+    now, place = SystemClock().now(), locate(args)
     if place.pulled:
         report = report_laptop(place.shared.root, now)
     else:
@@ -204,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def print_status(report: Record, now: float) -> None:
-    """Print the screen; in full width where there is no terminal."""
+    """Print the screen; without a terminal as unwrapped text."""
     console = Console(highlight=False)
     if console.is_terminal:
         console.print(render_status(report, now))
@@ -216,7 +215,7 @@ def print_status(report: Record, now: float) -> None:
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

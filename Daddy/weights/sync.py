@@ -1,7 +1,7 @@
-"""Entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup, login; no torch.
+"""Entry of ``sync_weights.sh``: pull, push, bidirectional, status, setup, login; no torch.
 
-Once, or every ``interval`` seconds until a signal. In a loop trouble is said once, when it changes,
-and tried again with growing pauses; what only a person can mend ends it.
+Runs once, or every ``interval`` seconds until a signal. In a loop an error is printed when it
+changes, and the exchange is tried again after growing pauses; a changed host key ends the loop.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ DAY_S = 86_400.0
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line, as the guide writes it."""
+    """Return the argument parser, with the arguments of the guide."""
     parser = argparse.ArgumentParser(
         prog="sync_weights.sh",
         description="Move shared weights between this machine and the cluster, over rsync and ssh.",
-        epilog="environment: SYNC_CLUSTER_HOST, SYNC_CLUSTER_USER, SYNC_REMOTE_DIR say where; "
-        "SYNC_SSH_CONFIG, SYNC_SSH_PORT, SYNC_SSH_KEY, SYNC_TRANSPORT (rsync or sftp) say how; "
-        "SYNC_USER_ID: your --user-id among the peers; login: where a key alone is not enough; "
-        "setup remembers them. "
+        epilog="environment: SYNC_CLUSTER_HOST, SYNC_CLUSTER_USER, SYNC_REMOTE_DIR (the cluster); "
+        "SYNC_SSH_CONFIG, SYNC_SSH_PORT, SYNC_SSH_KEY, SYNC_TRANSPORT (rsync or sftp); "
+        "SYNC_USER_ID (your --user-id among the peers). setup saves them. "
+        "login: for clusters that ask for more than a key. "
         'Example: sync_weights.sh pull "" ~/shared_weights 5',
     )
     parser.add_argument("command", choices=COMMANDS, help="task")
     parser.add_argument("user", nargs="?", default="", help='user or user@host ("": as set up)')
-    parser.add_argument("local_dir", nargs="?", default="", help=f"here ({DEFAULT_LOCAL})")
+    parser.add_argument("local_dir", nargs="?", default="", help=f"folder here ({DEFAULT_LOCAL})")
     parser.add_argument(
-        "interval", nargs="?", type=_interval, help="seconds between repeats (once)"
+        "interval", nargs="?", type=_interval, help="seconds between repeats (default: once)"
     )
     parser.add_argument("--die-with-parent", type=int, metavar="PID", help="end with the parent")
     return parser
@@ -65,49 +65,49 @@ def make_parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class Sync:
-    """One laptop folder and one cluster; what reads and what writes may have keys of their own."""
+    """One laptop folder and one cluster; reader and writer may use different keys."""
 
     reader: FileTransport
     writer: FileTransport
     local: Path
     clock: Clock
 
-    def once(self, command: str) -> str:
-        """One exchange, when no other is under way in this folder; says what happened."""
-        said = []
+    def exchange_once(self, command: str) -> str:
+        """Exchange once, alone in this folder; return one line on the result."""
+        results = []
         with lock_folder(self.local, self.clock):
             if command in ("push", "bidirectional"):
                 self.writer.prepare()
                 sent = pull_push.push(self.writer, self.local, self.clock)
-                said.append(f"pushed {sent} contribution(s)" if sent else "nothing to push")
+                results.append(f"pushed {sent} contribution(s)" if sent else "nothing to push")
             if command in ("pull", "bidirectional"):
                 self.reader.prepare()
-                begun = self.clock.monotonic()
-                found = pull_push.pull(self.reader, self.local, self.clock)
-                said.append(self._pulled(found, self.clock.monotonic() - begun))
-        return "; ".join(said)
+                started = self.clock.monotonic()
+                pulled = pull_push.pull(self.reader, self.local, self.clock)
+                results.append(self._describe_pull(pulled, self.clock.monotonic() - started))
+        return "; ".join(results)
 
-    def _pulled(self, found: PullResult, seconds: float) -> str:
-        """Say what a pull brought; a new version is an event, too."""
-        frame, route = found.frame, found.route
+    def _describe_pull(self, pull: PullResult, seconds: float) -> str:
+        """Return one line on a pull; write an event for a new version."""
+        head, route = pull.head, pull.route
         if route is None:
-            return f"v{frame.version} is here already" + (f" ({found.remark})" * bool(found.remark))
-        _note_pulled(frame, {
-            "version": frame.version,
+            return f"v{head.version} is here already" + (f" ({pull.remark})" * bool(pull.remark))
+        _write_pull_event(head, {
+            "version": head.version,
             "bytes": route.size,
             "route": route.reason,
             "seconds": round(seconds, 3),
             "transport": self.reader.name,
         })  # fmt: skip
-        return f"pulled v{frame.version} ({route.size / 1e6:.2f} MB in {seconds:.1f} s)"
+        return f"pulled v{head.version} ({route.size / 1e6:.2f} MB in {seconds:.1f} s)"
 
     def close(self) -> None:
-        """End the connections."""
-        for carrier in {self.reader, self.writer}:
-            carrier.close()
+        """Close the connections."""
+        for transport in {self.reader, self.writer}:
+            transport.close()
 
-    def status(self) -> int:
-        """Print the state of what is here, the way, and the version there."""
+    def print_status(self) -> int:
+        """Print the state of the local folder, the transport, and the cluster's version."""
         from Daddy.weights.status import print_status
         from Daddy.weights.weights_report import report_laptop
 
@@ -127,12 +127,12 @@ class Sync:
         return 0
 
 
-def _note_pulled(frame: LaptopHead, facts: Mapping[str, object]) -> None:
-    """Write the event of a pull, when ``SYNC_EVENTS_DIR`` says where it belongs."""
+def _write_pull_event(head: LaptopHead, facts: Mapping[str, object]) -> None:
+    """Write the event of a pull into the folder ``SYNC_EVENTS_DIR``, if it is set."""
     if folder := os.environ.get("SYNC_EVENTS_DIR"):
         with contextlib.suppress(OSError):
-            writer = _event_writer(folder, frame.run, frame.workload)
-            writer.write("state", frame.fleet_steps, {"state": "pulled", **facts})
+            writer = _event_writer(folder, head.run, head.workload)
+            writer.write("state", head.fleet_steps, {"state": "pulled", **facts})
 
 
 @cache
@@ -140,50 +140,49 @@ def _event_writer(folder: str, run: str, workload: str) -> EventWriter:
     return EventWriter(Path(folder), run, workload, "laptop", "sync", SystemClock())
 
 
-class StopSignal(BaseException):
-    """A signal asks this process to end, whatever it is doing."""
+class StoppedBySignal(BaseException):
+    """Raised in the main thread by a signal that ends this process."""
 
 
 def stop_on_signals() -> None:
-    """Raise StopNow in the main thread at the first SIGTERM, SIGINT or SIGHUP."""
+    """Raise StoppedBySignal in the main thread at the first SIGTERM, SIGINT or SIGHUP."""
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for each in numbers:
             signal.signal(each, lambda *_: None)
-        raise StopSignal(signal.Signals(number).name)
+        raise StoppedBySignal(signal.Signals(number).name)
 
     for number in numbers:
         signal.signal(number, stop)
 
 
 def repeat_exchange(sync: Sync, command: str, interval_s: float) -> int:
-    """Exchange every ``interval_s`` seconds until asked to stop; says only what is new.
-
-    A failure before which something arrived is no reason to wait: the line is up again.
+    """Exchange every ``interval_s`` seconds until a signal; print only new messages. After a
+    failure during which bytes arrived the pause does not grow.
     """
     failures, last, arriving = 0, "", sync.local / "incoming"
     try:
         while True:
             before = folder_bytes(arriving)
             try:
-                said, failures = sync.once(command), 0
+                message, failures = sync.exchange_once(command), 0
             except HostKeyChangedError:
                 raise
             except (NetworkError, WeightsError) as error:
-                said = f"waiting: {error}"
+                message = f"waiting: {error}"
                 failures = failures + 1 if folder_bytes(arriving) <= before else 0
-            if said != last:
-                print(said, flush=True)
-            last = said
+            if message != last:
+                print(message, flush=True)
+            last = message
             sync.clock.wait(threading.Event(), next_pause_s(interval_s, failures, random.random()))
-    except StopSignal as stopped:
+    except StoppedBySignal as stopped:
         print(f"ended by {stopped}", flush=True)
     return int(ExitCode.DONE)
 
 
 def next_pause_s(interval_s: float, failures: int, chance: float) -> float:
-    """The interval; after failures doubled each time up to a minute, with a quarter of jitter."""
+    """Return the interval, after failures doubled each time up to a minute, with 25 % jitter."""
     if failures == 0:
         return interval_s
     longest = max(interval_s, LONGEST_PAUSE_S)
@@ -200,33 +199,33 @@ def _interval(text: str) -> float | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done, 2 usage, 3 not set up, 6 no usable version, 8 network, 9 files or no rsync."""
+    """Run the command. Codes: 0 done, 2 usage, 3 not set up, 6 no version, 8 network, 9 files."""
     args = make_parser().parse_args(argv)
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
     if args.command == "setup":
         return run_setup(args.user, os.environ, Path.home())
     settings = settings_path(os.environ, Path.home())
-    kept = read_saved_cluster(settings)
-    remote = find_remote(args.user, os.environ, kept)
+    saved = read_saved_cluster(settings)
+    remote = find_remote(args.user, os.environ, saved)
     if args.command == "login":
-        return open_login(remote, settings, kept)
+        return open_login(remote, settings, saved)
     local = Path(args.local_dir or DEFAULT_LOCAL).expanduser()
     local.mkdir(parents=True, exist_ok=True)
     asked = os.environ.get("SYNC_TRANSPORT", "")
-    reader, writer = (choose_transport(task, remote, kept, asked) for task in ("pull", "push"))
+    reader, writer = (choose_transport(task, remote, saved, asked) for task in ("pull", "push"))
     with contextlib.closing(Sync(reader, writer, local, SystemClock())) as sync:
         if args.command == "status":
-            return sync.status()
+            return sync.print_status()
         if args.interval is None:
-            print(sync.once(args.command))
+            print(sync.exchange_once(args.command))
             return int(ExitCode.DONE)
         stop_on_signals()
         return repeat_exchange(sync, args.command, args.interval)
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

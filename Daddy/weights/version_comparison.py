@@ -1,11 +1,11 @@
-"""Pure. Tell whether the newest versions play clearly worse than the best ones.
+"""Pure. Tells whether the newest versions play clearly worse than the best ones.
 
 Returns by version come from learners' episodes, differences from evaluations of two versions from
-the same starts. Few episodes fall on one version, so neighbours are pooled into stretches of at
-least 50. The best of many stretches looks good by chance, and a person looks again and again:
-besides the 95 % interval, the bound at an error of 1 in 10,000, shared out among all comparisons
-and looks (Bonferroni), must lie below 0. The standard error is the larger of Welch's and the
-pooled one: where a reward is rare, few episodes without any have no spread of their own.
+the same starts. Few episodes fall on one version, so neighbours are pooled into groups of at least
+50. The best of many pools looks good by chance, and the test is repeated: besides the 95 %
+interval, the bound at an error of 1 in 10,000, shared out among all comparisons and repetitions
+(Bonferroni), must lie below 0. The standard error is the larger of Welch's and the pooled one:
+where a reward is rare, a few episodes without any have no spread of their own.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from Daddy.core.confidence_intervals import t_quantile
 from Daddy.weights.store.weight_records import is_reverted
 
 FEWEST = 50
-"""Episodes of each side."""
+"""Fewest episodes of each side of a comparison."""
 
 FALSE_ALARM = 1e-4
-"""Chance of a false alarm about one version, over all comparisons and looks."""
+"""Chance of a false alarm about one version, over all comparisons and repetitions."""
 
 LOOKS = 16
-"""Looks at one version that tell something new: its episodes double from one to the next."""
+"""Tests of one version that are counted: its episodes double from one to the next."""
 
 MOST_STRETCHES = 64
-"""The newest stretches that are compared."""
+"""Newest pools that are compared."""
 
 SIZES = (FEWEST, 2 * FEWEST, 4 * FEWEST, 8 * FEWEST)
-"""Episodes of a stretch at least: long ones show a small loss."""
+"""Fewest episodes of a pool, tried in turn: large pools show a small loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,8 @@ class VersionPool:
 
 @dataclass(frozen=True, slots=True)
 class WorseVersion:
-    """``version`` plays worse than ``best``: the difference of mean returns with its 95 % interval.
-
-    ``best`` is kept, so that a person can go back to it; ``episodes`` are of each side.
+    """``version`` plays worse than ``best``: difference of mean returns with its 95 % interval. The
+    state of ``best`` is kept, so that a person can go back to it; ``episodes`` are of each side.
     """
 
     version: int
@@ -70,16 +69,16 @@ def pool_versions(
     reverted: Sequence[tuple[int, int]],
     fewest: int = FEWEST,
 ) -> list[VersionPool]:
-    """Stretches of at least ``fewest`` episodes, newest first, without versions taken back."""
-    found, versions, pooled = list[VersionPool](), list[int](), list[float]()
+    """Pool versions into groups of at least ``fewest`` episodes, newest first, none reverted."""
+    pools, versions, values = list[VersionPool](), list[int](), list[float]()
     for version in sorted(returns, reverse=True):
         if not is_reverted(version, reverted):
             versions.append(version)
-            pooled += returns[version]
-        if len(pooled) >= fewest:
-            found.append(VersionPool(tuple(versions), tuple(pooled)))
-            versions, pooled = [], []
-    return found[:MOST_STRETCHES]
+            values += returns[version]
+        if len(values) >= fewest:
+            pools.append(VersionPool(tuple(versions), tuple(values)))
+            versions, values = [], []
+    return pools[:MOST_STRETCHES]
 
 
 def find_worse_in_play(
@@ -87,35 +86,34 @@ def find_worse_in_play(
     reverted: Sequence[tuple[int, int]],
     kept: Collection[int],
 ) -> WorseVersion | None:
-    """The newest stretch against the best older one that holds a version to go back to."""
+    """Compare the newest pool with the best older one that holds a kept version."""
     rounds = []
     for fewest in SIZES:
-        stretches = pool_versions(returns, reverted, fewest)
-        rivals = [one for one in stretches[1:] if any(v in kept for v in one.versions)]
+        pools = pool_versions(returns, reverted, fewest)
+        rivals = [older for older in pools[1:] if any(v in kept for v in older.versions)]
         if rivals:
-            rounds.append((stretches[0], rivals))
+            rounds.append((pools[0], rivals))
     comparisons = sum(len(rivals) for _, rivals in rounds)
-    found = (_compare(newest, rivals, kept, comparisons) for newest, rivals in rounds)
-    return next(filter(None, found), None)
+    results = (_compare(newest, rivals, kept, comparisons) for newest, rivals in rounds)
+    return next(filter(None, results), None)
 
 
 def _compare(
     newest: VersionPool, rivals: Sequence[VersionPool], kept: Collection[int], comparisons: int
 ) -> WorseVersion | None:
-    best = max(rivals, key=lambda one: fmean(one.returns))
+    best = max(rivals, key=lambda rival: fmean(rival.returns))
     difference, error = _difference(newest.returns, best.returns)
     sizes = (len(newest.returns), len(best.returns))
     target = next(version for version in best.versions if version in kept)
-    found = (difference, error, sum(sizes) - 2)
-    return _judge(newest.versions[0], target, found, sizes, comparisons)
+    evidence = (difference, error, sum(sizes) - 2)
+    return _judge(newest.versions[0], target, evidence, sizes, comparisons)
 
 
 def find_worse_in_pairs(
     differences: Mapping[tuple[int, int], Sequence[float]], newest: int, kept: Collection[int]
 ) -> WorseVersion | None:
-    """The newest version against older ones: return differences of pairs from the same starts.
-
-    ``differences`` maps (version, older version) to them.
+    """Compare the newest version with older ones by pairs of episodes from the same starts.
+    ``differences`` maps (version, older version) to return differences.
     """
     rivals = {
         older: values
@@ -126,12 +124,11 @@ def find_worse_in_pairs(
         return None
     best = min(rivals, key=lambda older: fmean(rivals[older]))
     values, count = rivals[best], len(rivals[best])
-    found = (fmean(values), sqrt(variance(values) / count), count - 1)
-    return _judge(newest, best, found, (count, count), len(rivals))
+    evidence = (fmean(values), sqrt(variance(values) / count), count - 1)
+    return _judge(newest, best, evidence, (count, count), len(rivals))
 
 
 def _difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """Difference of means, and its standard error."""
     parts = [variance(side) / len(side) for side in (ours, theirs)]
     sizes = len(ours) + len(theirs)
     spread = (len(ours) * pvariance(ours) + len(theirs) * pvariance(theirs)) / (sizes - 2)
@@ -142,21 +139,20 @@ def _difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, 
 def _judge(
     version: int,
     best: int,
-    found: tuple[float, float, int],
+    evidence: tuple[float, float, int],
     episodes: tuple[int, int],
     comparisons: int,
 ) -> WorseVersion | None:
-    """The finding where it is beyond chance; ``found``: difference, its error, freedom."""
-    difference, error, freedom = found
+    """Return the finding beyond chance; ``evidence``: difference, standard error, freedom."""
+    difference, error, freedom = evidence
     strict = NormalDist().inv_cdf(1.0 - FALSE_ALARM / (comparisons * LOOKS))
     if difference + _student(strict, freedom) * error >= 0.0:
         return None
     margin = t_quantile(freedom) * error
-    return WorseVersion(
-        version, best, difference, difference - margin, difference + margin, episodes
-    )
+    low, high = difference - margin, difference + margin
+    return WorseVersion(version, best, difference, low, high, episodes)
 
 
 def _student(z: float, freedom: int) -> float:
-    """Student's t at the level of the normal deviate ``z``, by its expansion around it."""
+    """Return Student's t at the level of the normal deviate ``z``, by a series around it."""
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

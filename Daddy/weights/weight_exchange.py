@@ -1,8 +1,8 @@
-"""One job's part in the shared weights: implements the learner's WeightExchange port.
+"""A job's exchange with the shared weights: implements the learner's WeightExchange.
 
-Training goes on when the shared folder cannot be read or written: what failed is said, and tried
-again at the next call. Only :meth:`SharedExchange.begin` may refuse, because without a common
-beginning there is nothing to share.
+Training goes on when the shared folder cannot be read or written: the error is reported as an
+event, and the next call tries again. Only :meth:`SharedExchange.join_fleet` may raise, because
+without a common first version there is nothing to share.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from Daddy.weights.resume_progress import ancestry, resume_from_checkpoint
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
 from Daddy.weights.store.heartbeats import Heartbeat
-from Daddy.weights.store.laptop_delivery import offer_to_laptops
+from Daddy.weights.store.laptop_delivery import offer_version
 from Daddy.weights.store.rebuild_version import newest_state
 from Daddy.weights.store.weight_records import Contribution, RunCard, Version
 from Daddy.weights.store.weight_store import Store
 
-TROUBLES_S = 10.0
-"""Seconds between two looks at what is wrong with other accounts' folders."""
+CHECK_S = 10.0
+"""Seconds between two checks of other accounts' folders for faults."""
 
 
 class SharedExchange:
-    """A job's view of one ``shared_weights`` folder. Not for use by several threads."""
+    """A job's access to one ``shared_weights`` folder. Not for use by several threads."""
 
     store_class: type[Store] = Store
 
@@ -62,8 +62,8 @@ class SharedExchange:
         self._fence = Fence(term)
         self._beats = self._offered = self._fleet_steps = 0
         self._last_publish: float | None = None
-        self._troubles: set[str] = set()
-        self._troubles_at: float | None = None
+        self._known_problems: set[str] = set()
+        self._checked_at: float | None = None
         self._period_s = settings.period_s
         self._progress: PeerProgress | None = None
 
@@ -73,15 +73,14 @@ class SharedExchange:
             raise WeightsError("join_fleet() has not been called", "call join_fleet() first")
         return self._progress
 
-    # -- the port
+    # -- WeightExchange
 
     def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """Weights to start from: version 0 if we are first, the newest, or our own, rebased.
-
-        WeightsError when the folder belongs to other weights or nothing in it can be read.
+        """Return weights to start from: version 0 of our own, the newest, or resumed ones rebased.
+        Raise WeightsError when the folder belongs to other weights or nothing in it can be read.
         """
-        schema, asked = schema_of(own := copy_state(initial())), self._settings
-        card = RunCard(asked.run, new_token(), asked.workload, schema, asked.assists, asked.terms)
+        schema, rules = schema_of(own := copy_state(initial())), self._settings
+        card = RunCard(rules.run, new_token(), rules.workload, schema, rules.assists, rules.terms)
         run_id = self._store.open(card).run_id
         if self._store.newest() is None:
             self._write_first(own, run_id, schema)
@@ -92,38 +91,38 @@ class SharedExchange:
             version=base.version,
             base=base,
             anchor=base.weights,
-            absolute=asked.rule == "polyak",
+            absolute=rules.rule == "polyak",
         )
         note = None if resumed is None else read_progress_note(resumed)
-        known = {} if note is None else {note.incarnation: note.sequence}
-        self._fence = make_fence(self._store, self._peer, self._fence.term, known)
+        offered_before = {} if note is None else {note.incarnation: note.sequence}
+        self._fence = make_fence(self._store, self._peer, self._fence.term, offered_before)
         since = record.version if note is None else note.version
         offered = contributions.steps_offered_by(self._store, self._peer, since)
         self._at.before = ancestry(note, offered)
         self._beat()
         heartbeats.write_stamp(self._store)
-        self._heal(record, base.weights)
+        self._repair_heads(record, base.weights)
         if resumed is None:
             return Adoption(base.version, copy_state(base.weights), f"began with v{base.version}")
         if note is None:
             self._at.env_steps = -1
             return Adoption(base.version, copy_state(base.weights), f"joined at v{base.version}")
-        facts = (note, offered, self._peer, asked.max_staleness)
+        facts = (note, offered, self._peer, rules.max_staleness)
         return resume_from_checkpoint(self._store, self._at, record, own, *facts)
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Offer progress since the last offer; totals are this peer's since its run began."""
         try:
-            said = self._publish(copy_state(weights), env_steps, optimizer_steps)
+            message = self._publish(copy_state(weights), env_steps, optimizer_steps)
             self._merge()
         except (OSError, DaddyError) as error:
-            said = f"not published: {error}; training goes on and it is tried again"
-            self._tell("error", {"what": "publish", "reason": said})
-        return said
+            message = f"not published: {error}; training goes on and it is tried again"
+            self._report("error", {"what": "publish", "reason": message})
+        return message
 
     def adopt(self, weights: StateDict) -> Adoption | None:
-        """Merge if it is due and nobody else does; a newer version, rebased, if there is one."""
-        with self._trying("adopt"):
+        """Merge if it is due and no other job does; return a newer version, rebased, or None."""
+        with self._reporting_errors("adopt"):
             self._beat()
             self._merge()
             if self._store.seen != self._at.base.version:
@@ -131,12 +130,12 @@ class SharedExchange:
         return None
 
     def beat(self) -> None:
-        """Prove life, for whoever looks too rarely."""
-        with self._trying("beat"):
+        """Write a heartbeat, for learners that call ``adopt`` too rarely."""
+        with self._reporting_errors("beat"):
             self._beat()
 
     def fleet_steps(self) -> int:
-        """Environment steps of all contributors in the newest version that could be read."""
+        """Return environment steps of all contributors in the newest readable version."""
         with contextlib.suppress(OSError, DaddyError):
             newest = self._store.newest()
             if newest is not None:
@@ -144,20 +143,20 @@ class SharedExchange:
         return self._fleet_steps
 
     def resume_state(self) -> bytes:
-        """The note from which a successor goes on with these weights."""
+        """Return the note from which a successor continues with these weights."""
         return self._at.to_json_bytes()
 
     def leave_fleet(self, reason: str) -> None:
-        """Say goodbye, so that nobody waits for us; the last one merges what is left."""
-        with self._trying("leave"):
-            self._beat(goodbye=reason)
+        """Mark this job as left, so that no merge waits for it; the last job merges the rest."""
+        with self._reporting_errors("leave"):
+            self._beat(leave_reason=reason)
             if self._merger.no_live_job():
                 self._merge(period_s=0.0)
 
-    # -- beginning
+    # -- the first version
 
     def _write_first(self, own: StateDict, run_id: str, schema: str) -> None:
-        """Write version 0; whoever creates its record first has given the common initialisation."""
+        """Write version 0; the first job to create its record sets the common initialisation."""
         data = encode(own)
         record = Version(
             run_id=run_id,
@@ -172,27 +171,27 @@ class SharedExchange:
         self._store.commit(record)
 
     def _load_newest(self) -> tuple[Version, BaseVersion]:
-        """The newest version that verifies; a damaged one is repaired by replay or passed over."""
+        """Return the newest version that verifies or can be rebuilt from its inputs."""
         newest = self._store.newest()
         assert newest is not None
         keep = self._settings.keep_versions
-        record, weights = newest_state(self._store, newest, keep, self._tell)
+        record, weights = newest_state(self._store, newest, keep, self._report)
         return record, BaseVersion(record.version, record.state, weights)
 
-    def _heal(self, record: Version, state: StateDict) -> None:
-        """Finish what a merger that died after its commit left undone: heads and keyframe."""
+    def _repair_heads(self, record: Version, state: StateDict) -> None:
+        """Write head and laptop files that a merger did not write before it crashed."""
         self._store.write_head(record.version)
-        offered, asked = self._store.keyframe(), self._settings
-        if asked.wan and (offered is None or offered.version < record.version):
+        offered, ours = self._store.keyframe(), self._settings
+        if ours.wan and (offered is None or offered.version < record.version):
             data = encode(state, half=True)
-            offer_to_laptops(self._store, record.version, data, asked.told, asked.release)
+            offer_version(self._store, record.version, data, ours.laptop_terms, ours.release)
 
     # -- publishing
 
     def _publish(self, own: StateDict, env_steps: int, optimizer_steps: int) -> str:
         at = self._at
         if at.env_steps < 0:
-            at.count(env_steps, optimizer_steps)
+            at.count_steps(env_steps, optimizer_steps)
             return "counting begins here: the steps before were learnt outside these weights"
         steps, updates = env_steps - at.env_steps, optimizer_steps - at.optimizer_steps
         if steps <= 0 or updates <= 0:
@@ -216,42 +215,42 @@ class SharedExchange:
             optimizer_steps=updates,
             assists=self._settings.assists,
         )
-        self._beat(offering=offer.sequence)  # readers look no further than it says
+        self._beat(offering=offer.sequence)  # first: readers stop at this number
         self._store.writer.hook("C6")
         contributions.write_contribution(self._store, offer)
         self._store.writer.hook("C7")
-        at.offered(own, delta, offer.blob)
-        at.count(env_steps, optimizer_steps)
+        at.record_offer(own, delta, offer.blob)
+        at.count_steps(env_steps, optimizer_steps)
         self._measure_period()
         return f"contribution {at.sequence} on v{at.base.version}, {steps} steps"
 
     def _measure_period(self) -> None:
-        """A contribution waits for others at most about one of our own sync periods."""
+        """Shorten the wait for others to the time between our own last two publications."""
         now = self._clock.monotonic()
         if self._last_publish is not None:
             self._period_s = min(self._settings.period_s, now - self._last_publish)
         self._last_publish = now
 
     def _merge(self, period_s: float | None = None) -> None:
-        self._tell_troubles()
+        self._report_problems()
         record = self._merger.try_merge(self._period_s if period_s is None else period_s)
         if record is not None:
-            self._tell("state", {
+            self._report("state", {
                 "state": "merged",
                 "version": record.version,
-                "inputs": [f"{one.peer}/{one.sequence}" for one in record.inputs],
-                "refused": [f"{one.peer}/{one.sequence}: {one.reason}" for one in record.refused],
+                "inputs": [f"{entry.peer}/{entry.sequence}" for entry in record.inputs],
+                "refused": [f"{no.peer}/{no.sequence}: {no.reason}" for no in record.refused],
             })  # fmt: skip
 
-    def _tell_troubles(self) -> None:
-        """Tell what is wrong with others' folders, looked at every ``TROUBLES_S``."""
+    def _report_problems(self) -> None:
+        """Report faults of other accounts' folders once each, checked every ``CHECK_S``."""
         now = self._clock.monotonic()
-        last = self._troubles_at
-        if last is None or (not self._store.alone and now - last >= TROUBLES_S):
-            self._troubles_at = now
-            for trouble in sorted(set(self._store.list_problems()) - self._troubles):
-                self._troubles.add(trouble)
-                self._tell("error", {"what": "another account's folder", "reason": trouble})
+        last = self._checked_at
+        if last is None or (not self._store.alone and now - last >= CHECK_S):
+            self._checked_at = now
+            for problem in sorted(set(self._store.list_problems()) - self._known_problems):
+                self._known_problems.add(problem)
+                self._report("error", {"what": "another account's folder", "reason": problem})
 
     # -- adopting
 
@@ -262,44 +261,44 @@ class SharedExchange:
             return None
         fate = find_outcome(self._store, self._peer, self._incarnation, at.base.version, record)
         for number, (_, reason) in fate.refused.items():
-            self._tell("state", {"state": "refused", "sequence": number, "reason": reason})
+            self._report("state", {"state": "refused", "sequence": number, "reason": reason})
         adoption = at.rebase(base, own, fate)
-        with self._trying("adopt"):  # it is adopted: progress is counted from the new base
+        with self._reporting_errors("adopt"):  # an error here does not undo the adoption
             self._beat()
-            self._heal(record, base.weights)
+            self._repair_heads(record, base.weights)
         return adoption
 
-    # -- signs of life
+    # -- heartbeats
 
-    def _beat(self, offering: int = 0, goodbye: str | None = None) -> None:
+    def _beat(self, offering: int = 0, leave_reason: str | None = None) -> None:
         self._beats += 1
         self._offered = max(self._offered, offering)
         notes = {
             "host": host_name(),
             "term": self._fence.term,
             "fence": dict(self._fence.after),
-            **({} if goodbye is None else {"reason": goodbye}),
+            **({} if leave_reason is None else {"reason": leave_reason}),
         }
-        pulse = Heartbeat(
+        heartbeat = Heartbeat(
             self._store.paths.peer(self._peer, self._incarnation),
             counter=self._beats,
             version=0 if self._progress is None else self._progress.base.version,
-            left=goodbye is not None,
+            left=leave_reason is not None,
             offered=self._offered,
             notes=notes,
         )
-        heartbeats.write_heartbeat(self._store, pulse, sync=offering > 0)
-        self._merger.reader.mine = pulse
+        heartbeats.write_heartbeat(self._store, heartbeat, sync=offering > 0)
+        self._merger.reader.mine = heartbeat
 
     @contextlib.contextmanager
-    def _trying(self, what: str) -> Iterator[None]:
-        """Tell of a failure instead of raising it: training goes on."""
+    def _reporting_errors(self, action: str) -> Iterator[None]:
+        """Report a failure of the body instead of raising it: training goes on."""
         try:
             yield
         except (OSError, DaddyError) as error:
-            self._tell("error", {"what": what, "reason": str(error)})
+            self._report("error", {"what": action, "reason": str(error)})
 
-    def _tell(self, event: str, data: Mapping[str, object]) -> None:
+    def _report(self, event: str, data: Mapping[str, object]) -> None:
         try:
             self._events.write(event, self.fleet_steps(), data)
         except (OSError, DaddyError, ValueError):  # a full disk must not stop training

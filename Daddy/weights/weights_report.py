@@ -1,8 +1,8 @@
-"""The state of shared weights as one record, for ``status`` and scripts: a run's, or a laptop's.
+"""Reports the state of shared weights as one record: a run's, or a laptop's. No torch.
 
-Reads only, and never fails for content that others wrote: what is damaged is named under ``flaws``.
-A job lives by the age of its heartbeat's file on this machine's clock: a single look cannot watch a
-counter stand still. A laptop's record needs no connection. No torch.
+Reads only, and never fails for content that others wrote: damage is named under ``flaws``. A job
+counts as alive by the age of its heartbeat's file on this machine's clock, because a single reading
+cannot show that a counter stands still. A laptop's record needs no connection.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from Daddy.weights.store.weight_records import LaptopHead, RunCard, Version
 from Daddy.weights.store.weight_store import Store
 
 RECENT = 32
-"""Versions that count as of late, for the rate and the refusals."""
+"""Newest versions from which rates and refusals are reported."""
 
 _CARD = ("run", "run_id", "workload", "schema", "assists")
 _NO_CARD = RunCard("", "", "", "")
 
 
 def _newest(source: Version | LaptopHead | None, now: float) -> Record:
-    """Age, time, steps and bytes of the newest version that can be read; Nones: of none."""
+    """Return age, time, steps and bytes of the newest readable version; Nones for none."""
     age = None if source is None else round(max(0.0, now - source.ts), 1)
     size = None if source is None else source.size
     return {**fields(source, "ts", "fleet_steps"), "age_s": age, "bytes": size}
@@ -49,7 +49,6 @@ def _newest(source: Version | LaptopHead | None, now: float) -> Record:
 
 @contextlib.contextmanager
 def _noted(flaws: list[str]) -> Iterator[None]:
-    """Note an error of the body among the flaws."""
     try:
         yield
     except DaddyError as error:
@@ -60,7 +59,7 @@ def _noted(flaws: list[str]) -> Iterator[None]:
 
 
 def report_run(shared: SharedPaths, now: float) -> Record:
-    """The record; ``now`` in wall seconds. WeightsError when there is no version at all."""
+    """Return a run's record; ``now`` in wall seconds. WeightsError when there is no version."""
     store = Store(shared)
     newest = store.newest()
     if newest is None:
@@ -90,14 +89,14 @@ def report_run(shared: SharedPaths, now: float) -> Record:
         "inbox": _inbox(store),
         "friends": _friends(store),
         "refused": [
-            {"version": record.version, **fields(one, *REFUSAL)}
+            {"version": record.version, **fields(refusal, *REFUSAL)}
             for record in versions
-            for one in record.refused
+            for refusal in record.refused
         ],
         "reverted": [
-            {"version": record.version, **fields(one, "first", "last", "good", "reason")}
+            {"version": record.version, **fields(revert, "first", "last", "good", "reason")}
             for record in versions
-            for one in record.reverts
+            for revert in record.reverts
         ],
         "disk": folder_usage(shared.root),
         "flaws": flaws,
@@ -105,7 +104,7 @@ def report_run(shared: SharedPaths, now: float) -> Record:
 
 
 def _rate(versions: Sequence[Version]) -> Record:
-    """Versions an hour and steps a second over the recent versions; None of fewer than two."""
+    """Return versions an hour and steps a second; Nones for fewer than two versions."""
     seconds = versions[-1].ts - versions[0].ts if versions else 0.0
     if seconds <= 0.0:
         return {"versions_per_hour": None, "steps_per_second": None, "rate_over_s": 0.0}
@@ -118,14 +117,14 @@ def _rate(versions: Sequence[Version]) -> Record:
 
 
 def _peers(store: Store, versions: Sequence[Version], now: float) -> list[Record]:
-    """Everybody who has a heartbeat or ever contributed, jobs first."""
-    beats = _beats(store, now)
+    """Return every peer that has a heartbeat or ever contributed, jobs first."""
+    beats = _newest_processes(store, now)
     steps: Mapping[str, int] = versions[-1].contributors if versions else {}
-    refused = Counter(one.peer for version in versions for one in version.refused)
-    counted = {one.peer: version.version for version in versions for one in version.inputs}
+    refused = Counter(refusal.peer for version in versions for refusal in version.refused)
+    counted = {merged.peer: version.version for version in versions for merged in version.inputs}
     shares: dict[str, float] = defaultdict(float)
-    for one in (one for version in versions for one in version.inputs):
-        shares[one.peer] += one.share
+    for merged in (merged for version in versions for merged in version.inputs):
+        shares[merged.peer] += merged.share
     return [
         {
             "peer": name,
@@ -139,32 +138,32 @@ def _peers(store: Store, versions: Sequence[Version], now: float) -> list[Record
     ]
 
 
-def _beats(store: Store, now: float) -> dict[str, Record]:
-    """The newest process of each peer: its state, the age of its beat, the version it stands on."""
+def _newest_processes(store: Store, now: float) -> dict[str, Record]:
+    """Return the newest process of each peer: state, age of its heartbeat, its base version."""
     beats = []
-    for pulse in heartbeats.read_heartbeats(store):
-        with contextlib.suppress(OSError):  # swept away since
-            beats.append((pulse.heartbeat.lstat().st_mtime, pulse))
-    found = {}
-    for beaten, pulse in sorted(beats, key=lambda beat: (int(beat[0]), beat[1].version)):
-        age = round(max(0.0, now - beaten), 1)
-        state = "left" if pulse.left else "lives" if age < SILENCE_S else "silent"
-        found[pulse.peer] = {"state": state, "beat_s": age, "stands_on": pulse.version}
-    return found
+    for heartbeat in heartbeats.read_heartbeats(store):
+        with contextlib.suppress(OSError):  # removed meanwhile
+            beats.append((heartbeat.heartbeat.lstat().st_mtime, heartbeat))
+    states = {}
+    for written, heartbeat in sorted(beats, key=lambda beat: (int(beat[0]), beat[1].version)):
+        age = round(max(0.0, now - written), 1)
+        state = "left" if heartbeat.left else "lives" if age < SILENCE_S else "silent"
+        states[heartbeat.peer] = {"state": state, "beat_s": age, "stands_on": heartbeat.version}
+    return states
 
 
 def _pending(store: Store, head: Version | None, now: float) -> list[Record]:
-    found = []
-    for one in contributions.pending_of_jobs(store, head):
-        with contextlib.suppress(OSError):  # merged and cleared away since
-            waits = round(max(0.0, now - one.record.stat().st_mtime), 1)
-            named = fields(one.offer, "peer", "sequence", "base_version", "env_steps")
-            found.append({**named, "waits_s": waits})
-    return found
+    pending = []
+    for offer in contributions.pending_of_jobs(store, head):
+        with contextlib.suppress(OSError):  # merged and removed meanwhile
+            waits = round(max(0.0, now - offer.record.stat().st_mtime), 1)
+            named = fields(offer.offer, "peer", "sequence", "base_version", "env_steps")
+            pending.append({**named, "waits_s": waits})
+    return pending
 
 
 def _inbox(store: Store) -> list[Record]:
-    """Contributions in each laptop's box; none is opened."""
+    """Return counts and bytes of contributions in each laptop's box; none is opened."""
     sizes = folder_usage(store.paths.inbox)
     counts = {box.name: len([*box.glob("*.json")]) for box in contributions.laptop_boxes(store)}
     return [
@@ -175,7 +174,7 @@ def _inbox(store: Store) -> list[Record]:
 
 
 def _friends(store: Store) -> list[Record]:
-    """Other accounts that take part, and the reason why one's folder cannot be read."""
+    """Return other accounts that take part, each with the reason if it cannot be read."""
     return [
         {"name": box.owner_name, "folder": str(box.paths.root), "counts_as_laptops": box.laptop,
          "trouble": box.problem() or trust_note(store.paths, box.friend)}
@@ -187,26 +186,28 @@ def _friends(store: Store) -> list[Record]:
 
 
 def report_laptop(root: Path, now: float) -> Record:
-    """The record of what lies in ``root``; ``now`` in wall seconds. Nones: nothing pulled yet."""
+    """Return a laptop folder's record; ``now`` in wall seconds, Nones where nothing was pulled."""
     flaws: list[str] = []
-    found = None
+    pulled = None
     with _noted(flaws):
-        found = newest_verified(root)
-    if found is not None and found.warning:
-        flaws.append(found.warning)
-    frame, receipts = (found.frame if found else None), read_all_receipts(root)
+        pulled = newest_verified(root)
+    if pulled is not None and pulled.warning:
+        flaws.append(pulled.warning)
+    head, receipts = (pulled.head if pulled else None), read_all_receipts(root)
     return {
         "v": 1,
         "kind": "laptop",
         "folder": str(root),
-        **fields(frame or _NO_CARD, *_CARD),
-        **fields(frame, "version"),
-        **_newest(frame, now),
-        "verified": found is not None and not found.warning,
+        **fields(head or _NO_CARD, *_CARD),
+        **fields(head, "version"),
+        **_newest(head, now),
+        "verified": pulled is not None and not pulled.warning,
         "outbox": len(list_outbox(root)),
         "contributes_as": outbox_peers(root),
-        "accepted": sum(one.accepted for one in receipts),
-        "refused": [fields(one, "version", *REFUSAL) for one in receipts if not one.accepted],
+        "accepted": sum(receipt.accepted for receipt in receipts),
+        "refused": [
+            fields(receipt, "version", *REFUSAL) for receipt in receipts if not receipt.accepted
+        ],
         "effect": [summarise_effect(root, peer) for peer in peers_with_totals(root)],
         "disk": folder_usage(root),
         "flaws": flaws,

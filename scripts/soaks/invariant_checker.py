@@ -19,7 +19,7 @@ from Daddy.weights.store.weight_records import (
     LaptopHead,
     Refusal,
     Version,
-    parse_record,
+    parse,
 )
 from scripts.soaks.lagging_fs import Inode
 
@@ -79,7 +79,7 @@ class Witness:
 
     def _merged(self, name: str, data: bytes | None) -> Iterator[str]:
         assert data is not None
-        record = parse_record(Version, data, name)
+        record = parse(Version, data, name)
         if record.version != len(self.versions):
             yield f"I2: {name} follows v{len(self.versions) - 1}"
         if record.version and record.parent != self._records[-1]:
@@ -126,18 +126,18 @@ class Witness:
             if key not in self.judged:
                 yield f"I4: the record of {key} was removed before it was judged"
             return
-        offer = parse_record(Contribution, data, name)
+        offer = parse(Contribution, data, name)
         self.pending[key] = offer.blob
         if not self._holds(offer.blob):
             yield f"I4: {key} was offered without its file"
 
     def _head(self, name: str, data: bytes | None) -> Iterator[str]:
-        if data is not None and parse_record(Head, data, name).version >= len(self.versions):
+        if data is not None and parse(Head, data, name).version >= len(self.versions):
             yield f"I1: {name} names a version that does not exist"
 
     def _wan(self, name: str, data: bytes | None) -> Iterator[str]:
         if name == "wan/HEAD.json" and data is not None:
-            frame = parse_record(LaptopHead, data, name)
+            frame = parse(LaptopHead, data, name)
             if f"wan/{frame.name}" not in self._files:
                 yield f"I1: laptops are offered {frame.name}, which is not there"
 

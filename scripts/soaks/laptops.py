@@ -167,8 +167,8 @@ def _attacks(hostile: Laptop) -> list[Attack]:
     newest = newest_verified(hostile.shared)
     if newest is None:
         raise SchedulerError("the second laptop has pulled no version")
-    weights = decode(newest.data, newest.frame.schema)
-    return Forge(hostile.name, newest.frame, weights, hostile.home / "unpickled").all()
+    weights = decode(newest.data, newest.head.schema)
+    return Forge(hostile.name, newest.head, weights, hostile.home / "unpickled").all()
 
 
 def _figures(

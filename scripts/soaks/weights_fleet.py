@@ -201,8 +201,8 @@ class Fleet:
             try:
                 if (newest := store.newest()) is not None:
                     record = store.version(newest)
-                    peers = reader.read(record)
-                    sweeper.clean_after_merge(record, [], peers)
+                    peers = reader.read_peers(record)
+                    sweeper.after_merge(record, [], peers)
                     sweeper.sweep_orphans(sweeper.needed_blobs(record, peers))
             except (OSError, DaddyError):
                 continue

@@ -142,7 +142,7 @@ def box(world: World, data: bytes, number: int = 1, name: str = "") -> Path:
     return path
 
 
-def answer(world: World, number: int = 1) -> attachments.ParcelReceipt:
+def answer(world: World, number: int = 1) -> attachments.AttachmentReceipt:
     folder = world.shared / "receipts" / "mallory"
     shutil.copytree(folder, world.local / "receipts" / "mallory", dirs_exist_ok=True)
     found = attachments.read_attachment_receipts(world.local, "mallory")

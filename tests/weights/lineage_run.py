@@ -18,7 +18,7 @@ from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
-from Daddy.weights.store.weight_records import Contribution, parse_record
+from Daddy.weights.store.weight_records import Contribution, parse
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
 from tests.weights.test_weight_exchange import rewrite
 
@@ -108,7 +108,7 @@ class LineageRun:
         with self.shut_lease():  # so that it waits until it has been spoilt
             peer.publish()
         record = max(self.shared.glob(f"peers/slot-{number}/{peer.incarnation}/0*.json"))
-        offer = parse_record(Contribution, record.read_bytes(), "it")
+        offer = parse(Contribution, record.read_bytes(), "it")
         rewrite(SharedPaths(self.shared), record, offer, encode(state))
 
     @contextlib.contextmanager

@@ -8,11 +8,11 @@ from Daddy.weights.merge.averaging import (
     ALL_LAPTOPS,
     ONE_LAPTOP,
     WeightedOffer,
-    compute_shares,
     contribution_weight,
-    full_round_weight,
-    is_merge_due,
+    is_due,
     laptop_lag,
+    offer_shares,
+    round_weight,
 )
 
 
@@ -22,18 +22,18 @@ def jobs(*steps: int, staleness: int = 0) -> list[WeightedOffer]:
 
 def test_a_single_early_job_of_four_moves_the_weights_by_a_quarter():
     offers = jobs(1000)
-    full = full_round_weight(offers, 4, 0.0)
-    assert compute_shares(offers, full)[0] == (0.25,)
+    full = round_weight(offers, 4, 0.0)
+    assert offer_shares(offers, full)[0] == (0.25,)
 
 
 def test_all_four_together_move_by_the_mean():
     offers = jobs(1000, 1000, 1000, 1000)
-    assert compute_shares(offers, full_round_weight(offers, 4, 0.0))[0] == (0.25,) * 4
+    assert offer_shares(offers, round_weight(offers, 4, 0.0))[0] == (0.25,) * 4
 
 
 def test_more_environment_steps_weigh_more():
     offers = jobs(3000, 1000)
-    assert compute_shares(offers, full_round_weight(offers, 2, 0.0))[0] == (0.75, 0.25)
+    assert offer_shares(offers, round_weight(offers, 2, 0.0))[0] == (0.75, 0.25)
 
 
 def test_a_stale_contribution_is_discounted():
@@ -43,12 +43,12 @@ def test_a_stale_contribution_is_discounted():
 
 def test_two_rounds_of_one_job_do_not_shrink_the_others():
     offers = [*jobs(1000, 1000, 1000, 1000), WeightedOffer("slot-0", 1000, 0, laptop=False)]
-    assert compute_shares(offers, full_round_weight(offers, 4, 0.0))[0] == (0.25,) * 5
+    assert offer_shares(offers, round_weight(offers, 4, 0.0))[0] == (0.25,) * 5
 
 
 def test_a_lone_job_moves_the_weights_all_the_way():
     offers = jobs(500)
-    assert compute_shares(offers, full_round_weight(offers, 1, 0.0))[0] == (1.0,)
+    assert offer_shares(offers, round_weight(offers, 1, 0.0))[0] == (1.0,)
 
 
 @given(
@@ -58,7 +58,7 @@ def test_a_lone_job_moves_the_weights_all_the_way():
 )
 def test_laptops_never_have_more_than_their_share(steps, laptops, live):
     offers = jobs(*steps) + [WeightedOffer(f"laptop-{k}", n, 0, laptop=True) for k, n in laptops]
-    shares = compute_shares(offers, full_round_weight(offers, live, 1000.0))[0]
+    shares = offer_shares(offers, round_weight(offers, live, 1000.0))[0]
     by_peer: dict[str, float] = {}
     for offer, share in zip(offers, shares, strict=True):
         assert share >= 0
@@ -75,10 +75,10 @@ def test_laptops_never_have_more_than_their_share(steps, laptops, live):
 )
 def test_whatever_laptops_claim_the_jobs_keep_four_fifths_of_their_shares(steps, laptops, live):
     own = jobs(*steps)
-    full = full_round_weight(own, live, 0.0)
-    alone = compute_shares(own, full)[0]
+    full = round_weight(own, live, 0.0)
+    alone = offer_shares(own, full)[0]
     friends = [WeightedOffer(f"laptop-{k}", n, 0, laptop=True) for k, n in enumerate(laptops)]
-    together = compute_shares(own + friends, full)[0]
+    together = offer_shares(own + friends, full)[0]
     for before, after in zip(alone, together[: len(own)], strict=True):
         assert after >= (1.0 - ALL_LAPTOPS) * before - 1e-9
 
@@ -100,7 +100,7 @@ def test_whatever_laptops_claim_the_jobs_keep_four_fifths_of_their_shares(steps,
 def test_a_merge_is_due_when_all_but_one_have_published_or_one_has_waited(
     published, live, oldest_s, laptops, now
 ):
-    assert is_merge_due(published, live, oldest_s, 10.0, laptops) is now
+    assert is_due(published, live, oldest_s, 10.0, laptops) is now
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_strays_go_after_an_hour_of_watching_and_not_before(tmp_path, clock):
     temp.write_bytes(b"half")
     reader = PeerReader(store, clock)
     sweeper = Sweeper(store, 8, watch, reader)
-    needed = sweeper.needed_blobs(store.version(2), reader.read(store.version(2)))
+    needed = sweeper.needed_blobs(store.version(2), reader.read_peers(store.version(2)))
     for _ in range(int(ORPHAN_S / SWEEP_S)):
         assert sweeper.sweep_orphans(needed) == []
         clock.pass_by(SWEEP_S)
@@ -97,7 +97,7 @@ def test_an_hour_in_which_nobody_could_look_makes_no_stray(tmp_path, clock):
     stray = store.put_blob(b"a state, its commit record about to come", "state")
     reader = PeerReader(store, clock)
     sweeper = Sweeper(store, 8, StallTimer(clock), reader)
-    peers = reader.read(store.version(1))
+    peers = reader.read_peers(store.version(1))
     needed = sweeper.needed_blobs(store.version(1), peers)
     assert sweeper.sweep_orphans(needed) == []
     clock.pass_by(5 * ORPHAN_S)

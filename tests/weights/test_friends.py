@@ -28,7 +28,7 @@ from Daddy.weights.merge import merger
 from Daddy.weights.merge.contributions import PendingOffer, round_robin
 from Daddy.weights.merge.merge_inputs import FRIENDS_INPUTS_LIMIT
 from Daddy.weights.store.rebuild_version import rebuild_state
-from Daddy.weights.store.weight_records import Contribution, parse_record
+from Daddy.weights.store.weight_records import Contribution, parse
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weights_report import report_run
 from scripts.version_history import read_history
@@ -313,7 +313,7 @@ def test_what_is_no_plain_file_of_the_friends_is_not_read(tmp_path, owner, clock
     theirs.publish()
     paths = SharedPaths(tmp_path / "anna")
     record = next(paths.peers.glob("*/*/000001.json"))
-    offer = parse_record(Contribution, record.read_bytes(), "it")
+    offer = parse(Contribution, record.read_bytes(), "it")
     path = {"record": record, "blob": paths.blob(offer.blob),
             "hb.json": record.with_name("hb.json")}[what]  # fmt: skip
     aside = tmp_path / "aside"
@@ -370,7 +370,7 @@ def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
 
 
 def test_in_turn_each_account_has_its_place(tmp_path):
-    offer = parse_record(Contribution, json.dumps({
+    offer = parse(Contribution, json.dumps({
         "format": 1, "run_id": "r", "schema": "ab" * 32, "peer": "a0.slot-0",
         "incarnation": "01234567", "sequence": 1, "blob": "ab" * 32, "size": 1, "base_version": 0,
         "base_state": "ab" * 32, "env_steps": 1, "new_steps": 1, "optimizer_steps": 1,

@@ -24,8 +24,8 @@ def besieged(tmp_path):
     for _ in range(3):
         cluster.merge()
     newest = newest_verified(cluster.local)
-    weights = decode(newest.data, newest.frame.schema)
-    attacks = Forge("ben", newest.frame, weights, tmp_path / "unpickled").all()
+    weights = decode(newest.data, newest.head.schema)
+    attacks = Forge("ben", newest.head, weights, tmp_path / "unpickled").all()
     box = cluster.root / "inbox" / "ben"
     box.mkdir(parents=True)
     return cluster, box, attacks

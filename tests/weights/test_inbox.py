@@ -13,7 +13,7 @@ from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.merge.merge_inputs import PeerReader
-from Daddy.weights.store.weight_records import Contribution, parse_record
+from Daddy.weights.store.weight_records import Contribution, parse
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
@@ -101,7 +101,7 @@ def box_with_one(cluster, clock):
     laptop.publish(nudged(weights, 5), 1000, 50)
     box = cluster.push()
     (record,) = box.glob("*.json")
-    return laptop, box, record, parse_record(Contribution, record.read_bytes(), "it")
+    return laptop, box, record, parse(Contribution, record.read_bytes(), "it")
 
 
 def rename_pair(record, offer):
@@ -417,9 +417,9 @@ def test_a_contribution_in_the_same_second_as_a_look_is_seen_soon(tmp_path, cloc
     reader = PeerReader(Store(SharedPaths(cluster.root)), clock)
     head = reader._store.version(reader._store.newest())
     os.utime(box, (1_700_000_000, 1_700_000_000))
-    assert [reader.read(head).pending for _ in range(3)] == [()] * 3
+    assert [reader.read_peers(head).pending for _ in range(3)] == [()] * 3
     laptop.publish(nudged(weights, 3), 100, 10)
     cluster.push()
     os.utime(box, (1_700_000_000, 1_700_000_000))
     clock.pass_by(2.0)
-    assert len(reader.read(head).pending) == 1
+    assert len(reader.read_peers(head).pending) == 1

@@ -12,7 +12,7 @@ from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.store.rebuild_version import rebuild_state
-from Daddy.weights.store.weight_records import Contribution, LaptopHead, parse_record
+from Daddy.weights.store.weight_records import Contribution, LaptopHead, parse
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, nudged
 from tests.weights.test_inbox import Cluster
@@ -27,7 +27,7 @@ def test_a_contribution_travels_as_int8_and_says_so(cluster):
     laptop, weights = cluster.laptop()
     laptop.publish(nudged(weights, 5), 1000, 50)
     (record,) = (cluster.local / "outbox" / "anna").glob("*.json")
-    assert parse_record(Contribution, record.read_bytes(), "it").form == "int8"
+    assert parse(Contribution, record.read_bytes(), "it").form == "int8"
     cluster.push()
     version = cluster.merge()
     mine = next(one for one in version.inputs if one.peer == "anna")
@@ -38,7 +38,7 @@ def test_a_contribution_travels_as_int8_and_says_so(cluster):
 
 def test_a_run_that_does_not_read_int8_gets_bfloat16(cluster):
     head = cluster.root / "wan" / "HEAD.json"
-    older = dataclasses.replace(parse_record(LaptopHead, head.read_bytes(), "it"), accepts=())
+    older = dataclasses.replace(parse(LaptopHead, head.read_bytes(), "it"), accepts=())
     head.write_bytes(older.to_json_bytes())
     laptop, weights = cluster.laptop()
     laptop.publish(nudged(weights, 5), 1000, 50)
@@ -50,7 +50,7 @@ def test_a_run_that_does_not_read_int8_gets_bfloat16(cluster):
 def swap(box, change):
     """Put what ``change`` makes of the bytes into a box in place of the one contribution there."""
     (record,) = box.glob("*.json")
-    offer = parse_record(Contribution, record.read_bytes(), "it")
+    offer = parse(Contribution, record.read_bytes(), "it")
     data = change(record.with_suffix(".st").read_bytes())
     changed = dataclasses.replace(offer, blob=sha256_hex(data), size=len(data))
     for path in box.iterdir():

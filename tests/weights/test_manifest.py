@@ -6,7 +6,7 @@ import json
 import pytest
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.store.weight_records import Contribution, Input, Refusal, Version, parse_record
+from Daddy.weights.store.weight_records import Contribution, Input, Refusal, Version, parse
 from tests.weights.test_admission import OFFER
 
 INPUT = Input("slot-0", "01234567", 1, "ab" * 32, 0, 0, 0.25, 1.0, 2.5, 100, 100, 10)
@@ -34,7 +34,7 @@ VERSION = Version(
 
 def test_records_come_back_equal_and_with_equal_bytes():
     for record in (OFFER, VERSION):
-        again = parse_record(type(record), record.to_json_bytes(), "it")
+        again = parse(type(record), record.to_json_bytes(), "it")
         assert again == record
         assert again.to_json_bytes() == record.to_json_bytes()
 
@@ -50,7 +50,7 @@ def changed(**changes: object) -> bytes:
         (b"[]", "not an object"),
         (b"\xff\xfe", "no valid Contribution"),
         (b"[" * 50_000, "no valid Contribution"),
-        (b'{"format": 1, "format": 1}', "stands twice"),
+        (b'{"format": 1, "format": 1}', "occurs twice"),
         (changed(format=2), "format 2 is not 1"),
         (changed(peer="../evil"), "peer"),
         (changed(peer="a\nb"), "peer"),
@@ -68,7 +68,7 @@ def changed(**changes: object) -> bytes:
 )
 def test_anything_else_is_refused_and_says_what_is_wrong(data, said):
     with pytest.raises(WeightsError, match=said):
-        parse_record(Contribution, data, "peers/x/1.json")
+        parse(Contribution, data, "peers/x/1.json")
 
 
 @pytest.mark.parametrize("field", ["inputs", "refused", "norms", "consumed", "contributors"])
@@ -77,18 +77,18 @@ def test_collections_of_the_wrong_kind_are_refused(field, value):
     body = json.loads(VERSION.to_json_bytes())
     body[field] = value
     with pytest.raises(WeightsError):
-        parse_record(Version, json.dumps(body).encode(), "it")
+        parse(Version, json.dumps(body).encode(), "it")
 
 
 def test_records_of_before_there_were_assists_have_none():
     body = json.loads(OFFER.to_json_bytes())
     assert body.pop("assists") == []
-    assert parse_record(Contribution, json.dumps(body).encode(), "it") == OFFER
+    assert parse(Contribution, json.dumps(body).encode(), "it") == OFFER
     helped = dataclasses.replace(OFFER, assists=("flash", "flute"))
-    assert parse_record(Contribution, helped.to_json_bytes(), "it") == helped
+    assert parse(Contribution, helped.to_json_bytes(), "it") == helped
 
 
 @pytest.mark.parametrize("names", ["flash", [5], ["../x"], ["a" * 41], {"flash": 1}, None])
 def test_assists_that_are_no_names_are_refused(names):
     with pytest.raises(WeightsError, match="assists"):
-        parse_record(Contribution, changed(assists=names), "it")
+        parse(Contribution, changed(assists=names), "it")

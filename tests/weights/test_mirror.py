@@ -243,7 +243,7 @@ def full_at(count: int):
 def test_a_home_that_is_full_is_said_once_and_the_last_copy_stays_whole(run, home, clock, capsys):
     peer = learn(run, clock)
     run.controller.mkdir()
-    assert keeper_of(run, home, clock).once()
+    assert keeper_of(run, home, clock).copy_once()
     before = files(only(home))
     peer.learn(9)
     peer.publish()
@@ -252,12 +252,12 @@ def test_a_home_that_is_full_is_said_once_and_the_last_copy_stays_whole(run, hom
     keeper = keeper_of(run, home, clock, hook=full_at(0))
     capsys.readouterr()
     for _ in range(3):
-        assert not keeper.once()
+        assert not keeper.copy_once()
         assert files(only(home)) == before
     assert capsys.readouterr().out.count("No space left") == 1
     told = json.loads(run.mirrored.read_bytes())
     assert "No space left" in told["trouble"]
-    assert keeper_of(run, home, clock).once()
+    assert keeper_of(run, home, clock).copy_once()
     assert read_mirror_card(only(home)).version == 4
     assert json.loads(run.mirrored.read_bytes())["trouble"] == ""
 
@@ -265,16 +265,16 @@ def test_a_home_that_is_full_is_said_once_and_the_last_copy_stays_whole(run, hom
 def test_a_home_that_cannot_be_written_is_said(run, tmp_path, clock, capsys):
     learn(run, clock)
     (tmp_path / "home").write_text("a file where the folder should be")
-    assert not keeper_of(run, tmp_path / "home" / "mirrors", clock).once()
+    assert not keeper_of(run, tmp_path / "home" / "mirrors", clock).copy_once()
     assert "no copy is made" in capsys.readouterr().out
 
 
 def test_a_run_that_is_gone_is_not_made_again(run, home, clock):
     learn(run, clock)
     keeper = keeper_of(run, home, clock)
-    keeper.once()
+    keeper.copy_once()
     subprocess.run(["rm", "-rf", str(run.root)], check=True)
-    keeper.once()
+    keeper.copy_once()
     assert not run.root.exists()
     assert read_mirror_card(only(home)).version == 3
 
@@ -326,7 +326,7 @@ def test_the_remedy_is_named_where_the_newest_state_is_gone(run, clock):
 
 
 def note_of(run, home, clock) -> str:
-    keeper_of(run, home, clock).once()
+    keeper_of(run, home, clock).copy_once()
     return json.loads(run.mirrored.read_bytes())["holes"]
 
 

@@ -29,7 +29,7 @@ from Daddy.weights.import_export import (
     to_markdown,
 )
 from Daddy.weights.locate_weights import locate_at
-from Daddy.weights.store.weight_records import parse_record
+from Daddy.weights.store.weight_records import parse
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ToldClock, begin, close, make_state
 from tests.weights.lineage_run import LineageRun
@@ -67,7 +67,7 @@ def newest_state(shared):
 
 
 def card_of(path) -> ModelCard:
-    return parse_record(ModelCard, metadata_of(path.read_bytes())[KEY].encode(), "it")
+    return parse(ModelCard, metadata_of(path.read_bytes())[KEY].encode(), "it")
 
 
 def bring(path, run_dir, *more) -> int:
@@ -182,7 +182,7 @@ def test_what_descends_from_it_says_so(file, tmp_path):
     learner.learn(1)
     learner.publish()
     first, second = card_of(file), read_version_as_model(locate_at(tmp_path / "new"), None).card
-    assert second.ancestors == (first.name,)
+    assert second.ancestors == (first.title,)
     assert (second.env_steps, second.steps_before) == (100, first.env_steps)
     assert f"100, after {first.env_steps:,} in earlier runs" in to_markdown(second, "x")
 
@@ -282,12 +282,12 @@ def spoilt(path, kind: str) -> None:
         path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     elif kind == "other tensors":
         path.write_bytes(
-            ExportedModel(found.card, {**state, "more": torch.zeros(2)}).to_json_bytes()
+            ExportedModel(found.card, {**state, "more": torch.zeros(2)}).to_safetensors()
         )
     elif kind == "NaN":
         state["core.bias"][0] = float("nan")
         card = dataclasses.replace(found.card, sha256=sha256_hex(encode(state)))
-        path.write_bytes(ExportedModel(card, state).to_json_bytes())
+        path.write_bytes(ExportedModel(card, state).to_safetensors())
 
 
 @pytest.mark.parametrize(

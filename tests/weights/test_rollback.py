@@ -21,7 +21,7 @@ from Daddy.weights.lineage import from_records, to_lines
 from Daddy.weights.rollback import roll_back
 from Daddy.weights.status import render_status
 from Daddy.weights.store.rebuild_version import rebuild_state
-from Daddy.weights.store.weight_records import Revert, Version, parse_record
+from Daddy.weights.store.weight_records import Revert, Version, parse
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weights_report import report_run
 from scripts.soaks import rollback as soak
@@ -262,7 +262,7 @@ def test_records_of_the_release_before_are_read_and_ours_hold_every_version_good
     old = json.loads(made.to_json_bytes())
     old["probation"] = {"good": 3, "trial": 5, "since": 6, "asked_by": "anna"}
     old["reverts"][0] |= {"without": ["anna/0a0a0a0a/1"], "replayed": 2}
-    read = parse_record(Version, json.dumps(old).encode(), "an old record")
+    read = parse(Version, json.dumps(old).encode(), "an old record")
     assert read.reverts[0].without == ("anna/0a0a0a0a/1",)
 
 

@@ -84,14 +84,14 @@ def drop_records_before_the_commit(patch):
 
 
 def friend_clears_away_too_much(patch):
-    real = JoinedExchange._heal
+    real = JoinedExchange._repair_heads
 
     def heal(self, record, state):
         for path in self._store.paths.peers.glob("*/*/0*.json"):
             path.unlink(missing_ok=True)
         real(self, record, state)
 
-    patch.setattr(JoinedExchange, "_heal", heal)
+    patch.setattr(JoinedExchange, "_repair_heads", heal)
 
 
 def leave_a_friends_files_where_they_lie(patch):

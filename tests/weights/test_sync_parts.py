@@ -12,16 +12,16 @@ import pytest
 
 from Daddy.core.errors import ConfigError, FileError, NetworkError, UsageError
 from Daddy.core.saved_cluster import read_saved_cluster
-from Daddy.weights.laptop.pull_push import report_progress
+from Daddy.weights.laptop.pull_push import show_progress
 from Daddy.weights.laptop.rsync_sftp import FLAGS, PARTIAL, RsyncTransport, time_limit
 from Daddy.weights.laptop.ssh_login import (
     HostKeyChangedError,
     Remote,
-    explain_ssh_error,
+    explain_error,
     find_remote,
     save_remote,
 )
-from Daddy.weights.sync import StopSignal, Sync, next_pause_s, repeat_exchange, stop_on_signals
+from Daddy.weights.sync import StoppedBySignal, Sync, next_pause_s, repeat_exchange, stop_on_signals
 from tests.weights.helpers import ToldClock
 
 FULL = {"SYNC_CLUSTER_HOST": "login", "SYNC_CLUSTER_USER": "me", "SYNC_REMOTE_DIR": "/data/w"}
@@ -111,7 +111,7 @@ REMOTE = Remote("login", "me", "/data/w")
     ],
 )
 def test_failures_are_said_in_words_with_a_way_out(stderr, said):
-    error = explain_ssh_error(stderr, REMOTE)
+    error = explain_error(stderr, REMOTE)
     assert said in error.message
     assert error.exit_code == 8
     assert error.fix
@@ -119,7 +119,7 @@ def test_failures_are_said_in_words_with_a_way_out(stderr, said):
 
 def test_a_changed_host_key_is_never_tried_again():
     text = "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed."
-    assert isinstance(explain_ssh_error(text, REMOTE), HostKeyChangedError)
+    assert isinstance(explain_error(text, REMOTE), HostKeyChangedError)
 
 
 def test_the_socket_is_private_short_and_differs_by_key():
@@ -175,7 +175,7 @@ class Held(ToldClock):
 
 def test_a_transfer_over_two_seconds_shows_how_far_it_is(tmp_path, capfd):
     clock = Held()
-    with report_progress("pulling v7", 4_000_000, clock, tmp_path):
+    with show_progress("pulling v7", 4_000_000, clock, tmp_path):
         (tmp_path / ".kf.part").write_bytes(b"x" * 1_000_000)
         clock.go.release()
         time.sleep(0.2)
@@ -184,7 +184,7 @@ def test_a_transfer_over_two_seconds_shows_how_far_it_is(tmp_path, capfd):
 
 
 def test_a_quick_one_shows_nothing(tmp_path, capfd):
-    with report_progress("pulling v7", 10, ToldClockThatEnds(), tmp_path):
+    with show_progress("pulling v7", 10, ToldClockThatEnds(), tmp_path):
         pass
     assert capfd.readouterr().err == ""
 
@@ -199,7 +199,7 @@ def test_a_signal_breaks_off_what_is_under_way():
     try:
         stop_on_signals()
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
-        with pytest.raises(StopSignal, match="SIGTERM"):
+        with pytest.raises(StoppedBySignal, match="SIGTERM"):
             time.sleep(5)
         os.kill(os.getpid(), signal.SIGINT)  # a second one disturbs nothing
         time.sleep(0.01)
@@ -267,7 +267,7 @@ class Waits(ToldClock):
     def wait(self, stop, seconds):
         self.waited.append(seconds)
         if len(self.waited) == self.most:
-            raise StopSignal("the test")
+            raise StoppedBySignal("the test")
         return stop.is_set()
 
 

@@ -45,7 +45,14 @@ def test_a_card_of_before_there_were_terms_takes_all(tmp_path: Path) -> None:
 
 
 def test_laptops_are_told_how_the_run_learns_and_from_which_release(tmp_path: Path) -> None:
-    begin(tmp_path, "slot-0", ToldClock(), terms=OURS, told=(*OURS, ("a.b", "1")), release="r-1")
+    begin(
+        tmp_path,
+        "slot-0",
+        ToldClock(),
+        terms=OURS,
+        laptop_terms=(*OURS, ("a.b", "1")),
+        release="r-1",
+    )
     frame = read_laptop_head(tmp_path / "wan" / "HEAD.json")
     assert frame is not None
     assert (frame.terms, frame.release) == ((*OURS, ("a.b", "1")), "r-1")
@@ -53,7 +60,7 @@ def test_laptops_are_told_how_the_run_learns_and_from_which_release(tmp_path: Pa
 
 @pytest.mark.parametrize("terms", [[["a", "b\n"]], [["a"]], ["ab"], [["a", 1]], {"a": "b"}])
 def test_strange_terms_are_no_record(tmp_path: Path, terms: object) -> None:
-    begin(tmp_path, "slot-0", ToldClock(), told=OURS)
+    begin(tmp_path, "slot-0", ToldClock(), laptop_terms=OURS)
     path = tmp_path / "wan" / "HEAD.json"
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "terms": terms}))
     with pytest.raises(WeightsError, match="terms"):

@@ -13,7 +13,7 @@ from Daddy.core.saved_cluster import read_saved_cluster
 from Daddy.weights.laptop.rsync_sftp import RsyncTransport, choose_transport
 from Daddy.weights.laptop.setup_wizard import ClusterFindings, make_key_ring, read_rrsync
 from Daddy.weights.laptop.ssh_keys import Rrsync, make_missing_keys
-from Daddy.weights.laptop.ssh_login import Remote, explain_ssh_error, save_remote
+from Daddy.weights.laptop.ssh_login import Remote, explain_error, save_remote
 from tests.components import program
 from tests.weights.laptop_home import a_laptop
 
@@ -64,11 +64,11 @@ def words_known_here() -> tuple[str, ...]:
 )
 def test_a_line_and_what_is_said_of_its_key(laptop, purpose, change, said, good):
     ring = make_ring(laptop, Rrsync("rrsync", words_known_here()))
-    lines = {line.rpartition("daddy-")[2].partition("@")[0]: line for line in ring.lines()}
+    lines = {line.rpartition("daddy-")[2].partition("@")[0]: line for line in ring.key_lines()}
     text = lines[purpose].replace(*change)
     assert change == ("", "") or text != lines[purpose]
     laptop.authorized.write_text(f"{text}\n")
-    found = ring.try_one(purpose)
+    found = ring.check_key(purpose)
     assert re.search(said, found.what), found
     assert found.good == good
     assert bool(found.fix) != good
@@ -78,15 +78,14 @@ def test_a_line_and_what_is_said_of_its_key(laptop, purpose, change, said, good)
 
 def test_an_answer_that_asks_for_more_than_a_key_names_the_way_in():
     for method in ("keyboard-interactive", "gssapi-with-mic,password"):
-        error = explain_ssh_error(f"me@login: Permission denied ({method}).", REMOTE)
+        error = explain_error(f"me@login: Permission denied ({method}).", REMOTE)
         assert "asks for more than a key" in error.message
         assert error.fix.endswith("sync_weights.sh login")
     confined = replace(REMOTE, key="/k", within="")
     assert (
-        "refuses the key /k"
-        in explain_ssh_error("x: Permission denied (publickey).", confined).message
+        "refuses the key /k" in explain_error("x: Permission denied (publickey).", confined).message
     )
-    said = explain_ssh_error('rsync: mkstemp "/.a" failed: Permission denied (13)', REMOTE).message
+    said = explain_error('rsync: mkstemp "/.a" failed: Permission denied (13)', REMOTE).message
     assert "may not read or write" in said
 
 
@@ -122,7 +121,7 @@ def test_over_a_connection_that_a_person_opened_no_key_is_used(tmp_path):
     assert way == replace(REMOTE, opened=True)
     assert "ProxyCommand=false" in way.options()
     assert "BatchMode=yes" in way.options()
-    assert "BatchMode=yes" not in way.asking()
+    assert "BatchMode=yes" not in way.interactive_options()
     assert choose_transport("pull", REMOTE, found, "sftp").remote == way
 
 

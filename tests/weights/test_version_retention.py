@@ -13,7 +13,7 @@ from Daddy.weights.store.rebuild_version import candidate_versions
 from Daddy.weights.store.version_retention import (
     DAY_S,
     HOUR_S,
-    KeptVersion,
+    KeptState,
     choose_kept,
     kept_numbers,
     read_kept,
@@ -25,15 +25,14 @@ NOW = 1_700_006_400.0
 """The begin of a day."""
 
 
-def minutes(count: int, every: float = 1.0) -> list[KeptVersion]:
+def minutes(count: int, every: float = 1.0) -> list[KeptState]:
     """So many versions, one every so many minutes, the newest now."""
     return [
-        KeptVersion(n, NOW - 60.0 * every * (count - 1 - n), f"{n:064d}", 1_000)
-        for n in range(count)
+        KeptState(n, NOW - 60.0 * every * (count - 1 - n), f"{n:064d}", 1_000) for n in range(count)
     ]
 
 
-def told(kept: list[KeptVersion]) -> dict[str, list[int]]:
+def told(kept: list[KeptState]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for one in kept:
         found.setdefault(one.reason, []).append(one.version)

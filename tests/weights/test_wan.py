@@ -16,8 +16,8 @@ from Daddy.weights.encoding.delta_frames import pack_delta
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.laptop.pull_push import UNFINISHED, cheapest_route, pull
 from Daddy.weights.laptop.pulled_folder import newest_verified
-from Daddy.weights.store.laptop_delivery import KEEP_KEYFRAMES, REACH, SPARE, offer_to_laptops
-from Daddy.weights.store.weight_records import LaptopFrame, LaptopHead, parse_record
+from Daddy.weights.store.laptop_delivery import KEEP_KEYFRAMES, REACH, SPARE, offer_version
+from Daddy.weights.store.weight_records import LaptopFrame, LaptopHead, parse
 from Daddy.weights.store.weight_store import Store
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin, nudged
@@ -98,8 +98,8 @@ class Run:
     def pull(self):
         found = pull(self.carrier, self.local, SystemClock())
         verified = newest_verified(self.local)
-        assert verified.version == found.frame.version
-        plain = encode(decode(self.store.read_blob(found.frame.state)), half=True)
+        assert verified.version == found.head.version
+        plain = encode(decode(self.store.read_blob(found.head.state)), half=True)
         assert verified.data == plain  # bit for bit what a plain pull brings
         return found
 
@@ -118,7 +118,7 @@ def test_a_newcomer_takes_the_whole_and_then_follows_in_steps(run):
     run.advance(3)
     found = run.pull()
     assert run.carrier.frames() == ["d.wire"]  # one step over three versions
-    assert found.route.size < found.frame.size / 2
+    assert found.route.size < found.head.size / 2
     assert list((run.local / "incoming").glob("*.wire")) == []
 
 
@@ -153,7 +153,7 @@ def test_two_who_serve_the_same_versions_write_the_same(run, tmp_path):
         store = Store(SharedPaths(root))
         for number in range(3):
             state = decode(store.read_blob(store.version(number).state))
-            offer_to_laptops(store, number, encode(state, half=True))
+            offer_version(store, number, encode(state, half=True))
         served.append({path.name: path.read_bytes() for path in store.paths.wan.iterdir()})
     assert served[0] == served[1]
     assert len(served[0]) == 1 + 3 + 3 + 3  # the head, plain files, whole frames, steps
@@ -163,7 +163,7 @@ def test_a_version_served_twice_is_served_once(run):
     run.advance(3)
     head = run.root / "wan" / "HEAD.json"
     before, names = head.read_bytes(), sorted((run.root / "wan").iterdir())
-    offer_to_laptops(run.store, 3, encode(run.peer.weights, half=True))
+    offer_version(run.store, 3, encode(run.peer.weights, half=True))
     assert head.read_bytes() == before
     assert sorted((run.root / "wan").iterdir()) == names
 
@@ -212,7 +212,7 @@ def test_a_head_that_lies_about_a_frame_does_not_put_other_weights_in_place(run,
     run.pull()
     run.advance()
     head = run.root / "wan" / "HEAD.json"
-    frame = parse_record(LaptopHead, head.read_bytes(), "it")
+    frame = parse(LaptopHead, head.read_bytes(), "it")
     wrong = [dataclasses.replace(one, **change) if one.base_sha256 else one for one in frame.parts]
     head.write_bytes(dataclasses.replace(frame, parts=tuple(wrong)).to_json_bytes())
     assert run.pull().route
@@ -225,7 +225,7 @@ def test_a_frame_in_order_that_gives_other_weights_does_not_put_them_in_place(ru
     run.advance()
     run.carrier.frames()
     head = run.root / "wan" / "HEAD.json"
-    frame = parse_record(LaptopHead, head.read_bytes(), "it")
+    frame = parse(LaptopHead, head.read_bytes(), "it")
     forged = pack_delta(other, base.data)
     (step,) = (one for one in frame.parts if one.base_sha256)
     path = run.root / "wan" / step.file
@@ -243,21 +243,21 @@ def test_a_frame_under_a_path_of_its_own_choice_makes_the_head_invalid(run):
         body = json.loads(head.read_bytes())
         body["parts"][0]["file"] = name
         with pytest.raises(WeightsError, match="file"):
-            parse_record(LaptopHead, json.dumps(body).encode(), "it")
+            parse(LaptopHead, json.dumps(body).encode(), "it")
 
 
 def test_an_older_laptop_finds_the_plain_file_under_the_head_it_knows(run):
     run.advance()
     body = json.loads((run.root / "wan" / "HEAD.json").read_bytes())
     older = {name: body[name] for name in body if name not in ("parts", "accepts")}
-    frame = parse_record(LaptopHead, json.dumps(older).encode(), "it")
+    frame = parse(LaptopHead, json.dumps(older).encode(), "it")
     assert (frame.parts, frame.accepts) == ((), ())
     assert (run.root / "wan" / frame.name).stat().st_size == frame.size
 
 
 def test_from_a_cluster_without_frames_the_plain_file_is_pulled(run):
     head = run.root / "wan" / "HEAD.json"
-    frame = parse_record(LaptopHead, head.read_bytes(), "it")
+    frame = parse(LaptopHead, head.read_bytes(), "it")
     head.write_bytes(dataclasses.replace(frame, parts=(), accepts=()).to_json_bytes())
     assert run.pull().route
     assert run.carrier.frames() == ["kf.st"]
@@ -265,7 +265,7 @@ def test_from_a_cluster_without_frames_the_plain_file_is_pulled(run):
 
 def test_what_is_here_and_damaged_is_no_base_for_a_step(run):
     run.pull()
-    damage(run.local / "wan" / newest_verified(run.local).frame.name)
+    damage(run.local / "wan" / newest_verified(run.local).head.name)
     run.advance()
     run.carrier.frames()
     assert run.pull().route.reason == "whole"
@@ -302,7 +302,7 @@ def test_what_was_begun_is_finished_before_a_newer_version_is(thin):
     """Else over a thin line every newer version would begin anew, and none would ever arrive."""
     break_off(thin)
     thin.advance(2)
-    assert thin.pull().frame.version == 2
+    assert thin.pull().head.version == 2
     assert thin.carrier.frames() == ["kf.wire", "kf.wire", "d.wire"]
     assert not list(thin.local.glob("incoming/*"))
 
@@ -321,7 +321,7 @@ def test_what_was_begun_and_is_not_offered_any_more_is_given_up(thin):
     thin.advance(SPARE + KEEP_KEYFRAMES + 1)
     thin.carrier.frames()
     newest = SPARE + KEEP_KEYFRAMES + 1
-    assert thin.pull().frame.version == newest
+    assert thin.pull().head.version == newest
     assert thin.carrier.frames() == ["kf.wire", "kf.wire"]
 
 
@@ -330,11 +330,11 @@ def test_what_was_begun_of_another_run_is_given_up(thin):
     thin.advance()
     break_off(thin)
     path = thin.local / "incoming" / UNFINISHED
-    other = dataclasses.replace(parse_record(LaptopHead, path.read_bytes(), "it"), run_id="0" * 16)
+    other = dataclasses.replace(parse(LaptopHead, path.read_bytes(), "it"), run_id="0" * 16)
     path.write_bytes(dataclasses.replace(other, name="kf-00000009-000000000000.st").to_json_bytes())
     thin.advance()
     thin.carrier.frames()
-    assert thin.pull().frame.version == 2
+    assert thin.pull().head.version == 2
     assert thin.carrier.frames() == ["d.wire"]
 
 
@@ -364,15 +364,15 @@ def test_a_note_of_absurd_sizes_is_passed_over(thin):
     body = json.loads(path.read_bytes())
     path.write_bytes(json.dumps({**body, "size": (1 << 53) - 1}).encode())
     thin.advance()
-    assert thin.pull().frame.version == 1
+    assert thin.pull().head.version == 1
 
 
 def test_whoever_serves_slowly_does_not_turn_the_head_back(run):
     run.advance(2)
     old = run.store.version(1)
-    offer_to_laptops(run.store, 1, encode(decode(run.store.read_blob(old.state)), half=True))
+    offer_version(run.store, 1, encode(decode(run.store.read_blob(old.state)), half=True))
     assert run.store.keyframe().version == 2
-    assert run.pull().frame.version == 2
+    assert run.pull().head.version == 2
 
 
 def test_a_frame_that_went_away_costs_a_second_look_and_no_plain_file(run):
@@ -389,5 +389,5 @@ def test_a_frame_that_went_away_costs_a_second_look_and_no_plain_file(run):
         return real(name, into, size)
 
     run.carrier.fetch = fetch
-    assert run.pull().frame.version == 2
+    assert run.pull().head.version == 2
     assert run.carrier.frames() == ["d.wire"]

@@ -204,11 +204,11 @@ def test_a_bad_contribution_is_refused_and_its_author_told_why(tmp_path, clock, 
 def spoil(root, kind: str) -> None:
     """Damage the one pending contribution as a disk, or a bad learner, would."""
     from Daddy.weights.encoding.state_codec import encode
-    from Daddy.weights.store.weight_records import Contribution, parse_record
+    from Daddy.weights.store.weight_records import Contribution, parse
 
     paths = SharedPaths(root)
     record = next(paths.peers.glob("*/*/000001.json"))
-    offer = parse_record(Contribution, record.read_bytes(), "it")
+    offer = parse(Contribution, record.read_bytes(), "it")
     blob = paths.blob(offer.blob)
     blob.chmod(0o644)
     data = blob.read_bytes()

@@ -9,7 +9,7 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.store.crash_safe_files import CrashSafeWriter
-from Daddy.weights.store.laptop_delivery import offer_to_laptops
+from Daddy.weights.store.laptop_delivery import offer_version
 from Daddy.weights.store.weight_records import RunCard, Version
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import make_state
@@ -131,7 +131,7 @@ def test_laptops_are_offered_the_file_before_its_head(store):
     grow(store, 12)
     states = [encode(make_state(number), half=True) for number in range(13)]
     for number, state in enumerate(states):
-        offer_to_laptops(store, number, state)
+        offer_version(store, number, state)
     frame = store.keyframe()
     assert frame.version == 12
     assert (store.paths.wan / frame.name).read_bytes() == states[12]

@@ -1,11 +1,10 @@
-"""Pure. Safetensors bytes for a slow line, whole or as the step from a version both sides hold.
+"""Pure. Packs safetensors bytes for a slow network, whole or as a delta to a version both hold.
 
-A frame is 64 bytes (magic, format, kind, size and SHA-256 of what comes out, whose step it is) and
-zlib streams with their lengths: the header of the safetensors, which a step leaves out, then per
-tensor one stream or, for bfloat16, two byte planes. What a frame claims is only ever compared: a
-stream gives the bytes that the schema promises, or the frame is refused with WeightsError.
-
-No torch; numpy is loaded when the first frame comes.
+A frame is 64 bytes (magic, format, kind, size and SHA-256 of the decoded bytes, mark of the base)
+and zlib streams with their lengths: the safetensors header, which a delta leaves out, then per
+tensor one stream or, for bfloat16, two byte planes. The sizes that a frame claims allocate nothing:
+its streams must decode to the bytes that the schema gives, or the frame is refused with
+WeightsError. No torch; numpy is loaded with the first frame.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ FORMAT = 1
 WHOLE, STEP = 1, 2
 
 LEVEL = 1
-"""Of zlib's, with a strategy that takes no level: the same bytes wherever zlib is the same."""
+"""zlib's level; with these strategies any level gives the same bytes for equal zlib versions."""
 
 LIMIT = 1 << 30
-"""Bytes of the largest state that is decoded: a policy a hundred times ours."""
+"""Bytes of the largest state that is decoded: a hundred times our policy."""
 
 Check = Callable[[TensorLayout], None]
 """Raises WeightsError unless a list of tensors is the one expected."""
@@ -47,9 +46,8 @@ _NOTHING = bytes(8)
 
 
 def pack_state(data: bytes) -> bytes:
-    """A frame that gives ``data``, safetensors bytes, by itself.
-
-    WeightsError when it is damaged or holds a bfloat16 that is not finite.
+    """Pack safetensors bytes ``data`` into a frame that needs no base. Raise WeightsError when they
+    are damaged or hold a bfloat16 that is not finite.
     """
     layout = _read_whole(data)
     header = _deflate(layout.preamble, zlib.Z_DEFAULT_STRATEGY)
@@ -57,10 +55,11 @@ def pack_state(data: bytes) -> bytes:
 
 
 def unpack_state(frame: bytes, check: Check, limit: int = LIMIT) -> bytes:
-    """The input of :func:`pack`; ``check`` sees its list of tensors before the rest is decoded.
+    """Decode a frame of :func:`pack_state`; ``check`` gets its list of tensors first.
 
-    WeightsError when that refuses, when it comes to more than ``limit`` bytes, when anything in the
-    frame is damaged, too long or too short, or when the hash of what comes out is not the promised.
+    Raise WeightsError when ``check`` refuses, when the result exceeds ``limit`` bytes, when
+    anything in the frame is damaged, too long or too short, or when the result has another hash
+    than promised.
     """
     streams = _streams(frame, WHOLE, _NOTHING)
     preamble = _inflate(next(streams, b""), HEADER_LIMIT + 8, exact=False)
@@ -72,9 +71,8 @@ def unpack_state(frame: bytes, check: Check, limit: int = LIMIT) -> bytes:
 
 
 def pack_delta(data: bytes, base: bytes) -> bytes:
-    """A frame that gives ``data`` to whoever holds ``base``: two states of one schema in bfloat16.
-
-    WeightsError when they are not, or hold numbers that are not finite.
+    """Pack ``data`` as a delta to ``base``: two bfloat16 states of one schema. Raise WeightsError
+    when they are not, or hold numbers that are not finite.
     """
     layout = _read_whole(data)
     if read_layout(base).preamble != layout.preamble or len(base) != len(data):
@@ -83,17 +81,17 @@ def pack_delta(data: bytes, base: bytes) -> bytes:
 
 
 def unpack_delta(frame: bytes, base: bytes) -> bytes:
-    """The input of :func:`pack_step`, from the same ``base``; its size bounds all that is made.
+    """Decode a frame of :func:`pack_delta` with the same ``base``, whose size bounds the result.
 
-    WeightsError when ``base`` is another, when anything in the frame is damaged, too long or too
-    short, or when the hash of what comes out is not the promised.
+    Raise WeightsError when ``base`` is another, when anything in the frame is damaged, too long or
+    too short, or when the result has another hash than promised.
     """
     layout = _read_whole(base)
     return _decode(frame, layout, _streams(frame, STEP, _mark(base)), base)
 
 
 def _encode(layout: TensorLayout, data: bytes, base: bytes | None = None) -> list[bytes]:
-    """The streams of all tensors, as they are or as steps from ``base``."""
+    """Return the streams of all tensors, as they are or as deltas to ``base``."""
     strategy = zlib.Z_HUFFMAN_ONLY if base is None else zlib.Z_RLE
     streams = []
     for tensor in layout.fields:
@@ -102,9 +100,8 @@ def _encode(layout: TensorLayout, data: bytes, base: bytes | None = None) -> lis
         if tensor.dtype == "BF16":
             _refuse_infinite(tensor, body)
             before = None if base is None else _body(layout, tensor, base)
-            planes = split_planes(
-                rotate_left(body) if before is None else zigzag_difference(body, before)
-            )
+            code = rotate_left(body) if before is None else zigzag_difference(body, before)
+            planes = split_planes(code)
         streams += [_deflate(plane, strategy) for plane in planes]
     return streams
 
@@ -112,7 +109,7 @@ def _encode(layout: TensorLayout, data: bytes, base: bytes | None = None) -> lis
 def _decode(
     frame: bytes, layout: TensorLayout, streams: Iterator[bytes], base: bytes | None = None
 ) -> bytes:
-    """The safetensors bytes in ``streams``; WeightsError unless ``frame`` promises just these."""
+    """Return the safetensors bytes in ``streams``; WeightsError unless ``frame`` promises them."""
     parts = [layout.preamble]
     for tensor in layout.fields:
         size = tensor.stop - tensor.start
@@ -155,35 +152,34 @@ def _mark(base: bytes) -> bytes:
 
 def _frame(kind: int, data: bytes, base: bytes, streams: list[bytes]) -> bytes:
     head = _HEAD.pack(MAGIC, FORMAT, kind, len(data), base, hashlib.sha256(data).digest())
-    return head + b"".join(_LENGTH.pack(len(one)) + one for one in streams)
+    return head + b"".join(_LENGTH.pack(len(stream)) + stream for stream in streams)
 
 
 def _streams(frame: bytes, kind: int, base: bytes) -> Iterator[bytes]:
-    """The compressed streams of a frame of this kind and base."""
     if len(frame) < _HEAD.size:
         raise _refused(f"it has {len(frame)} bytes")
-    magic, version, found, _, mark, _ = _HEAD.unpack_from(frame)
+    magic, version, found_kind, _, mark, _ = _HEAD.unpack_from(frame)
     if magic != MAGIC or version != FORMAT:
         raise _refused("it does not begin as one of ours, or is of a newer format")
-    if found != kind or mark != base:
+    if found_kind != kind or mark != base:
         raise _refused("it is the step from another version, or none at all")
-    at = _HEAD.size
-    while at < len(frame):
-        start = at + _LENGTH.size
-        at = start + int.from_bytes(frame[at:start], "little")
-        if at > len(frame):
+    end = _HEAD.size
+    while end < len(frame):
+        start = end + _LENGTH.size
+        end = start + int.from_bytes(frame[end:start], "little")
+        if end > len(frame):
             raise _refused("it ends too early")
-        yield frame[start:at]
+        yield frame[start:end]
 
 
 def _deflate(data: bytes, strategy: int) -> bytes:
-    """Exponents differ too irregularly for repeats to pay: Huffman's code alone is smaller."""
+    """Compress a plane; exponents repeat too little, so Huffman's code alone is smaller."""
     deflater = zlib.compressobj(LEVEL, zlib.DEFLATED, zlib.MAX_WBITS, 9, strategy)
     return deflater.compress(data) + deflater.flush()
 
 
 def _inflate(stream: bytes, size: int, *, exact: bool = True) -> bytes:
-    """The ``size`` bytes (at most so many, unless ``exact``) in ``stream``, and no more of them."""
+    """Return the ``size`` bytes (at most that, unless ``exact``) that ``stream`` decodes to."""
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(stream, size + 1)
@@ -201,55 +197,54 @@ def _refused(detail: str) -> WeightsError:
 
 
 def split_planes(data: bytes) -> tuple[bytes, bytes]:
-    """The low bytes of all numbers, and their high bytes."""
+    """Return the low bytes of all numbers, and their high bytes."""
     return data[0::2], data[1::2]
 
 
 def join_planes(low: bytes, high: bytes) -> bytes:
-    """The inverse of :func:`split`."""
+    """Invert :func:`split_planes`."""
     data = bytearray(len(low) + len(high))
     data[0::2], data[1::2] = low, high
     return bytes(data)
 
 
 def rotate_left(data: bytes) -> bytes:
-    """Each number with its highest bit moved to the lowest place.
+    """Rotate each number left by one bit: the sign moves to the lowest bit.
 
-    A bfloat16's exponent then fills the high byte, which takes a dozen values in a layer of
-    weights; sign and mantissa, which are as good as random, the low one.
+    The exponent of a bfloat16 then fills the high byte, which has about a dozen values in a layer
+    of weights; sign and mantissa, which are almost random, fill the low one.
     """
     numbers = _numbers(data)
     return (numbers >> 15 | numbers << 1).tobytes()
 
 
 def rotate_right(data: bytes) -> bytes:
-    """The inverse of :func:`turn`."""
+    """Invert :func:`rotate_left`."""
     numbers = _numbers(data)
     return (numbers << 15 | numbers >> 1).tobytes()
 
 
 def all_finite(data: bytes) -> bool:
-    """True if every bfloat16 in ``data`` is a finite number."""
+    """Return True if every bfloat16 in ``data`` is a finite number."""
     return bool((_numbers(data) & 0x7F80 != 0x7F80).all())  # noqa: PLR2004 - all bits of its exponent
 
 
 def zigzag_difference(after: bytes, before: bytes) -> bytes:
-    """From ``before`` to ``after`` modulo 2^16; steps 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
-
-    Between two versions of a weight the low byte of it is mostly all that is not zero.
+    """Return after - before modulo 2^16, with 0, -1, 1, -2, ... coded as 0, 1, 2, 3, ... Between
+    two versions most differences are small, so the high byte is mostly zero.
     """
     gap = _numbers(after) - _numbers(before)
     return (gap << 1 ^ -(gap >> 15)).tobytes()
 
 
 def apply_difference(before: bytes, steps: bytes) -> bytes:
-    """The inverse of :func:`step`: ``after`` again."""
+    """Invert :func:`zigzag_difference`: return ``after``."""
     zigzag = _numbers(steps)
     return (_numbers(before) + (zigzag >> 1 ^ -(zigzag & 1))).tobytes()
 
 
 def _numbers(data: bytes) -> NDArray[np.uint16]:
-    """The 16-bit numbers in ``data``, whose sums wrap round."""
+    """Return the 16-bit numbers in ``data``; their sums wrap around."""
     import numpy as np
 
     return np.frombuffer(data, "<u2")

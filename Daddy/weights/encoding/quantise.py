@@ -1,9 +1,9 @@
-"""Pure: a delta as int8 with a float16 scale per block of 1,024, for a home's uplink (torch).
+"""Pure. Quantises a delta to int8 with a float16 scale per block of 1,024 numbers (torch).
 
-A block's scale is its largest value over 127, rounded up, so no value is wrong by more than half a
-scale; the sender adds what was dropped to its next delta. A scale counts in units of a power of two
-per tensor, since a small learning rate's scales would all be denormal in float16. What comes out is
-exact in float32: sender and receiver have the same bits.
+Made for a home's slow uplink. A block's scale is its largest value over 127, rounded up, so no
+value is wrong by more than half a scale; the sender adds the rounding error to its next delta. A
+scale counts in units of a power of two per tensor, since at a small learning rate all scales would
+be denormal in float16. Decoded values are exact in float32: sender and receiver have the same bits.
 """
 
 from __future__ import annotations
@@ -27,74 +27,73 @@ from Daddy.weights.encoding.tensor_layout import (
 
 LARGEST = 127
 SMALLEST_UNIT = -100
-"""As a power of two: of less the products would be denormal in float32."""
+"""Exponent of two; with a smaller unit the products would be denormal in float32."""
 
 _FLOAT32_MAX = torch.finfo(torch.float32).max
 
 
 def quantise(delta: StateDict) -> bytes:
-    """``delta`` as a frame of int8; WeightsError when it holds a value that is not finite."""
+    """Return ``delta`` as a frame of int8. Raise WeightsError when a value is not finite."""
     if not is_finite(delta):
         raise WeightsError("a delta that is not finite cannot be sent", "drop it")
-    found: StateDict = {}
-    for name, one in delta.items():
-        if one.is_floating_point():
-            found[f"q.{name}"], found[f"s.{name}"], found[f"u.{name}"] = _quantised(one)
+    tensors: StateDict = {}
+    for name, tensor in delta.items():
+        if tensor.is_floating_point():
+            tensors[f"q.{name}"], tensors[f"s.{name}"], tensors[f"u.{name}"] = _quantised(tensor)
         else:
-            found[f"i.{name}"] = one.contiguous()
-    return pack_state(bytes(save(found)))
+            tensors[f"i.{name}"] = tensor.contiguous()
+    return pack_state(bytes(save(tensors)))
 
 
-def _quantised(one: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Values, scales and their unit."""
-    blocks = _blocks(one.to(torch.float64))
+def _quantised(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    blocks = _blocks(tensor.to(torch.float64))
     peaks = blocks.abs().amax(1) / LARGEST
     unit = _unit(float(peaks.max()) if len(peaks) else 0.0)
     scales = _rounded_up(peaks / unit)
     steps = (scales.to(torch.float64) * unit).unsqueeze(1)
-    whole = torch.where(steps > 0.0, blocks / steps, 0.0).round()
-    values = whole.to(torch.int8).flatten()[: one.numel()].reshape(one.shape)
+    rounded = torch.where(steps > 0.0, blocks / steps, 0.0).round()
+    values = rounded.to(torch.int8).flatten()[: tensor.numel()].reshape(tensor.shape)
     return values.contiguous(), scales, torch.tensor([unit], dtype=torch.float32)
 
 
-def _blocks(one: torch.Tensor) -> torch.Tensor:
-    """The numbers in rows of a block each, the last filled up with zeros."""
-    missing = -one.numel() % BLOCK
-    return torch.nn.functional.pad(one.flatten(), (0, missing)).view(-1, BLOCK)
+def _blocks(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the numbers in rows of one block each, the last filled up with zeros."""
+    missing = -tensor.numel() % BLOCK
+    return torch.nn.functional.pad(tensor.flatten(), (0, missing)).view(-1, BLOCK)
 
 
 def _unit(peak: float) -> float:
-    """The power of two in which the largest scale lies between a half and one."""
+    """Return the power of two in which the largest scale lies between a half and one."""
     return float(2.0 ** max(SMALLEST_UNIT, math.frexp(peak)[1]))
 
 
 def _rounded_up(scales: torch.Tensor) -> torch.Tensor:
-    """The smallest float16 that are not below ``scales`` (positive or zero)."""
+    """Return the smallest float16 that are not below ``scales`` (positive or zero)."""
     near = scales.to(torch.float16)
     short = near.to(torch.float64) < scales
     return (near.view(torch.int16) + short.to(torch.int16)).view(torch.float16)
 
 
 def decode_delta(data: bytes, form: str, schema: str) -> StateDict:
-    """The delta in ``data``, floating tensors as float32, from whichever ``form`` it was sent in.
+    """Decode the delta in ``data``, sent in ``form``; floating tensors become float32.
 
-    WeightsError when it is damaged, is not of ``schema`` or has a form that we do not know. Nothing
-    is allocated beyond what the schema comes to.
+    Raise WeightsError when it is damaged, not of ``schema`` or of an unknown form. Nothing larger
+    than the schema's tensors is allocated.
     """
     if form == PLAIN:
         return decode(data, schema)
     if form != INT8:
         raise WeightsError(f"{form!r} is no form of a delta", "use the run's own release")
-    found = load_tensors(unpack_state(data, lambda layout: refuse_unless_quantised(layout, schema)))
-    return {name[2:]: _restored(name[2:], found) for name in found if name[:2] in ("q.", "i.")}
+    parts = load_tensors(unpack_state(data, lambda layout: refuse_unless_quantised(layout, schema)))
+    return {name[2:]: _restored(name[2:], parts) for name in parts if name[:2] in ("q.", "i.")}
 
 
-def _restored(name: str, found: StateDict) -> torch.Tensor:
-    if f"i.{name}" in found:
-        return found[f"i.{name}"]
-    values, scales, unit = found[f"q.{name}"], found[f"s.{name}"], found[f"u.{name}"]
+def _restored(name: str, tensors: StateDict) -> torch.Tensor:
+    if f"i.{name}" in tensors:
+        return tensors[f"i.{name}"]
+    values, scales, unit = tensors[f"q.{name}"], tensors[f"s.{name}"], tensors[f"u.{name}"]
     if not bool(((scales >= 0) & scales.isfinite()).all() and (unit > 0).all() and unit.isfinite()):
         raise damaged_error(f"a scale of {name[:80]!r} is no positive number")
     rows = _blocks(values.to(torch.float64)) * (scales.to(torch.float64) * unit).unsqueeze(1)
-    rows.clamp_(-_FLOAT32_MAX, _FLOAT32_MAX)  # a scale that was rounded up may lead beyond
+    rows.clamp_(-_FLOAT32_MAX, _FLOAT32_MAX)  # a scale rounded up may exceed float32
     return rows.flatten()[: values.numel()].reshape(values.shape).to(torch.float32)

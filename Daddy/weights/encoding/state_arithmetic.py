@@ -1,7 +1,7 @@
-"""Pure: arithmetic on state dicts. One of the few files of this package that import torch.
+"""Pure. Arithmetic on state dicts; one of the few files of this package that import torch.
 
 Deterministic: float64 sums in the order given, on the CPU, so that two mergers with equal inputs
-write equal bytes. Floating tensors move; anything else (counters) takes the largest.
+write equal bytes. Floating tensors are summed; of others (counters) the largest is taken.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ StateDict = dict[str, torch.Tensor]
 
 
 def add_scaled(base: StateDict, deltas: Sequence[StateDict], factors: Sequence[float]) -> StateDict:
-    """Base + sum of factor x delta, added up in float64 in the order given, stored as base is."""
-    return {name: _add_scaled_tensor(name, one, deltas, factors) for name, one in base.items()}
+    """Return base + sum of factor x delta, summed in float64 in order, in the dtypes of base."""
+    return {name: _add_scaled(name, tensor, deltas, factors) for name, tensor in base.items()}
 
 
-def _add_scaled_tensor(
+def _add_scaled(
     name: str, base: torch.Tensor, deltas: Sequence[StateDict], factors: Sequence[float]
 ) -> torch.Tensor:
     if not base.is_floating_point():
@@ -39,30 +39,30 @@ def _largest(name: str, base: torch.Tensor, deltas: Sequence[StateDict]) -> torc
 
 
 def difference(after: StateDict, before: StateDict) -> StateDict:
-    """After - before, tensor by tensor (counters too)."""
-    return {name: one - before[name] for name, one in after.items()}
+    """Return after - before, tensor by tensor (counters too)."""
+    return {name: tensor - before[name] for name, tensor in after.items()}
 
 
 def add_deltas(base: StateDict, *deltas: StateDict) -> StateDict:
-    """Base + every delta in full: rebasing own progress on a new version."""
+    """Return base + every delta in full, as when own progress is rebased on a new version."""
     return add_scaled(base, deltas, [1.0] * len(deltas))
 
 
 def copy_state(state: StateDict) -> StateDict:
-    """A private copy, on the CPU and contiguous."""
-    return {name: one.detach().to("cpu", copy=True).contiguous() for name, one in state.items()}
+    """Return a private copy, on the CPU and contiguous."""
+    return {key: value.detach().to("cpu", copy=True).contiguous() for key, value in state.items()}
 
 
 def norm(state: StateDict) -> float:
-    """Euclidean norm over all floating tensors; NaN when any value is not finite."""
+    """Return the Euclidean norm of all floating tensors; NaN when any value is not finite."""
     squares = sum(
-        float(one.to(torch.float64).square().sum())
-        for one in state.values()
-        if one.is_floating_point()
+        float(tensor.to(torch.float64).square().sum())
+        for tensor in state.values()
+        if tensor.is_floating_point()
     )
     return math.sqrt(squares) if math.isfinite(squares) else math.nan
 
 
 def is_finite(state: StateDict) -> bool:
-    """Whether every floating value is finite."""
+    """Return True if every floating value is finite."""
     return math.isfinite(norm(state))

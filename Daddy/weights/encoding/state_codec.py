@@ -1,8 +1,8 @@
-"""State dicts to safetensors bytes and back; one of the files that know torch.
+"""Converts state dicts to safetensors bytes and back (torch).
 
 Bytes are parsed from memory, after their hash was checked by the caller: a file is never mapped (a
 truncation under a mapping kills the reader) and nothing is ever unpickled. Equal states have equal
-bytes. Floating tensors are float32 in memory; on the wire they may be bfloat16, half the size.
+bytes. Floating tensors are float32 in memory; on the network they may be bfloat16, half the size.
 """
 
 from __future__ import annotations
@@ -25,34 +25,35 @@ from Daddy.weights.encoding.tensor_layout import (
 def encode(
     state: StateDict, *, half: bool = False, metadata: Mapping[str, str] | None = None
 ) -> bytes:
-    """``state`` as safetensors bytes, float32 or, if ``half``, bfloat16; integers as they are.
+    """Return ``state`` as safetensors bytes, float32 or, if ``half``, bfloat16; integers as is.
 
-    ``metadata`` stands in the header. Equal bytes need one key at most: the library orders none.
+    ``metadata`` goes into the header. It may hold one key at most: the library does not sort keys,
+    so with more the bytes would differ.
     """
-    wire = torch.bfloat16 if half else torch.float32
-    ready = {name: _ready(one, wire) for name, one in sorted(state.items())}
-    return bytes(save(ready, metadata=dict(metadata) if metadata else None))
+    dtype = torch.bfloat16 if half else torch.float32
+    tensors = {name: _ready(tensor, dtype) for name, tensor in sorted(state.items())}
+    return bytes(save(tensors, metadata=dict(metadata) if metadata else None))
 
 
-def _ready(one: torch.Tensor, wire: torch.dtype) -> torch.Tensor:
-    cast = one.detach().cpu().to(wire) if one.is_floating_point() else one.detach().cpu()
-    return cast.clone(memory_format=torch.contiguous_format)
+def _ready(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    cpu = tensor.detach().cpu()
+    converted = cpu.to(dtype) if cpu.is_floating_point() else cpu
+    return converted.clone(memory_format=torch.contiguous_format)
 
 
 def decode(data: bytes, schema: str = "") -> StateDict:
-    """The state in ``data``, floating tensors as float32.
-
-    WeightsError when it is no safetensors, or when ``schema`` is given and is not its schema hash.
+    """Return the state in ``data``, floating tensors as float32. Raise WeightsError when it is no
+    safetensors, or when ``schema`` is given and is not its schema hash.
     """
-    found = schema_of_bytes(data)
+    actual = schema_of_bytes(data)
     if schema:
-        refuse_other_schema(found, schema)
-    state = load_tensors(data)
-    return {name: one.float() if one.is_floating_point() else one for name, one in state.items()}
+        refuse_other_schema(actual, schema)
+    tensors = load_tensors(data)
+    return {name: x.float() if x.is_floating_point() else x for name, x in tensors.items()}
 
 
 def load_tensors(data: bytes) -> StateDict:
-    """The tensors in ``data`` as they are; WeightsError when it is no safetensors."""
+    """Return the tensors in ``data`` as they are. Raise WeightsError for other bytes."""
     try:
         return load(data)
     except (SafetensorError, ValueError, RuntimeError) as error:
@@ -60,9 +61,9 @@ def load_tensors(data: bytes) -> StateDict:
 
 
 def schema_of(state: StateDict) -> str:
-    """SHA-256 of the sorted (name, kind, shape) list: what must agree before tensors are mixed."""
+    """Return the SHA-256 of the sorted (name, kind, shape) list; states to be mixed share it."""
     return schema_of_rows(
-        (name, "float" if one.is_floating_point() else str(one.dtype).removeprefix("torch."),
-         list(one.shape))
-        for name, one in state.items()
+        (name, "float" if tensor.is_floating_point() else str(tensor.dtype).removeprefix("torch."),
+         list(tensor.shape))
+        for name, tensor in state.items()
     )  # fmt: skip

@@ -1,10 +1,10 @@
-"""A laptop's exchange with the run, and its way to the cluster.
+"""A laptop's exchange with the run, and its connection to the cluster.
 
 pulled_folder    versions, receipts and totals in a pulled folder (no torch)
 laptop_exchange  WeightExchange of a laptop: play only, or contribute too
 pull_push        one pull, one push (no torch)
-transport        rsync, SFTP, and the choice between them
-ssh              logins, options, one shared connection, what a failure means
-keys             a laptop's own three keys: lines for the other end, trials
-setup            first contact: keys, connection, what is missing
+rsync_sftp       rsync, SFTP, and the choice between them
+ssh_login        logins, options, one shared connection, errors of ssh explained
+ssh_keys         a laptop's own three keys: lines for the cluster, checks
+setup_wizard     first contact: keys, connection, missing programs
 """

@@ -1,9 +1,9 @@
-"""WeightExchange of a laptop, over versions that were pulled: play only, or learn too.
+"""WeightExchange of a laptop, over versions that were pulled: play only, or contribute too.
 
 ``sync_weights.sh`` moves the files: contributions wait in ``outbox/<peer>/`` (the ``.st`` first,
-the ``.json`` last), receipts come back below ``receipts/``. Only complete, verified versions are
-taken; a damaged one is warned of, once, and passed over. Deltas are int8 where the run reads that,
-else bfloat16; what rounding left over is in this process's next one.
+the ``.json`` last), receipts arrive below ``receipts/``. Only complete, verified versions are
+taken; a damaged one is passed over with one warning. Deltas are int8 where the run reads that, else
+bfloat16; the next delta includes the rounding error of the last.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from Daddy.weights.peer_progress import BaseVersion, OfferOutcome, PeerProgress
 from Daddy.weights.store.weight_records import Contribution, Receipt, is_reverted
 
 ReportEvent = Callable[[str, Mapping[str, object]], None]
-"""Writes an event down: its name and its data."""
+"""Writes an event: its name and its data."""
 
 
 def ignore_event(event: str, data: Mapping[str, object]) -> None:
-    """Write nothing down."""
+    """Write no event."""
 
 
 class PulledVersions:
     """The newest verified version below ``local_dir`` (usually ``~/shared_weights``).
 
     A version that was learnt with scripted helps beyond ``assists`` is not taken. ``newest`` is the
-    version taken over last; ``tell`` hears of it, and of what could not be used.
+    version adopted last; ``tell`` gets an event for it, and for versions that cannot be used.
     """
 
     def __init__(
@@ -54,98 +54,96 @@ class PulledVersions:
         self._assists = assists
         self._tell = tell
         self._schema = ""
-        self._complaint = ""
-        self._at: PeerProgress  # from join_fleet() on, as is ``newest``
+        self._last_warning = ""
+        self._progress: PeerProgress  # from join_fleet() on, as is ``newest``
         self.newest: VerifiedVersion
 
     def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """The newest version; WeightsError when none was pulled or it is not for us.
-
-        A laptop always begins with the newest version: ``resumed`` is not used.
+        """Return the newest version; ``resumed`` is not used. Raise WeightsError when none was
+        pulled, or when it is of another policy.
         """
         del resumed
         self._schema = schema_of(copy_state(initial()))
-        found = newest_verified(self._folder)
-        if found is None:
+        pulled = newest_verified(self._folder)
+        if pulled is None:
             raise WeightsError(
                 f"{self._folder} holds no version yet",
                 f'run: ./Daddy/cluster/sync_weights.sh pull "" {self._folder}',
             )
-        base = self._take(found)
-        self._at = PeerProgress(base=base, anchor=base.weights)
+        base = self._adopt_version(pulled)
+        self._progress = PeerProgress(base=base, anchor=base.weights)
         return Adoption(base.version, copy_state(base.weights), f"began with v{base.version}")
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
-        """Nothing is offered."""
+        """Offer nothing."""
         del weights, env_steps, optimizer_steps
         return "nothing published: this laptop only plays"
 
     def adopt(self, weights: StateDict) -> Adoption | None:
-        """A newer version, rebased on ``weights``, if one was pulled."""
+        """Return a newer version, rebased on ``weights``, or None if none was pulled."""
         try:
-            frame = read_laptop_head(self._folder / "wan" / "HEAD.json")
-            if frame is None or frame.version == self._at.base.version:
+            head = read_laptop_head(self._folder / "wan" / "HEAD.json")
+            if head is None or head.version == self._progress.base.version:
                 return None
-            found = newest_verified(self._folder)
-            if found is None or found.version == self._at.base.version:
+            pulled = newest_verified(self._folder)
+            if pulled is None or pulled.version == self._progress.base.version:
                 return None
-            base = self._take(found)
+            base = self._adopt_version(pulled)
         except WeightsError as error:
             self._warn(error.message)
             return None
-        return self._at.rebase(base, copy_state(weights), self._fate(base.version))
+        return self._progress.rebase(base, copy_state(weights), self._outcome(base.version))
 
     def beat(self) -> None:
-        """Nobody waits for a laptop."""
+        """Do nothing: no merge waits for a laptop."""
 
     def fleet_steps(self) -> int:
-        """Environment steps of all contributors in the version taken over last."""
-        return self.newest.frame.fleet_steps
+        """Return environment steps of all contributors in the version adopted last."""
+        return self.newest.head.fleet_steps
 
     def resume_state(self) -> bytes:
-        """Nothing: a laptop begins with the newest version."""
+        """Return an empty note: a laptop starts with the newest version."""
         return b"{}"
 
-    def _take(self, found: VerifiedVersion) -> BaseVersion:
-        refuse_missing_assists(found.label, found.frame.assists, self._assists)
-        if found.frame.schema != self._schema:
-            release = found.frame.release or "that the run's owner names"
+    def _adopt_version(self, pulled: VerifiedVersion) -> BaseVersion:
+        refuse_missing_assists(pulled.label, pulled.head.assists, self._assists)
+        if pulled.head.schema != self._schema:
+            release = pulled.head.release or "that the run's owner names"
             raise WeightsError(
-                f"v{found.version} of run {found.frame.run!r} is another policy than ours",
+                f"v{pulled.version} of run {pulled.head.run!r} is another policy than ours",
                 f"install the release {release}: the run's owner has its code",
             )
-        base = BaseVersion(found.version, found.frame.state, decode(found.data, self._schema))
-        self.newest = found
-        if found.warning:
-            self._warn(found.warning)
-        self._tell("state", {"state": "playing", "version": base.version, "sha": found.sha256})
+        base = BaseVersion(pulled.version, pulled.head.state, decode(pulled.data, self._schema))
+        self.newest = pulled
+        if pulled.warning:
+            self._warn(pulled.warning)
+        self._tell("state", {"state": "playing", "version": base.version, "sha": pulled.sha256})
         return base
 
     def _warn(self, text: str) -> None:
-        if text != self._complaint:
+        if text != self._last_warning:
             self._tell("error", {"text": text})
-        self._complaint = text
+        self._last_warning = text
 
-    def _fate(self, version: int) -> OfferOutcome:
-        """Of own contributions, what was judged up to ``version``: there are none."""
+    def _outcome(self, version: int) -> OfferOutcome:
+        """Return the outcome of own offers up to ``version``: there are none."""
         del version
-        base = self._at.base.version
-        fallen = is_reverted(base, self.newest.frame.reverted)
+        base = self._progress.base.version
+        fallen = is_reverted(base, self.newest.head.reverted)
         return OfferOutcome(0, {}, base_reverted=f"v{base} was taken back" if fallen else "")
 
 
 CONTRIBUTE_S = 60.0
-"""Shortest time between two contributions: 2 MB a minute is 2 % of a home's uplink."""
+"""Least seconds between two contributions: 2 MB a minute is 2 % of a home's uplink."""
 
 _TOLD = ("sequence", "accepted", "version", "share", "reason")
 UNMERGED_LIMIT = 8
-"""Contributions that may wait for a receipt; with more, nobody is pushing."""
+"""Contributions that may wait for a receipt; with more, push is probably not running."""
 
 
 class LaptopExchange(PulledVersions):
-    """One laptop process's view of ``local_dir`` (usually ``~/shared_weights``).
-
-    ``incarnation`` is new for every process (``core.name_validation.new_incarnation``).
+    """One laptop process's access to ``local_dir`` (usually ``~/shared_weights``). ``incarnation``
+    is new for every process (``core.name_validation.new_incarnation``).
     """
 
     def __init__(
@@ -166,7 +164,7 @@ class LaptopExchange(PulledVersions):
         self._answered: set[int] = set()
 
     def adopt(self, weights: StateDict) -> Adoption | None:
-        """A newer version, rebased on ``weights``, if one was pulled; tells of new receipts."""
+        """Return a newer version, rebased on ``weights``, or None; report new receipts."""
         adoption = super().adopt(weights)
         for receipt in self.receipts():
             if receipt.sequence not in self._answered:
@@ -176,13 +174,13 @@ class LaptopExchange(PulledVersions):
         return adoption
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
-        """Put the progress since the last contribution into the outbox; says what happened."""
-        at, own = self._at, copy_state(weights)
+        """Put the progress since the last contribution into the outbox; return a message."""
+        at, own = self._progress, copy_state(weights)
         steps, updates = env_steps - at.env_steps, optimizer_steps - at.optimizer_steps
-        why_not = self._why_not(own, steps, updates)
-        if why_not:
-            return why_not
-        form = INT8 if INT8 in self.newest.frame.accepts else PLAIN  # the smallest that is read
+        reason = self._reason_to_wait(own, steps, updates)
+        if reason:
+            return reason
+        form = INT8 if INT8 in self.newest.head.accepts else PLAIN  # smallest
         delta = at.delta_to_offer(own)
         data = quantise(delta) if form == INT8 else encode(delta, half=True)
         offer = self._offer(data, form, steps, updates)
@@ -190,20 +188,20 @@ class LaptopExchange(PulledVersions):
         write_atomic(box / f"{box_name(offer)}.st", data)
         write_atomic(box / f"{box_name(offer)}.json", offer.to_json_bytes())
         sent = decode_delta(data, form, self._schema)
-        at.offered(add_deltas(at.anchor, sent), sent, offer.blob)
-        at.count(env_steps, optimizer_steps)
+        at.record_offer(add_deltas(at.anchor, sent), sent, offer.blob)
+        at.count_steps(env_steps, optimizer_steps)
         self._due_at = self._clock.monotonic() + self._min_seconds
         return (
             f"contribution {offer.sequence} on v{offer.base_version}, {steps} steps: in the outbox"
         )
 
     def receipts(self) -> list[Receipt]:
-        """Receipts of this process's contributions so far."""
-        found = read_receipts(self._folder, self._peer)
-        return [one for one in found if one.incarnation == self._incarnation]
+        """Return receipts of this process's contributions so far."""
+        receipts = read_receipts(self._folder, self._peer)
+        return [receipt for receipt in receipts if receipt.incarnation == self._incarnation]
 
-    def _why_not(self, own: StateDict, steps: int, updates: int) -> str:
-        """Why nothing is contributed now; empty when something is."""
+    def _reason_to_wait(self, own: StateDict, steps: int, updates: int) -> str:
+        """Return the reason for which nothing is contributed now; empty when something is."""
         if steps <= 0 or updates <= 0:
             return "nothing to contribute: no step since the last contribution"
         if not is_finite(own):
@@ -211,14 +209,14 @@ class LaptopExchange(PulledVersions):
         left_s = self._due_at - self._clock.monotonic()
         if left_s > 0:
             return f"not yet: the next contribution is due in {left_s:.0f} s"
-        if len(self._at.unmerged) >= UNMERGED_LIMIT:
+        if len(self._progress.unmerged) >= UNMERGED_LIMIT:
             return f"not contributed: {UNMERGED_LIMIT} wait for a receipt; is push running?"
         return ""
 
     def _offer(self, data: bytes, form: str, steps: int, updates: int) -> Contribution:
-        at = self._at
+        at = self._progress
         return Contribution(
-            run_id=self.newest.frame.run_id,
+            run_id=self.newest.head.run_id,
             schema=self._schema,
             peer=self._peer,
             incarnation=self._incarnation,
@@ -234,9 +232,12 @@ class LaptopExchange(PulledVersions):
             form=form,
         )
 
-    def _fate(self, version: int) -> OfferOutcome:
-        """Receipts tell; what has none yet is on its way. A later receipt takes one back."""
-        told = [one for one in self.receipts() if one.version <= version]
-        refused = {one.sequence: (one.fault, one.reason) for one in told if not one.accepted}
-        judged = max((one.sequence for one in told), default=0)
-        return OfferOutcome(judged, refused, base_reverted=super()._fate(version).base_reverted)
+    def _outcome(self, version: int) -> OfferOutcome:
+        """Return the outcome by receipts up to ``version``; a later receipt replaces an earlier
+        one.
+        """
+        receipts = [receipt for receipt in self.receipts() if receipt.version <= version]
+        bad = (receipt for receipt in receipts if not receipt.accepted)
+        refused = {receipt.sequence: (receipt.fault, receipt.reason) for receipt in bad}
+        judged = max((receipt.sequence for receipt in receipts), default=0)
+        return OfferOutcome(judged, refused, base_reverted=super()._outcome(version).base_reverted)

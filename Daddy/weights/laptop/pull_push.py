@@ -1,10 +1,10 @@
-"""One pull and one push between a laptop's folder and the cluster's.
+"""Pulls versions from the cluster into a laptop's folder, and pushes its outbox. No torch.
 
-Pull: the small head, then the immutable files it names by the cheapest route, verified, then the
-local head last; so what a reader finds under the local head is always complete, and is the plain
-file whichever way it came. Push: files first, records last, and the originals leave the outbox only
-afterwards. Interrupted at any point, the next one goes on; a version that was begun is finished
-before a newer one is, or over a thin line none would ever arrive. No torch.
+Pull: the small remote head, then the immutable files it names by the smallest encoding, verified,
+then the local head last: a version under the local head is always complete, and is the plain file
+whatever the encoding. Push: files first, records last; only then the originals leave the outbox. An
+interrupted exchange is resumed by the next one: a version whose fetch was started is finished
+before a newer one, because over a slow line none would ever be complete otherwise.
 """
 
 from __future__ import annotations
@@ -36,231 +36,228 @@ from Daddy.weights.laptop.pulled_folder import (
 )
 from Daddy.weights.laptop.rsync_sftp import FileTransport
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import Contribution, LaptopFrame, LaptopHead, parse_record
+from Daddy.weights.store.weight_records import Contribution, LaptopFrame, LaptopHead, parse
 
 KEEP_KEYFRAMES = 3
 UNFINISHED = "BEGUN.json"
-"""The head of the version that is being fetched, in ``incoming/``."""
+"""File in ``incoming/`` with the head of the version that is being fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """Result of a pull: the version now here, its route if it is new, a remark."""
+    """Result of a pull: head of the local version, its encoding if it is new, a remark."""
 
-    frame: LaptopHead
+    head: LaptopHead
     route: FetchRoute | None = None
     remark: str = ""
 
 
-def pull(carrier: FileTransport, local: Path, clock: Clock) -> PullResult:
-    """Bring the newest version, the milestones shown with it and our receipts here.
+def pull(transport: FileTransport, local: Path, clock: Clock) -> PullResult:
+    """Fetch the newest version, the milestones published with it and our receipts.
 
-    NetworkError when the cluster cannot be reached; WeightsError when it offers no version yet or
-    what arrived does not verify (the version that was here stays).
+    Raise NetworkError when the cluster cannot be reached; WeightsError when it offers no version
+    yet or the bytes do not verify (the local version stays).
     """
-    frame = fetch_remote_head(carrier, local)
-    puller = _Puller(carrier, local, clock, read_local_head(local))
-    puller.finish_interrupted(frame)
-    found = puller.pull(frame)
-    if found.route or not (local / "wan" / CLAIMS).exists():
+    head = fetch_remote_head(transport, local)
+    puller = _Puller(transport, local, clock, read_local_head(local))
+    puller.finish_interrupted(head)
+    result = puller.pull(head)
+    if result.route or not (local / "wan" / CLAIMS).exists():
         prune_published(local)
-        carrier.fetch_small(f"wan/{CLAIMS}", local / "wan" / CLAIMS)
+        transport.fetch_small(f"wan/{CLAIMS}", local / "wan" / CLAIMS)
     for peer in outbox_peers(local):
-        carrier.fetch_small(f"receipts/{peer}", local / "receipts" / peer)
-    return found
+        transport.fetch_small(f"receipts/{peer}", local / "receipts" / peer)
+    return result
 
 
-def fetch_remote_head(carrier: FileTransport, local: Path) -> LaptopHead:
-    """The head that the cluster offers; WeightsError when there is none yet or it is damaged."""
+def fetch_remote_head(transport: FileTransport, local: Path) -> LaptopHead:
+    """Return the head that the cluster offers. Raise WeightsError for none or a damaged one."""
     incoming = local / "incoming"
     copy = incoming / "HEAD.json"
     copy.unlink(missing_ok=True)
-    there = carrier.fetch("wan/HEAD.json", incoming, 0)
-    frame = read_laptop_head(copy) if there else None
-    if frame is None:
+    exists = transport.fetch("wan/HEAD.json", incoming, 0)
+    head = read_laptop_head(copy) if exists else None
+    if head is None:
         raise WeightsError(
-            f"{carrier.remote.login} offers no version in {carrier.remote.folder} yet",
+            f"{transport.remote.login} offers no version in {transport.remote.folder} yet",
             "has a learner started there? is SYNC_REMOTE_DIR the run's shared_weights folder?",
         )
-    if not _believable(frame):
-        promised = f"{carrier.remote.login} promises files of absurd sizes"
+    if not _has_plausible_sizes(head):
+        promised = f"{transport.remote.login} promises files of absurd sizes"
         raise WeightsError(promised, "ask the run's owner")
-    return frame
+    return head
 
 
-def _believable(frame: LaptopHead) -> bool:
-    """True if a policy can be of the sizes that a head tells: they become limits and buffers."""
-    return all(0 < size <= STATE_LIMIT for size in (frame.size, *(p.size for p in frame.parts)))
+def _has_plausible_sizes(head: LaptopHead) -> bool:
+    """Return True if a policy can have the sizes in a head: they set limits and buffers."""
+    return all(0 < size <= STATE_LIMIT for size in (head.size, *(part.size for part in head.parts)))
 
 
 def read_local_head(local: Path) -> LaptopHead | None:
-    """The head of what is here, if its file verifies."""
+    """Return the head of the local version, if its file verifies."""
     try:
-        frame = read_laptop_head(local / "wan" / "HEAD.json")
-        if frame is not None:
-            read_verified(local, frame)
+        head = read_laptop_head(local / "wan" / "HEAD.json")
+        if head is not None:
+            read_verified(local, head)
     except WeightsError:
         return None
-    return frame
+    return head
 
 
 @dataclass
 class _Puller:
-    """Brings versions into ``local``; ``here`` is the head of the newest that is there."""
+    """Fetches versions into ``local``; ``here`` is the head of the newest one there."""
 
-    carrier: FileTransport
+    transport: FileTransport
     local: Path
     clock: Clock
     here: LaptopHead | None
 
-    def finish_interrupted(self, frame: LaptopHead) -> None:
+    def finish_interrupted(self, newest: LaptopHead) -> None:
         """Finish an interrupted pull of an older version while its files are still offered."""
-        path, begun = self.local / "incoming" / UNFINISHED, None
+        path, older = self.local / "incoming" / UNFINISHED, None
         with contextlib.suppress(WeightsError):
-            begun = read_laptop_head(path)
-        if begun is None or not _believable(begun):
+            older = read_laptop_head(path)
+        if older is None or not _has_plausible_sizes(older):
             return
-        if begun.name == frame.name or begun.run_id != frame.run_id:
+        if older.name == newest.name or older.run_id != newest.run_id:
             return
-        here = self.here
-        if here is not None and here.run_id == begun.run_id and begun.version <= here.version:
+        local = self.here
+        if local is not None and local.run_id == older.run_id and older.version <= local.version:
             return
-        if self._bring(begun, self._cheapest(begun), "finishing"):
-            self._point_at(begun)
+        if self._fetch_version(older, self._cheapest(older), "finishing"):
+            self._write_local_head(older)
         else:
             path.unlink(missing_ok=True)
 
-    def pull(self, frame: LaptopHead) -> PullResult:
-        """Bring the version of ``frame``; WeightsError when it never verifies."""
+    def pull(self, head: LaptopHead) -> PullResult:
+        """Fetch the version of ``head``. Raise WeightsError when it never verifies."""
         here = self.here
-        if here is not None and here.name == frame.name:
+        if here is not None and here.name == head.name:
             return PullResult(here)
-        if here is not None and here.run_id == frame.run_id and frame.version < here.version:
-            return PullResult(here, remark=f"the cluster's head shows v{frame.version} again")
-        plainly = False
-        for _ in range(3):  # the last for a stale leftover of an interrupted transfer
-            route = self._cheapest(frame)
-            if plainly:
-                route = FetchRoute(None, frame.size, "frames did not verify")
-            write_atomic(self.local / "incoming" / UNFINISHED, frame.to_json_bytes())
-            found = self._bring(frame, route, "pulling")
-            if found:
-                self._point_at(frame)
-                return PullResult(frame, route)
-            plainly = True
-            if found is None:
-                before, frame = frame, fetch_remote_head(self.carrier, self.local)
-                plainly = frame.name == before.name  # else it was cleaned away while we looked
+        if here is not None and here.run_id == head.run_id and head.version < here.version:
+            return PullResult(here, remark=f"the cluster's head shows v{head.version} again")
+        only_plain = False
+        for _ in range(3):  # the last, if an old partial file was resumed
+            route = self._cheapest(head)
+            if only_plain:
+                route = FetchRoute(None, head.size, "frames did not verify")
+            write_atomic(self.local / "incoming" / UNFINISHED, head.to_json_bytes())
+            verified = self._fetch_version(head, route, "pulling")
+            if verified:
+                self._write_local_head(head)
+                return PullResult(head, route)
+            only_plain = True
+            if verified is None:
+                before, head = head, fetch_remote_head(self.transport, self.local)
+                only_plain = head.name == before.name  # else the cluster deleted it meanwhile
         raise WeightsError(
-            f"v{frame.version} arrived damaged, or not at all, three times",
+            f"v{head.version} arrived damaged, or not at all, three times",
             "what is here is kept; pull again in a minute",
         )
 
-    def _cheapest(self, frame: LaptopHead) -> FetchRoute:
-        return cheapest_route(frame, "" if self.here is None else self.here.sha256)
+    def _cheapest(self, head: LaptopHead) -> FetchRoute:
+        return cheapest_route(head, "" if self.here is None else self.here.sha256)
 
-    def _bring(self, frame: LaptopHead, route: FetchRoute, doing: str) -> bool | None:
-        """Put the file of ``frame`` into ``wan``.
-
-        False when what arrived does not verify, None when a file is no longer there. NetworkError.
+    def _fetch_version(self, head: LaptopHead, route: FetchRoute, doing: str) -> bool | None:
+        """Put the file of ``head`` into ``wan``. Return False when it does not verify, None when a
+        file no longer exists. Raise NetworkError.
         """
         incoming = self.local / "incoming"
-        name = route.part.file if route.part else frame.name
-        with report_progress(f"{doing} v{frame.version}", route.size, self.clock, incoming):
-            if not self.carrier.fetch(f"wan/{name}", incoming, route.size):
+        name = route.part.file if route.part else head.name
+        with show_progress(f"{doing} v{head.version}", route.size, self.clock, incoming):
+            if not self.transport.fetch(f"wan/{name}", incoming, route.size):
                 return None
             try:
-                data = self._decoded(frame, route)
+                data = self._decoded(head, route)
             except WeightsError:
-                (incoming / frame.name).unlink(missing_ok=True)
+                (incoming / head.name).unlink(missing_ok=True)
                 return False
             finally:
-                for left in incoming.glob("*.wire"):  # also of a pull interrupted long ago
-                    left.unlink(missing_ok=True)
-            write_atomic(self.local / "wan" / frame.name, data)
+                for leftover in incoming.glob("*.wire"):  # also of a pull interrupted long ago
+                    leftover.unlink(missing_ok=True)
+            write_atomic(self.local / "wan" / head.name, data)
             return True
 
-    def _decoded(self, frame: LaptopHead, route: FetchRoute) -> bytes:
-        """The state in what arrived; WeightsError unless ``frame`` promises it."""
+    def _decoded(self, head: LaptopHead, route: FetchRoute) -> bytes:
+        """Return the state in the fetched file. Raise WeightsError if ``head`` names another."""
         incoming, part = self.local / "incoming", route.part
         if part is None:
-            return read_verified(self.local, frame, incoming / frame.name).data
+            return read_verified(self.local, head, incoming / head.name).data
         body = read_exactly(incoming / part.file, part.size)
         if part.base_sha256 and self.here is not None:
             data = unpack_delta(body, read_verified(self.local, self.here).data)
         else:
-            limit = min(frame.size, STATE_LIMIT)
-            data = unpack_state(
-                body, lambda layout: refuse_unless_half(layout, frame.schema), limit
-            )
-        if (len(data), sha256_hex(data)) != (frame.size, frame.sha256):
-            raise WeightsError(f"v{frame.version} does not come out of its frame", "pull again")
+            limit = min(head.size, STATE_LIMIT)
+            data = unpack_state(body, lambda layout: refuse_unless_half(layout, head.schema), limit)
+        if (len(data), sha256_hex(data)) != (head.size, head.sha256):
+            raise WeightsError(f"v{head.version} does not come out of its frame", "pull again")
         return data
 
-    def _point_at(self, frame: LaptopHead) -> None:
-        """Write the local head, last; the one before stays as a way back. Older files go."""
-        wan, keep = self.local / "wan", {frame.name}
+    def _write_local_head(self, head: LaptopHead) -> None:
+        """Write the local head, last; keep the one before as PREVIOUS, remove older files."""
+        wan, keep = self.local / "wan", {head.name}
         if self.here is not None:
             write_atomic(wan / PREVIOUS, self.here.to_json_bytes())
             keep.add(self.here.name)
-        write_atomic(wan / "HEAD.json", frame.to_json_bytes())
-        shutil.rmtree(self.local / "incoming", ignore_errors=True)  # nothing is begun any more
+        write_atomic(wan / "HEAD.json", head.to_json_bytes())
+        shutil.rmtree(self.local / "incoming", ignore_errors=True)  # no fetch is unfinished now
         old = sorted(wan.glob("kf-*.st"), key=lambda path: path.stat().st_mtime)
         for path in old[:-KEEP_KEYFRAMES]:
             if path.name not in keep:
                 path.unlink(missing_ok=True)
-        self.here = frame
+        self.here = head
 
 
 def outbox_peers(local: Path) -> list[str]:
-    """Peers that have ever contributed from this folder."""
+    """Return peers that have ever contributed from this folder."""
     return peers_in(local / "outbox")
 
 
 def list_outbox(local: Path) -> list[Path]:
-    """Records of contributions in the outbox, oldest name first."""
+    """Return records of contributions in the outbox, oldest name first."""
     boxes = [local / "outbox" / peer for peer in outbox_peers(local)]
     return [path for box in boxes for path in sorted(box.glob("*.json"))]
 
 
-def push(carrier: FileTransport, local: Path, clock: Clock) -> int:
-    """Hand in every complete contribution and parcel of the outbox; returns how many."""
+def push(transport: FileTransport, local: Path, clock: Clock) -> int:
+    """Send every complete contribution and attachment of the outbox; return their number."""
     sent = 0
     for peer in outbox_peers(local):
         outbox = local / "outbox" / peer
-        parcels = [path for path in list_attachments(outbox) if path.stat().st_size]
-        records = [path for path in sorted(outbox.glob("*.json")) if _whole(path)]
-        if parcels or records:
-            _push_box(carrier, peer, parcels, records, clock)
-            sent += len(parcels) + len(records)
+        attachments = [path for path in list_attachments(outbox) if path.stat().st_size]
+        records = [path for path in sorted(outbox.glob("*.json")) if _is_complete(path)]
+        if attachments or records:
+            _push_box(transport, peer, attachments, records, clock)
+            sent += len(attachments) + len(records)
     return sent
 
 
 def _push_box(
-    carrier: FileTransport, peer: str, parcels: list[Path], records: list[Path], clock: Clock
+    transport: FileTransport, peer: str, attachments: list[Path], records: list[Path], clock: Clock
 ) -> None:
-    """Each record after the file that it names; of the parcels that were sent the last are kept."""
+    """Send each record after its file; keep only the last attachments that were sent."""
     blobs = [path.with_suffix(".st") for path in records]
-    paths = [*parcels, *records]
-    size = sum(path.stat().st_size for path in (*parcels, *blobs))
-    with report_progress(f"pushing {len(paths)} contribution(s)", size, clock):
-        for files in (parcels, blobs, records):
+    paths = [*attachments, *records]
+    size = sum(path.stat().st_size for path in (*attachments, *blobs))
+    with show_progress(f"pushing {len(paths)} contribution(s)", size, clock):
+        for files in (attachments, blobs, records):
             if files:
-                carrier.send(files, f"inbox/{peer}")
+                transport.send(files, f"inbox/{peer}")
     sent = paths[0].parent / "sent"
     sent.mkdir(exist_ok=True)
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):  # another of our pushes was faster
+        with contextlib.suppress(FileNotFoundError):  # another push of this folder did it
             path.replace(sent / path.name)
     old = sorted(list_attachments(sent), key=lambda path: path.stat().st_mtime)[:-MOST_SENT]
     for path in (*blobs, *old):
         path.unlink(missing_ok=True)
 
 
-def _whole(record: Path) -> bool:
-    """True if the record can be read and its file is here in full."""
+def _is_complete(record: Path) -> bool:
+    """Return True if the record can be read and its file is complete."""
     try:
-        offer = parse_record(Contribution, read_bounded(record, LIMIT), str(record))
+        offer = parse(Contribution, read_bounded(record, LIMIT), str(record))
         return record.with_suffix(".st").stat().st_size == offer.size
     except (DaddyError, FileNotFoundError):
         return False
@@ -268,9 +265,8 @@ def _whole(record: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FetchRoute:
-    """The frame to decode, the bytes to fetch, and the reason.
-
-    Without a frame it is the plain file, which every laptop understands.
+    """The frame to fetch and decode, its bytes, and the reason for the choice. Without a frame
+    (``part`` None) it is the plain file, which every laptop understands.
     """
 
     part: LaptopFrame | None
@@ -278,33 +274,31 @@ class FetchRoute:
     reason: str
 
 
-def cheapest_route(frame: LaptopHead, held: str) -> FetchRoute:
-    """The fewest bytes to the version of ``frame`` for whoever holds the state with hash ``held``.
-
-    ``held`` is empty where there is none. Nobody offers chains of steps: one frame leads there.
+def cheapest_route(head: LaptopHead, held: str) -> FetchRoute:
+    """Choose the smallest file that gives the version of ``head``. ``held``: hash of the local
+    state, from which a delta may start; empty if there is none.
     """
-    fitting = [part for part in frame.parts
-               if part.sha256 == frame.sha256 and part.base_sha256 in ("", held)]  # fmt: skip
+    fitting = [part for part in head.parts
+               if part.sha256 == head.sha256 and part.base_sha256 in ("", held)]  # fmt: skip
     best = min(fitting, key=lambda part: part.size, default=None)
-    if best is None or best.size >= frame.size:
-        return FetchRoute(None, frame.size, "nothing smaller leads there")
+    if best is None or best.size >= head.size:
+        return FetchRoute(None, head.size, "nothing smaller leads there")
     if best.base_sha256:
         return FetchRoute(best, best.size, "a step from what is here")
     return FetchRoute(best, best.size, "whole: what is here is too far away" if held else "whole")
 
 
 PATIENCE_S = 60.0
-"""How long a transfer waits for its turn; a loop comes back anyway."""
+"""Seconds that a transfer waits for the folder's lock; a loop tries again anyway."""
 LOOK_S = 0.2
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-_LEFT_OVER = ("wan/.tmp-*", "incoming/.tmp-*")
+_LEFTOVERS = ("wan/.tmp-*", "incoming/.tmp-*")
 
 
 @contextlib.contextmanager
 def lock_folder(local: Path, clock: Clock, patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """Hold the folder ``local``; NetworkError when another process holds it for too long.
-
-    On a disk that knows no locks nobody waits.
+    """Lock the folder ``local``; NetworkError when another process holds it for too long. Without a
+    lock on file systems that have none.
     """
     until = clock.monotonic() + patience_s
     with (local / ".turn").open("ab") as lock:
@@ -315,7 +309,7 @@ def lock_folder(local: Path, clock: Clock, patience_s: float = PATIENCE_S) -> It
                     "let it finish, or end it: one is enough",
                 )
             clock.wait(threading.Event(), LOOK_S)
-        for pattern in _LEFT_OVER:
+        for pattern in _LEFTOVERS:
             for path in local.glob(pattern):
                 path.unlink(missing_ok=True)
         yield
@@ -338,26 +332,26 @@ MEGA = 1e6
 
 
 @contextlib.contextmanager
-def report_progress(
-    label: str, total: int, clock: Clock, arriving: Path | None = None
+def show_progress(
+    label: str, total: int, clock: Clock, growing: Path | None = None
 ) -> Iterator[None]:
-    """Show progress of the body on stderr; ``arriving`` is the folder that grows, if it is here."""
-    stop, begun, live = threading.Event(), clock.monotonic(), sys.stderr.isatty()
+    """Print progress of the body to stderr; ``arriving``: the local folder that grows."""
+    stop, started, live = threading.Event(), clock.monotonic(), sys.stderr.isatty()
 
-    def tell() -> None:
+    def report() -> None:
         pause_s = QUIET_S
         while not clock.wait(stop, pause_s):
             pause_s = STEP_S if live else LOG_STEP_S
             amount = f"{total / MEGA:.1f} MB"
-            if arriving:
-                done = min(folder_bytes(arriving), total)
-                amount = f"{done / MEGA:.1f} of {amount}, {100 * done // total} %"
-            line = f"{label}: {amount}, {clock.monotonic() - begun:.0f} s"
+            if growing:
+                arrived = min(folder_bytes(growing), total)
+                amount = f"{arrived / MEGA:.1f} of {amount}, {100 * arrived // total} %"
+            line = f"{label}: {amount}, {clock.monotonic() - started:.0f} s"
             print(line, end="\r" if live else "\n", file=sys.stderr, flush=True)
         if live and pause_s != QUIET_S:
             print(file=sys.stderr)
 
-    thread = threading.Thread(target=tell, name="progress", daemon=True)
+    thread = threading.Thread(target=report, name="progress", daemon=True)
     thread.start()
     try:
         yield
@@ -367,18 +361,18 @@ def report_progress(
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of all files below ``folder``; files may come and go meanwhile."""
+    """Return the bytes of all files below ``folder``; files may come and go meanwhile."""
     return sum(entry["bytes"] for entry in folder_usage(folder).values())
 
 
 def folder_usage(root: Path) -> dict[str, dict[str, int]]:
-    """Folder below ``root`` → its bytes and files; files in ``root`` itself count as heads."""
-    found: dict[str, dict[str, int]] = {}
+    """Return bytes and files by folder below ``root``; files in ``root`` itself are "heads"."""
+    usage: dict[str, dict[str, int]] = {}
     for folder, _, names in os.walk(root):
         top = [*Path(folder).relative_to(root).parts, "heads"][0]
-        entry = found.setdefault(top, {"bytes": 0, "files": 0})
+        entry = usage.setdefault(top, {"bytes": 0, "files": 0})
         for name in names:
             with contextlib.suppress(OSError):  # removed meanwhile
                 entry["bytes"] += Path(folder, name).lstat().st_size
                 entry["files"] += 1
-    return found
+    return usage

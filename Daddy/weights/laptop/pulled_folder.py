@@ -1,9 +1,9 @@
-"""Reads a laptop's pulled folder: newest verified version, receipts, totals of visits. No torch.
+"""Adapter for a laptop's pulled folder: newest verified version, receipts, totals. No torch.
 
 A version is complete when its head names it and its file has the promised size and hash; the file
 is read once, hashed in memory, and those bytes are used. Steps are added up in
-``effect/<peer>.json`` when a visit ends; contributions count by the receipts, which only the run
-writes.
+``effect/<peer>.json`` when a laptop session ("visit") ends; contributions count by the receipts,
+which only the run writes.
 """
 
 from __future__ import annotations
@@ -15,75 +15,74 @@ from typing import Any
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.name_validation import PEER, check_peer
-from Daddy.weights.attachments import read_attachment_receipts, read_matching_records
+from Daddy.weights.attachments import read_attachment_receipts, read_each
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import JsonRecord, LaptopHead, Receipt, parse_record
+from Daddy.weights.store.weight_records import JsonRecord, LaptopHead, Receipt, parse
 
 _PULL_AGAIN = "run sync_weights.sh pull again: it fetches only what verifies"
 PREVIOUS = "HEAD.previous.json"
-"""The head before the newest: what is used when the newest file turns out to be damaged."""
+"""The head before the newest, for a newest file that turns out to be damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedVersion:
-    """A version whose bytes have been checked, and where they come from."""
+    """A version whose bytes have been verified, and the head that names it."""
 
     version: int
     sha256: str
     data: bytes
-    frame: LaptopHead
+    head: LaptopHead
     warning: str = ""
 
     @property
     def label(self) -> str:
         """Version and run, for people."""
-        return f"v{self.version} of run {self.frame.run!r}"
+        return f"v{self.version} of run {self.head.run!r}"
 
 
 def newest_verified(shared_dir: Path) -> VerifiedVersion | None:
-    """The newest version below ``shared_dir``; None when nothing was pulled yet.
+    """Return the newest version below ``shared_dir``; None when nothing was pulled yet.
 
-    A damaged newest version falls back to the one before, with a ``warning``; WeightsError when
+    If its file is damaged, return the version before, with a ``warning``. Raise WeightsError when
     neither can be used.
     """
-    frame = read_laptop_head(shared_dir / "wan" / "HEAD.json")
-    if frame is None:
+    head = read_laptop_head(shared_dir / "wan" / "HEAD.json")
+    if head is None:
         return None
     try:
-        return read_verified(shared_dir, frame)
+        return read_verified(shared_dir, head)
     except WeightsError as damage:
         older = read_laptop_head(shared_dir / "wan" / PREVIOUS)
-        if older is None or older.name == frame.name:
+        if older is None or older.name == head.name:
             raise
-        found = read_verified(shared_dir, older)
-        said = f"{damage.message}; using v{older.version} instead"
-        return VerifiedVersion(found.version, found.sha256, found.data, older, said)
+        previous = read_verified(shared_dir, older)
+        warning = f"{damage.message}; using v{older.version} instead"
+        return VerifiedVersion(previous.version, previous.sha256, previous.data, older, warning)
 
 
 def read_laptop_head(path: Path) -> LaptopHead | None:
-    """A head, None when there is none; WeightsError when it is damaged."""
+    """Read a head, None when there is none. Raise WeightsError when it is damaged."""
     try:
-        return parse_record(LaptopHead, read_bounded(path, LIMIT), str(path))
+        return parse(LaptopHead, read_bounded(path, LIMIT), str(path))
     except FileNotFoundError:
         return None
     except FileError as error:
         raise WeightsError(error.message, error.fix) from error
 
 
-def read_verified(shared_dir: Path, frame: LaptopHead, path: Path | None = None) -> VerifiedVersion:
-    """The bytes that ``frame`` names (or those in ``path``), verified.
-
-    WeightsError when missing, truncated or damaged.
+def read_verified(shared_dir: Path, head: LaptopHead, path: Path | None = None) -> VerifiedVersion:
+    """Return the verified bytes that ``head`` names, read from ``path`` if given. Raise
+    WeightsError when they are missing, truncated or damaged.
     """
-    path = path or shared_dir / "wan" / frame.name
-    data = read_exactly(path, frame.size)
-    if sha256_hex(data) != frame.sha256:
+    path = path or shared_dir / "wan" / head.name
+    data = read_exactly(path, head.size)
+    if sha256_hex(data) != head.sha256:
         raise WeightsError(f"{path} does not have the hash its head promises", _PULL_AGAIN)
-    return VerifiedVersion(frame.version, frame.sha256, data, frame)
+    return VerifiedVersion(head.version, head.sha256, data, head)
 
 
 def read_exactly(path: Path, size: int) -> bytes:
-    """The bytes of a file of just this size; WeightsError."""
+    """Return the bytes of a file of exactly ``size`` bytes. Raise WeightsError."""
     try:
         data = read_bounded(path, size)
     except FileNotFoundError as error:
@@ -96,76 +95,74 @@ def read_exactly(path: Path, size: int) -> bytes:
 
 
 def read_all_receipts(local_dir: Path) -> list[Receipt]:
-    """The readable receipts of every peer that ever got one here, oldest version first."""
+    """Return the readable receipts of every peer here, oldest version first."""
     peers = peers_in(local_dir / "receipts")
-    found = [receipt for peer in peers for receipt in read_receipts(local_dir, peer)]
-    return sorted(found, key=lambda receipt: receipt.version)
+    receipts = [receipt for peer in peers for receipt in read_receipts(local_dir, peer)]
+    return sorted(receipts, key=lambda receipt: receipt.version)
 
 
 def peers_in(folder: Path) -> list[str]:
-    """Names in ``folder`` that can be peers'."""
+    """Return names in ``folder`` that can be peers'."""
     return sorted(path.name for path in folder.glob("*") if PEER.fullmatch(path.name))
 
 
 def read_receipts(local_dir: Path, peer: str) -> list[Receipt]:
-    """Every readable receipt of ``peer`` that was pulled, oldest version first."""
-    found = read_matching_records(Receipt, local_dir / "receipts" / check_peer(peer), "*.json")
-    return sorted(found, key=lambda one: (one.version, one.sequence))
+    """Return every readable receipt of ``peer`` that was pulled, oldest version first."""
+    receipts = read_each(Receipt, local_dir / "receipts" / check_peer(peer), "*.json")
+    return sorted(receipts, key=lambda receipt: (receipt.version, receipt.sequence))
 
 
 @dataclass(frozen=True, slots=True)
 class LaptopTotals(JsonRecord):
-    """Of one visit, or of all: environment steps, milestones handed in."""
+    """Environment steps, milestones handed in and sessions ("visits"), of one or of all."""
 
     steps: int = 0
     milestones: int = 0
     visits: int = 0
 
 
-def add_to_totals(local: Path, peer: str, one: LaptopTotals) -> LaptopTotals:
-    """The new totals of ``peer``, with this visit's; OSError when the disk refuses."""
-    before = read_totals(local, peer)
-    total = LaptopTotals(
-        before.steps + one.steps, before.milestones + one.milestones, before.visits + 1
-    )
+def add_to_totals(local: Path, peer: str, new: LaptopTotals) -> LaptopTotals:
+    """Add a session to the totals of ``peer``; return them. Raise OSError on a full disk."""
+    old = read_totals(local, peer)
+    total = LaptopTotals(old.steps + new.steps, old.milestones + new.milestones, old.visits + 1)
     write_atomic(local / "effect" / f"{peer}.json", total.to_json_bytes())
     return total
 
 
 def read_totals(local: Path, peer: str) -> LaptopTotals:
-    """The totals so far; zeros where there are none that can be read."""
-    found = read_matching_records(LaptopTotals, local / "effect", f"{check_peer(peer)}.json")
-    return found[0] if found else LaptopTotals()
+    """Return the totals so far; zeros where there are none that can be read."""
+    records = read_each(LaptopTotals, local / "effect", f"{check_peer(peer)}.json")
+    return records[0] if records else LaptopTotals()
 
 
 def summarise_effect(local: Path, peer: str) -> dict[str, Any]:
-    """Effort and what became of it; ``moved`` adds up shares: 1.0 is a whole version's movement."""
-    effort = read_totals(local, peer)
-    counted = [one for one in read_receipts(local, peer) if one.accepted]
+    """Return totals and results; ``moved`` adds up shares: 1.0 is one version's movement."""
+    totals = read_totals(local, peer)
+    counted = [receipt for receipt in read_receipts(local, peer) if receipt.accepted]
     answers = read_attachment_receipts(local, peer)
     return {
         "peer": peer,
-        "visits": effort.visits,
-        "steps": effort.steps,
+        "visits": totals.visits,
+        "steps": totals.steps,
         "accepted": len(counted),
-        "moved": round(sum(one.share for one in counted), 4),
-        "milestones": effort.milestones,
-        "milestones_accepted": sum(one.accepted for one in answers),
-        "milestones_refused": sum(not one.accepted for one in answers),
+        "moved": round(sum(receipt.share for receipt in counted), 4),
+        "milestones": totals.milestones,
+        "milestones_accepted": sum(answer.accepted for answer in answers),
+        "milestones_refused": sum(not answer.accepted for answer in answers),
     }
 
 
 def peers_with_totals(local: Path) -> list[str]:
-    """Peers that ever ended a visit here."""
+    """Return peers that ever ended a session here."""
     return sorted(path.stem for path in (local / "effect").glob("*.json"))
 
 
 def describe_effect(effect: dict[str, Any]) -> str:
-    """One line for the owner."""
-    said = f"{effect['steps']:,} steps in {effect['visits']} visits"
-    said += f", {effect['accepted']} contributions counted"
-    said += f" (together {effect['moved']:.0%} of a version)" * bool(effect["accepted"])
+    """Return one line for the laptop's owner."""
+    text = f"{effect['steps']:,} steps in {effect['visits']} visits"
+    text += f", {effect['accepted']} contributions counted"
+    text += f" (together {effect['moved']:.0%} of a version)" * bool(effect["accepted"])
     if effect["milestones"]:
-        kept, no = effect["milestones_accepted"], effect["milestones_refused"]
-        said += f", {effect['milestones']} milestones handed in ({kept} kept, {no} refused)"
-    return said
+        yes, no = effect["milestones_accepted"], effect["milestones_refused"]
+        text += f", {effect['milestones']} milestones handed in ({yes} kept, {no} refused)"
+    return text

@@ -1,8 +1,8 @@
-"""First contact of a laptop with the cluster: keys, a connection, and what is missing, in words.
+"""Sets up a laptop's access to the cluster: keys, a connection, and a list of missing parts.
 
-Asks only for what is not known and only when somebody is there to answer. Never types a password
-and never installs a key by itself: it prints the lines and the one command that does. Said again,
-it tries each of the laptop's keys; what was found good is used from then on.
+Asks only for unknown settings and only at a terminal. Never types a password and never installs a
+key by itself: it prints the lines and the one command that does. Run again, it checks each of the
+laptop's keys and saves the good ones for later use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from Daddy.weights.laptop.ssh_login import (
     DEFAULT_LOCAL,
     VARIABLES,
     Remote,
-    explain_ssh_error,
+    explain_error,
     find_remote,
     known_facts,
     needs_ssh,
@@ -44,7 +44,7 @@ from Daddy.weights.laptop.ssh_login import (
 
 
 def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
-    """Go through the steps; returns 0 when a pull would work. DaddyError says what is missing."""
+    """Go through the steps; return 0 when a pull would work. Raise DaddyError otherwise."""
     path = settings_path(environ, home)
     before = read_saved_cluster(path)
     remote = find_remote(given, environ, {**before, **_answers(given, environ, before)})
@@ -57,13 +57,13 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
         port = f"-p {remote.port} " if remote.port else ""
         print("\nif the key is not installed there yet (asks for your password once):")
         print(f"  ssh-copy-id {port}-i {key}.pub {remote.login}")
-    seen = probe_cluster(remote, home)
-    _print_findings(seen, remote)
+    findings = probe_cluster(remote, home)
+    _print_findings(findings, remote)
     if remote.key:
-        print(f"one key does everything; for a confined one each: remove {path}, say setup again")
+        print(f"one key does everything; for confined keys: remove {path}, run setup again")
     else:
-        _try_own_keys(remote, environ, home, seen, path)
-    return _end(seen, remote, path, environ)
+        _check_own_keys(remote, environ, home, findings, path)
+    return _end(findings, remote, path, environ)
 
 
 _QUESTIONS = {
@@ -73,21 +73,21 @@ _QUESTIONS = {
 }
 
 
-def _answers(given: str, environ: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """Ask for what is neither given, set nor remembered, when somebody is there."""
+def _answers(given: str, environ: Mapping[str, str], saved: Mapping[str, str]) -> dict[str, str]:
+    """Ask at a terminal for settings that are neither given, set nor saved."""
     if not sys.stdin.isatty():
         return {}
-    told = {"host": "@" in given, "user": bool(given)}
+    given_fields = {"host": "@" in given, "user": bool(given)}
     answers = {
         name: input(f"{question}: ").strip()
         for name, question in _QUESTIONS.items()
-        if not (told.get(name) or environ.get(VARIABLES[name]) or known.get(name))
+        if not (given_fields.get(name) or environ.get(VARIABLES[name]) or saved.get(name))
     }
     return {name: text for name, text in answers.items() if text}
 
 
 def _login_key(remote: Remote, home: Path) -> Path | None:
-    """The key of the person's own login, made if there is none; None when ssh's config decides."""
+    """Return the person's own key, made if missing; None when ssh's config decides."""
     key = Path(remote.key).expanduser()
     if remote.key and not key.exists():
         raise FileError(f"SYNC_SSH_KEY names {key}, which does not exist", f"ssh-keygen -f {key}")
@@ -100,40 +100,38 @@ def _login_key(remote: Remote, home: Path) -> Path | None:
     return next(path for path in usual if path.exists())
 
 
-def _print_findings(seen: ClusterFindings, remote: Remote) -> None:
+def _print_findings(findings: ClusterFindings, remote: Remote) -> None:
     print()
     print_finding(bool(which("rsync")), "rsync is installed here", INSTALL)
-    if seen.error is not None:
-        print_finding(False, f"your own login: {seen.error.message}", seen.error.fix)
-        if seen.refused:
-            print_finding(
-                False, "the stream's token was not fetched", "ask the run's owner for a line"
-            )
+    if findings.error is not None:
+        print_finding(False, f"your own login: {findings.error.message}", findings.error.fix)
+        if findings.refused:
+            print_finding(False, "the stream's token is missing", "ask the run's owner for a line")
         return
-    print_finding(seen.rsync, f"rsync is installed on {remote.login}", "ask for it there")
-    print_finding(seen.folder, f"{remote.folder} exists there",
+    print_finding(findings.rsync, f"rsync is installed on {remote.login}", "ask for it there")
+    print_finding(findings.folder, f"{remote.folder} exists there",
          "it appears when the first learner starts; is the path right?")  # fmt: skip
-    print_finding(seen.token, "the viewer knows the cluster's token",
+    print_finding(findings.token, "the viewer knows the cluster's token",
          "a confined key cannot fetch it: ask the run's owner for a line")  # fmt: skip
 
 
-def _try_own_keys(
-    remote: Remote, environ: Mapping[str, str], home: Path, seen: ClusterFindings, path: Path
+def _check_own_keys(
+    remote: Remote, environ: Mapping[str, str], home: Path, findings: ClusterFindings, path: Path
 ) -> None:
-    """Make and try the laptop's own keys, remember the good ones, print lines for the others."""
+    """Make and check the laptop's own keys, save the good ones, print lines for others."""
     try:
-        ring = make_key_ring(remote, environ, home, seen)
+        ring = make_key_ring(remote, environ, home, findings)
     except DaddyError as error:
         print_finding(False, f"this laptop's own keys: {error.message}", error.fix)
         return
     before = known_facts(remote, read_saved_cluster(path))
-    if seen.error is None or seen.refused:
+    if findings.error is None or findings.refused:
         good = {}
         for purpose in ring.purposes:
-            verdict = ring.try_one(purpose)
+            verdict = ring.check_key(purpose)
             print_finding(verdict.good, verdict.what, verdict.fix)
             good[purpose] = verdict.good
-        needed = not good["pull"] and (seen.over_opened or seen.error is not None)
+        needed = not good["pull"] and (findings.over_opened or findings.error is not None)
         found = {f"{name}_key": str(ring.folder / name) for name in good if good[name]}
         found |= {"pull_by": ring.by, "peer": ring.peer}
         save_remote(path, remote, {**found, "opened": before.get("opened", "") if needed else ""})
@@ -141,25 +139,24 @@ def _try_own_keys(
             return
     elif before.get("pull_key"):
         return
-    print("\n" + "\n".join(ring.how_to_install()))
+    print("\n" + "\n".join(ring.install_instructions()))
 
 
-def _end(seen: ClusterFindings, remote: Remote, path: Path, environ: Mapping[str, str]) -> int:
-    carrier = choose_transport(
-        "pull", remote, read_saved_cluster(path), environ.get("SYNC_TRANSPORT", "")
-    )
-    confined = carrier.remote.within is not None
-    if seen.error is not None and not confined:
-        raise seen.error
-    by_rsync = isinstance(carrier, RsyncTransport) and not confined
-    lacks = by_rsync and not (which("rsync") and seen.rsync)
-    print(f"\nready: {'SYNC_TRANSPORT=sftp ' * lacks}./Daddy/cluster/sync_weights.sh pull")
+def _end(findings: ClusterFindings, remote: Remote, path: Path, environ: Mapping[str, str]) -> int:
+    asked = environ.get("SYNC_TRANSPORT", "")
+    transport = choose_transport("pull", remote, read_saved_cluster(path), asked)
+    confined = transport.remote.within is not None
+    if findings.error is not None and not confined:
+        raise findings.error
+    by_rsync = isinstance(transport, RsyncTransport) and not confined
+    lacks_rsync = by_rsync and not (which("rsync") and findings.rsync)
+    print(f"\nready: {'SYNC_TRANSPORT=sftp ' * lacks_rsync}./Daddy/cluster/sync_weights.sh pull")
     return 0
 
 
-def print_finding(good: bool, what: str, fix: str) -> None:
-    """One finding, with the way out of a bad one."""
-    print(f"{'ok ' if good else 'NO '}      {what}" + ("" if good else f"\n           {fix}"))
+def print_finding(good: bool, text: str, fix: str) -> None:
+    """Print one finding; for a bad one also the remedy."""
+    print(f"{'ok ' if good else 'NO '}      {text}" + ("" if good else f"\n           {fix}"))
 
 
 _PLACES = (
@@ -175,8 +172,8 @@ _PROBE = (
     'echo "rrsync $by$f$flags"; break; fi; done; '
     'cd "$1" 2>/dev/null && echo folder; echo looked'
 )
-"""In one line, because a csh takes no others. A packager may leave the script where it cannot be
-run: its first line then says by what."""
+"""One line, because a csh takes no others. A package may install rrsync without execute permission:
+the interpreter is then read from its first line."""
 _RRSYNC = re.compile(r"rrsync ([A-Za-z0-9_./+-]+(?: [A-Za-z0-9_./+-]+)??)((?: -[a-z-]+)*)")
 
 
@@ -185,7 +182,7 @@ UNKNOWN = Rrsync()
 
 @dataclass(frozen=True, slots=True)
 class ClusterFindings:
-    """Findings over there; ``error`` when one's own login found nothing out."""
+    """Findings on the cluster; ``error``: the reason if the person's own login failed."""
 
     error: DaddyError | None = None
     refused: bool = False
@@ -197,31 +194,31 @@ class ClusterFindings:
 
 
 def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
-    """Log in, look, and bring the stream's token home. FileError when ssh is not installed here."""
+    """Look for programs and folder, fetch the stream's token. Raise FileError without ssh."""
     opened = replace(remote, opened=True)
     with needs_ssh():
         over_opened = opened.is_open()
-        through = opened if over_opened else remote
-        through.drop_dead_connection()
-        done = through.run(["sh", "-c", _PROBE, "probe", remote.folder], 3.0 * CONNECT_S)
+        login = opened if over_opened else remote
+        login.drop_dead_connection()
+        done = login.run_command(["sh", "-c", _PROBE, "probe", remote.folder], 3.0 * CONNECT_S)
     try:
         if done.returncode == 255:  # noqa: PLR2004 - ssh's own failure
             refused = "Permission denied" in done.stderr
-            return ClusterFindings(explain_ssh_error(done.stderr, through), refused=refused)
+            return ClusterFindings(explain_error(done.stderr, login), refused=refused)
         lines = done.stdout.splitlines()
         return ClusterFindings(
             over_opened=over_opened,
             rsync="rsync" in lines,
             folder="folder" in lines,
-            token=fetch_stream_token(through, home),
+            token=fetch_stream_token(login, home),
             rrsync=read_rrsync(lines),
         )
     finally:
-        through.close()  # the next look is to be a login of its own
+        login.close()  # the next check makes a login of its own
 
 
 def read_rrsync(lines: Sequence[str]) -> Rrsync:
-    """The script that the probe found; its usual name where the probe could not look."""
+    """Return the script that the probe found; its usual name where the probe failed."""
     found = next((match for line in lines if (match := _RRSYNC.fullmatch(line))), None)
     if found is not None:
         return Rrsync(found[1], tuple(found[2].split()))
@@ -230,9 +227,7 @@ def read_rrsync(lines: Sequence[str]) -> Rrsync:
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The keys in ``folder``, whose they are over there (``peer``), and how this laptop will pull
-    (``by``).
-    """
+    """The laptop's keys in ``folder``, its peer name, and its transport for pulls (``by``)."""
 
     folder: Path
     remote: Remote
@@ -243,26 +238,26 @@ class KeyRing:
 
     @property
     def purposes(self) -> tuple[str, ...]:
-        """The keys that have a line: only rrsync keeps one to its box."""
+        """Keys that have a line: only rrsync confines a push key to its box."""
         return ssh_keys.PURPOSES if self.by == "rsync" else ("pull", "tunnel")
 
-    def try_one(self, purpose: str) -> KeyCheck:
-        """Try the key for real."""
+    def check_key(self, purpose: str) -> KeyCheck:
+        """Check the key over a connection of its own."""
         within = f"inbox/{self.peer}" if purpose == "push" else ""
         key = str(self.folder / purpose)
         remote = replace(self.remote, opened=False, key=key, within=within)
         return ssh_keys.check_key(purpose, TRANSPORTS[self.by](remote))
 
-    def lines(self) -> list[str]:
-        """One for each key, for ``authorized_keys`` there."""
+    def key_lines(self) -> list[str]:
+        """Return a line for each key, for ``authorized_keys`` on the cluster."""
         how = (self.remote.folder, self.peer, self.by, self.rrsync)
         publics = {name: (self.folder / f"{name}.pub").read_text() for name in self.purposes}
         return [ssh_keys.key_line(name, publics[name], *how) for name in publics]
 
-    def how_to_install(self) -> list[str]:
-        """The lines, and what a person types to append them; the file of them is written."""
-        file, lines = self.folder / "authorized_keys", self.lines()
-        # It begins on a line of its own wherever it is put.
+    def install_instructions(self) -> list[str]:
+        """Write the lines into a file; return them with the command that appends them."""
+        file, lines = self.folder / "authorized_keys", self.key_lines()
+        # The blank line keeps it apart from an unfinished last line there.
         write_atomic(file, "\n".join(["", *lines, ""]).encode(), mode=0o600)
         remote, name = self.remote, short_path(str(file), self.home)
         ssh = f"ssh -F {short_path(remote.ssh_config, self.home)}" if remote.ssh_config else "ssh"
@@ -282,25 +277,25 @@ _APPEND = "umask 077; mkdir -p .ssh; cat >>.ssh/authorized_keys"
 _WITHOUT_RRSYNC = (
     "without rrsync the first key reads all that the account may read, not the run alone,",
     "and pushes go on with your own login. rrsync is one script of rsync's: put it into",
-    "~/bin there, say setup again, and a key is kept to its folder",
+    "~/bin there, run setup again, and a key is confined to its folder",
 )
 
 
 def make_key_ring(
-    remote: Remote, environ: Mapping[str, str], home: Path, seen: ClusterFindings
+    remote: Remote, environ: Mapping[str, str], home: Path, findings: ClusterFindings
 ) -> KeyRing:
-    """The laptop's keys, made if there are none. FileError; UsageError for a name no peer has."""
+    """Return the laptop's keys, made if missing. Raise FileError, UsageError for a bad name."""
     peer, folder = _peer(environ, home), key_folder(environ, home)
     if ssh_keys.make_missing_keys(folder, peer):
         print(f"made     {folder}: pull, push, tunnel (no passphrase: nobody is there")
         print("         to type one in the background)")
-    confinable = bool(seen.rrsync.command) and environ.get("SYNC_TRANSPORT") != "sftp"
+    confinable = bool(findings.rrsync.command) and environ.get("SYNC_TRANSPORT") != "sftp"
     by = "rsync" if confinable and which("rsync") else "sftp"
-    return KeyRing(folder, remote, peer, by, seen.rrsync, home)
+    return KeyRing(folder, remote, peer, by, findings.rrsync, home)
 
 
 def _peer(environ: Mapping[str, str], home: Path) -> str:
-    """The box's name: as told, as the only contributor from here, as this host is called."""
+    """Return the peer name: the one given, the only contributor from here, or the host's."""
     names = outbox_peers(home / DEFAULT_LOCAL.removeprefix("~/"))
     given = environ.get("SYNC_USER_ID") or (names[0] if len(names) == 1 else host_name())
     try:
@@ -315,24 +310,23 @@ _READ_OR_MAKE = (
     'umask 077; mkdir -p "$(dirname "$1")"; '
     '(set -C; head -c 32 /dev/urandom | od -An -vtx1 | tr -d " \\n" >"$1") 2>/dev/null; cat "$1"'
 )
-"""Exclusive by noclobber: an existing token stays as it is."""
+"""noclobber creates the file exclusively: an existing token stays."""
 
 
 def fetch_stream_token(remote: Remote, home: Path) -> bool:
-    """Add the login node's tokens to those in ``home``; False when it gave none.
-
-    A confined key (rrsync) gives none: its owner asks the run's owner for a line.
+    """Add the login node's tokens to those in ``home``; return False when it gave none. A confined
+    key (rrsync) gives none: the laptop's owner asks the run's owner for a line.
     """
-    words = ["sh", "-c", _READ_OR_MAKE, "token", str(STREAM_TOKEN)]
-    done = remote.run(words, 3.0 * CONNECT_S)
-    theirs = [line for line in done.stdout.splitlines() if _LINE.fullmatch(line)]
+    arguments = ["sh", "-c", _READ_OR_MAKE, "token", str(STREAM_TOKEN)]
+    result = remote.run_command(arguments, 3.0 * CONNECT_S)
+    theirs = [line for line in result.stdout.splitlines() if _LINE.fullmatch(line)]
     if not theirs:
         return False
     path = home / STREAM_TOKEN
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    mine = read_bounded(path, _FILE_LIMIT).decode().splitlines() if path.exists() else []
-    known = {line.split()[0] for line in mine if line.strip()}
-    new = [line for line in theirs if line.split()[0] not in known]
+    ours = read_bounded(path, _FILE_LIMIT).decode().splitlines() if path.exists() else []
+    present = {line.split()[0] for line in ours if line.strip()}
+    new = [line for line in theirs if line.split()[0] not in present]
     if new:
-        write_atomic(path, ("\n".join([*mine, *new]) + "\n").encode(), mode=0o600)
+        write_atomic(path, ("\n".join([*ours, *new]) + "\n").encode(), mode=0o600)
     return True

@@ -1,9 +1,9 @@
-"""A laptop's own three keys (pull, push, tunnel), their lines, and their trials.
+"""A laptop's own three keys (pull, push, tunnel), their ``authorized_keys`` lines, their checks.
 
-They are made once and have no passphrase: nothing in the background may ask for one. ``restrict``
-takes everything away and a forced command gives one thing back, so that a stolen laptop's keys read
-one run's weights and offer contributions to its gate, and no more. Only a person installs the
-lines. Each key is tried for real, over a connection of its own: it works, and is refused the rest.
+They are made once and have no passphrase, because no background process can type one. ``restrict``
+takes all rights away and a forced command gives one back, so that the keys of a stolen laptop can
+read one run's weights and send contributions, and no more. Only a person installs the lines. Each
+key is checked over a connection of its own: it must work, and must be refused everything else.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from Daddy.core.atomic_files import create_exclusive, write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.weights.laptop.rsync_sftp import FileTransport
-from Daddy.weights.laptop.ssh_login import CONNECT_S, Remote, explain_ssh_error, needs_ssh
+from Daddy.weights.laptop.ssh_login import CONNECT_S, Remote, explain_error, needs_ssh
 
 PURPOSES = ("pull", "push", "tunnel")
-"""Names of the private key files; the public one stands beside each, with ``.pub``."""
+"""Names of the private key files; each public key lies beside it, with ``.pub``."""
 KEY_S = 30.0
 
 
 def make_missing_keys(folder: Path, laptop: str) -> bool:
-    """Make the keys that are missing in ``folder``; True if any was. FileError.
-
-    What exists is never written over; folder and keys are for their owner alone.
+    """Make the keys that are missing in ``folder``; return True if any was. Existing files are not
+    overwritten; only the owner can read folder and keys. Raise FileError.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -47,33 +46,32 @@ def make_missing_keys(folder: Path, laptop: str) -> bool:
 
 
 def make_key(path: Path, comment: str = "") -> None:
-    """A new ed25519 key without a passphrase. FileError when ssh is missing or refuses."""
+    """Make an ed25519 key without a passphrase. Raise FileError if ssh is missing or refuses."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     argv = ["-q", "-t", "ed25519", "-N", "", "-f", str(path)]
     _keygen([*argv, "-C", comment] if comment else argv, path)
 
 
-def _keygen(words: list[str], path: Path) -> str:
+def _keygen(arguments: list[str], path: Path) -> str:
     with needs_ssh():
-        done = child_process.run_command(["ssh-keygen", *words], KEY_S)
-    if done.returncode:
-        raise FileError(f"no key in {path}: {done.stderr.strip()}", f"ssh-keygen -f {path}")
-    return done.stdout
+        result = child_process.run_command(["ssh-keygen", *arguments], KEY_S)
+    if result.returncode:
+        raise FileError(f"no key in {path}: {result.stderr.strip()}", f"ssh-keygen -f {path}")
+    return result.stdout
 
 
 TUNNEL = (
     f'restrict,port-forwarding,permitlisten="localhost:{TUNNEL_PORT}",permitopen="localhost:1",'
     'command="cat >/dev/null; false"'
 )
-"""Other spellings refuse ``ssh -R`` or leave ``-L`` open; port 1 is where nobody listens. The
-command holds a session open until the person leaves, and does nothing."""
+"""Other spellings refuse ``ssh -R`` or leave ``-L`` open; nothing listens on port 1. The command
+keeps a session open until the person leaves, and does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rrsync:
-    """The script that confines rsync to a folder: how it is called there and the flags it has.
-
-    Without one (``command`` empty) a key can be kept from writing, but not from reading elsewhere.
+    """The script that confines rsync to a folder: its command on the cluster and its flags. Without
+    it (``command`` empty) a key can be kept from writing, but not from reading elsewhere.
     """
 
     command: str = "rrsync"
@@ -81,10 +79,10 @@ class Rrsync:
 
 
 def key_line(purpose: str, public: str, folder: str, peer: str, by: str, rrsync: Rrsync) -> str:
-    """A line for ``authorized_keys``; its comment names purpose and laptop, for whoever looks.
+    """Return a line for ``authorized_keys``; its comment names purpose and laptop.
 
     "pull" reads the shared ``folder`` by rsync, or all that the account may read by sftp. "push"
-    adds to the peer's own box, which is made anew when a new run has none.
+    adds to the peer's own box, which it makes in a new run.
     """
     box, reader = f"inbox/{peer}", f"{rrsync.command} -ro {folder}"
     if by == "sftp":
@@ -100,98 +98,100 @@ def key_line(purpose: str, public: str, folder: str, peer: str, by: str, rrsync:
 
 
 PROBE = ".daddy-setup-was-here"
-"""A file that a push of ``setup`` leaves in the laptop's own box; a merger looks at ``.json``."""
+"""File that a check of the push key leaves in the laptop's own box; mergers read only ``.json``."""
 ANSWER_S = 3.0 * CONNECT_S
 _MARK = "daddy-ran-this"
-_NOT_THERE = "append its line there (below), over a login of your own"
+_INSTALL_LINE = "append its line there (below), over a login of your own"
 _OLDER = "remove older lines of this laptop there; the first line with a key counts"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """Result of a trial: usable or not, the observation, and the remedy."""
+    """Result of a check: usable or not, the finding, and the remedy."""
 
     good: bool
     what: str
     fix: str = ""
 
 
-def check_key(purpose: str, carrier: FileTransport) -> KeyCheck:
-    """Try the key that the carrier goes by for real, over a connection of its own."""
+def check_key(purpose: str, transport: FileTransport) -> KeyCheck:
+    """Check the transport's key over a connection of its own."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            with closing(carrier):
-                done = _TRIALS[purpose](carrier, Path(scratch))
+            with closing(transport):
+                finding = _CHECKS[purpose](transport, Path(scratch))
         except DaddyError as error:
             return KeyCheck(good=False, what=f"{purpose} key: {error.message}", fix=error.fix)
-    return KeyCheck(good=True, what=f"{purpose} key: {done}")
+    return KeyCheck(good=True, what=f"{purpose} key: {finding}")
 
 
-def _try_pull(carrier: FileTransport, scratch: Path) -> str:
-    """Reads the head, cannot write, runs no command."""
-    _refuse_commands(carrier.remote)
-    there = carrier.fetch("wan/HEAD.json", scratch, 0)
-    if _succeeds(lambda: carrier.send([_probe(scratch)], "wan")):
+def _check_pull(transport: FileTransport, scratch: Path) -> str:
+    """Check that the key reads the head, cannot write and runs no command."""
+    _refuse_commands(transport.remote)
+    there = transport.fetch("wan/HEAD.json", scratch, 0)
+    if _succeeds(lambda: transport.send([_probe(scratch)], "wan")):
         raise UsageError("it may write, too", _OLDER)
     return "reads, cannot write" + " (no version there yet)" * (not there)
 
 
-def _try_push(carrier: FileTransport, scratch: Path) -> str:
-    """Adds to its own box, writes nowhere else, reads nothing, runs no command."""
-    box = carrier.remote.within or ""
-    _refuse_commands(carrier.remote)
-    carrier.send([_probe(scratch)], box)
-    if _succeeds(lambda: carrier.fetch(f"{box}/{PROBE}", scratch / "back", 0)):
+def _check_push(transport: FileTransport, scratch: Path) -> str:
+    """Check that the key adds to its box, writes and reads nothing else, runs no command."""
+    box = transport.remote.within or ""
+    _refuse_commands(transport.remote)
+    transport.send([_probe(scratch)], box)
+    if _succeeds(lambda: transport.fetch(f"{box}/{PROBE}", scratch / "back", 0)):
         raise UsageError("it may read, too", _OLDER)
-    outside = replace(carrier, remote=replace(carrier.remote, folder="/../..", within=None))
+    outside = replace(transport, remote=replace(transport.remote, folder="/../..", within=None))
     with closing(outside):
         if _succeeds(lambda: outside.send([_probe(scratch)], "wan")):
             raise UsageError("it writes outside its box", _OLDER)
     return f"writes {box} alone"
 
 
-def _try_tunnel(carrier: FileTransport, scratch: Path) -> str:  # noqa: ARG001 - it carries no files
-    """Listens on the tunnel's port over there; opens nothing else, runs no command."""
+def _check_tunnel(transport: FileTransport, scratch: Path) -> str:  # noqa: ARG001 - it copies no files
+    """Check that the key listens on the tunnel's port, opens no other, runs no command."""
     listen = ["-o", "ExitOnForwardFailure=yes", "-R", f"{TUNNEL_PORT}:localhost:1"]  # nobody
-    remote = carrier.remote
-    said = _refuse_commands(remote, listen)
-    if "port forwarding refused" in said or "disabled port forwarding" in said:
+    remote = transport.remote
+    messages = _refuse_commands(remote, listen)
+    if "port forwarding refused" in messages or "disabled port forwarding" in messages:
         raise UsageError(
             f"it may not listen on {TUNNEL_PORT}",
             f"{_OLDER}; else that host allows no tunnels (AllowTcpForwarding)",
         )
-    taken = "remote port forwarding failed" in said
+    taken = "remote port forwarding failed" in messages
     if "prohibited" not in _ssh(remote, ["-W", "localhost:9", "--", remote.login]).stderr:
         raise UsageError("it opens other ports, too (-L)", _OLDER)
     return f"listens on {TUNNEL_PORT} alone" + " (taken there, at the moment)" * taken
 
 
-_TRIALS = {"pull": _try_pull, "push": _try_push, "tunnel": _try_tunnel}
+_CHECKS = {"pull": _check_pull, "push": _check_push, "tunnel": _check_tunnel}
 
 
-def _refuse_commands(remote: Remote, words: Sequence[str] = ()) -> str:
-    """What ssh says; DaddyError for a key that is refused, or that runs commands."""
-    done = _ssh(remote, [*words, "--", remote.login, f"echo {_MARK}"])
-    refused = re.search(r"Permission denied \([a-z,-]*publickey", done.stderr)
-    if refused or _came_by_another_key(done.stderr, remote.key):
-        raise NetworkError("not installed there", _NOT_THERE)
-    if _MARK in done.stdout:
+def _refuse_commands(remote: Remote, arguments: Sequence[str] = ()) -> str:
+    """Return ssh's stderr. Raise DaddyError for a key that is refused, or runs commands."""
+    result = _ssh(remote, [*arguments, "--", remote.login, f"echo {_MARK}"])
+    refused = re.search(r"Permission denied \([a-z,-]*publickey", result.stderr)
+    if refused or _used_another_key(result.stderr, remote.key):
+        raise NetworkError("not installed there", _INSTALL_LINE)
+    if _MARK in result.stdout:
         raise UsageError("it runs commands", _OLDER)
-    if "Authenticated to " not in done.stderr:
-        said = [line for line in done.stderr.splitlines() if not line.startswith("debug")]
-        raise explain_ssh_error("\n".join(said), remote)
-    return done.stderr
+    if "Authenticated to " not in result.stderr:
+        messages = [line for line in result.stderr.splitlines() if not line.startswith("debug")]
+        raise explain_error("\n".join(messages), remote)
+    return result.stderr
 
 
-def _came_by_another_key(stderr: str, key: str) -> bool:
-    """When ours is refused ssh goes on to the keys of its own config; newer ones say by which."""
+def _used_another_key(stderr: str, key: str) -> bool:
+    """Return True if ssh fell back to a key of its own config, as newer versions print."""
     taken = [line for line in stderr.splitlines() if "Server accepts key: /" in line]
     return bool(taken) and f" {key} " not in taken[-1]
 
 
-def _ssh(remote: Remote, words: Sequence[str]) -> child_process.Completed:
+def _ssh(remote: Remote, arguments: Sequence[str]) -> child_process.Completed:
     try:
-        return child_process.run_command(["ssh", "-v", *remote.alone(), *words], ANSWER_S)
+        return child_process.run_command(
+            ["ssh", "-v", *remote.single_use_options(), *arguments], ANSWER_S
+        )
     except child_process.ProcessTimeoutError as error:
         return child_process.Completed(255, "", error.message)
 
@@ -203,7 +203,7 @@ def _probe(scratch: Path) -> Path:
 
 
 def _succeeds(action: Callable[[], bool | None]) -> bool:
-    """True if it ends without an error, and with anything but False."""
+    """Return True if ``action`` raises no error and does not return False."""
     with suppress(DaddyError):
         return action() is not False
     return False

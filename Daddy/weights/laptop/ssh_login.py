@@ -1,11 +1,11 @@
-"""Logins to the cluster: settings, ssh options, one shared connection, and failures explained.
+"""Adapter for ssh to the cluster: settings, options, one shared connection, explained failures.
 
-``SYNC_CLUSTER_USER``, ``SYNC_CLUSTER_HOST`` and ``SYNC_REMOTE_DIR`` say the cluster; ``setup``
-remembers it. One master connection per host and key serves all transfers, so that polling every few
-seconds is not thousands of logins a day. A master that died in its sleep is found (``-O check``
-with a short limit) and replaced. ssh never asks: a laptop's agent has nobody to answer. Where a
-person has opened the connection (``login``, for a second factor), everything goes over that one or
-not at all, and its end is said.
+``SYNC_CLUSTER_USER``, ``SYNC_CLUSTER_HOST`` and ``SYNC_REMOTE_DIR`` name the cluster; ``setup``
+saves them. One master connection per host and key serves all transfers, so that polling every few
+seconds does not make thousands of logins a day. A master that died while the machine slept is found
+(``-O check`` with a short limit) and replaced. ssh never asks for input, because a background
+process has nobody to answer. If a person has opened the connection (``login``, for a second
+factor), everything uses that one, and an error says when it has ended.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ VARIABLES = {
     "port": "SYNC_SSH_PORT",
     "key": "SYNC_SSH_KEY",
 }
-"""Environment variable of each field of a remote; ``setup`` keeps the fields under these names."""
+"""Environment variable of each field of a remote; ``setup`` saves the fields under these names."""
 
 _FOUND = ("pull_key", "pull_by", "push_key", "tunnel_key", "peer", "opened")
 _FORMS = {
@@ -53,11 +53,11 @@ _FORMS = {
     ),
     "folder": (r"(?!-)[A-Za-z0-9_.~/+@=,-]+", "use letters, digits and _ . ~ / + @ = , - in it"),
 }
-"""Forms and remedies; no shell between here and there reads such a text as anything else."""
+"""Patterns and remedies; no shell on either side can read such a text as anything else."""
 
 
 class HostKeyChangedError(NetworkError):
-    """The host shows another key than before: nothing is tried again until a person has looked."""
+    """The host has another key than before: the loop ends until a person has checked it."""
 
 
 @contextlib.contextmanager
@@ -74,10 +74,11 @@ def needs_ssh() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """The cluster's shared weights, and ssh to them: ``user`` may be empty (ssh then decides).
+    """The cluster's shared weights, and ssh to them; ``user`` may be empty (ssh then decides).
 
-    ``within`` is where the world of a confined key begins, seen from the folder (empty: there);
-    None for a login that sees everything. ``opened``: over the connection that a person opened.
+    ``within``: the folder to which a key is confined, relative to ``folder`` ("": that folder
+    itself); None for a login that sees everything. ``opened``: use the connection that a person
+    opened.
     """
 
     host: str
@@ -91,24 +92,25 @@ class Remote:
 
     @property
     def login(self) -> str:
-        """``user@host``, or the host alone."""
+        """User and host, or the host alone."""
         return f"{self.user}@{self.host}" if self.user else self.host
 
     @property
     def socket(self) -> Path:
-        """Control socket of the shared connection, without ``%C``; its folder is private."""
+        """Path of the shared connection's control socket, without ``%C``; its folder is private."""
         return master_socket(self.login, self.port, self.key, self.ssh_config)
 
     @property
     def opened_socket(self) -> Path:
-        """Control socket of the connection that a person opens."""
+        """Path of the control socket of the connection that a person opens."""
         return login_socket(self.socket)
 
     def path(self, name: str) -> str:
-        """The path of ``name`` of the shared folder for this login; UsageError where it may not go.
+        """Return the remote path of ``name`` in the shared folder. Raise UsageError if it is
+        outside.
 
-        A confined key's paths begin with ``/``: every rrsync takes that for the folder it confines
-        to, and an account that is not confined after all may not write there.
+        A confined key's paths begin with ``/``: every rrsync reads that as its folder, and an
+        account that is not confined after all may not write to ``/``.
         """
         if self.within is None:
             return f"{self.folder}/{name}"
@@ -122,47 +124,46 @@ class Remote:
         return f"/{inside}".rstrip("/") or "/"
 
     def options(self) -> list[str]:
-        """Everything between ``ssh`` and the host."""
-        if self.opened:  # no other way: ssh would try a login of its own
+        """Return all ssh options before the host."""
+        if self.opened:  # otherwise ssh would try a login of its own
             path = f"ControlPath={self.opened_socket}"
             return self._options(*OPTIONS, "ControlMaster=no", path, "ProxyCommand=false")
         path = f"ControlPath={self.socket}-%C"
         return self._options(*OPTIONS, "ControlMaster=auto", "ControlPersist=90", path)
 
-    def alone(self) -> list[str]:
-        """Options for one command over a connection of its own."""
+    def single_use_options(self) -> list[str]:
+        """Return options for one command over a connection of its own."""
         return self._options(*OPTIONS, "ControlMaster=no", "ControlPath=none")
 
-    def asking(self) -> list[str]:
-        """Options to open the person's connection: ssh may ask, and stays behind as a master."""
-        told = [option for option in OPTIONS if option != "BatchMode=yes"]
+    def interactive_options(self) -> list[str]:
+        """Return options to open the person's connection: ssh may ask, and stays as a master."""
+        base = [option for option in OPTIONS if option != "BatchMode=yes"]
         path = f"ControlPath={self.opened_socket}"
-        return [*self._options(*told, "ControlMaster=yes", "ControlPersist=yes", path), "-f", "-N"]
+        return [*self._options(*base, "ControlMaster=yes", "ControlPersist=yes", path), "-f", "-N"]
 
     def _options(self, *more: str) -> list[str]:
-        """Settings, port and key, then ``more`` options."""
-        words = ["-F", str(Path(self.ssh_config).expanduser())] if self.ssh_config else []
-        words += ["-i", str(Path(self.key).expanduser())] if self.key else []
+        """Return settings, port and key, then ``more`` options."""
+        arguments = ["-F", str(Path(self.ssh_config).expanduser())] if self.ssh_config else []
+        arguments += ["-i", str(Path(self.key).expanduser())] if self.key else []
         options = [f"Port={self.port}"] if self.port else []
         options += ["IdentitiesOnly=yes"] if self.key else []
-        if self.within is not None:  # an agent's keys would be tried before ours
+        if self.within is not None:  # ssh would try an agent's keys before ours
             options.append("IdentityAgent=none")
-        return words + [part for option in (*options, *more) for part in ("-o", option)]
+        return arguments + [part for option in (*options, *more) for part in ("-o", option)]
 
     def command(self) -> str:
-        """For rsync's ``-e``, which splits it like a shell does."""
+        """Return the ssh command for rsync's ``-e``, which splits it as a shell does."""
         return shlex.join(["ssh", *self.options()])
 
-    def run(self, words: Sequence[str], timeout_s: float) -> child_process.Completed:
-        """Run a command there; ``words`` are quoted for the shell over there."""
+    def run_command(self, words: Sequence[str], timeout_s: float) -> child_process.Completed:
+        """Run a remote command; ``words`` are quoted for the remote shell."""
         return child_process.run_command(
             ["ssh", *self.options(), "--", self.login, shlex.join(words)], timeout_s
         )
 
     def drop_dead_connection(self) -> None:
-        """End and unlink a master that no longer answers; harmless when there is none.
-
-        One that a person opened cannot be replaced: NetworkError says that it has ended.
+        """End and unlink a master that no longer answers; do nothing when there is none. Raise
+        NetworkError when a connection that a person opened has ended: only they can open it.
         """
         if not self.opened:
             sockets = list(self.socket.parent.glob(f"{self.socket.name}-*"))
@@ -182,7 +183,7 @@ class Remote:
             self._control("exit")
 
     def is_open(self) -> bool:
-        """True if the shared connection lives."""
+        """Return True if the shared connection lives."""
         return self._control("check")
 
     def _control(self, verb: str) -> bool:
@@ -192,10 +193,10 @@ class Remote:
         return False
 
 
-def explain_ssh_error(stderr: str, remote: Remote) -> DaddyError:
-    """The error that ssh's stderr tells of, with its remedy."""
+def explain_error(stderr: str, remote: Remote) -> DaddyError:
+    """Return the error for ssh's stderr, with its remedy."""
     refused = re.search(r"Permission denied \(([a-z,-]+)\)", stderr)
-    if refused and "publickey" not in refused[1]:  # the key was taken, and did not do
+    if refused and "publickey" not in refused[1]:  # the key was accepted, but is not enough
         return NetworkError(f"{remote.login} asks for more than a key", f"log in once: {LOGIN}")
     if refused and remote.within is not None:
         return NetworkError(f"{remote.login} refuses the key {remote.key}", f"run: {SETUP}")
@@ -219,7 +220,7 @@ _SIGNS = (
      "run once: ssh {login}; compare the fingerprint with the cluster's page and answer yes"),
     (r'Permission denied \(13\)|": Permission denied',
      "{login} may not read or write what was asked for in {folder}",
-     f"see who may use the folder there; are the keys what they were? {SETUP}"),
+     f"see who may use the folder there; check the keys: {SETUP}"),
     ("Permission denied", "{login} refuses our key",
      f"install the key: ssh-copy-id {{login}} (or: {SETUP}); if it asks for more: {LOGIN}"),
     ("Could not resolve hostname", "the name of {login} cannot be resolved",
@@ -237,54 +238,56 @@ _SIGNS = (
 )  # fmt: skip
 
 
-def save_remote(path: Path, remote: Remote, found: Mapping[str, str] | None = None) -> None:
-    """Keep host, user and folder for the next time, and what was ``found`` out about the keys."""
+def save_remote(path: Path, remote: Remote, facts: Mapping[str, str] | None = None) -> None:
+    """Save host, user and folder for the next time, with the ``found`` facts on the keys."""
     fields = {name: getattr(remote, name) for name in VARIABLES}
-    write_json(path, {**(found or {}), "format": 1, **fields})
+    write_json(path, {**(facts or {}), "format": 1, **fields})
 
 
-def find_remote(given: str, environ: Mapping[str, str], kept: Mapping[str, str]) -> Remote:
-    """The cluster from ``given`` (user or user@host, may be empty), environment, kept settings.
+def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]) -> Remote:
+    """Return the cluster from ``given`` (user or user@host, may be ""), environment and settings.
 
-    ConfigError names every variable that is missing; UsageError what cannot be a user or a host.
+    Raise ConfigError with every missing variable; UsageError for text that cannot be a user or
+    host.
     """
-    told = {name: environ.get(it) or kept.get(name, "") for name, it in VARIABLES.items()}
+    of = {name: environ.get(key) or saved.get(name, "") for name, key in VARIABLES.items()}
     user, _, host = given.rpartition("@") if "@" in given else (given, "", "")
-    told.update({name: text for name, text in (("user", user), ("host", host)) if text})
+    of.update({name: text for name, text in (("user", user), ("host", host)) if text})
     wanted = {"host": "the login node", "folder": "the run's shared_weights folder there"}
-    missing = [f"{VARIABLES[name]} ({what})" for name, what in wanted.items() if not told[name]]
+    missing = [f"{VARIABLES[name]} ({text})" for name, text in wanted.items() if not of[name]]
     if missing:
         raise ConfigError(
             f"the cluster is not known: {' and '.join(missing)} not set",
             f"export it, or answer once: {SETUP}",
         )
     for name, (form, fix) in _FORMS.items():
-        if told[name] and re.fullmatch(form, told[name]) is None:
-            raise UsageError(f"{told[name]!r} cannot be a {name} ({VARIABLES[name]})", fix)
-    path = told["folder"].rstrip("/") or "/"  # rsync, sftp and a shell there begin at home
+        if of[name] and re.fullmatch(form, of[name]) is None:
+            raise UsageError(f"{of[name]!r} cannot be a {name} ({VARIABLES[name]})", fix)
+    path = of["folder"].rstrip("/") or "/"  # all start in the home folder
     folder = "." if path == "~" else path.removeprefix("~/")
-    return Remote(told["host"], told["user"], folder, told["ssh_config"], told["port"], told["key"])
+    return Remote(of["host"], of["user"], folder, of["ssh_config"], of["port"], of["key"])
 
 
-def known_facts(remote: Remote, kept: Mapping[str, str]) -> dict[str, str]:
-    """Facts that ``setup`` or ``login`` found out about this very remote; empty for any other."""
-    if any(kept.get(name, "") != getattr(remote, name) for name in VARIABLES):
+def known_facts(remote: Remote, saved: Mapping[str, str]) -> dict[str, str]:
+    """Return facts that ``setup`` or ``login`` saved on exactly this remote, or none."""
+    if any(saved.get(name, "") != getattr(remote, name) for name in VARIABLES):
         return {}
-    return {name: kept[name] for name in _FOUND if kept.get(name)}
+    return {name: saved[name] for name in _FOUND if saved.get(name)}
 
 
-def open_login(remote: Remote, settings: Path, kept: Mapping[str, str]) -> int:
-    """Let the person log in, keep the connection, and remember that it is needed. NetworkError."""
+def open_login(remote: Remote, settings: Path, saved: Mapping[str, str]) -> int:
+    """Let the person log in, keep the connection, save that. Raise NetworkError on failure."""
     opened = replace(remote, opened=True)
     if not opened.is_open():
         opened.opened_socket.unlink(missing_ok=True)
         with needs_ssh():
-            status = child_process.run_interactive(["ssh", *opened.asking(), "--", opened.login])
+            argv = ["ssh", *opened.interactive_options(), "--", opened.login]
+            status = child_process.run_interactive(argv)
         if status or not opened.is_open():
             raise NetworkError(
                 f"no connection to {opened.login} was opened", "ssh says why in the lines above"
             )
-    save_remote(settings, remote, {**known_facts(remote, kept), "opened": "yes"})
+    save_remote(settings, remote, {**known_facts(remote, saved), "opened": "yes"})
     print(f"open     the connection to {remote.login}: pulls and pushes go over it until it ends")
     print(f"         to end it: ssh -O exit -S {opened.opened_socket} {remote.login}")
     return 0

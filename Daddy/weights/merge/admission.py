@@ -1,12 +1,12 @@
-"""Pure. The gate: verdicts on contributions, each refusal with a reason its author gets to see.
+"""Pure. Admits or refuses contributions, each refusal with a reason that its author can read.
 
 Three stages, cheap first: the record alone, the file's size and hash, the values. A refusal is
 either "late" (the author keeps its progress and offers it again with the next contribution),
-"values" (the author drops it, because the numbers themselves are bad) or "reverted" (it drops it
-without blame: what it stood on was taken back). Waiting is none of these: look again later.
+"values" (the author drops it, because the numbers are bad) or "reverted" (the author drops it
+because its base version was reverted). A verdict may also be to wait and judge again later.
 
-The yardstick of a job is the other jobs: each has one voice, the median of what it contributed to
-the last versions and offers now, and what is usual is the median of those voices.
+A job is compared with the other jobs: each of them counts by the median of its contributions to the
+last versions and those pending, and the typical value is the median of these medians.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
 from Daddy.weights.store.weight_records import Contribution, Input, Version, is_reverted
 
 OTHERS_NEEDED = 3
-"""Other jobs that must be there before anybody is called an outlier."""
+"""Other jobs that are needed before a job's claimed steps are bounded."""
 
 STEPS_LIMIT = 1 << 30
 """Environment steps one contribution may claim; an hour of the fastest learner is a hundredth."""
@@ -31,30 +31,30 @@ STEPS_LIMIT = 1 << 30
 CLIP_FACTOR = 2.0
 REFUSE_FACTOR = 5.0
 JOB_REFUSE_FACTOR = 25.0
-"""Norm of a delta, as a multiple of the usual one: beyond the first it is scaled down, beyond the
+"""Norm of a delta, as a multiple of the typical one: beyond the first it is scaled down, beyond the
 second (for our own jobs the third) refused: docs/decisions/15."""
 
 LAPTOP_GROWTH = 10.0
 JOB_GROWTH = 4.0
-"""Largest growth of a usual delta by the optimizer steps that are claimed for it."""
+"""Largest factor by which claimed optimizer steps raise the typical norm, for laptops and jobs."""
 
 SHARE_FACTOR = 4.0
-"""Times the usual steps that a job's share of a version may stand for: honest jobs of one run
-differ in speed, but none outweighs all the others because it says so."""
+"""Times the typical steps that a job's share of a version may stand for: honest jobs of one run
+differ in speed, but none outweighs all the others by its claim."""
 
 COUNT_FACTOR = 16.0
-"""Times the usual steps, for each version since its last contribution, that are added to a job's
+"""Times the typical steps, for each version since its last contribution, that are added to a job's
 total."""
 
 NORM_HISTORY = 16
 NORMS_NEEDED = 4
 WITNESSES = 2
-"""Accepted norms of jobs that are remembered, and how many it takes before a job's is judged at
-all, or how many other jobs. A laptop's waits for one norm, because nobody vouches for it."""
+"""Accepted norms of jobs that are remembered; norms, or other jobs, that are needed before a job's
+norm is judged. A laptop waits for one norm, because its account is not trusted."""
 
 
 class Fault(str, Enum):
-    """Cause of a refusal: its time, its numbers, or a rollback of its base."""
+    """Cause of a refusal: its time, its numbers, or the rollback of its base."""
 
     LATE = "late"
     VALUES = "values"
@@ -63,7 +63,7 @@ class Fault(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionVerdict:
-    """Admitted, or not and why. ``scale`` is the clip in (0, 1]; ``wait``: look again later."""
+    """Admitted, or refused with a reason. ``scale``: clip in (0, 1]; ``wait``: judge later."""
 
     admitted: bool
     reason: str
@@ -76,7 +76,7 @@ ADMITTED = AdmissionVerdict(admitted=True, reason="")
 
 
 def make_refusal(reason: str, fault: Fault = Fault.LATE, *, wait: bool = False) -> AdmissionVerdict:
-    """A refusal, or with ``wait`` no verdict yet."""
+    """Return a refusal, or with ``wait`` the verdict to judge again later."""
     return AdmissionVerdict(admitted=False, reason=reason, fault=fault, wait=wait)
 
 
@@ -87,10 +87,10 @@ def _bad(reason: str) -> AdmissionVerdict:
 def judge_record(
     offer: Contribution, head: Version, base: Version | None, lag: int, max_staleness: int
 ) -> AdmissionVerdict:
-    """First stage: identity, sequence, base, claims and size; no file has been opened yet.
+    """Judge the record (first stage): identity, sequence, base, claims, size; opens no file.
 
-    ``base`` is the commit record of the offer's base, as far as it is there; ``lag`` the versions
-    that it counts as behind ``head``.
+    ``base`` is the commit record of the offer's base, or None; ``lag`` the versions that it counts
+    as behind ``head``.
     """
     return (
         _flaw_of_identity(offer, head)
@@ -138,7 +138,7 @@ def _flaw_of_claims(offer: Contribution, head: Version) -> AdmissionVerdict | No
         return _bad(f"claims {offer.env_steps} environment steps, {offer.new_steps} of them new")
     if offer.optimizer_steps == 0:
         return _bad("no optimizer step was made: nothing was learnt")
-    # Compressed int8 may be nearly nothing, and of a small policy is mostly the list of its tensors
+    # Compressed int8 may be very small; of a small policy it is mostly the list of tensors.
     sizes = {PLAIN: (head.size // 3, head.size + head.size // 2), INT8: (64, head.size + 4096)}
     if offer.form not in sizes:
         return make_refusal(f"it is written as {offer.form!r}, which this run does not read")
@@ -149,9 +149,8 @@ def _flaw_of_claims(offer: Contribution, head: Version) -> AdmissionVerdict | No
 
 
 def judge_file(offer: Contribution, size: int, sha256: str) -> AdmissionVerdict:
-    """Second stage: the bytes that were read are the bytes that were promised.
-
-    Damage on the way is nobody's fault: the author still has the progress and offers it again.
+    """Judge the file (second stage): size and hash must be those in the record. A damaged file is
+    refused as "late": the author still has the progress and offers it again.
     """
     if size != offer.size:
         return make_refusal(f"the file has {size} bytes, its record says {offer.size} (truncated?)")
@@ -162,7 +161,7 @@ def judge_file(offer: Contribution, size: int, sha256: str) -> AdmissionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class TypicalOffer:
-    """The usual contribution of ``jobs`` other jobs."""
+    """Norm, optimizer steps and environment steps typical of ``jobs`` other jobs."""
 
     norm: float
     optimizer_steps: float
@@ -170,12 +169,12 @@ class TypicalOffer:
     jobs: int
 
 
-def typical_of_others(peer: str, told: Sequence[Input]) -> TypicalOffer | None:
-    """The usual contribution of the others; None where nobody else has contributed lately."""
+def typical_of_others(peer: str, inputs: Sequence[Input]) -> TypicalOffer | None:
+    """Return the typical contribution of jobs other than ``peer``; None without any."""
     others: dict[str, list[Input]] = defaultdict(list)
-    for one in told:
-        if one.peer != peer:
-            others[one.peer].append(one)
+    for merged in inputs:
+        if merged.peer != peer:
+            others[merged.peer].append(merged)
     if not others:
         return None
 
@@ -185,9 +184,9 @@ def typical_of_others(peer: str, told: Sequence[Input]) -> TypicalOffer | None:
         )
 
     return TypicalOffer(
-        middle(lambda one: one.norm * one.clip),
-        middle(lambda one: one.optimizer_steps),
-        middle(lambda one: one.env_steps),
+        middle(lambda merged: merged.norm * merged.clip),
+        middle(lambda merged: merged.optimizer_steps),
+        middle(lambda merged: merged.env_steps),
         len(others),
     )
 
@@ -200,12 +199,13 @@ def judge_values(
     strict: bool,
     beside: TypicalOffer | None = None,
 ) -> AdmissionVerdict:
-    """Third stage: finite and of a usual size. ``norm`` is the delta's, NaN when any value is.
+    """Judge the values (third stage): finite and of a typical norm.
 
-    ``history`` holds (norm, optimizer steps) of accepted deltas; what two other jobs are ``beside``
-    comes before it. More steps than usual may go further, in proportion; fewer may go as far as
-    usual. ``strict`` is for laptops. Their claims, and those of a job with three others beside it,
-    are not believed beyond a bound.
+    ``norm`` is the delta's, NaN when any value is. ``history`` holds (norm, optimizer steps) of
+    accepted deltas; it is used only where fewer than two other jobs are ``beside``. More optimizer
+    steps than typical raise the limit in proportion, fewer do not lower it. ``strict`` is for
+    laptops. Their claims, and those of a job with three others beside it, raise the limit only up
+    to a bound.
     """
     if norm == 0.0 or not math.isfinite(norm):
         zero = "it is zero everywhere: nothing was learnt"
@@ -213,26 +213,26 @@ def judge_values(
     if strict and not history:
         return make_refusal("no job's contribution has been seen yet to judge it by", wait=True)
     if beside is not None and beside.jobs >= WITNESSES:
-        usual, steps = beside.norm, beside.optimizer_steps
+        typical, steps = beside.norm, beside.optimizer_steps
     elif not strict and len(history) < NORMS_NEEDED:
         return ADMITTED
     else:
-        usual = statistics.median(one[0] for one in history)
-        steps = statistics.median(one[1] for one in history)
+        typical = statistics.median(accepted[0] for accepted in history)
+        steps = statistics.median(accepted[1] for accepted in history)
     bounded = beside is not None and beside.jobs >= OTHERS_NEEDED
     most = LAPTOP_GROWTH if strict else JOB_GROWTH if bounded else math.inf
-    usual *= min(max(1.0, optimizer_steps / max(1.0, steps)), most)
-    if norm > (REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR) * usual:
-        return _bad(f"its norm {norm:.3g} is {norm / usual:.1f} times the usual {usual:.3g}")
-    if norm > CLIP_FACTOR * usual:
-        return AdmissionVerdict(admitted=True, reason="clipped", scale=CLIP_FACTOR * usual / norm)
+    typical *= min(max(1.0, optimizer_steps / max(1.0, steps)), most)
+    if norm > (REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR) * typical:
+        return _bad(f"its norm {norm:.3g} is {norm / typical:.1f} times the usual {typical:.3g}")
+    if norm > CLIP_FACTOR * typical:
+        return AdmissionVerdict(admitted=True, reason="clipped", scale=CLIP_FACTOR * typical / norm)
     return ADMITTED
 
 
 def extend_norm_history(
     history: Sequence[tuple[float, float]], accepted: Sequence[tuple[float, float]]
 ) -> tuple[tuple[float, float], ...]:
-    """The history with newly accepted (norm, optimizer steps) added, the oldest dropped."""
+    """Return the history with the ``accepted`` (norm, optimizer steps) added, cut to its length."""
     added = [(float(norm), float(steps)) for norm, steps in accepted]
     return tuple([*history, *added][-NORM_HISTORY:])
 
@@ -240,10 +240,10 @@ def extend_norm_history(
 def cap_claimed_steps(
     env_steps: int, new_steps: int, usual: TypicalOffer | None, versions: int
 ) -> tuple[int, int]:
-    """A job's claims within what is usual: steps of its share, and steps added to its total.
+    """Return a job's claims, capped: (steps of its share, steps added to its total).
 
-    ``versions`` have passed since its last contribution. What no other job can bear witness to is
-    believed.
+    ``versions`` have passed since its last contribution. Without another job (``usual`` None)
+    claims are not capped.
     """
     if usual is None:
         return env_steps, new_steps

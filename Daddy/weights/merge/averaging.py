@@ -1,8 +1,9 @@
-"""Pure: how far each contribution moves the shared weights, and when it is time to merge.
+"""Pure. Computes the share by which each contribution moves the weights, and when to merge.
 
-The rule is Polyak averaging without the term that undoes others' work. A fresh writer (base B = S)
-with share t moves S by t (W - B), which is to (1 - t) S + t W: exactly Polyak's step. A stale one
-moves S by the same t (W - B) instead of also dragging it back by t (S - B).
+The rule is Polyak averaging without the term that undoes others' work. A contribution with weights
+W and base B = S moves S by t (W - B) for its share t, which is Polyak's step to (1 - t) S + t W. A
+stale one (B older than S) moves S by the same t (W - B), and does not also drag it back by t (S -
+B).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 STALENESS_DISCOUNT = 0.25
-"""One version of lag costs a fifth of the weight, 1 / (1 + 0.25 s); stronger ones did not help."""
+"""Discount by lag s: weight / (1 + 0.25 s), a fifth less for one version; stronger ones did not
+help."""
 
 LAPTOP_TRUST = 0.25
 """Weight of a laptop's environment step, where a job's is 1."""
@@ -22,14 +24,13 @@ ONE_LAPTOP, ALL_LAPTOPS, ALL_FRIENDS = 0.10, 0.20, 0.50
 """Largest share of a version: of one laptop, of all laptops, of all friends' accounts."""
 
 RHYTHM_S = 60.0
-"""A laptop pulls, learns and pushes about once a minute, however fast versions come."""
+"""Seconds of lag that count as one version: a laptop pulls, learns and pushes once a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedOffer:
-    """One contribution as the weighting sees it; ``staleness`` is a laptop's ``own_lag``.
-
-    ``friend``: it comes from an account that is not the run's owner's.
+    """One contribution as the weighting sees it; ``staleness`` is a laptop's ``laptop_lag``.
+    ``friend``: it comes from an account other than the run's owner's.
     """
 
     peer: str
@@ -40,42 +41,43 @@ class WeightedOffer:
 
 
 def laptop_lag(versions: int, seconds: float) -> int:
-    """A laptop's lag in its own rhythm: where versions come faster, time counts."""
+    """Return a laptop's lag in versions, at most one for each minute that passed."""
     return min(versions, math.ceil(max(0.0, seconds) / RHYTHM_S))
 
 
 def contribution_weight(offer: WeightedOffer) -> float:
-    """Environment steps, discounted by staleness, times trust for a laptop."""
+    """Return the environment steps, discounted by staleness and by trust for a laptop."""
     fresh = offer.env_steps / (1.0 + STALENESS_DISCOUNT * offer.staleness)
     return fresh * (LAPTOP_TRUST if offer.laptop else 1.0)
 
 
-def full_round_weight(offers: Sequence[WeightedOffer], live_jobs: int, previous: float) -> float:
-    """The weight that all live jobs would have together: the mean job's, times their number.
+def round_weight(offers: Sequence[WeightedOffer], live_jobs: int, previous: float) -> float:
+    """Return the weight that all live jobs would have together: their mean times their number.
 
-    A single early contributor is divided by it and so moves the weights by its share, not by its
-    whole delta; the sum over a round then equals the mean. With laptops alone ``previous`` holds.
+    A single early contribution is divided by it: it moves the weights by its share, not by its
+    whole delta, and the sum over a round equals the mean. With laptops alone ``previous`` is
+    returned.
     """
     jobs = _per_peer([offer for offer in offers if not offer.laptop])
     return sum(jobs) / len(jobs) * max(live_jobs, len(jobs)) if jobs else previous
 
 
 def _per_peer(offers: Sequence[WeightedOffer]) -> list[float]:
-    """The mean weight of each peer's offers: two of one peer are two rounds, no double share."""
+    """Return the mean weight of each peer: two offers of one peer count as one share."""
     by_peer: dict[str, list[float]] = defaultdict(list)
     for offer in offers:
         by_peer[offer.peer].append(contribution_weight(offer))
     return [sum(weights) / len(weights) for _, weights in sorted(by_peer.items())]
 
 
-def compute_shares(offers: Sequence[WeightedOffer], full: float) -> tuple[tuple[float, ...], float]:
-    """Each offer's share, in the order given, and the weight that they were divided by.
+def offer_shares(offers: Sequence[WeightedOffer], full: float) -> tuple[tuple[float, ...], float]:
+    """Return each offer's share, in the order given, and the weight that they were divided by.
 
     A share is the offer's weight over max(one round's sum, ``full``); laptops and friends are
     capped. Claims of laptops shrink the jobs' shares by no more than ``ALL_LAPTOPS``.
     """
-    jobs = sum(_per_peer([one for one in offers if not one.laptop]))
-    laptops = sum(_per_peer([one for one in offers if one.laptop]))
+    jobs = sum(_per_peer([offer for offer in offers if not offer.laptop]))
+    laptops = sum(_per_peer([offer for offer in offers if offer.laptop]))
     if max(jobs, full) > 0.0:
         laptops = min(laptops, max(jobs, full) * ALL_LAPTOPS / (1.0 - ALL_LAPTOPS))
     denominator = max(jobs + laptops, full)
@@ -86,7 +88,7 @@ def compute_shares(offers: Sequence[WeightedOffer], full: float) -> tuple[tuple[
 
 
 def _capped(offers: Sequence[WeightedOffer], shares: Sequence[float]) -> list[float]:
-    """The shares with the bounds of one laptop, of all laptops and of all friends kept."""
+    """Return the shares within the bounds of one laptop, of all laptops and of all friends."""
     laptops: dict[str, float] = defaultdict(float)
     for offer, share in zip(offers, shares, strict=True):
         if offer.laptop:
@@ -108,13 +110,11 @@ def _scale(total: float, most: float) -> float:
     return min(1.0, most / total) if total else 1.0
 
 
-def is_merge_due(
-    published: int, live_jobs: int, oldest_s: float, period_s: float, laptops: int
-) -> bool:
-    """Merge when all live jobs but one have published, or the oldest offer is a period old.
+def is_due(published: int, live_jobs: int, oldest_s: float, period_s: float, laptops: int) -> bool:
+    """Return True if all live jobs but one have published, or an offer is a period old.
 
     ``published`` counts jobs with a pending contribution, ``laptops`` contributions of laptops;
-    ``oldest_s`` is how long the oldest has been seen pending (on the judge's own clock).
+    ``oldest_s`` is the age of the oldest in seconds, on the reading process's own clock.
     """
     if not published and not laptops:
         return False

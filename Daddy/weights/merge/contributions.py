@@ -1,9 +1,9 @@
 """Adapter for contributions on disk, before they are judged: of jobs, friends' jobs and laptops.
 
-A job writes only below its own peer and process start; its blob lies with the others. A friend's
-jobs do the same in a folder of the friend's account, where nothing is written or moved. A laptop
-drops a pair of files into its own box, the ``.st`` first, the ``.json`` last; nothing in a box is
-trusted: not its name, kind, link count, size or text.
+A job writes only below its own peer and incarnation (process start); its blob lies with the others.
+A friend's jobs do the same in a folder of the friend's account, where this account writes nothing.
+A laptop sends a pair of files into its own box, the ``.st`` first, the ``.json`` last. Name, kind,
+link count, size and text of a file in a box are checked: anybody with the laptop's key wrote it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,15 @@ from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.name_validation import FRIENDS_JOB, PEER, SLOT
 from Daddy.weights.store.heartbeats import PeerProcess, list_folders, list_processes
 from Daddy.weights.store.strict_json import INCARNATION, LIMIT
-from Daddy.weights.store.weight_records import (
-    Contribution,
-    ContributionKey,
-    Receipt,
-    Version,
-    parse_record,
-)
+from Daddy.weights.store.weight_records import Contribution, OfferKey, Receipt, Version, parse
 from Daddy.weights.store.weight_store import BLOB_LIMIT, Store
 
 BOX_LIMIT = 64
-"""Records read from one laptop's box at a time; the rest waits for the next look."""
+"""Records read from one laptop's box at a time; the rest waits for the next merge."""
 
 REASON_LIMIT = 300
 RECEIPTS_REACH = 256
-"""Versions of a range taken back whose contributions get a receipt: laptops forget older ones."""
+"""Newest versions of a reverted range that get receipts: laptops forget older contributions."""
 
 _JOB_NAME = re.compile(r"(\d{6})\.json")
 _BOX_NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{12})\.json")
@@ -45,9 +39,8 @@ _BOX_NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{12})\.json")
 
 @dataclass(frozen=True, slots=True)
 class PendingOffer:
-    """A contribution, where its two files lie, and whether it counts as a laptop's.
-
-    ``uid``: the friend's account that the files must belong to; None where they lie in our folder.
+    """A contribution, the places of its two files, and whether it counts as a laptop's. ``uid``:
+    the friend's account that the files must belong to; None where they lie in our folder.
     """
 
     offer: Contribution
@@ -57,8 +50,8 @@ class PendingOffer:
     uid: int | None = None
 
     @property
-    def key(self) -> ContributionKey:
-        """The order in which contributions are added up."""
+    def key(self) -> OfferKey:
+        """Sort key: contributions are added up in this order."""
         return self.offer.key
 
     @property
@@ -68,17 +61,17 @@ class PendingOffer:
 
 
 def is_job_name(peer: str) -> bool:
-    """True if a name is of a job, ours or a friend's: jobs read commit records, not receipts."""
+    """Return True for the name of a job, ours or a friend's, which gets no receipts."""
     return bool(SLOT.fullmatch(peer) or FRIENDS_JOB.fullmatch(peer))
 
 
 def box_name(offer: Contribution) -> str:
-    """File name, without ending, of a laptop's contribution in its box."""
+    """Return the file name, without ending, of a laptop's contribution in its box."""
     return f"{offer.incarnation}-{offer.sequence:06d}-{offer.blob[:12]}"
 
 
 def write_contribution(store: Store, offer: Contribution) -> None:
-    """Write a job's contribution record; its blob has been written. FileError if it exists."""
+    """Write a job's contribution record, after its blob. Raise FileError if it exists."""
     folder = store.paths.peer(offer.peer, offer.incarnation)
     path = folder / f"{offer.sequence:06d}.json"
     if not store.writer.create(path, offer.to_json_bytes(), "contribution", mode=0o444):
@@ -88,26 +81,26 @@ def write_contribution(store: Store, offer: Contribution) -> None:
 
 
 def laptop_boxes(store: Store) -> list[Path]:
-    """The laptops' boxes."""
+    """Return the folders of the laptops' boxes."""
     return list_folders(store.paths.inbox, PEER)
 
 
 def pending_of_jobs(store: Store, head: Version | None) -> list[PendingOffer]:
-    """Contributions of jobs, friends' included, that no version up to ``head`` has judged."""
+    """Return contributions of jobs, friends' included, that no version up to ``head`` judged."""
     return [
-        one
+        offer
         for process in list_processes(store)
-        for one in pending_of(store, process, head.judged(process.author) if head else 0)
+        for offer in pending_of(store, process, head.judged(process.author) if head else 0)
     ]
 
 
 def pending_of(
     store: Store, process: PeerProcess, done: int, offered: int | None = None
 ) -> Iterator[PendingOffer]:
-    """Contributions of one job's process after ``done``, by the numbers that come next.
+    """Yield contributions of one job's process after sequence ``done``, up to the first gap.
 
-    Without a gap only: an earlier one may not be visible yet on NFS. ``offered``: the highest that
-    may exist.
+    After a gap nothing is yielded: NFS may not show an earlier record yet. ``offered``: the highest
+    sequence that may exist.
     """
     most = done + BOX_LIMIT
     for number in range(done + 1, min(most, most if offered is None else offered) + 1):
@@ -122,7 +115,7 @@ def pending_of(
 
 
 def list_contributions(folder: Path) -> list[tuple[int, Path]]:
-    """The contribution records in one process's folder, by number."""
+    """Return the contribution records in one process's folder, by number."""
     with contextlib.suppress(FileNotFoundError):
         matches = ((_JOB_NAME.fullmatch(path.name), path) for path in folder.iterdir())
         return sorted((int(match.group(1)), path) for match, path in matches if match)
@@ -130,43 +123,41 @@ def list_contributions(folder: Path) -> list[tuple[int, Path]]:
 
 
 def steps_offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int]:
-    """New steps by (incarnation, sequence) that ``peer`` offered: judged after ``since``, pending.
-
-    ``since`` is a version.
+    """Return the new steps of ``peer``'s contributions by (incarnation, sequence). Those still on
+    disk, and those in versions after ``since`` (a version number).
     """
     steps = {}
     for folder in list_folders(store.paths.peers / peer, INCARNATION):
         for number, path in list_contributions(folder):
             offer = _read_offer(path)
             steps[folder.name, number] = offer.new_steps if offer else 0
-    newest = store.newest() or 0  # looked up last: a record goes after its version has come
+    newest = store.newest() or 0  # read after the records: a merger commits, then removes them
     for record in store.records(max(since + 1, newest - 255), newest):
-        for one in record.inputs:
-            if one.peer == peer:
-                steps[one.incarnation, one.sequence] = one.new_steps
+        for merged in record.inputs:
+            if merged.peer == peer:
+                steps[merged.incarnation, merged.sequence] = merged.new_steps
     return steps
 
 
 def _read_offer(path: Path, owner: int | None = None) -> Contribution | None:
     try:
-        return parse_record(Contribution, read_bounded(path, LIMIT, owner), str(path))
+        return parse(Contribution, read_bounded(path, LIMIT, owner), str(path))
     except (FileNotFoundError, DaddyError):
         return None
 
 
 def list_box_records(box: Path) -> list[Path]:
-    """The first ``BOX_LIMIT`` records in a laptop's box; none where it is closed."""
-    with contextlib.suppress(OSError):  # one box that cannot be looked into must not stop the rest
-        every = os.listdir(box)  # noqa: PTH208 - a flood must not become paths
+    """Return the first ``BOX_LIMIT`` records in a laptop's box; none where it is unreadable."""
+    with contextlib.suppress(OSError):  # one unreadable box must not stop the rest
+        every = os.listdir(box)  # noqa: PTH208 - a box may hold a million names
         names = heapq.nsmallest(BOX_LIMIT, (name for name in every if name.endswith(".json")))
         return [box / name for name in names]
     return []
 
 
 def read_box(store: Store, records: Sequence[Path]) -> Iterator[PendingOffer]:
-    """A laptop's contributions among the ``records`` of its box; others are set aside.
-
-    Name, kind and links must be in order, and the record must speak of this box's peer.
+    """Yield a laptop's contributions among the ``records`` of its box; set others aside. Name, kind
+    and links must be in order, and the record must name this box's peer.
     """
     with contextlib.suppress(OSError):
         for path in records:
@@ -180,67 +171,66 @@ def read_box(store: Store, records: Sequence[Path]) -> Iterator[PendingOffer]:
 
 
 def is_regular_file(path: Path) -> bool:
-    """A regular file with one name: no link, no pipe, no device."""
+    """Return True for a regular file with one name: no link, no pipe, no device."""
     facts = os.lstat(path)
     return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1
 
 
-def read_blob(found: PendingOffer) -> bytes:
-    """The offered bytes, unjudged. WeightsError when what lies there is no such file.
+def read_blob(offer: PendingOffer) -> bytes:
+    """Return the offered bytes, unjudged. Raise WeightsError when the file is no such file.
 
-    FileNotFoundError while they are not visible, FileError when the disk does not give them: both
-    may pass.
+    Raise FileNotFoundError while the file is not visible, FileError when the disk does not give it:
+    both may pass.
     """
-    if found.laptop and found.uid is None and not is_regular_file(found.blob):
-        raise WeightsError(f"{found.blob.name} is no plain file", "send a regular file")
+    if offer.laptop and offer.uid is None and not is_regular_file(offer.blob):
+        raise WeightsError(f"{offer.blob.name} is no plain file", "send a regular file")
     try:
-        return read_bounded(found.blob, min(found.offer.size, BLOB_LIMIT), found.uid)
+        return read_bounded(offer.blob, min(offer.offer.size, BLOB_LIMIT), offer.uid)
     except FileError as error:
         if isinstance(error.__cause__, OSError):
             raise
-        raise WeightsError(f"{found.blob.name}: {error.message}", error.fix) from error
+        raise WeightsError(f"{offer.blob.name}: {error.message}", error.fix) from error
 
 
 def write_receipts(store: Store, record: Version) -> None:
-    """Tell laptops of their contributions that ``record`` judged or took back.
-
-    Those that exist already were written by the merger of the version, or by the rollback.
+    """Write receipts for laptops' contributions that ``record`` judged or reverted. Receipts that
+    exist already are left as they are.
     """
     if all(is_job_name(peer) for peer in record.contributors) and not record.refused:
         return  # a rollback in a run without laptops: no record of its range need be read
-    for receipt in [*_judged(record), *_taken_back(store, record)]:
-        again = "-reverted" if receipt.fault == "reverted" else ""  # it may have had another one
-        name = f"{receipt.incarnation}-{receipt.sequence:06d}{again}.json"
+    for receipt in [*_judged_receipts(record), *_reverted_receipts(store, record)]:
+        suffix = "-reverted" if receipt.fault == "reverted" else ""  # a second receipt of one offer
+        name = f"{receipt.incarnation}-{receipt.sequence:06d}{suffix}.json"
         path = store.paths.receipts / receipt.peer / name
         if not is_job_name(receipt.peer) and not path.exists():
             store.writer.create(path, receipt.to_json_bytes(), "receipt")
 
 
-def _judged(record: Version) -> Iterator[Receipt]:
-    for one in record.inputs:
-        said = "scaled down: its norm is unusual" if one.clip < 1 else ""
-        yield Receipt(*one.key, True, record.version, one.share, "", said)
+def _judged_receipts(record: Version) -> Iterator[Receipt]:
+    for merged in record.inputs:
+        reason = "scaled down: its norm is unusual" if merged.clip < 1 else ""
+        yield Receipt(*merged.key, True, record.version, merged.share, "", reason)
     for refusal in record.refused:
         yield Receipt(*refusal.key, False, record.version, 0.0, refusal.fault, refusal.reason)
 
 
-def _taken_back(store: Store, record: Version) -> Iterator[Receipt]:
-    """Receipts of the contributions that ``record`` took back and did not add again."""
-    again = {one.key for one in record.replayed}
+def _reverted_receipts(store: Store, record: Version) -> Iterator[Receipt]:
+    """Yield receipts of contributions that ``record`` reverted and did not add again."""
+    again = {merged.key for merged in record.replayed}
     for revert in record.reverts:
         first = max(revert.first, revert.last - RECEIPTS_REACH)
         for version in store.records(first, revert.last):
-            why = f"v{version.version} was taken back: {revert.reason}"[:REASON_LIMIT]
-            for one in version.inputs:
-                if one.key not in again:
-                    yield Receipt(*one.key, False, record.version, 0.0, "reverted", why)
+            reason = f"v{version.version} was taken back: {revert.reason}"[:REASON_LIMIT]
+            for merged in version.inputs:
+                if merged.key not in again:
+                    yield Receipt(*merged.key, False, record.version, 0.0, "reverted", reason)
 
 
-def round_robin(found: Sequence[PendingOffer]) -> list[PendingOffer]:
-    """Pure: the first of each account, then the second of each: whoever offers much waits."""
+def round_robin(offers: Sequence[PendingOffer]) -> list[PendingOffer]:
+    """Pure. Order offers: the first of each account, then the second of each, and so on."""
     place: Counter[int | None] = Counter()
     turns = []
-    for one in sorted(found, key=lambda one: (one.offer.sequence, one.key)):
-        turns.append((place[one.uid], one.key, one))
-        place[one.uid] += 1
-    return [one for *_, one in sorted(turns, key=lambda turn: turn[:2])]
+    for offer in sorted(offers, key=lambda offer: (offer.offer.sequence, offer.key)):
+        turns.append((place[offer.uid], offer.key, offer))
+        place[offer.uid] += 1
+    return [offer for *_, offer in sorted(turns, key=lambda turn: turn[:2])]

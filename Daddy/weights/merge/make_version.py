@@ -1,8 +1,8 @@
-"""From the inputs of a merge to the version that it makes: verdicts, shares, the new state.
+"""Makes a version from the inputs of a merge: verdicts, shares, the new state.
 
 Nothing here reads a file or a clock: equal inputs give equal bytes. A contribution's record is
-judged first, then its file, then its values beside the other jobs'. Jobs come before laptops, whose
-norm is judged by the jobs' norms, these included.
+judged first, then its file, then its values beside the other jobs'. Jobs are judged before laptops,
+whose norm is compared with those of all admitted jobs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,7 @@ from Daddy.weights.merge.admission import (
     make_refusal,
     typical_of_others,
 )
-from Daddy.weights.merge.averaging import (
-    WeightedOffer,
-    compute_shares,
-    full_round_weight,
-    laptop_lag,
-)
+from Daddy.weights.merge.averaging import WeightedOffer, laptop_lag, offer_shares, round_weight
 from Daddy.weights.merge.contributions import PendingOffer, is_job_name
 from Daddy.weights.merge.fencing import judge_lease_term, read_fences
 from Daddy.weights.store.heartbeats import Heartbeat
@@ -42,10 +37,9 @@ from Daddy.weights.store.weight_records import Input, Refusal, Version
 
 
 @dataclass(frozen=True, slots=True)
-class PeerSnapshot:
-    """Heartbeats and contributions that no version has judged, as read at one moment.
-
-    ``authors`` are the processes that have a folder.
+class Peers:
+    """Heartbeats and contributions that no version has judged, as read at one time. ``authors`` are
+    the processes that have a folder.
     """
 
     heartbeats: tuple[Heartbeat, ...] = ()
@@ -57,8 +51,8 @@ class PeerSnapshot:
 class JudgedOffer:
     """A contribution with its verdict, its entry in the commit record, and its delta.
 
-    ``data`` is the file, where it lies in another account's folder or a box; ``env_steps`` are the
-    steps that its share stands for.
+    ``data`` is the file, where another account can change it; ``env_steps`` are the steps from
+    which its share is computed.
     """
 
     found: PendingOffer
@@ -71,19 +65,19 @@ class JudgedOffer:
 
 @dataclass(frozen=True, slots=True)
 class MergeInputs:
-    """Everything one merge is made of.
+    """Everything from which one merge computes a version.
 
     ``records`` are the last versions and the bases of the contributions, by number. ``live`` names
-    the jobs whose heart beats. ``shared`` is the state of version ``base``; ``states`` are those of
-    the contributions' bases, under "polyak" alone. ``opened`` are the contributions, their records
-    and files judged.
+    the jobs whose heartbeat moves. ``shared`` is the state of version ``base``; ``states`` are
+    those of the contributions' bases, under "polyak" alone. ``opened`` are the contributions, their
+    records and files judged.
     """
 
     settings: ExchangeSettings
     head: Version
     parent: str
     records: Mapping[int, Version]
-    peers: PeerSnapshot
+    peers: Peers
     live: frozenset[str]
     base: int
     shared: StateDict
@@ -95,59 +89,55 @@ class MergeInputs:
 
 
 def judge_all(inputs: MergeInputs) -> list[JudgedOffer]:
-    """A verdict on each, in order; without those awaited and their authors' later ones."""
-    jobs = [one for one in _without_awaited(inputs.opened) if not one.found.laptop]
-    told = _told(inputs, jobs)
-    jobs = [_judge_job(one, told, inputs.head) for one in jobs]
+    """Judge all values, in order; leave out offers that wait, and later ones of their authors."""
+    jobs = [offer for offer in _without_waiting(inputs.opened) if not offer.found.laptop]
+    merged = _job_entries(inputs, jobs)
+    jobs = [_judge_job(offer, merged, inputs.head) for offer in jobs]
     norms = [*inputs.head.norms, *_norms(jobs)]
-    laptops = [_judge_values(one, norms) for one in inputs.opened if one.found.laptop]
-    return _without_awaited([*jobs, *laptops])
+    laptops = [_judge_values(offer, norms) for offer in inputs.opened if offer.found.laptop]
+    return _without_waiting([*jobs, *laptops])
 
 
-def judge_contribution_record(inputs: MergeInputs, one: PendingOffer) -> AdmissionVerdict:
-    """The verdict on a contribution's record: its author, its slot's term, then the record."""
-    settings, offer = inputs.settings, one.offer
-    boxed = one.laptop and one.uid is None  # a friend on the owner's list needs no other list
+def judge_contribution_record(inputs: MergeInputs, pending: PendingOffer) -> AdmissionVerdict:
+    """Judge a contribution's author, its slot's lease term, then its record."""
+    settings, offer = inputs.settings, pending.offer
+    boxed = pending.laptop and pending.uid is None  # friends have the owner's list
     if boxed and settings.allowed and offer.peer not in settings.allowed:
         reason = f"{offer.peer!r} is not among collaboration.allowed_user_ids"
         return make_refusal(reason, Fault.VALUES)
-    late = (
-        ""
-        if one.laptop
-        else judge_lease_term(offer, read_fences(inputs.peers.heartbeats, offer.peer))
-    )
-    if late:
+    fences = read_fences(inputs.peers.heartbeats, offer.peer)
+    if not pending.laptop and (late := judge_lease_term(offer, fences)):
         return make_refusal(late)
-    limit = settings.laptop_max_staleness if one.laptop else settings.max_staleness
+    limit = settings.laptop_max_staleness if pending.laptop else settings.max_staleness
     base = inputs.records.get(offer.base_version)
-    return judge_record(offer, inputs.head, base, _lag(inputs, one), limit)
+    return judge_record(offer, inputs.head, base, _lag(inputs, pending), limit)
 
 
-def _lag(inputs: MergeInputs, one: PendingOffer) -> int:
-    """Versions that a contribution's base is behind; a laptop's in its own rhythm."""
-    versions = inputs.head.version - one.offer.base_version
-    base = inputs.records.get(one.offer.base_version)
-    return laptop_lag(versions, inputs.head.ts - base.ts) if one.laptop and base else versions
+def _lag(inputs: MergeInputs, pending: PendingOffer) -> int:
+    """Return the versions that a contribution's base is behind (``laptop_lag`` for laptops)."""
+    versions = inputs.head.version - pending.offer.base_version
+    base = inputs.records.get(pending.offer.base_version)
+    return laptop_lag(versions, inputs.head.ts - base.ts) if pending.laptop and base else versions
 
 
-def judge_contribution_file(inputs: MergeInputs, one: PendingOffer, data: bytes) -> JudgedOffer:
-    """The verdict on a contribution's file; WeightsError when it holds no delta of this run."""
-    verdict = judge_file(one.offer, len(data), sha256_hex(data))
+def judge_contribution_file(inputs: MergeInputs, pending: PendingOffer, data: bytes) -> JudgedOffer:
+    """Judge a contribution's file; WeightsError when it holds no delta of this run."""
+    verdict = judge_file(pending.offer, len(data), sha256_hex(data))
     if not verdict.admitted:
-        return make_judged(inputs, one, verdict)
-    delta = decode_delta(data, one.offer.form, inputs.head.schema)
-    return make_judged(inputs, one, verdict, delta, data)
+        return make_judged(inputs, pending, verdict)
+    delta = decode_delta(data, pending.offer.form, inputs.head.schema)
+    return make_judged(inputs, pending, verdict, delta, data)
 
 
 def make_judged(
     inputs: MergeInputs,
-    found: PendingOffer,
+    pending: PendingOffer,
     verdict: AdmissionVerdict,
     delta: StateDict | None = None,
     data: bytes = b"",
 ) -> JudgedOffer:
-    """A contribution so far: neither its values nor its claims have been judged, nor its share."""
-    offer = found.offer
+    """Return a contribution before its values, claims and share have been judged."""
+    offer = pending.offer
     entry = Input(
         *offer.key,
         blob=offer.blob,
@@ -160,62 +150,60 @@ def make_judged(
         new_steps=offer.new_steps,
         optimizer_steps=offer.optimizer_steps,
         form=offer.form,
-        laptop=found.laptop,
+        laptop=pending.laptop,
     )
-    kept = data if found.is_capped else b""
-    return JudgedOffer(found, verdict, entry, delta or {}, kept, offer.env_steps)
+    copied = data if pending.is_capped else b""
+    return JudgedOffer(pending, verdict, entry, delta or {}, copied, offer.env_steps)
 
 
-def _told(inputs: MergeInputs, jobs: Iterable[JudgedOffer]) -> list[Input]:
-    """Contributions of jobs to the last versions, and those they offer now."""
+def _job_entries(inputs: MergeInputs, jobs: Iterable[JudgedOffer]) -> list[Input]:
+    """Return entries of jobs' contributions: those of the last versions and those offered."""
     first = inputs.head.version - inputs.settings.keep_versions + 1
     before = [
-        one
+        merged
         for number, record in inputs.records.items()
-        for one in record.inputs
-        if number >= first and is_job_name(one.peer) and not one.laptop
+        for merged in record.inputs
+        if number >= first and is_job_name(merged.peer) and not merged.laptop
     ]
-    return before + [one.entry for one in jobs if one.verdict.admitted and isfinite(one.entry.norm)]
+    offered = (job.entry for job in jobs if job.verdict.admitted)
+    return before + [entry for entry in offered if isfinite(entry.norm)]
 
 
-def _judge_job(one: JudgedOffer, told: Sequence[Input], head: Version) -> JudgedOffer:
-    """A job's values judged, and its claimed steps as far as they are believed."""
-    peer = one.entry.peer
-    usual = typical_of_others(peer, told)
-    before = [at for author, (_, at) in head.consumed.items() if author.split("/")[0] == peer]
+def _judge_job(job: JudgedOffer, entries: Sequence[Input], head: Version) -> JudgedOffer:
+    peer = job.entry.peer
+    typical = typical_of_others(peer, entries)
+    before = [last for author, (_, last) in head.consumed.items() if author.split("/")[0] == peer]
     passed = head.version + 1 - max(before, default=0)
-    env_steps, new_steps = cap_claimed_steps(one.env_steps, one.entry.new_steps, usual, passed)
-    one = _judge_values(one, head.norms, usual)
-    return replace(one, entry=replace(one.entry, new_steps=new_steps), env_steps=env_steps)
+    env_steps, new_steps = cap_claimed_steps(job.env_steps, job.entry.new_steps, typical, passed)
+    job = _judge_values(job, head.norms, typical)
+    return replace(job, entry=replace(job.entry, new_steps=new_steps), env_steps=env_steps)
 
 
 def _judge_values(
-    one: JudgedOffer,
-    norms: Sequence[tuple[float, float]],
-    usual: TypicalOffer | None = None,
+    offer: JudgedOffer, norms: Sequence[tuple[float, float]], typical: TypicalOffer | None = None
 ) -> JudgedOffer:
-    if not one.verdict.admitted:
-        return one
-    entry, strict = one.entry, one.found.laptop
-    verdict = judge_values(entry.norm, entry.optimizer_steps, norms, strict=strict, beside=usual)
-    return replace(one, verdict=verdict, entry=replace(entry, clip=verdict.scale))
+    if not offer.verdict.admitted:
+        return offer
+    entry, strict = offer.entry, offer.found.laptop
+    verdict = judge_values(entry.norm, entry.optimizer_steps, norms, strict=strict, beside=typical)
+    return replace(offer, verdict=verdict, entry=replace(entry, clip=verdict.scale))
 
 
 def _norms(jobs: Iterable[JudgedOffer]) -> list[tuple[float, float]]:
-    """Norms of the admitted ones, as the history remembers them."""
-    entries = (one.entry for one in jobs if one.verdict.admitted)
-    return [(one.norm * one.clip, one.optimizer_steps) for one in entries]
+    """Return (norm, optimizer steps) of the admitted offers, as the history stores them."""
+    entries = (job.entry for job in jobs if job.verdict.admitted)
+    return [(entry.norm * entry.clip, entry.optimizer_steps) for entry in entries]
 
 
-def _without_awaited(judged: Sequence[JudgedOffer]) -> list[JudgedOffer]:
-    """In order; no contribution of an author after the first that has to wait."""
+def _without_waiting(judged: Sequence[JudgedOffer]) -> list[JudgedOffer]:
+    """Return offers in order, without any of an author from the first that waits."""
     waiting: set[str] = set()
     kept = []
-    for one in sorted(judged, key=lambda one: one.found.key):
-        if one.verdict.wait:
-            waiting.add(one.entry.author)
-        if one.entry.author not in waiting:
-            kept.append(one)
+    for offer in sorted(judged, key=lambda offer: offer.found.key):
+        if offer.verdict.wait:
+            waiting.add(offer.entry.author)
+        if offer.entry.author not in waiting:
+            kept.append(offer)
     return kept
 
 
@@ -223,27 +211,27 @@ def _without_awaited(judged: Sequence[JudgedOffer]) -> list[JudgedOffer]:
 
 
 def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[StateDict, Version]:
-    """The state to which the contributions move the shared one, and its commit record.
-
-    The record's state, size, merger and time are still those of the head. WeightsError when the
-    state would not be finite.
+    """Return the new state and its commit record. The record's state, size, merger and time are
+    still those of the head. Raise WeightsError when the state would not be finite.
     """
     head, rule = inputs.head, inputs.settings.rule
-    admitted = [one for one in judged if one.verdict.admitted]
-    refused = [one for one in judged if not one.verdict.admitted]
+    admitted = [each for each in judged if each.verdict.admitted]
+    refused = [each for each in judged if not each.verdict.admitted]
     shares, denominator = _shares(inputs, admitted, refused)
+    bases = [inputs.states.get(each.entry.base_version, {}) for each in admitted]
     pulls = [
-        displacement(rule, one.delta, inputs.states.get(one.entry.base_version, {}), inputs.shared)
-        for one in admitted
+        displacement(rule, each.delta, base, inputs.shared)
+        for each, base in zip(admitted, bases, strict=True)
     ]
-    clips = [one.entry.clip for one in admitted]
+    clips = [each.entry.clip for each in admitted]
     state = add_scaled(inputs.shared, pulls, displacement_factors(rule, shares, clips))
     if not is_finite(state):
         raise WeightsError(f"version {head.version + 1} would not be finite", "report this")
-    taken = [replace(one.entry, share=share) for one, share in zip(admitted, shares, strict=True)]
+    by_share = zip(admitted, shares, strict=True)
+    entries = [replace(each.entry, share=share) for each, share in by_share]
     totals = dict(head.contributors)
-    for put in taken:
-        totals[put.peer] = totals.get(put.peer, 0) + put.new_steps
+    for merged in entries:
+        totals[merged.peer] = totals.get(merged.peer, 0) + merged.new_steps
     return state, replace(
         head,
         version=head.version + 1,
@@ -251,15 +239,15 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
         base=inputs.base,
         rule=rule,
         denominator=denominator or head.denominator,
-        inputs=tuple(taken),
+        inputs=tuple(entries),
         refused=tuple(
-            Refusal(*one.found.key, one.verdict.fault.value, one.verdict.reason[:300])
-            for one in refused
+            Refusal(*each.found.key, each.verdict.fault.value, each.verdict.reason[:300])
+            for each in refused
         ),
         consumed=_consumed(inputs, judged),
         contributors=dict(sorted(totals.items())),
         norms=extend_norm_history(
-            head.norms, _norms(one for one in admitted if not one.found.laptop)
+            head.norms, _norms(each for each in admitted if not each.found.laptop)
         ),
         fleet_steps=sum(totals.values()),
         restored=False,
@@ -269,45 +257,44 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
 
 
 def _shares(
-    inputs: MergeInputs,
-    admitted: Sequence[JudgedOffer],
-    refused: Sequence[JudgedOffer],
+    inputs: MergeInputs, admitted: Sequence[JudgedOffer], refused: Sequence[JudgedOffer]
 ) -> tuple[tuple[float, ...], float]:
-    """Each admitted contribution's share of the version, and what they were divided by."""
+    """Return each admitted offer's share of the version, and the weight that they divide by."""
     head, settings = inputs.head, inputs.settings
     offers = [
-        WeightedOffer(one.entry.peer, one.env_steps, _lag(inputs, one.found), one.found.laptop,
-              friend=one.found.uid is not None)
-        for one in admitted
+        WeightedOffer(each.entry.peer, each.env_steps, _lag(inputs, each.found),
+                      each.found.laptop, friend=each.found.uid is not None)
+        for each in admitted
     ]  # fmt: skip
-    bad = {one.entry.peer for one in refused if one.verdict.fault is Fault.VALUES}
-    bad |= {one.peer for one in head.refused if one.fault == Fault.VALUES.value}
-    counted = {one.peer for one in offers if not one.laptop} | (inputs.live - bad)
-    full = full_round_weight(offers, len(counted), head.denominator)
-    shares, denominator = compute_shares(offers, full)
+    bad = {each.entry.peer for each in refused if each.verdict.fault is Fault.VALUES}
+    bad |= {each.peer for each in head.refused if each.fault == Fault.VALUES.value}
+    counted = {each.peer for each in offers if not each.laptop} | (inputs.live - bad)
+    full = round_weight(offers, len(counted), head.denominator)
+    shares, denominator = offer_shares(offers, full)
     if settings.rule == "polyak":
-        each = zip(admitted, shares, strict=True)
+        pairs = zip(admitted, shares, strict=True)
         shares = tuple(
-            min(settings.alpha, own) if one.found.is_capped else settings.alpha for one, own in each
+            min(settings.alpha, own) if each.found.is_capped else settings.alpha
+            for each, own in pairs
         )
     return shares, denominator
 
 
 def _consumed(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> dict[str, tuple[int, int]]:
-    """Highest judged sequence per author; forgotten once anything as old would be too stale."""
+    """Return the highest judged sequence per author whose offers would not all be stale."""
     head = inputs.head
-    kept = {
-        author: pair
-        for author, pair in head.consumed.items()
-        if author in inputs.peers.authors or _may_come_again(inputs, pair[1])
+    consumed = {
+        author: last
+        for author, last in head.consumed.items()
+        if author in inputs.peers.authors or _may_come_again(inputs, last[1])
     }
-    for one in sorted(judged, key=lambda one: one.found.key):  # the highest is noted last
-        kept[one.entry.author] = (one.entry.sequence, head.version + 1)
-    return kept
+    for offer in sorted(judged, key=lambda offer: offer.found.key):  # the highest comes last
+        consumed[offer.entry.author] = (offer.entry.sequence, head.version + 1)
+    return consumed
 
 
 def _may_come_again(inputs: MergeInputs, number: int) -> bool:
-    """True if a contribution that came with a version may be offered a second time."""
+    """Return True if a contribution judged by version ``number`` may be offered again."""
     lag, record = inputs.head.version + 1 - number, inputs.records.get(number)
     if record is not None:
         lag = laptop_lag(lag, inputs.head.ts - record.ts)
@@ -315,5 +302,5 @@ def _may_come_again(inputs: MergeInputs, number: int) -> bool:
 
 
 def forget_after_versions(settings: ExchangeSettings) -> int:
-    """Versions, or minutes, until a contribution of an author that is gone cannot come again."""
+    """Return the versions (or minutes) after which a gone author's offers are all stale."""
     return 2 * settings.laptop_max_staleness

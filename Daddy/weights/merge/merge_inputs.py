@@ -1,8 +1,8 @@
-"""Adapter for reading: everything a merge needs, read once after the lease into one value.
+"""Adapter for reading: collects everything that a merge needs, once, after the lease is taken.
 
-The rest is pure (``make_version``), up to the effects at the end (``merger``). The same reader
-serves the look that decides whether a merge is due; without news it takes one file operation for
-each other process and a few more.
+``make_version`` then computes without files, and ``merger`` writes the result. The same reader
+serves the check for a due merge; without news that check costs one file operation for each other
+process and a few more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from Daddy.weights.merge.contributions import (
 from Daddy.weights.merge.make_version import (
     JudgedOffer,
     MergeInputs,
-    PeerSnapshot,
+    Peers,
     forget_after_versions,
     judge_contribution_file,
     judge_contribution_record,
@@ -49,44 +49,43 @@ from Daddy.weights.store.heartbeats import (
 )
 from Daddy.weights.store.rebuild_version import newest_state
 from Daddy.weights.store.strict_json import INCARNATION
-from Daddy.weights.store.weight_records import ContributionKey, Version
+from Daddy.weights.store.weight_records import OfferKey, Version
 from Daddy.weights.store.weight_store import Store
 
 INPUTS_LIMIT = 48
 """Contributions judged in one merge, so that a commit record stays small; others wait."""
 
 LAPTOP_INPUTS_LIMIT = 16
-"""Laptops' among them: the contents of their boxes never crowd out the jobs' own."""
+"""Contributions of laptops among them, so that full boxes do not displace the jobs'."""
 
 FRIENDS_INPUTS_LIMIT = 16
-"""Friends' jobs' among them: a round of four jobs of four friends."""
+"""Contributions of friends' jobs among them: a round of four jobs of four friends."""
 
 RELIST_S = 120.0
-"""Seconds after which folders are listed again although nothing says that they changed: more than
-lie between two looks on a slow network file system, where a look may be due every 20 s."""
+"""Seconds after which a folder is listed again although no stamp or time changed. Longer than the
+20 s between two due checks on a slow network file system."""
 
 SURE_S = 2.0
-"""Seconds between two listings of a folder with one modification time until it is believed to stand
-still: some file systems count whole seconds."""
+"""Seconds for which a folder's modification time must stay the same before a listing is reused:
+some file systems count whole seconds."""
 
 BLOB_PATIENCE_S = 90.0
-"""A file may be invisible for 60 s after its record on NFS; later it will not come."""
+"""Seconds to wait for a file: NFS may hide it for 60 s after its record; later it will not come."""
 
 
 @dataclass(slots=True)
 class _Listing:
-    """Entries of a folder under one sign of change: when that was first seen, and last listed."""
+    """Entries of a folder for one change mark, with the seconds of its first and last listing."""
 
-    sign: object
+    mark: object
     first_s: float
     at_s: float
     entries: list[Path]
 
 
 class PeerReader:
-    """Reads :class:`Peers` on behalf of one process, with as few file operations as news allow.
-
-    ``mine`` is the newest heartbeat of the process itself, which need not be read back.
+    """Reads a :class:`Peers` for one process, with few file operations. ``mine`` is the newest
+    heartbeat of the process itself, which need not be read back.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -96,39 +95,39 @@ class PeerReader:
         self._listings: dict[Path, _Listing] = {}
         self._left: dict[Path, Heartbeat] = {}
 
-    def read(self, head: Version) -> PeerSnapshot:
-        """Everything as it stands now, beside the version ``head``."""
+    def read_peers(self, head: Version) -> Peers:
+        """Read heartbeats and pending contributions, beside the version ``head``."""
         processes = self._list_processes()
-        pulses: list[Heartbeat] = []
-        pending = self._in_boxes()
+        heartbeats: list[Heartbeat] = []
+        pending = self._read_boxes()
         for process in processes:
-            pulse, done = self._pulse(process), head.judged(process.author)
-            pulses += [] if pulse is None else [pulse]
-            offered = None if pulse is None else pulse.offered
-            if offered is None or offered > done:
-                pending += pending_of(self._store, process, done, offered)
-        pending.sort(key=lambda one: one.key)
+            heartbeat, judged = self._heartbeat(process), head.judged(process.author)
+            heartbeats += [] if heartbeat is None else [heartbeat]
+            offered = None if heartbeat is None else heartbeat.offered
+            if offered is None or offered > judged:
+                pending += pending_of(self._store, process, judged, offered)
+        pending.sort(key=lambda offer: offer.key)
         authors = frozenset(process.author for process in processes)
-        return PeerSnapshot(tuple(pulses), tuple(pending), authors)
+        return Peers(tuple(heartbeats), tuple(pending), authors)
 
-    def relist_processes(self, peers: Collection[str]) -> bool:
-        """List these peers of our own account again; True if a process was not known.
+    def relist(self, peers: Collection[str]) -> bool:
+        """List the processes of these peers again; return True if a new one was found.
 
-        A successor of the release before writes no stamp: until the next listing its heartbeat, and
-        with it the term that fences its predecessor, would be unknown.
+        A successor of the release before writes no stamp. Until its folder is listed, its heartbeat
+        is unread, and so is the lease term in it that fences off its predecessor.
         """
-        known = self._listings[self._store.paths.root]
-        there = {
+        listing = self._listings[self._store.paths.root]
+        present = {
             folder
             for peer in peers
             for folder in list_folders(self._store.paths.peers / peer, INCARNATION)
         }
-        unknown = there.difference(known.entries)
-        known.entries = sorted({*known.entries, *unknown})
-        return bool(unknown)
+        added = present.difference(listing.entries)
+        listing.entries = sorted({*listing.entries, *added})
+        return bool(added)
 
     def _list_processes(self) -> list[PeerProcess]:
-        """Every process's folder, listed again when its account's stamp changed."""
+        """Return every process's folder, listed again when its account's stamp changed."""
         boxes: list[AccountFolder | None] = [None, *self._store.friend_outboxes()]
         return [PeerProcess(folder, box) for box in boxes for folder in self._list_account(box)]
 
@@ -143,25 +142,25 @@ class PeerReader:
 
         return self._listed(paths.root, stamp, incarnations)
 
-    def _pulse(self, process: PeerProcess) -> Heartbeat | None:
-        """The heartbeat of a process; one that has left is not read again."""
+    def _heartbeat(self, process: PeerProcess) -> Heartbeat | None:
+        """Return the heartbeat of a process; that of one that has left is read only once."""
         if self.mine is not None and process.author == self.mine.author and process.box is None:
             return self.mine
-        known = self._left.get(process.folder) or read_heartbeat(process)
-        if known is not None and known.left and known.offered is not None:
-            self._left[process.folder] = known
-        return known
+        heartbeat = self._left.get(process.folder) or read_heartbeat(process)
+        if heartbeat is not None and heartbeat.left and heartbeat.offered is not None:
+            self._left[process.folder] = heartbeat
+        return heartbeat
 
-    def _in_boxes(self) -> list[PendingOffer]:
+    def _read_boxes(self) -> list[PendingOffer]:
         inbox = self._store.paths.inbox
         return [
-            found
+            offer
             for box in self._changed(inbox, partial(list_folders, inbox, PEER))
-            for found in read_box(self._store, self._changed(box, partial(list_box_records, box)))
+            for offer in read_box(self._store, self._changed(box, partial(list_box_records, box)))
         ]
 
     def _changed(self, folder: Path, entries: Callable[[], list[Path]]) -> list[Path]:
-        """Entries of ``folder``, listed again when it changed; two changes may share a tick."""
+        """Return the entries of ``folder``, listed again when its modification time changed."""
         try:
             mtime_ns = folder.lstat().st_mtime_ns
         except OSError:
@@ -169,28 +168,27 @@ class PeerReader:
         return self._listed(folder, mtime_ns, entries, SURE_S)
 
     def _listed(
-        self, folder: Path, sign: object, entries: Callable[[], list[Path]], sure_s: float = 0.0
+        self, folder: Path, mark: object, entries: Callable[[], list[Path]], sure_s: float = 0.0
     ) -> list[Path]:
-        """The entries of ``folder``, listed again with another ``sign``, and now and then."""
-        now, found = self._clock.monotonic(), self._listings.get(folder)
-        if found is None or found.sign != sign:
-            found = self._listings[folder] = _Listing(sign, now, now, entries())
-        elif found.at_s - found.first_s < sure_s or now - found.at_s >= RELIST_S:
-            found.at_s, found.entries = now, entries()
-        return found.entries
+        """Return the entries of ``folder``, listed again when ``mark`` changed or is old."""
+        now, listing = self._clock.monotonic(), self._listings.get(folder)
+        if listing is None or listing.mark != mark:
+            listing = self._listings[folder] = _Listing(mark, now, now, entries())
+        elif listing.at_s - listing.first_s < sure_s or now - listing.at_s >= RELIST_S:
+            listing.at_s, listing.entries = now, entries()
+        return listing.entries
 
 
-def choose_contributions(
-    peers: PeerSnapshot, head: Version, refused: set[ContributionKey]
-) -> list[PendingOffer]:
-    """The contributions that one merge judges; those ``refused`` before come last."""
-    fresh = [one for one in peers.pending if one.offer.sequence > head.judged(one.offer.author)]
-    fresh.sort(key=lambda one: one.key in refused)
-    jobs = [one for one in fresh if not one.is_capped]
-    friends = round_robin([one for one in fresh if not one.laptop and one.uid is not None])
-    laptops = [one for one in fresh if one.laptop][:LAPTOP_INPUTS_LIMIT]
+def choose_offers(peers: Peers, head: Version, refused: set[OfferKey]) -> list[PendingOffer]:
+    """Choose the contributions that one merge judges; those ``refused`` before come last."""
+    judged = {author: sequence for author, (sequence, _) in head.consumed.items()}
+    fresh = [offer for offer in peers.pending if offer.key[2] > judged.get(offer.offer.author, 0)]
+    fresh.sort(key=lambda offer: offer.key in refused)
+    jobs = [offer for offer in fresh if not offer.is_capped]
+    friends = round_robin([offer for offer in fresh if not offer.laptop and offer.uid is not None])
+    laptops = [offer for offer in fresh if offer.laptop][:LAPTOP_INPUTS_LIMIT]
     chosen = [*jobs, *friends[:FRIENDS_INPUTS_LIMIT], *laptops]
-    return sorted(chosen[:INPUTS_LIMIT], key=lambda one: one.key)
+    return sorted(chosen[:INPUTS_LIMIT], key=lambda offer: offer.key)
 
 
 def read_inputs(
@@ -198,12 +196,11 @@ def read_inputs(
     settings: ExchangeSettings,
     timer: StallTimer,
     head: Version,
-    peers: PeerSnapshot,
+    peers: Peers,
     chosen: Sequence[PendingOffer],
 ) -> MergeInputs:
-    """The files, records and states that ``chosen`` need, beside what ``peers`` tells.
-
-    WeightsError when no state can be read that the merge could begin from.
+    """Read the files, records and states that the ``chosen`` contributions need. Raise WeightsError
+    when no state can be read from which the merge could start.
     """
     live = timer.live_processes(peers.heartbeats, settings.silence_s)
     base, shared = newest_state(store, head.version, settings.keep_versions - 1)
@@ -219,55 +216,56 @@ def read_inputs(
     )
     if settings.rule == "polyak":
         inputs = replace(inputs, states=_states(store, inputs.records, chosen))
-    return replace(inputs, opened=[_open(timer, inputs, one) for one in chosen])
+    return replace(inputs, opened=[_open(timer, inputs, offer) for offer in chosen])
 
 
 def _records(
     store: Store,
     settings: ExchangeSettings,
     head: Version,
-    peers: PeerSnapshot,
+    peers: Peers,
     chosen: Sequence[PendingOffer],
 ) -> dict[int, Version]:
-    """The last versions, the contributions' bases, and versions by which authors are forgotten."""
+    """Return the last versions, the bases, and the versions by which authors are forgotten."""
     first, far = max(0, head.version - settings.keep_versions + 1), forget_after_versions(settings)
-    needed = {one.offer.base_version for one in chosen}
-    needed |= {at for author, (_, at) in head.consumed.items()
-               if author not in peers.authors and head.version + 1 - at >= far}  # fmt: skip
+    needed = {offer.offer.base_version for offer in chosen}
+    needed |= {version for author, (_, version) in head.consumed.items()
+               if author not in peers.authors and head.version + 1 - version >= far}  # fmt: skip
     numbers = sorted(number for number in needed if number < first)
     numbers += range(first, head.version + 1)
-    return {one.version: one for number in numbers for one in store.records(number, number)}
+    read = (record for number in numbers for record in store.records(number, number))
+    return {record.version: record for record in read}
 
 
 def _states(
     store: Store, records: Mapping[int, Version], chosen: Sequence[PendingOffer]
 ) -> dict[int, StateDict]:
-    """States of the contributions' bases, as far as they are here."""
-    found = {}
-    for number in {one.offer.base_version for one in chosen} & records.keys():
+    states = {}
+    for number in {offer.offer.base_version for offer in chosen} & records.keys():
         with contextlib.suppress(WeightsError):
-            found[number] = decode(store.read_blob(records[number].state))
-    return found
+            states[number] = decode(store.read_blob(records[number].state))
+    return states
 
 
-def _open(timer: StallTimer, inputs: MergeInputs, one: PendingOffer) -> JudgedOffer:
-    """A contribution with its file, which is not opened when its record alone is refused.
+def _open(timer: StallTimer, inputs: MergeInputs, offer: PendingOffer) -> JudgedOffer:
+    """Judge a contribution's record, then its file, which is opened only if the record passes.
 
-    Trouble with our own view or disk is no author's fault: it is waited for, then "late".
+    A file that our own disk or file system does not show is not the author's fault: the merger
+    waits for it, then refuses the contribution as "late".
     """
-    verdict = judge_contribution_record(inputs, one)
+    verdict = judge_contribution_record(inputs, offer)
     if not verdict.admitted:
-        return make_judged(inputs, one, verdict)
+        return make_judged(inputs, offer, verdict)
     try:
-        if inputs.settings.rule != "polyak" or one.offer.base_version in inputs.states:
-            return judge_contribution_file(inputs, one, read_blob(one))
+        if inputs.settings.rule != "polyak" or offer.offer.base_version in inputs.states:
+            return judge_contribution_file(inputs, offer, read_blob(offer))
         trouble = "its base's state did not appear"
     except FileNotFoundError:
         trouble = "its file did not appear"
     except FileError:
         trouble = "its file could not be read"
     except WeightsError as error:
-        return make_judged(inputs, one, make_refusal(error.message, Fault.VALUES))
-    waited_s = timer.unchanged_s(("blob", one.key))
+        return make_judged(inputs, offer, make_refusal(error.message, Fault.VALUES))
+    waited_s = timer.unchanged_s(("blob", offer.key))
     reason = f"{trouble} within {waited_s:.0f} s"
-    return make_judged(inputs, one, make_refusal(reason, wait=waited_s < BLOB_PATIENCE_S))
+    return make_judged(inputs, offer, make_refusal(reason, wait=waited_s < BLOB_PATIENCE_S))

@@ -1,11 +1,11 @@
-"""The folder protocol on disk.
+"""The files of a shared weights folder and the rules for writing them.
 
-store          card, blobs, versions, heads (no torch)
-records        records on disk, as plain values (pure)
-strict_json    JSON read strictly into dataclasses (pure)
-durable        files whole or not at all, with named crash points
-heartbeats     signs of life of each process (no torch)
-delivery       versions as laptops are offered them (no torch)
-kept_versions  versions to go back to, beyond the newest (no torch)
-rebuild        a version again from its inputs: verify, repair
+weight_store       run card, blobs, versions, heads (no torch)
+weight_records     records on disk, as plain values (pure)
+strict_json        JSON read strictly into dataclasses (pure)
+crash_safe_files   files written whole or not at all, with named crash points
+heartbeats         heartbeats of each process (no torch)
+laptop_delivery    versions as laptops fetch them (no torch)
+version_retention  versions to go back to, beyond the newest (no torch)
+rebuild_version    a version rebuilt from its inputs: verify, repair
 """

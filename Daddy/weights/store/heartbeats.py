@@ -1,9 +1,9 @@
-"""Adapter for signs of life: each process's heartbeat in a folder of its own. No torch.
+"""Adapter for heartbeats: each process's counter in a folder of its own. No torch.
 
-A heartbeat is a counter that moves; clocks of two machines are never compared. Beside the counter a
-job says up to which number it has offered (``offered``), so that a reader need not look for more. A
-process that begins writes a new stamp: readers list the folders of processes when it changes.
-Friends' folders are only read.
+A process is alive while its counter moves; clocks of two machines are never compared. Beside the
+counter a job writes the last sequence that it has offered (``offered``), so that a reader need not
+look for later ones. A process that starts writes a new stamp: readers list the folders of processes
+when the stamp changes. Friends' folders are only read.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ from Daddy.weights.store.strict_json import INCARNATION
 from Daddy.weights.store.weight_store import Store
 
 LEASE_SILENCE_S = 20.0
-"""A merge takes seconds; a merger silent for longer counts as gone (safety does not need it)."""
+"""Seconds without a heartbeat after which a merger loses its lease: a merge takes seconds, and
+safety does not need the lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerProcess:
-    """One process's folder; ``box`` is the other account's whose it is, None: our own."""
+    """One process's folder; ``box``: the friend's outbox that it lies in, None: our own folder."""
 
     folder: Path
     box: AccountFolder | None = None
 
     @property
     def peer(self) -> str:
-        """The job's name."""
+        """Name of the job or laptop."""
         return self.folder.parent.name
 
     @property
     def incarnation(self) -> str:
-        """The process start."""
+        """Name of the process start."""
         return self.folder.name
 
     @property
     def author(self) -> str:
-        """Peer and process start, as contributions name it."""
+        """Peer and incarnation, as contributions name their author."""
         return f"{self.peer}/{self.incarnation}"
 
     @property
     def uid(self) -> int | None:
-        """The account that its files must belong to; None for our own."""
+        """Account that its files must belong to; None for our own."""
         return self.box.uid if self.box else None
 
     @property
@@ -64,16 +65,16 @@ class PeerProcess:
 
     @property
     def heartbeat(self) -> Path:
-        """The file that proves life."""
+        """Path of the heartbeat file."""
         return self.folder / "hb.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat(PeerProcess):
-    """A process's heartbeat: a counter that moves, the version it stands on, whether it left.
+    """A process's heartbeat: its counter, the version it has adopted, whether it left.
 
-    ``offered`` is the highest sequence that may exist; None where the process does not say.
-    ``notes`` stand beside.
+    ``offered`` is the highest sequence that may exist, None where the process does not write it;
+    ``notes`` are the file's other keys.
     """
 
     counter: int
@@ -83,45 +84,44 @@ class Heartbeat(PeerProcess):
     notes: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
-def write_heartbeat(store: Store, pulse: Heartbeat, *, sync: bool = False) -> None:
-    """Prove life in the process's own folder.
+def write_heartbeat(store: Store, heartbeat: Heartbeat, *, sync: bool = False) -> None:
+    """Write a heartbeat into the process's own folder.
 
-    ``sync`` where ``offered`` grows: if a power cut brought back an older heartbeat beside the
-    contribution that follows, no merger would ever look for that one.
+    ``sync`` where ``offered`` grows: if a power cut brought back an older heartbeat beside a newer
+    contribution, no merger would look for that contribution.
     """
-    counted = {"counter": pulse.counter, "version": pulse.version, "left": pulse.left}
-    offered = {} if pulse.offered is None else {"offered": pulse.offered}
-    body = canonical_json({**pulse.notes, **counted, **offered})
-    store.writer.replace(pulse.heartbeat, body, "beat", sync=sync)
+    counted = {"counter": heartbeat.counter, "version": heartbeat.version, "left": heartbeat.left}
+    offered = {} if heartbeat.offered is None else {"offered": heartbeat.offered}
+    body = canonical_json({**heartbeat.notes, **counted, **offered})
+    store.writer.replace(heartbeat.heartbeat, body, "beat", sync=sync)
 
 
 def write_stamp(store: Store) -> None:
-    """Tell readers that a process has begun; its folder is there already."""
+    """Write a new stamp: readers then list the folders, that of this process included."""
     store.writer.replace(store.paths.stamp, new_token().encode(), "stamp", sync=False)
 
 
 def read_heartbeats(store: Store) -> list[Heartbeat]:
-    """Every readable heartbeat, those of other accounts included."""
-    found = (read_heartbeat(process) for process in list_processes(store))
-    return [pulse for pulse in found if pulse is not None]
+    """Read every readable heartbeat, those of other accounts included."""
+    read = (read_heartbeat(process) for process in list_processes(store))
+    return [heartbeat for heartbeat in read if heartbeat is not None]
 
 
 def own_process_folders(store: Store) -> Iterator[Path]:
-    """The folder of every process of our own account."""
+    """Yield the folder of every process of our own account."""
     for peer in list_folders(store.paths.peers, WRITER):
         yield from list_folders(peer, INCARNATION)
 
 
 def list_processes(store: Store) -> list[PeerProcess]:
-    """Every process's folder, those of other accounts included."""
+    """Return every process's folder, those of other accounts included."""
     own = [PeerProcess(folder) for folder in own_process_folders(store)]
-    return own + [
-        PeerProcess(path, box) for box in store.friend_outboxes() for path in box.process_folders()
-    ]
+    boxes = store.friend_outboxes()
+    return own + [PeerProcess(path, box) for box in boxes for path in box.process_folders()]
 
 
 def list_folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
-    """Folders in ``parent``, and no links to one, under a name of that form."""
+    """Return folders in ``parent``, links excepted, whose names match ``form``."""
     missing = contextlib.suppress(FileNotFoundError, NotADirectoryError)
     with missing, os.scandir(parent) as entries:
         return sorted(
@@ -133,7 +133,7 @@ def list_folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
 
 
 def read_heartbeat(process: PeerProcess) -> Heartbeat | None:
-    """The heartbeat of a process; None when there is none that can be read."""
+    """Read the heartbeat of a process; None when there is none that can be read."""
     path = process.heartbeat
     try:
         body = parse_json(read_bounded(path, JSON_LIMIT, process.uid), str(path))
@@ -152,7 +152,7 @@ def read_heartbeat(process: PeerProcess) -> Heartbeat | None:
 
 
 class StallTimer:
-    """Remembers when each value was first seen: silence and age on one's own clock."""
+    """Measures on this process's own clock for how long values have not changed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -161,21 +161,22 @@ class StallTimer:
     def unchanged_s(
         self, key: Hashable, value: Hashable = None, most_between_s: float = math.inf
     ) -> float:
-        """Seconds for which ``key`` has had ``value`` since it was first looked at; 0 at first.
+        """Return the seconds for which ``key`` has had ``value``; 0 at the first call.
 
-        Of the time between two looks ``most_between_s`` count at most: while the file system hung
-        no process could look, nor finish the file that it had begun.
+        Of the time between two calls ``most_between_s`` count at most: while the file system hung,
+        no other process could change its value either.
         """
         now = self._clock.monotonic()
-        known, since, looked = self._seen.get(key, (value, now, now))
-        since = since + max(0.0, now - looked - most_between_s) if known == value else now
+        before, since, called = self._seen.get(key, (value, now, now))
+        since = since + max(0.0, now - called - most_between_s) if before == value else now
         self._seen[key] = (value, since, now)
         return now - since
 
-    def claim(self, folder: Path, holder: Mapping[str, str], silence_s: float) -> Lease | None:
-        """The lease in ``folder``; a holder whose beat stood still for ``silence_s`` loses it.
-
-        The disk is not waited for: such a lease only saves work.
+    def claim_lease(
+        self, folder: Path, holder: Mapping[str, str], silence_s: float
+    ) -> Lease | None:
+        """Take the lease in ``folder``; end a holder whose beat stood still for ``silence_s``. None
+        when it is held. The lease is not synced to disk: it only saves work.
         """
         lease = Lease.acquire(folder, holder, durable=False)
         if lease is None and (view := read_lease(folder)) is not None and view.ended is None:
@@ -185,12 +186,10 @@ class StallTimer:
                 lease = Lease.acquire(folder, holder, durable=False)
         return lease
 
-    def live_processes(
-        self, read_heartbeats: Iterable[Heartbeat], silence_s: float
-    ) -> list[Heartbeat]:
-        """Pulses whose process has not left and whose counter moved within ``silence_s``."""
+    def live_processes(self, beats: Iterable[Heartbeat], silence_s: float) -> list[Heartbeat]:
+        """Return heartbeats that moved within ``silence_s`` and whose process has not left."""
         return [
-            pulse
-            for pulse in read_heartbeats
-            if not pulse.left and self.unchanged_s(pulse.author, pulse.counter) < silence_s
+            beat
+            for beat in beats
+            if not beat.left and self.unchanged_s(beat.author, beat.counter) < silence_s
         ]

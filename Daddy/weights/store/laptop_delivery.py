@@ -1,9 +1,10 @@
-"""Offers versions to laptops below ``wan/``: each whole, compressed, and as steps. No torch.
+"""Offers versions to laptops below ``wan/``: each whole, compressed, and as deltas. No torch.
 
-The plain bfloat16 file is what every laptop understands; a frame of the whole and one of the step
-from each of the last versions are smaller ways to the same bytes. One step over four versions is
-hardly larger than one over one (weights wander, they do not march), so that a thin line keeps up.
-Equal inputs give equal frames wherever zlib is the same; the hash of what comes out decides.
+Every laptop understands the plain bfloat16 file. A compressed frame of the whole version, and one
+delta frame from each of the last versions, give the same bytes in fewer. A delta over four versions
+is hardly larger than one over a single version, since weights change back and forth, so a slow line
+keeps up. Equal inputs give equal frames wherever zlib is the same; laptops verify the hash of the
+decoded bytes.
 """
 
 from __future__ import annotations
@@ -22,31 +23,31 @@ from Daddy.weights.store.weight_records import AgreedSettings, LaptopFrame, Lapt
 from Daddy.weights.store.weight_store import Store
 
 REACH = 4
-"""So many of the versions offered before lead to the newest in one step. From further back the
-whole costs hardly more."""
+"""Versions offered before from which a delta leads to the newest. From older ones the whole version
+costs hardly more."""
 
 SPARE = 4
-"""Versions whose frames stay although no head lists them any more: somebody may be fetching one."""
+"""Versions whose frames stay after no head lists them: a laptop may be fetching one."""
 
 KEEP_KEYFRAMES = 8
 
 _PLAIN = re.compile(r"kf-(\d{8})-([0-9a-f]{12})\.st")
 
 
-def offer_to_laptops(
+def offer_version(
     store: Store, number: int, data: bytes, terms: AgreedSettings = (), release: str = ""
 ) -> None:
-    """Offer version ``number``, whose bfloat16 safetensors ``data`` is: the head comes last.
+    """Offer version ``number`` with bfloat16 safetensors ``data``; the head is written last.
 
-    ``terms`` and ``release`` tell laptops how the run learns, and from what. The disk is not waited
-    for: a laptop checks every hash, and the next version is offered anew. WeightsError when the
-    version's records cannot be read; OSError when the disk does not take it.
+    ``terms`` (agreed settings) and ``release`` go into the head. Nothing is synced to disk: a
+    laptop checks every hash, and the next version is offered anew. Raise WeightsError when the
+    version's records cannot be read; OSError when the disk refuses.
     """
-    here, sha = _names(store), sha256_hex(data)
-    whole = _put(store, pack_state(data), number, sha)
-    parts = (*_steps(store, number, data, here), whole)
+    names, sha = _names(store), sha256_hex(data)
+    full = _put(store, pack_state(data), number, sha)
+    parts = (*_steps(store, number, data, names), full)
     record, card, name = store.version(number), store.card(), f"kf-{number:08d}-{sha[:12]}.st"
-    frame = LaptopHead(
+    head = LaptopHead(
         version=number,
         name=name,
         size=len(data),
@@ -68,13 +69,12 @@ def offer_to_laptops(
     store.writer.replace(store.paths.wan / name, data, "keyframe", mode=0o444, sync=False)
     offered = store.keyframe()
     if not (offered and offered.run_id == card.run_id and offered.version > number):
-        head = store.paths.wan / "HEAD.json"
-        store.writer.replace(head, frame.to_json_bytes(), "wan-head", sync=False)
-    _drop_old(store, {*here, name, *(part.file for part in parts)})
+        path = store.paths.wan / "HEAD.json"
+        store.writer.replace(path, head.to_json_bytes(), "wan-head", sync=False)
+    _drop_old(store, {*names, name, *(part.file for part in parts)})
 
 
 def _drop_old(store: Store, names: Collection[str]) -> None:
-    """Remove the oldest of each kind of file."""
     most = {"kf-*.st": KEEP_KEYFRAMES, "kf-*.wire": 1 + SPARE, "d-*.wire": REACH * (1 + SPARE)}
     for form, count in most.items():
         for old in sorted(fnmatch.filter(names, form))[:-count]:
@@ -82,19 +82,19 @@ def _drop_old(store: Store, names: Collection[str]) -> None:
 
 
 def _names(store: Store) -> list[str]:
-    """Names of the files below ``wan/``, listed once."""
+    """Return names of the files below ``wan/``, listed once."""
     with contextlib.suppress(FileNotFoundError):
-        return os.listdir(store.paths.wan)  # noqa: PTH208 - names are all that is wanted
+        return os.listdir(store.paths.wan)  # noqa: PTH208 - only names are needed
     return []
 
 
-def _steps(store: Store, number: int, data: bytes, here: Collection[str]) -> list[LaptopFrame]:
-    """To ``number`` from each of the versions offered last, oldest first."""
+def _steps(store: Store, number: int, data: bytes, names: Collection[str]) -> list[LaptopFrame]:
+    """Write delta frames to ``number`` from each of the versions offered last, oldest first."""
     parts = []
-    offered = [(name, _PLAIN.fullmatch(name)) for name in sorted(here)]
+    offered = [(name, _PLAIN.fullmatch(name)) for name in sorted(names)]
     before = [name for name, match in offered if match and int(match[1]) < number]
     for name in before[-REACH:]:
-        with contextlib.suppress(FileNotFoundError, FileError, WeightsError):  # the whole is left
+        with contextlib.suppress(FileNotFoundError, FileError, WeightsError):  # no delta then
             base = read_bounded(store.paths.wan / name, 2 * len(data))
             sha = sha256_hex(base)
             if name.endswith(f"-{sha[:12]}.st"):
@@ -104,7 +104,7 @@ def _steps(store: Store, number: int, data: bytes, here: Collection[str]) -> lis
 
 
 def _put(store: Store, frame: bytes, number: int, sha: str, base_sha: str = "") -> LaptopFrame:
-    """Write a frame under its name; what the head says of it."""
+    """Write a frame under its name; return its entry for the head."""
     kind = "d" if base_sha else "kf"
     name = f"{kind}-{number:08d}-{sha256_hex(frame)[:12]}.wire"
     store.writer.replace(store.paths.wan / name, frame, "part", mode=0o444, sync=False)

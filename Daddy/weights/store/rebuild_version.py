@@ -1,7 +1,7 @@
-"""A version again from what it was made of: to verify it, or to repair a damaged file.
+"""Rebuilds a version from its base and inputs, to verify it or to repair a damaged file.
 
-Equal inputs give equal bytes, so a replayed state either has the hash in the commit record or is
-not used.
+Equal inputs give equal bytes, so a rebuilt state either has the hash in the commit record or is not
+used.
 """
 
 from __future__ import annotations
@@ -20,47 +20,43 @@ from Daddy.weights.store.weight_store import Store
 
 
 def rebuild_state(store: Store, record: Version) -> bytes:
-    """The bytes of ``record``'s state, made again from its base and inputs.
-
-    WeightsError when a part is gone (retention keeps them for the newest versions).
+    """Return the bytes of ``record``'s state, computed from its base and inputs. Raise WeightsError
+    when one of them is gone (retention keeps them for the newest versions).
     """
     base = decode(store.read_blob(store.version(record.base).state), record.schema)
-    pulls = []
+    displacements = []
     inputs = [*record.replayed, *record.inputs]
-    for one in inputs:
-        delta = decode_delta(store.read_blob(one.blob), one.form, record.schema)
+    for merged in inputs:
+        delta = decode_delta(store.read_blob(merged.blob), merged.form, record.schema)
         own_base = base
         if record.rule == "polyak":
-            own_base = decode(store.read_blob(store.version(one.base_version).state))
-        pulls.append(displacement(record.rule, delta, own_base, base))
-    shares, clips = [one.share for one in inputs], [one.clip for one in inputs]
-    return encode(add_scaled(base, pulls, displacement_factors(record.rule, shares, clips)))
+            own_base = decode(store.read_blob(store.version(merged.base_version).state))
+        displacements.append(displacement(record.rule, delta, own_base, base))
+    shares, clips = [merged.share for merged in inputs], [merged.clip for merged in inputs]
+    return encode(add_scaled(base, displacements, displacement_factors(record.rule, shares, clips)))
 
 
 def displacement(rule: str, delta: StateDict, base: StateDict, shared: StateDict) -> StateDict:
-    """A delta on ``base`` as it moves the shared weights; under "polyak" own weights - shared."""
+    """Return how a delta on ``base`` moves shared weights; "polyak": base + delta - shared."""
     return difference(add_deltas(base, delta), shared) if rule == "polyak" else delta
 
 
 def displacement_factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[float]:
-    """The factor by which each pull moves the shared weights.
-
-    Under "polyak" S <- (1 - t) S + t W is applied one after the other: later ones shrink earlier
-    ones.
+    """Return the factor by which each displacement moves the shared weights. Under "polyak" S <- (1
+    - t) S + t W is applied one after the other, so later ones shrink earlier ones.
     """
     if rule != "polyak":
         return [share * clip for share, clip in zip(shares, clips, strict=True)]
-    left, found = 1.0, []
+    left, result = 1.0, []
     for share, clip in zip(reversed(shares), reversed(clips), strict=True):
-        found.append(left * share * clip)
+        result.append(left * share * clip)
         left *= 1.0 - share
-    return found[::-1]
+    return result[::-1]
 
 
 def candidate_versions(store: Store, newest: int, keep: int) -> Iterator[int]:
-    """Versions to stand on, best first: the newest, ``keep`` before it, then the kept older ones.
-
-    Reverted ones are left out. WeightsError when the newest's record cannot be read.
+    """Yield versions to start from, best first: the newest, ``keep`` before it, kept older ones.
+    Reverted ones are left out. Raise WeightsError when the newest's record cannot be read.
     """
     reverted = store.version(newest).reverted
     first = max(0, newest - keep)
@@ -69,16 +65,15 @@ def candidate_versions(store: Store, newest: int, keep: int) -> Iterator[int]:
             yield number
     older: list[int] = []
     with contextlib.suppress(FileError):
-        older = sorted((one.version for one in read_kept(store)), reverse=True)
+        older = sorted((entry.version for entry in read_kept(store)), reverse=True)
     for number in older:
         if number < first and not is_reverted(number, reverted):
             yield number
 
 
 def read_or_rebuild(store: Store, record: Version) -> bytes:
-    """The bytes of a version's state; a damaged file is kept as evidence and made again.
-
-    WeightsError (of the damage) when it cannot be.
+    """Return the bytes of a version's state; rebuild a damaged file and keep it as evidence. Raise
+    WeightsError (of the damage) when it cannot be rebuilt.
     """
     try:
         return store.read_blob(record.state)
@@ -98,9 +93,8 @@ def newest_state(
     keep: int,
     tell: Callable[[str, Mapping[str, object]], None] | None = None,
 ) -> tuple[Version, StateDict]:
-    """The newest version whose state verifies or can be made again, and that state.
-
-    ``tell`` gets an event for each newer one. WeightsError when there is none.
+    """Return the newest version whose state verifies or can be rebuilt, and that state. ``tell`` is
+    called with an event for each version passed over. Raise WeightsError when none is left.
     """
     first_error: WeightsError | None = None
     for number in candidate_versions(store, newest, keep):

@@ -1,7 +1,7 @@
-"""Pure: JSON read strictly into dataclasses: bounded, no duplicate keys, right types and forms.
+"""Pure. Reads JSON strictly into dataclasses: bounded, no duplicate keys, right types and forms.
 
-A field's type comes from its annotation, its form (a hash, a peer's name) from its name. What does
-not fit raises ValueError with the field; the caller says in which file.
+A field's type comes from its annotation, its form (a hash, a peer's name) from its name. A value
+that does not fit raises ValueError with the field; the caller adds the file's name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from Daddy.core.name_validation import WRITER
 
 FORMAT = 1
 REQUIRED = {"required": True}
-"""Metadata of a field with a default that every record on disk has all the same."""
+"""Metadata of a field that has a default but must be in every record on disk."""
 
 LIMIT = 64 * 1024
 """Bytes of a record: the largest, a commit record, stays well below."""
@@ -48,13 +48,13 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "terms": re.compile(r"[ -~]{1,200}"),
     "release": re.compile(r"[A-Za-z0-9._-]{0,64}"),
 }
-"""Fields whose text becomes part of a path or is compared with a hash."""
+"""Pattern by field name, for text that becomes part of a path or is compared with a hash."""
 
 Record = TypeVar("Record")
 
 
 def read_json_object(data: bytes) -> dict[str, Any]:
-    """The object in ``data``, of our format; ValueError otherwise."""
+    """Return the object in ``data`` with our format number. Raise ValueError otherwise."""
     if len(data) > LIMIT:
         raise ValueError(f"{len(data)} bytes are more than {LIMIT}")
     value = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
@@ -68,7 +68,7 @@ def read_json_object(data: bytes) -> dict[str, Any]:
 def _no_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key occurs twice")
     return value
 
 
@@ -77,19 +77,18 @@ def _no_constant(text: str) -> float:
 
 
 def build_record(kind: type[Record], value: Any) -> Record:
-    """``kind`` from an object; unknown fields are passed over.
-
-    A missing field is an error, unless it has a default and is not marked as ``REQUIRED``.
+    """Build a dataclass ``kind`` from an object; ignore unknown fields. A missing field is an
+    error, unless it has a default and is not marked as ``REQUIRED``.
     """
     if not isinstance(value, dict):
         raise ValueError(f"a {kind.__name__} is no object")  # noqa: TRY004
     hints = _hints(kind)  # type: ignore[arg-type]
-    for one in dataclasses.fields(kind):  # type: ignore[arg-type]
-        bare = one.default is one.default_factory is dataclasses.MISSING
-        if one.name not in value and (bare or one.metadata):
-            raise ValueError(f"{one.name!r} is missing")
-    found = {name: hint for name, hint in hints.items() if name in value}
-    return kind(**{name: _check(name, hint, value[name]) for name, hint in found.items()})
+    for entry in dataclasses.fields(kind):  # type: ignore[arg-type]
+        bare = entry.default is entry.default_factory is dataclasses.MISSING
+        if entry.name not in value and (bare or entry.metadata):
+            raise ValueError(f"{entry.name!r} is missing")
+    present = {name: hint for name, hint in hints.items() if name in value}
+    return kind(**{name: _check(name, hint, value[name]) for name, hint in present.items()})
 
 
 @cache
@@ -101,12 +100,12 @@ _MEANING = {int: "whole number from 0 to 2^53", float: "finite number", str: "te
 
 
 def _check(name: str, hint: Any, value: Any) -> Any:
-    """``value`` when it has the type ``hint`` and the form that a field called ``name`` demands."""
+    """Return ``value`` if it has the type ``hint`` and the form of a field called ``name``."""
     if dataclasses.is_dataclass(hint):
         return build_record(hint, value)  # type: ignore[arg-type]
     origin, inner = get_origin(hint), get_args(hint)
     if origin is dict and isinstance(value, dict):
-        return {key: _check(name, inner[1], one) for key, one in value.items()}
+        return {key: _check(name, inner[1], item) for key, item in value.items()}
     if origin is tuple and isinstance(value, list):
         hints = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
         if len(hints) == len(value):
@@ -117,7 +116,7 @@ def _check(name: str, hint: Any, value: Any) -> Any:
 
 
 def _is_plain(name: str, hint: Any, value: Any) -> bool:
-    """True if ``value`` is the bool, number or text that a field called ``name`` holds."""
+    """Return True if ``value`` is the bool, number or text that field ``name`` holds."""
     if hint is bool or isinstance(value, bool):
         return hint is bool and isinstance(value, bool)
     if hint is int:

@@ -1,7 +1,7 @@
-"""Versions to go back to: beyond the newest ones, some of each hour and day. No torch.
+"""Lists versions to go back to: beyond the newest ones, some of each hour and day. No torch.
 
-``kept.json`` lists them; every merger brings it up to date under the merge lease. Where the file is
-missing the list begins anew with the newest versions.
+``kept.json`` lists them; every merger updates it under the merge lease. If the file is missing, the
+list starts again with the newest versions.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from Daddy.core.atomic_files import read_bounded
 from Daddy.core.errors import WeightsError
 from Daddy.core.settings import HISTORY_MB
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import JsonRecord, Version, parse_record
+from Daddy.weights.store.weight_records import JsonRecord, Version, parse
 from Daddy.weights.store.weight_store import Store
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
 DAYS = 30
 _NEWEST = 24
-"""Versions whose states are looked for beside the list: a run of earlier releases has none."""
+"""Newest versions to check beside the list: a run of earlier releases has no list."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeptVersion(JsonRecord):
+class KeptState(JsonRecord):
     """A version whose state is kept, and the reason: "newest", "best", "hour" or "day"."""
 
     version: int
@@ -38,63 +38,60 @@ class KeptVersion(JsonRecord):
 class KeptList(JsonRecord):
     """``kept.json``: the versions that a run can go back to."""
 
-    versions: tuple[KeptVersion, ...] = ()
+    versions: tuple[KeptState, ...] = ()
 
 
-def choose_kept(
-    versions: Iterable[KeptVersion], newest: int, best: int | None
-) -> list[KeptVersion]:
-    """Pure: the versions to keep, each with its reason, newest first.
+def choose_kept(versions: Iterable[KeptState], newest: int, best: int | None) -> list[KeptState]:
+    """Pure. Choose the versions to keep, each with its reason, newest first.
 
-    The newest ``newest``, the best evaluated one, the first of each hour for a day and of each day
-    for 30 days before the newest: a first one stays the first. Within ``HISTORY_MB``, younger ones
-    before older ones.
+    The newest ``newest``, the best evaluated one, and the first of each hour for a day and of each
+    day for 30 days before the newest. Older ones together take at most ``HISTORY_MB``, younger ones
+    first.
     """
-    by_age = sorted(versions, key=lambda one: -one.version)
-    found = [replace(one, reason="newest") for one in by_age[:newest]]
+    by_age = sorted(versions, key=lambda item: -item.version)
+    kept = [replace(item, reason="newest") for item in by_age[:newest]]
     older = by_age[newest:]
-    found += [replace(one, reason="best") for one in older if one.version == best]
-    now = max((one.ts for one in by_age), default=0.0)
-    first = {(span, one.ts // span): one.version for span in (HOUR_S, DAY_S) for one in by_age}
-    room = HISTORY_MB * 1_000_000 - sum(one.size for one in found[newest:])
-    for one in older:
-        of_hour = first[HOUR_S, one.ts // HOUR_S] == one.version and now - one.ts <= DAY_S
-        of_day = first[DAY_S, one.ts // DAY_S] == one.version and now - one.ts <= DAYS * DAY_S
-        if (of_hour or of_day) and one.version != best and one.size <= room:
-            room -= one.size
-            found.append(replace(one, reason="hour" if of_hour else "day"))
-    return sorted(found, key=lambda one: -one.version)
+    kept += [replace(item, reason="best") for item in older if item.version == best]
+    now = max((item.ts for item in by_age), default=0.0)
+    first = {(span, item.ts // span): item.version for span in (HOUR_S, DAY_S) for item in by_age}
+    room = HISTORY_MB * 1_000_000 - sum(item.size for item in kept[newest:])
+    for item in older:
+        of_hour = first[HOUR_S, item.ts // HOUR_S] == item.version and now - item.ts <= DAY_S
+        of_day = first[DAY_S, item.ts // DAY_S] == item.version and now - item.ts <= DAYS * DAY_S
+        if (of_hour or of_day) and item.version != best and item.size <= room:
+            room -= item.size
+            kept.append(replace(item, reason="hour" if of_hour else "day"))
+    return sorted(kept, key=lambda item: -item.version)
 
 
-def kept_entry(record: Version) -> KeptVersion:
-    """A version as an entry of the list."""
-    return KeptVersion(record.version, record.ts, record.state, record.size)
+def kept_entry(record: Version) -> KeptState:
+    """Return a version as an entry of the list."""
+    return KeptState(record.version, record.ts, record.state, record.size)
 
 
-def read_kept(store: Store) -> list[KeptVersion]:
-    """The list as it stands; empty where there is none, or a damaged one.
-
-    FileError when it cannot be read now: nothing that it may name is superfluous then.
+def read_kept(store: Store) -> list[KeptState]:
+    """Read the list; empty where there is none, or a damaged one. Raise FileError when it cannot be
+    read now: the caller then removes no state.
     """
     path = store.paths.kept
     with contextlib.suppress(FileNotFoundError, WeightsError):
-        return list(parse_record(KeptList, read_bounded(path, LIMIT), str(path)).versions)
+        return list(parse(KeptList, read_bounded(path, LIMIT), str(path)).versions)
     return []
 
 
-def write_kept(store: Store, versions: Sequence[KeptVersion]) -> None:
-    """Replace the list. OSError when the disk does not take it."""
+def write_kept(store: Store, versions: Sequence[KeptState]) -> None:
+    """Replace the list. Raise OSError when the disk refuses."""
     data = KeptList(tuple(versions)).to_json_bytes()
     store.writer.replace(store.paths.kept, data, "kept")
 
 
 def kept_reasons(store: Store) -> dict[int, str]:
-    """The reason of each version on the list whose state is there."""
-    there = (one for one in read_kept(store) if store.paths.blob(one.state).exists())
-    return {one.version: one.reason for one in there}
+    """Return the reason of each version on the list whose state exists."""
+    present = (entry for entry in read_kept(store) if store.paths.blob(entry.state).exists())
+    return {entry.version: entry.reason for entry in present}
 
 
 def kept_numbers(store: Store, newest: int) -> set[int]:
-    """Versions to go back to: those on the list, and the newest, whose states are there."""
-    known = [*read_kept(store), *map(kept_entry, store.records(newest - _NEWEST, newest))]
-    return {one.version for one in known if store.paths.blob(one.state).exists()}
+    """Return versions to go back to: on the list or among the newest, with their state."""
+    entries = [*read_kept(store), *map(kept_entry, store.records(newest - _NEWEST, newest))]
+    return {entry.version for entry in entries if store.paths.blob(entry.state).exists()}

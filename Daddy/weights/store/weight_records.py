@@ -2,8 +2,8 @@
 
 Every record is one JSON object with a format number. Reading is strict (``strict_json``); writing
 is canonical, so equal records have equal bytes and equal hashes.
-``Daddy.core.shared_weights_paths`` says where each lies. ``assists`` names the scripted helps that
-the weights were learnt with.
+``Daddy.core.shared_weights_paths`` gives the path of each. ``assists`` names the scripted helps
+that the weights were learnt with.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Record = TypeVar("Record", bound="JsonRecord")
 AgreedSettings = tuple[tuple[str, str], ...]
 """Settings and their values as JSON (``Daddy.core.run_contract``); older records have none."""
 
-ContributionKey = tuple[str, str, int]
-"""A contribution: peer, incarnation, sequence."""
+OfferKey = tuple[str, str, int]
+"""Peer, incarnation and sequence of a contribution."""
 
 KEPT_RANGES = 64
-"""Rollbacks whose ranges a commit record still names; a base in an older range is too stale."""
+"""Reverted ranges that a commit record names; a base in an older range is too stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class JsonRecord:
     """Base of every record on disk."""
 
     def to_json_bytes(self) -> bytes:
-        """Canonical JSON, with the format number."""
+        """Return canonical JSON, with the format number."""
         fields = {"format": FORMAT, **self._fields()}
         return (json.dumps(fields, sort_keys=True, indent=1) + "\n").encode()
 
@@ -45,7 +45,7 @@ class JsonRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuthoredRecord(JsonRecord):
-    """Base of what concerns one contribution: its author's name and process start, its number."""
+    """Base of records on one contribution: author's name, incarnation (process start), number."""
 
     peer: str
     incarnation: str
@@ -53,18 +53,18 @@ class AuthoredRecord(JsonRecord):
 
     @property
     def author(self) -> str:
-        """Peer and process start: whose sequence numbers count on."""
+        """Peer and incarnation, within which sequence numbers count up."""
         return f"{self.peer}/{self.incarnation}"
 
     @property
-    def key(self) -> ContributionKey:
-        """The order in which contributions are added up."""
+    def key(self) -> OfferKey:
+        """Sort key: contributions are added up in this order."""
         return (self.peer, self.incarnation, self.sequence)
 
 
 @dataclass(frozen=True, slots=True)
 class RunCard(JsonRecord):
-    """``RUN.json``: what all peers of one run agree on; written once, by the first."""
+    """``RUN.json``: settings that all peers of one run share; written once, by the first."""
 
     run: str
     run_id: str
@@ -76,11 +76,11 @@ class RunCard(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Contribution(AuthoredRecord):
-    """Progress that one peer offers: a delta of fp32 (laptops: int8 or bf16) against a version.
+    """Progress that one peer offers: a delta of fp32 (laptops: int8 or bf16) from a base version.
 
-    ``form`` says how its file is written. ``env_steps`` and ``optimizer_steps`` lie in this delta;
-    ``new_steps`` is the part of ``env_steps`` that no earlier contribution of the peer has counted
-    (a resumed peer replays a little).
+    ``form`` names the encoding of its file. ``env_steps`` and ``optimizer_steps`` were made for
+    this delta; ``new_steps`` are those of ``env_steps`` that no earlier contribution of the peer
+    has counted (a resumed peer replays a few).
     """
 
     run_id: str
@@ -98,9 +98,8 @@ class Contribution(AuthoredRecord):
 
 @dataclass(frozen=True, slots=True)
 class Input(AuthoredRecord):
-    """A contribution as it went into a version.
-
-    ``laptop``: it counted as a laptop's, as the jobs of a friend do who is trusted like one.
+    """A contribution as it was merged into a version. ``laptop``: it counted as a laptop's; so do
+    those of a friend's jobs with trust "laptop".
     """
 
     blob: str
@@ -118,7 +117,7 @@ class Input(AuthoredRecord):
 
 @dataclass(frozen=True, slots=True)
 class Refusal(AuthoredRecord):
-    """A contribution that did not count, and why; ``fault`` is "late", "values" or "reverted"."""
+    """A refused contribution with the reason; ``fault`` is "late", "values" or "reverted"."""
 
     fault: str
     reason: str
@@ -126,10 +125,10 @@ class Refusal(AuthoredRecord):
 
 @dataclass(frozen=True, slots=True)
 class Revert(JsonRecord):
-    """The versions that a commit record takes back, to go back to ``good``, and the reason.
+    """The range of versions that a commit record reverts, the version it goes back to, the reason.
 
-    Records of the release before also name ``bad``, the version found worse, the contributions
-    under suspicion (``without``) and the number of contributions added again (``replayed``).
+    Records of the release before also name ``bad``, the version found worse, the suspected
+    contributions (``without``) and the number of contributions added again (``replayed``).
     """
 
     first: int
@@ -142,23 +141,22 @@ class Revert(JsonRecord):
 
 
 def is_reverted(version: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    """True if ``version`` lies in a range that was taken back."""
+    """Return True if ``version`` lies in a reverted range."""
     return any(first <= version <= last for first, last in ranges)
 
 
 @dataclass(frozen=True, slots=True)
 class Version(JsonRecord):
-    """``merged/v00000043.json``: the commit record of one version; kept for ever.
+    """``merged/v00000043.json``: the commit record of one version; never deleted.
 
-    The defaults are those of version 0, the common initialisation.
-
-    ``parent`` is the SHA-256 of the parent's record, which chains them. ``consumed`` maps an author
-    to [highest sequence judged, version that judged it]. ``norms`` holds recent [norm, optimizer
-    steps] for the gate. ``base`` is the version whose state
-    ``replayed`` and the inputs were added to: the parent's, unless that was lost or taken back.
-    ``restored`` says that it goes on from a copy (``restore``): nothing was merged, and numbers
-    leapt. ``reverts`` says (once or not at all) what this version takes back, ``replayed`` what of
-    that it adds again, ``reverted`` [first, last] of all that was taken back lately.
+    The defaults are those of version 0, the common initialisation. ``parent`` is the SHA-256 of the
+    parent's record. ``consumed`` maps an author to [highest sequence judged, version that judged
+    it]. ``norms`` holds recent [norm, optimizer steps], by which admission judges. ``base`` is the
+    version to whose state ``replayed`` and the inputs were added: the parent's, unless that was
+    lost or reverted. ``restored``: the version continues from a copy (``restore``), nothing was
+    merged, and its number leaves a gap. ``reverts`` holds the range that this version reverts, if
+    any; ``replayed`` the contributions of it that are added again; ``reverted`` [first, last] of
+    recent reverts.
     """
 
     run_id: str
@@ -185,16 +183,16 @@ class Version(JsonRecord):
     reverted: tuple[tuple[int, int], ...] = ()
 
     def judged(self, author: str) -> int:
-        """The highest sequence of ``author`` that this version or an older one judged."""
+        """Return the highest sequence of ``author`` that this version or an older one judged."""
         return self.consumed.get(author, (0, 0))[0]
 
     def next_record(self, **changes: Any) -> Version:
-        """The record that follows this one when nothing is merged."""
+        """Return the record that follows this one when nothing is merged."""
         nothing = {"inputs": (), "refused": (), "replayed": (), "reverts": (), "restored": False}
         return dataclasses.replace(self, **{**nothing, **changes})
 
     def _fields(self) -> dict[str, Any]:
-        """The record; its ``probation`` tells mergers of the release before that it is good."""
+        """Return the fields; ``probation`` is for mergers of the release before."""
         held_good = {"good": self.version, "trial": 0, "since": 0, "asked_by": ""}
         return {**dataclasses.asdict(self), "probation": held_good}
 
@@ -212,8 +210,8 @@ class Head(JsonRecord):
     contributors: dict[str, int]
 
 
-def parse_record(kind: type[Record], data: bytes, name: str) -> Record:
-    """The record in ``data``; WeightsError naming ``name`` and the fault when it is not one."""
+def parse(kind: type[Record], data: bytes, name: str) -> Record:
+    """Parse the record in ``data``. Raise WeightsError with ``name`` and the fault."""
     try:
         return build_record(kind, read_json_object(data))
     except (ValueError, RecursionError) as error:
@@ -225,9 +223,9 @@ def parse_record(kind: type[Record], data: bytes, name: str) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class LaptopFrame(JsonRecord):
-    """A frame below ``wan/`` (``encoding``): a version, or the step to it from another.
+    """A frame file below ``wan/`` (``encoding``): a whole version, or the delta to it from another.
 
-    ``sha256`` is of the state that comes out, ``base_sha256`` of the state it is a step from, empty
+    ``sha256`` is of the decoded state, ``base_sha256`` of the state that a delta starts from, empty
     for a whole one.
     """
 
@@ -243,10 +241,10 @@ class LaptopHead(JsonRecord):
     """``wan/HEAD.json``: the newest whole state that laptops can pull.
 
     ``name``, ``size`` and ``sha256`` are of the bfloat16 safetensors, which every laptop
-    understands; ``parts`` are smaller ways to the same bytes. ``accepts`` names the forms of
+    understands; ``parts`` are smaller encodings of the same bytes. ``accepts`` names encodings of
     contributions that are read besides safetensors, ``terms`` the settings that a laptop takes from
-    the run, ``release`` what the run's jobs run from, ``reverted`` [first, last] of what was taken
-    back lately.
+    the run, ``release`` the release of the run's jobs, ``reverted`` [first, last] of recent
+    reverts.
     """
 
     version: int
@@ -270,7 +268,7 @@ class LaptopHead(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Receipt(AuthoredRecord):
-    """Fate of one laptop contribution."""
+    """Result of one laptop contribution: accepted with a share, or refused with a reason."""
 
     accepted: bool
     version: int
@@ -281,7 +279,7 @@ class Receipt(AuthoredRecord):
 
 @dataclass(frozen=True, slots=True)
 class AttachmentReceipt(AuthoredRecord):
-    """Fate of a parcel that a laptop handed in (``parcels``); ``sha256`` is its."""
+    """Result of an attachment (``attachments``) with hash ``sha256``: accepted or refused."""
 
     sha256: str
     accepted: bool

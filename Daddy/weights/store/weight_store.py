@@ -1,8 +1,8 @@
-"""The folder protocol of ``shared_weights``: run card, blobs, versions, heads. No torch.
+"""Adapter for a ``shared_weights`` folder: run card, blobs, versions, heads. No torch.
 
-Promises: a blob is named by its hash and verified on every read; a version exists once its commit
-record has been created, exclusively, under the next number, so of two mergers one wins and nothing
-is locked; heads are hints that any reader may repair. No wall clock decides anything.
+A blob is named by its hash and verified on every read. A version exists once its commit record has
+been created, exclusively, under the next number: of two mergers one wins, without a lock. Heads are
+hints that any reader may repair. No wall clock decides anything.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from Daddy.core.run_contract import describe_differences
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights.store.crash_safe_files import CrashSafeWriter, Hook, no_hook
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import Head, LaptopHead, RunCard, Version, parse_record
+from Daddy.weights.store.weight_records import Head, LaptopHead, RunCard, Version, parse
 
 BLOB_LIMIT = 1 << 30
-"""Bytes of the largest blob that is read: a policy a hundred times ours."""
+"""Bytes of the largest blob that is read: a hundred times our policy."""
 
 MOST_TOLD = 4
-"""Differing settings that an error has room for."""
+"""Differing settings that an error message names."""
 Hint = TypeVar("Hint", Head, LaptopHead)
 VERSION_NAME = re.compile(r"v(\d{8})\.json")
 """A commit record's file name."""
 
 
 class Store:
-    """One ``shared_weights`` folder, as one process sees it: never an older version than before."""
+    """One ``shared_weights`` folder as one process reads it: ``newest`` never goes back."""
 
     def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
         self.paths = paths
         self.writer = CrashSafeWriter(paths.tmp, hook)
         self.seen = -1
-        """The highest version that was seen to exist; -1: none."""
+        """The highest version that this process has read of; -1: none."""
         self.alone = False
-        """Whether no other account takes part, as read last."""
+        """True if no other account takes part, as read last."""
         self._card: RunCard | None = None
         self._flaw = ""
         self._records: dict[int, tuple[Version, str]] = {}
@@ -50,29 +50,30 @@ class Store:
     # -- other accounts
 
     def friend_outboxes(self) -> list[AccountFolder]:
-        """Where jobs of other accounts put what they offer; none where the list is damaged."""
-        found, self._flaw = [], ""
+        """Return the folders of other accounts' jobs; none where the list is damaged."""
+        boxes, self._flaw = [], ""
         try:
-            found = account_folders(self.paths)
+            boxes = account_folders(self.paths)
         except FileError as error:
             self._flaw = str(error)
-        self.alone = not found and not self._flaw
-        self.writer.world_readable |= bool(found)
-        return found
+        self.alone = not boxes and not self._flaw
+        self.writer.world_readable |= bool(boxes)
+        return boxes
 
     def list_problems(self) -> list[str]:
-        """What is wrong with others' folders, and what to do."""
-        found = [
+        """Return the faults of other accounts' folders, each with its remedy."""
+        faults = [
             f"{box.owner_name}: {why}" for box in self.friend_outboxes() if (why := box.problem())
         ]
-        return [self._flaw] if self._flaw else found
+        return [self._flaw] if self._flaw else faults
 
     # -- the run card
 
     def open(self, mine: RunCard) -> RunCard:
-        """The run card, ``mine`` if we are first; WeightsError when it speaks of other weights.
+        """Return the run card; write ``mine`` if there is none.
 
-        Or of weights learnt under other terms: other rewards, another rule.
+        Raise WeightsError when the folder holds weights of another policy, or weights learnt with
+        other assists, rewards or another rule.
         """
         self._begin(mine)
         card, root = self.card(), self.paths.root
@@ -82,17 +83,17 @@ class Store:
                 f"{card.schema[:12]}, this learner is {mine.workload!r} with {mine.schema[:12]}",
                 "give this run a shared_dir of its own, or the policy it was begun with",
             )
-        if set(card.assists) != set(mine.assists):  # nobody could tell them apart in one average
+        if set(card.assists) != set(mine.assists):  # one average would mix both
             theirs, ours = (", ".join(names) or "none" for names in (card.assists, mine.assists))
             raise WeightsError(
                 f"{root} holds weights learnt with the assists {theirs}; this learner has {ours}",
                 f"set training.assists to {theirs}, or give this run a run_dir and shared_dir of "
                 "its own",
             )
-        if other := describe_differences(dict(card.terms), dict(mine.terms)):
-            more = f" and {len(other) - MOST_TOLD} more" * (len(other) > MOST_TOLD)
+        if others := describe_differences(dict(card.terms), dict(mine.terms)):
+            more = f" and {len(others) - MOST_TOLD} more" * (len(others) > MOST_TOLD)
             raise WeightsError(
-                f"{root} holds weights learnt otherwise: {'; '.join(other[:MOST_TOLD])}{more}",
+                f"{root} holds weights learnt otherwise: {'; '.join(others[:MOST_TOLD])}{more}",
                 "use the run's own settings, or give this run a run_dir and shared_dir of its own",
             )
         return card
@@ -103,7 +104,7 @@ class Store:
             self.paths.inbox.mkdir(parents=True, exist_ok=True)
 
     def card(self) -> RunCard:
-        """The run card; WeightsError when there is none yet."""
+        """Read the run card. Raise WeightsError when there is none yet."""
         if self._card is None:
             try:
                 data = read_bounded(self.paths.run, LIMIT)
@@ -111,19 +112,19 @@ class Store:
                 raise WeightsError(
                     f"{self.paths.root} holds no shared weights yet", "start a learner first"
                 ) from error
-            self._card = parse_record(RunCard, data, str(self.paths.run))
+            self._card = parse(RunCard, data, str(self.paths.run))
         return self._card
 
     # -- blobs
 
-    def put_blob(self, data: bytes, what: str) -> str:
-        """Write ``data`` under its hash; return the hash. Equal bytes may take its place."""
+    def put_blob(self, data: bytes, label: str) -> str:
+        """Write ``data`` under its hash; return the hash. An existing file is replaced."""
         sha = sha256_hex(data)
-        self.writer.replace(self.paths.blob(sha), data, what, mode=0o444)
+        self.writer.replace(self.paths.blob(sha), data, label, mode=0o444)
         return sha
 
     def read_blob(self, sha: str) -> bytes:
-        """The bytes with this hash; WeightsError when missing or damaged."""
+        """Return the bytes with this hash. Raise WeightsError when missing or damaged."""
         path = self.paths.blob(sha)
         try:
             data = self._read_blob(path, sha)
@@ -139,7 +140,7 @@ class Store:
         return data
 
     def _read_blob(self, path: Path, sha: str) -> bytes:
-        """Where another account's run is joined, what is not ours is theirs."""
+        """Read a blob, of a joined run also from the owner's folder."""
         try:
             return read_bounded(path, BLOB_LIMIT)
         except FileNotFoundError:
@@ -148,9 +149,8 @@ class Store:
             raise
 
     def mend_blob(self, data: bytes) -> None:
-        """Put ``data`` under its hash if other bytes lie there or nothing does.
-
-        By replacing: a name that is invisible or damaged for us only is never taken from others.
+        """Put ``data`` under its hash if other bytes lie there or nothing does. The file is
+        replaced, never removed first: it may be invisible or damaged for this reader only.
         """
         sha = sha256_hex(data)
         path = self.paths.blob(sha)
@@ -161,7 +161,7 @@ class Store:
         self.writer.replace(path, data, "state", mode=0o444)
 
     def set_aside(self, path: Path, reason: str) -> None:
-        """Move a damaged or refused file into quarantine, as evidence."""
+        """Move a damaged or refused file into ``quarantine``."""
         with contextlib.suppress(FileNotFoundError):  # another merger was faster
             path.rename(self._evidence(path, reason))
 
@@ -173,7 +173,7 @@ class Store:
     # -- versions
 
     def newest(self) -> int | None:
-        """The highest version that exists; None before the first. Never lower than seen before."""
+        """Return the highest version that exists; None before the first. It never goes back."""
         number = max(self.seen, self._hint())
         if number < 0 or (number > self.seen and not self.paths.version(number).exists()):
             number = max([self.seen, *version_numbers(self.paths)])
@@ -189,65 +189,63 @@ class Store:
         return -1 if head is None else head.version
 
     def version(self, number: int) -> Version:
-        """The commit record of a version; WeightsError when missing or damaged."""
+        """Return the commit record of a version. Raise WeightsError when missing or damaged."""
         return self._record(number)[0]
 
     def records(self, first: int, last: int) -> list[Version]:
-        """Those of the versions ``first`` to ``last`` whose commit record reads, in order.
-
-        Purges leave holes, a restore leaps (``restore``), disks damage: one record less must not
-        stop all that comes after it.
+        """Return the readable commit records of ``first`` to ``last``, in order. Missing ones are
+        passed over: purges delete records, a restore leaves a gap (``restore``).
         """
-        found = []
+        records = []
         for number in range(max(0, first), last + 1):
             with contextlib.suppress(WeightsError):
-                found.append(self.version(number))
-        return found
+                records.append(self.version(number))
+        return records
 
     def record_hash(self, number: int) -> str:
-        """SHA-256 of a version's commit record: what its child names as parent."""
+        """Return the SHA-256 of a version's commit record, which its child names as parent."""
         return self._record(number)[1]
 
     def _record(self, number: int) -> tuple[Version, str]:
-        known = self._records.get(number)
-        if known is None:
+        cached = self._records.get(number)
+        if cached is None:
             path = self.paths.version(number)
             try:
                 data = read_bounded(path, LIMIT)
             except (FileNotFoundError, FileError) as error:
                 raise WeightsError(f"{path} cannot be read: {error}", "restore it") from error
-            record = parse_record(Version, data, str(path))
+            record = parse(Version, data, str(path))
             if record.version != number:
-                raise WeightsError(f"{path} speaks of version {record.version}", "restore it")
-            known = record, sha256_hex(data)
-            self._remember(*known)
-        return known
+                raise WeightsError(f"{path} is of version {record.version}", "restore it")
+            cached = record, sha256_hex(data)
+            self._remember(*cached)
+        return cached
 
     def _remember(self, record: Version, sha: str) -> None:
-        """Keep the newest: one that is older than those is read again when it is asked for."""
+        """Cache the record; only the 64 newest stay in memory."""
         self._records[record.version] = (record, sha)
         for old in sorted(self._records)[:-64]:
             del self._records[old]
 
     def commit(self, record: Version) -> bool:
-        """Make ``record`` the version it names; False when that version exists already."""
+        """Create the commit record; return False when that version exists already."""
         data = record.to_json_bytes()
         if len(data) > LIMIT:
             raise WeightsError(f"a commit record of {len(data)} bytes is too long", "report this")
-        won = self.writer.create(self.paths.version(record.version), data, "record", mode=0o444)
-        if won:
+        created = self.writer.create(self.paths.version(record.version), data, "record", mode=0o444)
+        if created:
             self._remember(record, sha256_hex(data))
         self.seen = max(self.seen, record.version)
-        return won
+        return created
 
     # -- heads
 
     def head(self) -> Head | None:
-        """The hint, if it is readable."""
+        """Return the head, or None if it cannot be read."""
         return _read_hint(Head, self.paths.head)
 
     def write_head(self, number: int) -> None:
-        """Point the hint at ``number`` unless it is there or further."""
+        """Point the head at ``number`` unless it is at that version or a later one."""
         if self._hint() >= number:
             return
         record, sha = self._record(number)
@@ -263,20 +261,20 @@ class Store:
         self.writer.replace(self.paths.head, head.to_json_bytes(), "head", sync=False)
 
     def keyframe(self) -> LaptopHead | None:
-        """What laptops are offered, if anything is."""
+        """Return the head that laptops read, or None without one."""
         return _read_hint(LaptopHead, self.paths.wan / "HEAD.json")
 
 
 def version_numbers(paths: SharedPaths) -> list[int]:
-    """Every version that has a commit record, in order."""
+    """Return every version that has a commit record, in order."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        found = (VERSION_NAME.fullmatch(path.name) for path in paths.merged.iterdir())
-        return sorted(int(match[1]) for match in found if match)
+        matches = (VERSION_NAME.fullmatch(path.name) for path in paths.merged.iterdir())
+        return sorted(int(match[1]) for match in matches if match)
     return []
 
 
 def _read_hint(kind: type[Hint], path: Path) -> Hint | None:
     try:
-        return parse_record(kind, read_bounded(path, LIMIT), str(path))
+        return parse(kind, read_bounded(path, LIMIT), str(path))
     except (FileNotFoundError, FileError, WeightsError):
         return None
