@@ -148,7 +148,6 @@ class QueueJob:
     ends_ts: float | None = None
     exit_code: int | None = None
     restarts: int = 0
-    """Number of times that the scheduler requeued it."""
     expected_ts: float | None = None
     """Wall seconds at which the scheduler expects to start a waiting job."""
     run_id: str = ""
@@ -200,7 +199,6 @@ class SlotView:
     checkpoint_term: int = 0
     checkpoint_step: int = 0
     release: str = ""
-    """The release that the holder runs."""
     restarts: int = 0
     """Times that the scheduler had requeued the holder's job when it claimed the slot."""
     silent_s: float = 0.0
@@ -232,7 +230,6 @@ class Requests:
     cancelled_ts: float | None = None
     held: bool = False
     excluded: tuple[str, ...] = ()
-    """Nodes on which the job may not start."""
     limit_s: int | None = None
     """Time limit in seconds where it was set shorter than the run's."""
 

@@ -106,7 +106,6 @@ class Plan:
     due_at: float = inf
     """Time from which the plan changes without news, wall seconds; the simulator skips to it."""
     holds: tuple[Hold, ...] = ()
-    """Slots that stay empty after failures."""
     rollout: str = ""
     """The release on trial or given up, as a sentence; empty where all run the wanted one."""
     avoided: tuple[str, ...] = ()

@@ -177,9 +177,9 @@ class _Comparison:
         end_reason = view.end_reason if view is not None else attempt.reason
         ending = f"exit code {row.exit_code}" if row.exit_code else row.word.lower()
         facts = {"exit_code": row.exit_code, "canceller": row.canceller}
-        known = {name: value for name, value in facts.items() if value is not None}
+        present = {name: value for name, value in facts.items() if value is not None}
         reason = end_reason or ending
-        return self._entry("ended", attempt, outcome=outcome.value, reason=reason, **known)
+        return self._entry("ended", attempt, outcome=outcome.value, reason=reason, **present)
 
     def _missing(self, attempt: Attempt, view: SlotView | None) -> Iterator[LedgerEntry]:
         observed, begun_ts = attempt.observed, self.snapshot.begun_ts

@@ -106,9 +106,9 @@ class FreeSpace(NamedTuple):
 
 def forecast_disk_use(config: Config, checkpoint: int | None, blob: int | None) -> dict[str, int]:
     """Return the bytes the run will need, by use, from measured sizes (None: not yet known)."""
-    slots, kept = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
+    slots, checkpoints = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
     each = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
-    items = {"checkpoints": slots * (kept + 1) * each}  # one more is being written
+    items = {"checkpoints": slots * (checkpoints + 1) * each}  # one more is being written
     if config.collaboration.enabled:
         version = blob or _WEIGHTS_BYTES
         items["shared weights"] = KEPT_VERSIONS * (1 + slots) * version

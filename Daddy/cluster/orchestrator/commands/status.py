@@ -95,7 +95,7 @@ class _Reader:
     run: RunPaths
     clock: Clock
     queue: Scheduler | None = None
-    seen: tuple[float, QueueReading] | None = None
+    listing: tuple[float, QueueReading] | None = None
 
     def read_records(self) -> Iterator[dict[str, Any]]:
         """Yield the record every two seconds."""
@@ -114,10 +114,10 @@ class _Reader:
         executor = intent.executor if intent is not None else "local"
         if self.queue is None:
             self.queue = make_scheduler(executor, config, run, clock, _PATIENCE_S)
-        if self.seen is None or now - self.seen[0] >= _ASK_AGAIN_S:
-            self.seen = (now, self.queue.snapshot())
+        if self.listing is None or now - self.listing[0] >= _ASK_AGAIN_S:
+            self.listing = (now, self.queue.snapshot())
         policy = derive_policy(config, executor)
-        return make_summary(run, self.seen[1], policy, clock, intent, ledger)
+        return make_summary(run, self.listing[1], policy, clock, intent, ledger)
 
 
 def _print(run_name: str, record: dict[str, Any], now: float, *, as_json: bool) -> None:
@@ -185,10 +185,10 @@ def read_last_summary(run: RunPaths) -> dict[str, Any]:
     return summary if readable else {}
 
 
-def _is_recent(known: Mapping[str, Any], now: float) -> bool:
-    if not known:
+def _is_recent(summary: Mapping[str, Any], now: float) -> bool:
+    if not summary:
         return False
-    until = max(known["ts"] + _FRESH_S, (known.get("wake_ts") or 0.0) + _LATE_S)
+    until = max(summary["ts"] + _FRESH_S, (summary.get("wake_ts") or 0.0) + _LATE_S)
     return bool(now <= until)
 
 
@@ -240,14 +240,14 @@ def _fleet(run: RunPaths, config: Config, record: Mapping[str, Any], now: float)
     """Return totals of all slots: hours, steps, versions, calls, and the next hand-over."""
     shared, slots = shared_paths(config), record["slots"]
     head = read_json_or_empty(shared.head)
-    done, total = int(head.get("fleet_steps", 0)), config.training.total_steps
+    steps_done, total = int(head.get("fleet_steps", 0)), config.training.total_steps
     rates = (slot["beat"].get("steps_per_second") for slot in slots if slot["training"])
     rate = sum(float(speed) for speed in rates if isinstance(speed, int | float))
     leaving = [slot for slot in slots if slot["leaves_ts"] is not None]
     first = min(leaving, key=lambda slot: slot["leaves_ts"], default=None)
     return {
         "hours": _hours(config, record),
-        "steps": {"done": done, "total": total, "per_second": round(rate, 1)},
+        "steps": {"done": steps_done, "total": total, "per_second": round(rate, 1)},
         "versions_per_hour": _versions_per_hour(shared, head.get("version"), now),
         "others": read_friends_jobs(shared, head, now),
         "failover": _failover(run, config),
@@ -255,7 +255,9 @@ def _fleet(run: RunPaths, config: Config, record: Mapping[str, Any], now: float)
         "watch": _watch_line(run) if record["controller"]["alive"] is not False else None,
         "calls_today": _calls_today(run, now),
         "next_handover": first and {"slot": first["slot"], "ts": round(first["leaves_ts"], 3)},
-        "done_ts": round(now + max(0, total - done) / rate, 3) if total > 0 and rate > 0 else None,
+        "done_ts": round(now + max(0, total - steps_done) / rate, 3)
+        if total > 0 and rate > 0
+        else None,
     }
 
 

@@ -126,7 +126,6 @@ def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text | str]:
 
 
 def _checkpoint(slot: Record) -> Text:
-    """Return the checkpoint's age and its steps."""
     if not slot["checkpoint_step"]:
         return Text("none yet", "dim")
     seconds = slot["checkpoint_s"]
@@ -157,7 +156,6 @@ def _describe_successor(job: Record, status: Record, now: float) -> Text:
 
 
 def _others(jobs: Sequence[Record]) -> Table:
-    """Return the table of other accounts' jobs."""
     rows = (
         (
             job["account"],
@@ -217,16 +215,18 @@ def _phrases(*phrases: str | tuple[object, str]) -> Text:
 
 
 def _steps(steps: Record, done_ts: float | None, now: float) -> Text:
-    done, total = steps["done"], steps["total"]
+    steps_done, total = steps["done"], steps["total"]
     speed = f", {format_count(steps['per_second'])} steps/s" if steps["per_second"] else ""
     if not total:
-        return Text(f"{format_count(done)} and no end set{speed}")
-    share = min(1.0, done / total)
+        return Text(f"{format_count(steps_done)} and no end set{speed}")
+    share = min(1.0, steps_done / total)
     full = round(_BAR * share)
     bar = Text.assemble(("━" * full, "green"), ("─" * (_BAR - full), "dim"))
     pace = f", done {format_time(done_ts, now)} at this pace" if done_ts else ""
-    end = ", done" if done >= total else pace
-    return bar.append(f" {share:.1%}: {format_count(done)} of {format_count(total)}{speed}{end}")
+    end = ", done" if steps_done >= total else pace
+    return bar.append(
+        f" {share:.1%}: {format_count(steps_done)} of {format_count(total)}{speed}{end}"
+    )
 
 
 def _hours(status: Record) -> Text:

@@ -29,9 +29,11 @@ def fill_slots(inputs: PlanInput, excluded: tuple[str, ...]) -> tuple[list[Actio
     ahead = _ahead(inputs, chaining)
     fillers = max(0, inputs.fill - len(_ready(inputs)))
     successors = max(0, ahead - _spare(inputs))
-    room, limit = job_cap.submit_allowance(inputs)
-    missing = max(0, fillers + successors - room)
-    submits = _submits(inputs, min(fillers, room), max(0, successors - missing), chaining, excluded)
+    allowance, limit = job_cap.submit_allowance(inputs)
+    missing = max(0, fillers + successors - allowance)
+    submits = _submits(
+        inputs, min(fillers, allowance), max(0, successors - missing), chaining, excluded
+    )
     training, waiting = len(inputs.training), len(inputs.waiting)
     reasons = [f"{training} of {inputs.desired.slots} slots train, {waiting} jobs wait or start"]
     if missing:

@@ -47,7 +47,7 @@ class Incidents:
 
 
 def draw_incidents(scenario: Scenario, rng: Random) -> Incidents:
-    """Draw one month's incidents."""
+    """Draw the incidents of one month, or of the scenario's days."""
     rates, span = scenario.rates, scenario.span_s
     begins = _arrivals(rng, rates.outage_every_s, span)
     return Incidents(

@@ -219,8 +219,6 @@ class SimulatedController(JobPolicy):
         self._hot_until = 0.0
         self._failed_at = -inf
 
-    # events of the site -----------------------------------------------------------------------
-
     def submit_first_jobs(self) -> None:
         site = self.site
         cap, most = site.scenario.cap, site.scenario.max_submit
@@ -288,8 +286,6 @@ class SimulatedController(JobPolicy):
             self._down_until = self.site.now + _TAKEOVER_S
         self._wake_at_pass()
 
-    # the time of a pass ------------------------------------------------------------------------
-
     def _wake_by_file(self) -> None:
         """Schedule the pass that a changed file starts."""
         if self.daemon:
@@ -309,8 +305,6 @@ class SimulatedController(JobPolicy):
         if when < self._next:
             self._next = when
             self.site.call_at(when, lambda: self._pass() if self._next == when else None)
-
-    # a pass ---------------------------------------------------------------------------------
 
     def _pass(self) -> None:
         site, now = self.site, self.site.now
@@ -348,8 +342,6 @@ class SimulatedController(JobPolicy):
         self.site.gpu_time.commands += (
             1 + self._regular_passes() + int(hot / self.policy.hot_pass_s)
         )
-
-    # the effect of actions ------------------------------------------------------------------
 
     def _apply(self, actions: tuple[Action, ...]) -> None:
         refused = False

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 BLACK_HOLE = "black-hole"
 DRAINED, NOT_NEEDED, CRASHED = 10, 11, 1
-"""Exit codes."""
 _NODES = 20
 _TICK_S = 1e-3
 """Tolerance for rounding errors of summed times."""
@@ -154,8 +153,6 @@ class SimulatedSite:
         self.present = 0
         """Number of jobs that wait or run."""
 
-    # time -----------------------------------------------------------------------------------
-
     def call_at(self, when: float, call: Callable[[], None]) -> None:
         """Call a function at the time ``when``."""
         heapq.heappush(self._heap, (when, next(self._numbers), call))
@@ -188,8 +185,6 @@ class SimulatedSite:
     def broken(self) -> bool:
         """True while the newest release is broken."""
         return window_at(self.incidents.deploys, self.now) is not None
-
-    # the queue ------------------------------------------------------------------------------
 
     @property
     def aged(self) -> float:
@@ -270,8 +265,6 @@ class SimulatedSite:
         if trapped and self.rng.random() < self.scenario.rates.black_hole_share:
             return BLACK_HOLE
         return f"n{self.rng.randrange(_NODES)}"
-
-    # stages of a job ----------------------------------------------------------------------
 
     def boot_job(self, job: SimulatedJob, *, broken: bool) -> None:
         """Let the job load, and draw the time and kind of its failure."""

@@ -74,12 +74,12 @@ def run_rows(rows: Sequence[ScenarioRow], seeds: int, clock: Clock) -> Results:
     begun_ts = printed_ts = clock.monotonic()
     with multiprocessing.get_context("spawn").Pool(usable_cores()) as pool:
         months = pool.imap_unordered(_live, tasks, _CHUNK)
-        for done, ((seed, policy, scenario), month) in enumerate(months, 1):
+        for count, ((seed, policy, scenario), month) in enumerate(months, 1):
             by_key[policy, scenario][seed] = month
             now = clock.monotonic()
             if now - printed_ts >= _LOG_EVERY_S:
-                printed_ts, left_s = now, (now - begun_ts) / done * (len(tasks) - done)
-                text = f"{done:,} of {len(tasks):,} months, about {left_s:.0f} s to go"
+                printed_ts, left_s = now, (now - begun_ts) / count * (len(tasks) - count)
+                text = f"{count:,} of {len(tasks):,} months, about {left_s:.0f} s to go"
                 print(text, file=sys.stderr, flush=True)
     return {
         row: {
