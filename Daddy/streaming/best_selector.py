@@ -78,7 +78,7 @@ def score(report: AgentReport | TelemetryRow) -> int:
     return report.badges + report.story_flags
 
 
-def select(
+def select_top(
     candidates: Sequence[Candidate],
     current: Sequence[FeaturedAgent],
     top_k: int,

@@ -132,7 +132,7 @@ class Relay:
         scheduler.direct = self._jobs.recently_heard(now)
         polls = self._is_due("poll", now, self._poll_s() if watched else IDLE_POLL_S)
         if polls:
-            segments += self._spool.poll()
+            segments += self._spool.read_new_segments()
         if segments:
             scheduler.add_segments(self._duplicates.remove_duplicates(segments), now)
         for reason in scheduler.choose_agents(now) if polls else ():
@@ -219,13 +219,13 @@ def make_relay(
 ) -> Relay:
     """Build a relay of the run in ``run_dir``, with ``first`` until the viewer subscribes."""
     paths = RunPaths(run_dir)
-    about = about_run(paths, via)
+    about = describe_run(paths, via)
     viewer = OutgoingConnection("127.0.0.1", port, lambda: handshake.load_tokens(tokens))
     events = EventWriter(paths.events, about.run, about.workload, "relay", about.host, clock)
     return Relay(paths, viewer, StreamScheduler(about, first, FeaturingRules()), events, clock)
 
 
-def about_run(paths: RunPaths, via: str) -> Status:
+def describe_run(paths: RunPaths, via: str) -> Status:
     """Return the facts of the run that never change; ``via`` is one of ``VIAS``."""
     workload = "pokemon_red"
     with contextlib.suppress(OSError, FileError, KeyError, TypeError):
@@ -302,7 +302,7 @@ def serve_attached(
     pipes.write_line(handshake.opening_line(token))
     pipe = pipes.open_socket()
     viewer = OutgoingConnection("127.0.0.1", port, lambda: [token], None if told_port else pipe)
-    about = about_run(paths, "ssh-R" if told_port else "stdio")
+    about = describe_run(paths, "ssh-R" if told_port else "stdio")
     scheduler = StreamScheduler(about, first, FeaturingRules())
     holder = f"{host_name()}-{new_token()}"
     Relay(paths, viewer, scheduler, None, SystemClock(), holder).serve_until(stop)

@@ -59,7 +59,7 @@ def sent(pictures: Sequence[bytes]) -> Iterator[Frame]:
     sender = StreamSender()
     for number, picture in enumerate(pictures):
         now = number / FPS
-        sender.offer(CapturedPicture(0, number, 0, round(now * 1000), picture))
+        sender.set_picture(CapturedPicture(0, number, 0, round(now * 1000), picture))
         if (frame := sender.next_frame(now, MIN_WINDOW)) is not None:
             sender.handle_ack(frame.seq, now)
             yield frame

@@ -7,7 +7,13 @@ import random
 from statistics import mean, median
 
 from Daddy.core.shared_types import AgentReport
-from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, score, select
+from Daddy.streaming.best_selector import (
+    AgentKey,
+    FeaturedAgent,
+    FeaturingRules,
+    score,
+    select_top,
+)
 from Daddy.streaming.login.fleet_state import FleetState
 from Daddy.streaming.protocol.messages import row_from_report
 from Daddy.streaming.protocol.spool_segment import Segment
@@ -32,7 +38,7 @@ def _simulate(hours: float, rules: FeaturingRules, seed: int = 1) -> dict[str, f
         rows = tuple(row_from_report(report) for report in ranks)
         fleet.add_segments([Segment(now, "slot-0", "bench", "", "0", 1000 * now, rows, {})], now)
         candidates = fleet.candidates(now)
-        before, places = places, select(candidates, places, PLACES, now, rules).places
+        before, places = places, select_top(candidates, places, PLACES, now, rules).places
         for gone in {place.key for place in before} - {place.key for place in places}:
             dwells.append(now - shown.pop(gone))
         for place in places:

@@ -26,9 +26,9 @@ from Daddy.streaming.protocol.handshake import (
     Mac,
     StreamSession,
     Token,
-    proof,
-    session_key,
-    transcript,
+    derive_key,
+    hash_transcript,
+    make_proof,
 )
 from Daddy.streaming.protocol.messages import (
     FORMAT_TILES,
@@ -72,7 +72,9 @@ def _frame(number: int, base: int, form: int = FORMAT_TILES) -> bytes:
     if form == FORMAT_TILES:
         data = frame_codec.encode(picture(number), picture(base) if base else None)
         return Frame(*facts, data).to_body()
-    shown = [frame_codec.tiled(frame_codec.to_tiles(picture(each))) for each in (base, number)]
+    shown = [
+        frame_codec.split_tiles(frame_codec.to_tiles(picture(each))) for each in (base, number)
+    ]
     return Frame(*facts, frame_codec.deflate_tiled(shown[1], shown[:1]), form).to_body()
 
 
@@ -152,10 +154,10 @@ def authenticated(victim: str) -> tuple[StreamSession, Callable[[bytes], bytes]]
     length = HEADER.unpack_from(answer)[3]
     theirs = answer[HEADER.size : HEADER.size + length]
     ours = greeting[HEADER.size :]
-    digest = transcript(theirs, ours) if victim == RELAY else transcript(ours, theirs)
-    session.receive(pack_message(Message(MessageKind.AUTH, proof(TOKEN, role, digest))))
+    digest = hash_transcript(theirs, ours) if victim == RELAY else hash_transcript(ours, theirs)
+    session.receive(pack_message(Message(MessageKind.AUTH, make_proof(TOKEN, role, digest))))
     session.take_output()
-    mac = Mac(session_key(TOKEN, role, digest))
+    mac = Mac(derive_key(TOKEN, role, digest))
     return session, lambda data: data + mac.next_mac(data)[:MAC_BYTES]
 
 

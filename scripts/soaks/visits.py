@@ -24,7 +24,12 @@ from Daddy.streaming.login.spool import read_watch_request
 from Daddy.streaming.protocol import frame_codec, framing, messages
 from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError
 from Daddy.streaming.protocol.handshake import RELAY, VIEWER, StreamSession
-from Daddy.streaming.protocol.messages import Status, Subscription, read_status, read_subscription
+from Daddy.streaming.protocol.messages import (
+    Status,
+    Subscription,
+    read_status,
+    read_subscription,
+)
 from Daddy.streaming.protocol.spool_segment import (
     HEAD,
     CapturedPicture,
@@ -175,7 +180,7 @@ def pictures(chance: random.Random) -> Visit:
         except frame_codec.CodecError:
             refused += 1
         shown = [
-            frame_codec.tiled(frame_codec.to_tiles(hostile_relay.picture(number + later)))
+            frame_codec.split_tiles(frame_codec.to_tiles(hostile_relay.picture(number + later)))
             for later in range(3)
         ]
         if chance.random() < 0.5:
@@ -224,7 +229,7 @@ def _segment(number: int, chance: random.Random) -> bytes:
 
 
 def _damage_some(body: bytes, chance: random.Random) -> list[bytes]:
-    splitter = framing.Splitter()
+    splitter = framing.MessageSplitter()
     splitter.feed(body)
     parts: list[Message] = []
     while (message := splitter.next_message()) is not None:
@@ -252,7 +257,7 @@ def _memory() -> str | None:
 
 def spoilt_streams(chance: random.Random) -> Visit:
     """Give well-formed messages, cut and damaged anywhere, to the splitter."""
-    splitter, count = framing.Splitter(), 0
+    splitter, count = framing.MessageSplitter(), 0
     with suppress(ProtocolError):
         while count < LENGTH:
             count += 1

@@ -14,7 +14,7 @@ from Daddy.streaming.best_selector import (
     FeaturedAgent,
     FeaturingRules,
     Selection,
-    select,
+    select_top,
 )
 from Daddy.streaming.login.fleet_state import EpisodeLengths
 from Daddy.streaming.protocol.messages import row_from_report
@@ -70,7 +70,7 @@ def names(selection: Selection) -> list[str]:
     ],
 )
 def test_badges_and_flags_then_return_then_recency(candidates, best) -> None:
-    assert names(select(candidates, [], 2, 100.0, RULES)) == best
+    assert names(select_top(candidates, [], 2, 100.0, RULES)) == best
 
 
 @pytest.mark.parametrize(
@@ -102,50 +102,53 @@ def test_badges_and_flags_then_return_then_recency(candidates, best) -> None:
 )
 def test_a_place_is_kept_until_there_is_reason(holder, rival, since, ended, stays) -> None:
     current = [place("a/0", since, ended=ended)]
-    chosen = names(select([holder, rival], current, 1, 100.0, RULES))
+    chosen = names(select_top([holder, rival], current, 1, 100.0, RULES))
     assert chosen == (["a/0"] if stays else ["b/0"])
 
 
 def test_every_change_has_a_reason_and_no_change_has_none() -> None:
-    first = select([candidate("a/0", 1)], [], 2, 100.0, RULES)
+    first = select_top([candidate("a/0", 1)], [], 2, 100.0, RULES)
     assert first.reasons == ("a/0 takes a free place",)
-    assert select([candidate("a/0", 1)], first.places, 2, 101.0, RULES).reasons == ()
+    assert select_top([candidate("a/0", 1)], first.places, 2, 101.0, RULES).reasons == ()
     rivals = [candidate("a/0", 1, seen=130), candidate("b/0", 9, seen=130)]
-    changed = select(rivals, first.places, 1, 130.0, RULES)
+    changed = select_top(rivals, first.places, 1, 130.0, RULES)
     assert changed.reasons == ("b/0 replaces a/0: 8 points ahead",)
 
 
 def test_who_stays_keeps_the_side_of_the_window() -> None:
     current = [place("a/0", 90), place("b/0", 90)]
-    chosen = select([candidate("a/0", 1), candidate("b/0", 9)], current, 2, 100.0, RULES)
+    chosen = select_top([candidate("a/0", 1), candidate("b/0", 9)], current, 2, 100.0, RULES)
     assert names(chosen) == ["a/0", "b/0"]
 
 
 def test_the_end_of_an_episode_is_noted_once() -> None:
     current = [place("a/0", 50, episode=0)]
-    after = select([candidate("a/0", episode=1)], current, 1, 100.0, RULES)
+    after = select_top([candidate("a/0", episode=1)], current, 1, 100.0, RULES)
     assert after.places[0].ended == 100.0
-    later = select([candidate("a/0", episode=1, seen=105)], after.places, 1, 105.0, RULES)
+    later = select_top([candidate("a/0", episode=1, seen=105)], after.places, 1, 105.0, RULES)
     assert later.places[0].ended == 100.0
 
 
 def test_fewer_places_are_filled_by_those_who_came_first() -> None:
     current = [place("a/0", 90), place("b/0", 90)]
-    chosen = select([candidate("a/0", 1), candidate("b/0", 2)], current, 1, 100.0, RULES)
+    chosen = select_top([candidate("a/0", 1), candidate("b/0", 2)], current, 1, 100.0, RULES)
     assert names(chosen) == ["a/0"]
 
 
 def test_who_would_only_flash_by_waits_unless_nobody_else_does() -> None:
     soon = candidate("a/0", 9)._replace(episode_left_s=RULES.flash_s - 1)
-    assert names(select([soon, candidate("b/0", 5)], [], 1, 100.0, RULES)) == ["b/0"]
-    assert names(select([soon, candidate("b/0", 5)], [], 2, 100.0, RULES)) == ["b/0", "a/0"]
+    assert names(select_top([soon, candidate("b/0", 5)], [], 1, 100.0, RULES)) == ["b/0"]
+    assert names(select_top([soon, candidate("b/0", 5)], [], 2, 100.0, RULES)) == [
+        "b/0",
+        "a/0",
+    ]
     current = [place("c/0", 50)]
     fleet = [soon, candidate("b/0", 5), candidate("c/0", 1)]
-    assert names(select(fleet, current, 1, 100.0, RULES)) == ["b/0"]
-    assert names(select([soon, candidate("c/0", 1)], current, 1, 100.0, RULES)) == ["a/0"]
-    assert names(select(fleet, current, 1, 100.0, RULES, pins("a/0"))) == ["a/0"]
+    assert names(select_top(fleet, current, 1, 100.0, RULES)) == ["b/0"]
+    assert names(select_top([soon, candidate("c/0", 1)], current, 1, 100.0, RULES)) == ["a/0"]
+    assert names(select_top(fleet, current, 1, 100.0, RULES, pins("a/0"))) == ["a/0"]
     shown = [place("a/0", 90)]
-    assert names(select(fleet, shown, 1, 100.0, RULES)) == ["a/0"], "who is shown already stays"
+    assert names(select_top(fleet, shown, 1, 100.0, RULES)) == ["a/0"], "who is shown already stays"
 
 
 def test_how_long_episodes_last_is_learnt_from_whole_ones() -> None:
@@ -173,21 +176,26 @@ def pins(*names: str) -> list[AgentKey]:
 def test_who_is_pinned_gets_the_weakest_place_at_once_and_keeps_it() -> None:
     fleet = [candidate("a/0", 9), candidate("b/0", 8), candidate("c/0", 1)]
     current = [place("a/0", 99), place("b/0", 99)]
-    entered = select(fleet, current, 2, 100.0, RULES, pins("c/0"))
+    entered = select_top(fleet, current, 2, 100.0, RULES, pins("c/0"))
     assert names(entered) == ["a/0", "c/0"]
     assert entered.reasons == ("c/0 replaces b/0: it is pinned",)
     later = [candidate(str(c.key), c.rank[0], seen=500.0) for c in fleet]
-    assert names(select(later, entered.places, 2, 500.0, RULES, pins("c/0"))) == ["a/0", "c/0"]
-    freed = select(later, entered.places, 2, 500.0, RULES)
+    assert names(select_top(later, entered.places, 2, 500.0, RULES, pins("c/0"))) == [
+        "a/0",
+        "c/0",
+    ]
+    freed = select_top(later, entered.places, 2, 500.0, RULES)
     assert names(freed) == ["a/0", "b/0"]
 
 
 def test_who_is_pinned_comes_back_after_a_change_of_jobs() -> None:
     others = [candidate("a/0", 9, seen=120.0), candidate("b/0", 8, seen=120.0)]
     current = [place("c/0", 90), place("a/0", 90)]
-    gone = select([*others, candidate("c/0", 1, seen=100.0)], current, 2, 120.0, RULES, pins("c/0"))
+    gone = select_top(
+        [*others, candidate("c/0", 1, seen=100.0)], current, 2, 120.0, RULES, pins("c/0")
+    )
     assert set(names(gone)) == {"a/0", "b/0"}, "no place stays empty meanwhile"
-    back = select(
+    back = select_top(
         [*others, candidate("c/0", 0, seen=121.0)], gone.places, 2, 121.0, RULES, pins("c/0")
     )
     assert set(names(back)) == {"a/0", "c/0"}
@@ -196,8 +204,8 @@ def test_who_is_pinned_comes_back_after_a_change_of_jobs() -> None:
 def test_with_fewer_places_the_pinned_stay() -> None:
     current = [place("a/0", 90), place("b/0", 90), place("c/0", 90)]
     fleet = [candidate("a/0", 5), candidate("b/0", 5), candidate("c/0", 1)]
-    assert names(select(fleet, current, 2, 100.0, RULES, pins("c/0"))) == ["a/0", "c/0"]
-    assert names(select(fleet, current, 1, 100.0, RULES, pins("c/0", "b/0"))) == ["c/0"]
+    assert names(select_top(fleet, current, 2, 100.0, RULES, pins("c/0"))) == ["a/0", "c/0"]
+    assert names(select_top(fleet, current, 1, 100.0, RULES, pins("c/0", "b/0"))) == ["c/0"]
 
 
 agents = st.lists(
@@ -224,7 +232,7 @@ def test_places_are_never_doubled_never_stale_and_never_needlessly_empty(
     current: tuple[FeaturedAgent, ...] = ()
     for number, candidates in enumerate(rounds):
         now = 100.0 + number
-        current = select(candidates, current, top_k, now, RULES, pinned).places
+        current = select_top(candidates, current, top_k, now, RULES, pinned).places
         keys = [place.key for place in current]
         fresh = {c.key for c in candidates if now - c.reported_at <= RULES.stale_s}
         assert len(set(keys)) == len(keys)

@@ -41,7 +41,7 @@ def test_the_window_is_a_round_trip_and_two_more(rtt_s, fps, allowed) -> None:
 def test_a_full_window_keeps_only_the_newest_picture() -> None:
     sender, viewer = StreamSender(), FrameDecoder()
     for number in range(5):
-        sender.offer(shot(number))
+        sender.set_picture(shot(number))
         sender.next_frame(0.0, allowed=2)
     assert sender._seq == 2
     sender.handle_ack(2, 0.0)
@@ -55,7 +55,7 @@ def test_a_full_window_keeps_only_the_newest_picture() -> None:
 def test_a_delta_leans_only_on_an_unbroken_run_of_pictures_that_were_acknowledged() -> None:
     sender, bases = StreamSender(), []
     for number in range(1, 8):
-        sender.offer(shot(number))
+        sender.set_picture(shot(number))
         frame = sender.next_frame(0.0, MAX_WINDOW)
         assert frame is not None
         bases.append((frame.base, frame.more))
@@ -69,7 +69,7 @@ def test_what_a_delta_leans_on_is_what_a_viewer_still_remembers() -> None:
     assert MAX_BASES + MAX_WINDOW <= KEEP
     sender, viewer = StreamSender(), FrameDecoder()
     for number in range(1, 101):
-        sender.offer(shot(number % 9))
+        sender.set_picture(shot(number % 9))
         frame = sender.next_frame(0.0, MAX_WINDOW)
         assert frame is not None
         assert viewer.decode(frame) == picture(number % 9)
@@ -80,7 +80,7 @@ def test_what_a_delta_leans_on_is_what_a_viewer_still_remembers() -> None:
 
 def test_a_format_of_a_later_version_is_asked_for_anew() -> None:
     sender = StreamSender()
-    sender.offer(shot(1))
+    sender.set_picture(shot(1))
     frame = sender.next_frame(0.0, 2)
     assert frame is not None
     assert FrameDecoder().decode(replace(frame, format=3)) is None
@@ -90,7 +90,7 @@ def test_the_first_picture_and_one_every_ten_seconds_is_whole() -> None:
     sender = StreamSender()
     bases = []
     for second in range(int(KEY_EVERY_S) + 2):
-        sender.offer(shot(second))
+        sender.set_picture(shot(second))
         frame = sender.next_frame(float(second), allowed=2)
         assert frame is not None
         bases.append(frame.base)
@@ -100,17 +100,17 @@ def test_the_first_picture_and_one_every_ten_seconds_is_whole() -> None:
 
 def test_a_viewer_that_asks_gets_a_whole_picture() -> None:
     sender = StreamSender()
-    sender.offer(shot(1))
+    sender.set_picture(shot(1))
     sender.handle_ack(sender.next_frame(0.0, 2).seq, 0.0)  # type: ignore[union-attr]
     sender.require_whole_picture()
-    sender.offer(shot(2))
+    sender.set_picture(shot(2))
     assert sender.next_frame(0.1, 2).base == 0  # type: ignore[union-attr]
 
 
 def test_acknowledgements_of_pictures_never_sent_are_ignored() -> None:
     sender = StreamSender()
     sender.handle_ack(99, 0.0)
-    sender.offer(shot(1))
+    sender.set_picture(shot(1))
     assert sender.next_frame(0.0, 2).base == 0  # type: ignore[union-attr]
 
 
@@ -121,7 +121,7 @@ def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(seed: int, loss
     chance, sender, viewer = random.Random(seed), StreamSender(), FrameDecoder()
     shown = 0
     for number in range(40):
-        sender.offer(shot(number))
+        sender.set_picture(shot(number))
         frame = sender.next_frame(number * 0.1, allowed=16)
         if frame is None:
             sender.require_whole_picture()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.protocol import frame_codec
-from Daddy.streaming.protocol.frame_codec import MAX_BASES, NEW, PLACES, Tiled, tiled
+from Daddy.streaming.protocol.frame_codec import MAX_BASES, NEW, PLACES, TiledPicture, split_tiles
 from Daddy.streaming.protocol.frame_codec import deflate_tiled as deflate
 from Daddy.streaming.protocol.frame_codec import inflate_tiled as inflate
 from tests.streaming.helpers import picture
@@ -96,29 +96,29 @@ def _drawn(seed: int) -> bytes:
     return frame_codec.to_tiles(picture(seed))
 
 
-def bases(*seeds: int) -> list[Tiled]:
-    return [tiled(shown(seed)) for seed in seeds]
+def bases(*seeds: int) -> list[TiledPicture]:
+    return [split_tiles(shown(seed)) for seed in seeds]
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 20), st.lists(st.integers(0, 20), min_size=1, max_size=12))
 def test_any_picture_comes_back_against_any_bases(seed: int, before: list[int]) -> None:
-    assert tiled(shown(seed)).tiles() == shown(seed)
+    assert split_tiles(shown(seed)).tiles() == shown(seed)
     against = bases(*before)
-    assert inflate(deflate(tiled(shown(seed)), against), against) == shown(seed)
+    assert inflate(deflate(split_tiles(shown(seed)), against), against) == shown(seed)
 
 
 def test_what_came_back_after_a_while_costs_next_to_nothing() -> None:
     old, others = shown(1), [shown(seed) for seed in (2, 3, 5, 6)]
-    against = [tiled(tiles) for tiles in (old, *others)]
-    assert len(deflate(tiled(old), against)) < 16
+    against = [split_tiles(tiles) for tiles in (old, *others)]
+    assert len(deflate(split_tiles(old), against)) < 16
     assert len(frame_codec.deflate(old, others[-1])) > 300
 
 
 def test_a_scrolled_picture_is_numbers_shifted() -> None:
     before = _drawn(1)
     after = b"".join(before[row * 320 + 32 : row * 320 + 320] + bytes(32) for row in range(18))
-    assert 1.5 * len(deflate(tiled(after), [tiled(before)])) < len(
+    assert 1.5 * len(deflate(split_tiles(after), [split_tiles(before)])) < len(
         frame_codec.deflate(after, before)
     )
 
@@ -163,10 +163,10 @@ def test_a_bomb_of_tiles_is_refused_without_being_unpacked() -> None:
 
 def test_pictures_without_two_equal_tiles_take_64_kib_at_most() -> None:
     noise = [random.Random(seed).randbytes(SCREEN_BYTES) for seed in range(MAX_BASES + 1)]
-    against = [tiled(tiles) for tiles in noise[:-1]]
-    delta = deflate(tiled(noise[-1]), against)
+    against = [split_tiles(tiles) for tiles in noise[:-1]]
+    delta = deflate(split_tiles(noise[-1]), against)
     tracemalloc.start()
-    assert tiled(inflate(delta, against)).tiles() == noise[-1]
+    assert split_tiles(inflate(delta, against)).tiles() == noise[-1]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64 * 1024
@@ -174,7 +174,7 @@ def test_pictures_without_two_equal_tiles_take_64_kib_at_most() -> None:
 
 def test_a_remembered_picture_takes_less_than_its_own_bytes() -> None:
     tracemalloc.start()
-    kept = [tiled(_drawn(seed)) for seed in range(1, 9)]
+    kept = [split_tiles(_drawn(seed)) for seed in range(1, 9)]
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert taken < 8 * SCREEN_BYTES

@@ -15,9 +15,9 @@ from Daddy.streaming.protocol.framing import (
     UNKNOWN_LIMIT,
     Message,
     MessageKind,
+    MessageSplitter,
     ProtocolError,
     Reason,
-    Splitter,
     bye_message,
     clean_text,
     pack_message,
@@ -37,7 +37,7 @@ messages = st.builds(
 @given(st.lists(messages, max_size=8), st.integers(1, 97))
 def test_messages_arrive_whole_whatever_the_pieces(sent: list[Message], piece: int) -> None:
     wire = b"".join(pack_message(message) for message in sent)
-    splitter, got = Splitter(), []
+    splitter, got = MessageSplitter(), []
     for start in range(0, len(wire), piece):
         splitter.feed(wire[start : start + piece])
         while (message := splitter.next_message()) is not None:
@@ -47,21 +47,21 @@ def test_messages_arrive_whole_whatever_the_pieces(sent: list[Message], piece: i
 
 @pytest.mark.parametrize("kind", list(MessageKind))
 def test_a_length_over_the_bound_is_refused_from_the_header_alone(kind: MessageKind) -> None:
-    splitter = Splitter()
+    splitter = MessageSplitter()
     splitter.feed(HEADER.pack(kind, 0, 0, BODY_LIMIT[kind] + 1))
     with pytest.raises(ProtocolError, match="limit"):
         splitter.next_message()
 
 
 def test_four_gigabytes_are_refused_before_a_byte_of_them() -> None:
-    splitter = Splitter()
+    splitter = MessageSplitter()
     splitter.feed(HEADER.pack(MessageKind.FRAME, 0, 1, 0xFFFFFFFF))
     with pytest.raises(ProtocolError, match="4294967295"):
         splitter.next_message()
 
 
 def test_kinds_of_a_newer_version_pass_within_a_bound() -> None:
-    splitter = Splitter()
+    splitter = MessageSplitter()
     splitter.feed(pack_message(Message(200, b"new", 7)))
     assert splitter.next_message() == Message(200, b"new", 7)
     splitter.feed(HEADER.pack(200, 0, 0, UNKNOWN_LIMIT + 1))
@@ -80,7 +80,7 @@ def test_our_own_oversized_message_is_a_bug_and_raises() -> None:
 
 @given(st.binary(max_size=4000))
 def test_garbage_raises_or_waits_but_never_fails_otherwise(data: bytes) -> None:
-    splitter = Splitter()
+    splitter = MessageSplitter()
     splitter.feed(data)
     with contextlib.suppress(ProtocolError):
         while splitter.next_message() is not None:

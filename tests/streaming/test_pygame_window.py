@@ -20,8 +20,8 @@ from Daddy.streaming.viewer.draw_list import (
     THEMES,
     Box,
     Curve,
-    Draw,
     GamePicture,
+    Item,
     Rect,
     Text,
     changed_areas,
@@ -62,7 +62,7 @@ def pixels(surface: pygame.Surface) -> bytes:
     return pygame.image.tobytes(surface, "RGB")
 
 
-def at_once(things: list[Draw], size: tuple[int, int] = SIZE) -> bytes:
+def at_once(things: list[Item], size: tuple[int, int] = SIZE) -> bytes:
     surface = pygame.Surface(size)
     paint_items(surface, things)
     return pixels(surface)
@@ -73,7 +73,7 @@ def at_once(things: list[Draw], size: tuple[int, int] = SIZE) -> bytes:
     st.lists(THINGS, min_size=3, max_size=9),
     st.lists(st.tuples(st.integers(1, 9), THINGS), min_size=1, max_size=6),
 )
-def test_whatever_takes_whosever_place(things: list[Draw], changes: list[tuple[int, Draw]]) -> None:
+def test_whatever_takes_whosever_place(things: list[Item], changes: list[tuple[int, Item]]) -> None:
     painter, surface, shown = Painter(), pygame.Surface(SIZE), [BACK, *things]
     painter.update_surface(surface, shown)
     for number, thing in changes:
@@ -116,7 +116,7 @@ def _beside(cell: tuple[int, int], chance: random.Random) -> tuple[int, int]:
 
 
 def test_a_map_that_is_known_is_painted_at_once_and_not_in_a_thousand_pieces() -> None:
-    painter, surface, before = Painter(), pygame.Surface((800, 600)), list[Draw]()
+    painter, surface, before = Painter(), pygame.Surface((800, 600)), list[Item]()
     known = 0
     for second, world in enumerate(worlds(agents=32, maps=3, seconds=320)):
         if second < 300:

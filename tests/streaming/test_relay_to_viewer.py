@@ -62,7 +62,7 @@ class Learner:
 def learners(stream: Path) -> Iterator[list[Learner]]:
     some = [Learner(stream, "slot-0", 3), Learner(stream, "slot-1", 6)]
     try:
-        peers = lambda: {segment.peer for segment in SpoolReader(stream).poll()}  # noqa: E731
+        peers = lambda: {segment.peer for segment in SpoolReader(stream).read_new_segments()}  # noqa: E731
         assert until(lambda: len(peers()) == len(some), 10)
         yield some
     finally:

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from Daddy.streaming.login.spool import WatchRequest, read_watch_request
-from Daddy.streaming.protocol.framing import Message, Splitter, pack_message
+from Daddy.streaming.protocol.framing import Message, MessageSplitter, pack_message
 from Daddy.streaming.protocol.messages import Subscription, read_subscription
 from Daddy.streaming.protocol.spool_segment import (
     CapturedPicture,
@@ -34,7 +34,7 @@ def test_a_viewer_that_asks_for_inputs_gets_pictures() -> None:
     told.subscription = wish
     (stream, _), *_ = play(told, 100.0)
     want = pack_message(Message(WANT, struct.pack("<IIB", 1, 7, 1), stream=stream))
-    splitter = Splitter()
+    splitter = MessageSplitter()
     splitter.feed(want)
     message = splitter.next_message()
     assert message is not None

@@ -55,8 +55,10 @@ def test_reports_and_wanted_pictures_reach_the_spool(tmp_path: Path) -> None:
         sender.send_picture(3, picture(1))
         sender.send_picture(4, picture(2))
         sender.send_picture(3, bytes(SCREEN_BYTES - 1))
-        assert until(lambda: got.extend(reader.poll()) or any(s.pictures for s in got), 10)
-    got.extend(reader.poll())
+        assert until(
+            lambda: got.extend(reader.read_new_segments()) or any(s.pictures for s in got), 10
+        )
+    got.extend(reader.read_new_segments())
     shown = [taken for segment in got for taken in segment.pictures]
     assert [(taken.agent, taken.step, taken.pixels) for taken in shown] == [(3, 42, picture(1))]
     assert (got[0].peer, got[0].job, got[0].host) == ("slot-1", "17", "node3")
@@ -75,11 +77,13 @@ def test_closing_writes_what_is_left_and_a_successor_goes_on(tmp_path: Path, mon
         sender.close()
         assert sender.streamer
         assert sender.streamer.exit_code == 0
-        assert [segment.job for segment in reader.poll()][-1] == job
+        assert [segment.job for segment in reader.read_new_segments()][-1] == job
     for end in "ab":
         path = tmp_path / "spool" / f"slot-1.{end}"
         path.rename(tmp_path / "spool" / f"slot-2.{end}")
-    assert SpoolReader(tmp_path).poll() == [], "a file that names another peer is not believed"
+    assert SpoolReader(tmp_path).read_new_segments() == [], (
+        "a file that names another peer is not believed"
+    )
 
 
 def test_a_killed_streamer_is_started_again_and_a_frozen_one_holds_up_nobody(
@@ -349,4 +353,4 @@ def test_a_writer_alternates_so_that_the_newest_whole_segment_survives_a_torn_on
         writer.write(sequence, pack_segment(sequence, WHO, 0, [report()], []))
     torn = pack_segment(4, WHO, 0, [report(step=n) for n in range(9)], [])[:-5]
     writer.write(4, torn)
-    assert [segment.sequence for segment in reader.poll()] == [3]
+    assert [segment.sequence for segment in reader.read_new_segments()] == [3]

@@ -27,11 +27,11 @@ from Daddy.streaming.viewer.draw_list import (
     THEMES,
     Box,
     Curve,
-    Draw,
     GamePicture,
+    Item,
     Rect,
-    Style,
     Text,
+    TextPosition,
     bounding_box,
     fit_text,
     text_width,
@@ -40,7 +40,7 @@ from Daddy.streaming.viewer.key_bindings import TABLE, Overlay, ViewOptions
 from Daddy.streaming.viewer.pygame_window import Painter, ViewerWindow, paint_items, save_picture
 from Daddy.streaming.viewer.view_history import HistorySnapshot, ViewHistory
 from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo
-from Daddy.streaming.viewer.window_layout import arrange_panels, draw_window, panel_at
+from Daddy.streaming.viewer.window_layout import arrange_panels, draw_window, find_panel_at
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start
@@ -252,8 +252,8 @@ def test_one_agent_can_fill_the_window_and_a_click_tells_which() -> None:
     alone = draw_window(two, (800, 600), ViewOptions(2, chosen="slot-1/3", full=True), WAITING)
     assert [t.pixels for t in alone if isinstance(t, GamePicture)] == [picture(1)]
     place = arrange_panels(800, 600, 2).panels[1].picture
-    assert panel_at(two, (800, 600), ViewOptions(2), place.x + 5, place.y + 5) == "slot-1/3"
-    assert panel_at(two, (800, 600), ViewOptions(2), 5, 5) == ""
+    assert find_panel_at(two, (800, 600), ViewOptions(2), place.x + 5, place.y + 5) == "slot-1/3"
+    assert find_panel_at(two, (800, 600), ViewOptions(2), 5, 5) == ""
 
 
 def test_who_is_pinned_and_does_not_play_is_told() -> None:
@@ -287,7 +287,7 @@ def test_one_palette_can_be_read_by_all_eyes(eyes: str) -> None:
 def test_one_agent_alone_gets_a_larger_picture_with_its_words_beside() -> None:
     place = arrange_panels(800, 600, 1).panels[0]
     assert place.picture.width == 480
-    assert place.style is Style.BESIDE
+    assert place.position is TextPosition.BESIDE
 
 
 @pytest.mark.parametrize("scale", [1, 2, 3, 5])
@@ -378,7 +378,7 @@ def test_a_window_that_was_painted_bit_by_bit_is_as_one_painted_at_once(no_displ
         Box(Rect(10, 10, 30, 20), (9, 9, 9), (255, 255, 255)),
     ],
 )
-def test_nothing_is_painted_beyond_its_extent(thing: Draw) -> None:
+def test_nothing_is_painted_beyond_its_extent(thing: Item) -> None:
     surface = pygame.Surface((300, 120))
     paint_items(surface, [thing])
     painted = pygame.mask.from_threshold(surface, (0, 0, 0), (1, 1, 1, 255))

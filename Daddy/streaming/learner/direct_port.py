@@ -179,7 +179,7 @@ class DirectPort:
         return published is not None and (published.incarnation, published.port) == ours
 
     def _publish(self) -> None:
-        address = spool.Address(
+        address = spool.JobAddress(
             self.address, self.port, self._writer.incarnation, self._writer.host
         )
         spool.write_address(self._stream, self._writer.peer, address)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, score, select
+from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, score, select_top
 from Daddy.streaming.login import flow_control
 from Daddy.streaming.login.fleet_state import FleetState
 from Daddy.streaming.protocol.framing import BODY_LIMIT, Message, MessageKind, ProtocolError
@@ -79,7 +79,7 @@ class StreamScheduler:
         candidates, wanted = self.fleet.candidates(now), self.subscription
         self._best = max((score(agent.report) for agent in candidates), default=0)
         pins = [AgentKey(*pin) for pin in wanted.pins]
-        selection = select(candidates, self._places, wanted.top_k, now, self._rules, pins)
+        selection = select_top(candidates, self._places, wanted.top_k, now, self._rules, pins)
         self._places = selection.places
         keys = [place.key for place in self._places]
         self.streams = {key: self.streams.get(key) or self._new_stream(key) for key in keys}
@@ -90,7 +90,7 @@ class StreamScheduler:
         self._streams = self._streams % 0xFFFF + 1
         featured = FeaturedStream(self._streams, flow_control.StreamSender())
         if key in self._last_pictures:
-            featured.sender.offer(self._last_pictures[key])
+            featured.sender.set_picture(self._last_pictures[key])
         return featured
 
     def restart_streams(self) -> None:
@@ -120,7 +120,7 @@ class StreamScheduler:
         """Return due frames that the link has room for; on a full link those of one agent."""
         for key, featured in self.streams.items():
             for _, picture in featured.playout.take_due(now):
-                featured.sender.offer(picture)
+                featured.sender.set_picture(picture)
                 self._last_pictures.pop(key, None)
                 self._last_pictures[key] = picture
         while len(self._last_pictures) > _MOST_LAST_PICTURES:
@@ -151,7 +151,7 @@ class StreamScheduler:
 
     def status_messages(self, now: float) -> list[Message]:
         """Return a STATUS of the run, and a TELEM of all agents, featured ones first."""
-        rows = self.fleet.rows({key: s.stream for key, s in self.streams.items()}, now)
+        rows = self.fleet.telemetry_rows({key: s.stream for key, s in self.streams.items()}, now)
         status = self.run_status(now).to_body()
         return [Message(MessageKind.STATUS, status), Message(MessageKind.TELEM, pack_rows(rows))]
 

@@ -138,7 +138,7 @@ class FleetState:
             "maps": names,
         }
 
-    def rows(self, streams: Mapping[AgentKey, int], now: float) -> list[TelemetryRow]:
+    def telemetry_rows(self, streams: Mapping[AgentKey, int], now: float) -> list[TelemetryRow]:
         """Return telemetry of all agents, featured ones first; ``streams`` is in order of place."""
         places = {key: number for number, key in enumerate(streams, 1)}
         rows = []

@@ -19,7 +19,7 @@ from collections import deque
 
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.protocol import frame_codec
-from Daddy.streaming.protocol.frame_codec import MAX_BASES, Tiled, tiled
+from Daddy.streaming.protocol.frame_codec import MAX_BASES, TiledPicture, split_tiles
 from Daddy.streaming.protocol.messages import FORMAT_TILES, FORMAT_TILING, Frame
 from Daddy.streaming.protocol.spool_segment import CapturedPicture
 
@@ -44,13 +44,13 @@ class StreamSender:
 
     def __init__(self) -> None:
         self._newest_acknowledged = 0
-        self._acknowledged: deque[Tiled] = deque(maxlen=MAX_BASES)
+        self._acknowledged: deque[TiledPicture] = deque(maxlen=MAX_BASES)
         self._pending: CapturedPicture | None = None
-        self._unacked: dict[int, tuple[Tiled, int, float]] = {}
+        self._unacked: dict[int, tuple[TiledPicture, int, float]] = {}
         self._seq = 0
         self._key_at = self._sent_at = -math.inf
 
-    def offer(self, picture: CapturedPicture) -> None:
+    def set_picture(self, picture: CapturedPicture) -> None:
         """Set the next picture; it replaces one that still waits."""
         self._pending = picture
 
@@ -66,14 +66,14 @@ class StreamSender:
         if self._pending is None or len(self._unacked) >= allowed or now - self._sent_at < gap_s:
             return None
         picture, self._pending = self._pending, None
-        tiles = tiled(frame_codec.to_tiles(picture.pixels))
+        tiles = split_tiles(frame_codec.to_tiles(picture.pixels))
         base, more, data = self._deflate(tiles, now)
         self._seq, self._sent_at = self._seq + 1, now
         self._unacked[self._seq] = (tiles, len(data), now)
         head = (self._seq, base, picture.step, picture.captured_ms, picture.episode)
         return Frame(*head, data, FORMAT_TILING if base else FORMAT_TILES, more)
 
-    def _deflate(self, picture: Tiled, now: float) -> tuple[int, int, bytes]:
+    def _deflate(self, picture: TiledPicture, now: float) -> tuple[int, int, bytes]:
         """Return base, further bases, bytes; base 0 if a whole picture is due or shorter."""
         if self._acknowledged and now - self._key_at < KEY_EVERY_S:
             data = frame_codec.deflate_tiled(picture, tuple(self._acknowledged))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError
-from Daddy.streaming.login.spool import Address, read_addresses
+from Daddy.streaming.login.spool import JobAddress, read_addresses
 from Daddy.streaming.protocol import framing, handshake
 from Daddy.streaming.protocol.handshake import RELAY, SessionSocket, Token
 from Daddy.streaming.protocol.messages import pack_stamps
@@ -184,7 +184,7 @@ _HALF_CLOCK = 1 << 31
 class _JobConnection:
     """Holds the connection to one job."""
 
-    address: Address
+    address: JobAddress
     connection: OutgoingConnection
     last_established: float
     assembler: SegmentAssembler = field(default_factory=SegmentAssembler)
@@ -199,7 +199,7 @@ class JobConnections:
         self._stream = stream
         self._tokens = tokens
         self._jobs: dict[str, _JobConnection] = {}
-        self._failed: dict[str, tuple[Address, float]] = {}
+        self._failed: dict[str, tuple[JobAddress, float]] = {}
 
     @property
     def connections(self) -> list[OutgoingConnection]:

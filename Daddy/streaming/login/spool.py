@@ -68,7 +68,7 @@ class SpoolReader:
         self._folder = stream / "spool"
         self._newest: dict[str, int] = {}
 
-    def poll(self) -> list[Segment]:
+    def read_new_segments(self) -> list[Segment]:
         """Return the segments that are new since the last poll, oldest first per peer."""
         peers = _peers_in(self._folder, *(f".{end}" for end in _FILES))
         segments = [segment for peer in peers for segment in self._new(peer)]
@@ -193,8 +193,8 @@ class WatchRequestSlot:
     def _holds_file(self, now: float) -> bool:
         """Return True if the file is ours; take a free one otherwise.
 
-        Two relays may take one file: A and B read it as free, A writes, B writes. Its next call
-        shows A the name of B, and A takes another file.
+        Two relays may take one file: A and B read it as free, A writes, B writes. With
+        its next call A reads the name of B and takes another file.
         """
         request = read_watch_request(self._stream, self._number) if self._number else None
         if request is None or request.holder != self._holder:
@@ -254,7 +254,7 @@ _MOST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class JobAddress:
     """Holds the address at which a job listens; port 0: it does not listen now."""
 
     address: str
@@ -285,25 +285,25 @@ def own_address(relays: frozenset[str], host: str) -> str | None:
     return None
 
 
-def write_address(stream: Path, peer: str, address: Address) -> None:
+def write_address(stream: Path, peer: str, address: JobAddress) -> None:
     """Publish the address of this job."""
     path = stream / "direct" / f"{peer}.json"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_json(path, {"v": 1, **asdict(address)}, durable=False)
 
 
-def read_addresses(stream: Path) -> dict[str, Address]:
+def read_addresses(stream: Path) -> dict[str, JobAddress]:
     """Return the addresses of the jobs that listen, by peer; damaged files are skipped."""
     published = {p: read_address(stream, p) for p in _peers_in(stream / "direct", ".json")}
     return {peer: address for peer, address in published.items() if address and address.port}
 
 
-def read_address(stream: Path, peer: str) -> Address | None:
+def read_address(stream: Path, peer: str) -> JobAddress | None:
     """Return the address that ``peer`` has published; None if there is none or it is damaged."""
     with contextlib.suppress(OSError, FileError, KeyError, TypeError, ValueError, AttributeError):
         raw = read_json(stream / "direct" / f"{peer}.json")
         address, port = str(ipaddress.IPv4Address(str(raw["address"]))), int(raw["port"])
         incarnation, host = clean_text(raw["incarnation"], 8), clean_text(raw["host"])
         if 0 <= port <= _MOST_PORT:
-            return Address(address, port, incarnation, host)
+            return JobAddress(address, port, incarnation, host)
     return None

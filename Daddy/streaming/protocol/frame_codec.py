@@ -122,7 +122,7 @@ _ANY_FOR_NEW = bytes(range(NEW)) + bytes(1)
 """Translates each number to itself, and ``NEW`` to 0 until its tile is filled in."""
 
 
-class Tiled(NamedTuple):
+class TiledPicture(NamedTuple):
     """A picture as its first ``NEW`` distinct tiles, one number into them per place, and the bytes
     of the remaining tiles; for the game's pictures half of the picture's own bytes.
     """
@@ -136,17 +136,17 @@ class Tiled(NamedTuple):
         return _join(_tile_per_place(self.numbers, self.distinct, self.rest))
 
 
-def tiled(tiles: bytes) -> Tiled:
+def split_tiles(tiles: bytes) -> TiledPicture:
     """Split a picture in tile order; CodecError unless it has ``SCREEN_BYTES`` bytes."""
     if len(tiles) != SCREEN_BYTES:
         raise CodecError(f"a picture has {SCREEN_BYTES} bytes, not {len(tiles)}")
     each = _PICTURE.unpack(tiles)
     table = _numbered(dict.fromkeys(each))
     numbers = _look_up(each, table)
-    return Tiled(tuple(table), numbers, _new_tiles(numbers, each))
+    return TiledPicture(tuple(table), numbers, _new_tiles(numbers, each))
 
 
-def deflate_tiled(picture: Tiled, bases: Sequence[Tiled]) -> bytes:
+def deflate_tiled(picture: TiledPicture, bases: Sequence[TiledPicture]) -> bytes:
     """Return a delta against ``bases``: one to ``MAX_BASES`` pictures, the oldest first."""
     table = _table(bases)
     numbers = _renumber(picture, table)
@@ -157,7 +157,7 @@ def deflate_tiled(picture: Tiled, bases: Sequence[Tiled]) -> bytes:
     return compressor.compress(numbers + new) + compressor.flush()
 
 
-def inflate_tiled(data: bytes, bases: Sequence[Tiled]) -> bytes:
+def inflate_tiled(data: bytes, bases: Sequence[TiledPicture]) -> bytes:
     """Return the picture in tile order that :func:`deflate_tiled` compressed; else CodecError.
 
     Other bases than the sender's give another picture or an error.
@@ -204,7 +204,7 @@ def _look_up(each: Sequence[bytes], table: dict[bytes, int]) -> bytes:
     return bytes(map(table.get, each, repeat(NEW)))
 
 
-def _table(bases: Sequence[Tiled]) -> dict[bytes, int]:
+def _table(bases: Sequence[TiledPicture]) -> dict[bytes, int]:
     """Assign numbers to the distinct tiles in order of appearance, the newest base first."""
     distinct: dict[bytes, None] = {}
     for base in reversed(bases):
@@ -215,13 +215,13 @@ def _table(bases: Sequence[Tiled]) -> dict[bytes, int]:
     return _numbered(distinct)
 
 
-def _renumber(picture: Tiled, table: dict[bytes, int]) -> bytes:
+def _renumber(picture: TiledPicture, table: dict[bytes, int]) -> bytes:
     """Return the picture's numbers as numbers into ``table``."""
     numbers = _look_up(picture.distinct, table)
     return picture.numbers.translate(numbers.ljust(NEW + 1, bytes([NEW])))
 
 
-def _dictionary(table: dict[bytes, int], bases: Sequence[Tiled]) -> bytes:
+def _dictionary(table: dict[bytes, int], bases: Sequence[TiledPicture]) -> bytes:
     """Return the tiles of the table, then the newest bases as numbers into it."""
     maps = (_renumber(base, table) for base in bases[-DICTIONARY_MAPS:])
     return b"".join(table) + b"".join(maps)
@@ -235,7 +235,7 @@ class FrameDecoder:
     """Decodes the frames of one stream, in any format."""
 
     def __init__(self) -> None:
-        self._history: dict[int, Tiled] = {}
+        self._history: dict[int, TiledPicture] = {}
 
     def decode(self, frame: Frame) -> bytes | None:
         """Return the row-major picture; None if a base is missing or the bytes are damaged."""
@@ -243,7 +243,7 @@ class FrameDecoder:
             tiles = self._inflate(frame)
         except (CodecError, KeyError):
             return None
-        self._history[frame.seq] = tiled(tiles)
+        self._history[frame.seq] = split_tiles(tiles)
         while len(self._history) > KEEP:
             del self._history[next(iter(self._history))]
         return from_tiles(tiles)

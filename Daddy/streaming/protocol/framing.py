@@ -97,7 +97,7 @@ def _limit(kind: int) -> int:
     return BODY_LIMIT.get(kind, UNKNOWN_LIMIT)
 
 
-class Splitter:
+class MessageSplitter:
     """Splits received bytes into messages; holds at most one message and one read."""
 
     def __init__(self) -> None:

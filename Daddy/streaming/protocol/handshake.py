@@ -34,9 +34,9 @@ from Daddy.streaming.protocol.framing import (
     VERSION,
     Message,
     MessageKind,
+    MessageSplitter,
     ProtocolError,
     Reason,
-    Splitter,
     clean_text,
     pack_json,
     pack_message,
@@ -101,7 +101,7 @@ def find_opening(data: bytes) -> tuple[Token, bytes] | None:
     return None if secret is None else (Token(secret, "connect"), after)
 
 
-def transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:
+def hash_transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:
     """Return a digest of both greetings as sent, which proofs and keys depend on; 32 bytes."""
     digest = hashlib.sha256(_DOMAIN)
     for hello in (relay_hello, viewer_hello):
@@ -109,12 +109,12 @@ def transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:
     return digest.digest()
 
 
-def proof(token: Token, role: str, transcript_digest: bytes) -> bytes:
+def make_proof(token: Token, role: str, transcript_digest: bytes) -> bytes:
     """Return the proof that the side in ``role`` knows the token; 32 bytes."""
     return _hmac(token.secret, _DOMAIN + b"auth " + role.encode() + b" " + transcript_digest)
 
 
-def session_key(token: Token, sender: str, transcript_digest: bytes) -> bytes:
+def derive_key(token: Token, sender: str, transcript_digest: bytes) -> bytes:
     """Return the MAC key of the messages that ``sender`` sends in this session; 32 bytes."""
     return _hmac(token.secret, _DOMAIN + b"key " + sender.encode() + b" " + transcript_digest)
 
@@ -159,7 +159,7 @@ class StreamSession:
         self._tokens = tuple(tokens)[:MAX_TOKENS]
         self._nonce = nonce
         self._hellos: dict[str, bytes] = {}
-        self._splitter = Splitter()
+        self._splitter = MessageSplitter()
         self._out = bytearray()
         self._outgoing_mac: Mac | None = None
         self._transcript = b""
@@ -218,9 +218,9 @@ class StreamSession:
         self.token = token
         if self.role == VIEWER:
             self._send_hello([token.key_id])
-        self._transcript = transcript(self._hellos[RELAY], self._hellos[VIEWER])
+        self._transcript = hash_transcript(self._hellos[RELAY], self._hellos[VIEWER])
         if self.role == RELAY:
-            self.send(Message(MessageKind.AUTH, proof(token, RELAY, self._transcript)))
+            self.send(Message(MessageKind.AUTH, make_proof(token, RELAY, self._transcript)))
 
     def _check_hello(self, hello: dict[str, Any]) -> None:
         match hello:
@@ -235,12 +235,12 @@ class StreamSession:
             )
 
     def _on_auth(self, token: Token, given: bytes) -> None:
-        if not hmac.compare_digest(proof(token, self.other, self._transcript), given):
+        if not hmac.compare_digest(make_proof(token, self.other, self._transcript), given):
             raise ProtocolError(f"the {self.other} could not prove the token", Reason.REFUSED)
         if self.role == VIEWER:
-            self.send(Message(MessageKind.AUTH, proof(token, VIEWER, self._transcript)))
-        self._outgoing_mac = Mac(session_key(token, self.role, self._transcript))
-        self._splitter.verify_with(Mac(session_key(token, self.other, self._transcript)).verify)
+            self.send(Message(MessageKind.AUTH, make_proof(token, VIEWER, self._transcript)))
+        self._outgoing_mac = Mac(derive_key(token, self.role, self._transcript))
+        self._splitter.verify_with(Mac(derive_key(token, self.other, self._transcript)).verify)
         self.established = True
 
 

@@ -169,7 +169,7 @@ def unpack_file(data: bytes) -> tuple[int, bytes]:
 def read_segment(data: bytes) -> Segment | None:
     """Return the segment in a spool file; None when it is incomplete or damaged."""
     sequence, body = unpack_file(data)
-    splitter, assembler = framing.Splitter(), SegmentAssembler()
+    splitter, assembler = framing.MessageSplitter(), SegmentAssembler()
     splitter.feed(body)
     try:
         while (message := splitter.next_message()) is not None:

@@ -124,8 +124,8 @@ class FailureKind(Enum):
 
 
 class CallEnd(NamedTuple):
-    """Holds the end of a call: ssh's exit status (None: ended by us), its stderr, our own reason
-    to end it. ``connected``: a relay had proved the token; ``slept``: this computer was asleep.
+    """Holds the end of a call: ssh's exit status (None: ended by us), its stderr, our own reason to
+    end it. ``connected``: a relay had proved the token; ``slept``: this computer was asleep.
     """
 
     exit_status: int | None

@@ -15,7 +15,7 @@ LINE = 11
 PAD = 4
 
 
-class Style(Enum):
+class TextPosition(Enum):
     """Lists the positions of a panel's text, with the width and height needed in letter pixels."""
 
     BELOW = (2 * PAD, 8 * LINE)
@@ -47,7 +47,7 @@ class PanelLayout(NamedTuple):
     frame: Rect
     picture: Rect
     words: Rect
-    style: Style
+    position: TextPosition
 
 
 HEIGHT = 7
@@ -111,7 +111,7 @@ class Curve(NamedTuple):
     width: int
 
 
-Draw = Box | Text | GamePicture | Curve
+Item = Box | Text | GamePicture | Curve
 MOST_PLACES = 32
 """Most areas repainted one by one, as each needs a pass over all items; else the whole window."""
 
@@ -130,7 +130,7 @@ def _of_bytes(shades: tuple[int, ...]) -> list[bytes]:
     return [bytes(shades[byte >> bits & 3] for byte in range(256)) for bits in (6, 4, 2, 0)]
 
 
-def bounding_box(item: Draw) -> Rect:
+def bounding_box(item: Item) -> Rect:
     """Return a rectangle that contains the whole item."""
     if isinstance(item, Text):
         tall = (HEIGHT + DEPTH) * item.scale
@@ -143,7 +143,7 @@ def bounding_box(item: Draw) -> Rect:
     return item.rect
 
 
-def changed_areas(before: Sequence[Draw], after: Sequence[Draw]) -> set[Rect]:
+def changed_areas(before: Sequence[Item], after: Sequence[Item]) -> set[Rect]:
     """Return the areas with other pixels in ``after``, whose first item is the whole window.
 
     Returns the whole window if there are more than ``MOST_PLACES``, as when a map changes. An item
@@ -216,7 +216,7 @@ def mix_colours(colour: Colour, towards: Colour, part: float = 1 / 3) -> Colour:
 
 def draw_both_ends(
     rect: Rect, y: int, scale: int, left: tuple[str, Colour], right: tuple[str, Colour]
-) -> Iterator[Draw]:
+) -> Iterator[Item]:
     """Draw a text at each end of a line; the left one is shortened to fit."""
     wide = text_width(right[0], scale)
     gap = 4 * scale if right[0] else 0
@@ -226,7 +226,7 @@ def draw_both_ends(
 
 def draw_label(
     label: str, rect: Rect, text: int, colour: Colour, theme: Theme, *, corner: bool = False
-) -> Iterator[Draw]:
+) -> Iterator[Item]:
     """Draw a framed text in the middle of ``rect``, or in its upper right corner."""
     pad = 4 * text
     fitted = fit_text(label, rect.width - 2 * pad, text)

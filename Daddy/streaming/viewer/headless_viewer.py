@@ -40,7 +40,7 @@ def agent_json(panel: Panel, frames: int, now: float) -> str:
         "age_s": round(panel.age_s, 3),
         "silent_s": round(panel.silent_s, 3),
     }
-    return pack_json({"what": "agent", "time": round(now, 3), **panel.facts(), **stream}).decode()
+    return pack_json({"what": "agent", "time": round(now, 3), **panel.fields(), **stream}).decode()
 
 
 def waiting_json(tunnel: TunnelInfo, scene: Scene, now: float) -> str:

@@ -15,12 +15,12 @@ from Daddy.streaming.viewer.draw_list import (
     Box,
     Colour,
     Curve,
-    Draw,
     GamePicture,
+    Item,
     PanelLayout,
     Rect,
-    Style,
     Text,
+    TextPosition,
     Theme,
     draw_both_ends,
     draw_label,
@@ -48,7 +48,7 @@ def draw_panel(
     *,
     chosen: bool = False,
     mark: str = "",
-) -> Iterator[Draw]:
+) -> Iterator[Item]:
     """Draw one agent's panel, back to front; ``mark`` is a label such as "pinned"."""
     yield Box(place.frame, theme.panel, theme.accent if chosen else theme.faint)
     yield from _draw_screen(panel, place.picture, text, theme)
@@ -56,13 +56,13 @@ def draw_panel(
         yield from draw_label(mark, place.picture, text, theme.accent, theme, corner=True)
     words = place.words
     roomy = place.picture.width >= _ROOMY * text
-    if place.style is not Style.BESIDE and roomy:
+    if place.position is not TextPosition.BESIDE and roomy:
         left, right = max(words.x, place.picture.x), min(words.right, place.picture.right)
         words = Rect(left, words.y, right - left, words.height)
     yield from _draw_texts(panel, place, words, text, theme)
 
 
-def _draw_screen(panel: Panel, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+def _draw_screen(panel: Panel, rect: Rect, text: int, theme: Theme) -> Iterator[Item]:
     rim = Rect(rect.x - text, rect.y - text, rect.width + 2 * text, rect.height + 2 * text)
     yield Box(rim, theme.shades[3], theme.faint)
     if panel.pixels is None:
@@ -77,38 +77,40 @@ def _draw_screen(panel: Panel, rect: Rect, text: int, theme: Theme) -> Iterator[
 
 def _draw_texts(
     panel: Panel, place: PanelLayout, words: Rect, text: int, theme: Theme
-) -> Iterator[Draw]:
+) -> Iterator[Item]:
     """Draw name and score, badges, facts, and the return curve if there is room."""
-    beside, pad = place.style is Style.BESIDE, _PAD * text
+    beside, pad = place.position is TextPosition.BESIDE, _PAD * text
     y = words.y + (0 if beside else pad)
     yield from _draw_title(panel, words, y, text, theme, job=not beside)
-    if place.style is Style.BARE:
+    if place.position is TextPosition.BARE:
         return
     y = words.y + (LINE + 4) * text if beside else place.picture.bottom + pad
     yield from _draw_badges(panel.row.badges, words, y, text, theme)
-    for step, left, right in _facts(panel, place.style, theme, narrow=words.width < _ROOMY * text):
+    for step, left, right in _facts(
+        panel, place.position, theme, narrow=words.width < _ROOMY * text
+    ):
         y += step * text
         yield from draw_both_ends(words, y, text, left, right)
     y += LINE * text
     bottom = words.bottom if beside else place.frame.bottom - pad
     top = max(y, bottom - 2 * _CURVE * text) if beside else y
-    if place.style is not Style.COMPACT:
+    if place.position is not TextPosition.COMPACT:
         room = Rect(words.x, top, words.width, bottom - top)
         area = mix_colours(theme.faint, theme.panel)
         yield from _draw_curves([(panel.returns, theme.soft, area)], room, text)
 
 
 def _facts(
-    panel: Panel, style: Style, theme: Theme, *, narrow: bool
+    panel: Panel, style: TextPosition, theme: Theme, *, narrow: bool
 ) -> Iterator[tuple[int, ColouredText, ColouredText]]:
     """Yield the lines below the title: letter pixels from the line before, left, right text."""
     row, ink, soft = panel.row, theme.ink, theme.soft
     total, steps = f"{row.episode_return:.1f}", format_count(row.step)
-    if style is not Style.BESIDE:
-        named = total if narrow or style is Style.COMPACT else f"return {total}"
+    if style is not TextPosition.BESIDE:
+        named = total if narrow or style is TextPosition.COMPACT else f"return {total}"
         yield 0, ("", ink), (f"L{row.level}" if row.level else "", ink)
         yield LINE + 1, (panel.map_name, ink), (named, ink)
-        if style is Style.BELOW:
+        if style is TextPosition.BELOW:
             yield LINE, (panel.peer.host, soft), (f"{steps} steps", soft)
         return
     yield LINE + 4, (panel.map_name, ink), ("", ink)
@@ -123,7 +125,7 @@ def _facts(
 
 def _draw_title(
     panel: Panel, words: Rect, y: int, text: int, theme: Theme, *, job: bool
-) -> Iterator[Draw]:
+) -> Iterator[Item]:
     """Draw the agent's name, its job if there is room, and its score."""
     score = f"score {panel.row.score}"
     yield from draw_both_ends(words, y, text, (panel.name, theme.ink), (score, theme.accent))
@@ -134,7 +136,7 @@ def _draw_title(
         yield Text(x, y, named, theme.faint, text)
 
 
-def _draw_badges(count: int, rect: Rect, y: int, text: int, theme: Theme) -> Iterator[Draw]:
+def _draw_badges(count: int, rect: Rect, y: int, text: int, theme: Theme) -> Iterator[Item]:
     room = rect.width - 4 * LINE * text
     step = min(HEIGHT + 3, max(ADVANCE + 1, room // (8 * text))) * text
     for number, icon in enumerate(BADGES):
@@ -146,7 +148,7 @@ Series = tuple[Sequence[float], Colour, Colour]
 """Values, colour of the line, and colour of the area below it."""
 
 
-def _draw_curves(series: Sequence[Series], rect: Rect, text: int) -> Iterator[Draw]:
+def _draw_curves(series: Sequence[Series], rect: Rect, text: int) -> Iterator[Item]:
     """Draw a line through each series' values on one scale; nothing if there is no room."""
     numbers = [number for values, _, _ in series for number in values]
     if rect.height < HEIGHT * text or len(numbers) < 2 * len(series):
@@ -168,7 +170,7 @@ _GAP = 8
 Line = tuple[str, ...]
 
 
-def draw_table(kind: Overlay, scene: Scene, room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+def draw_table(kind: Overlay, scene: Scene, room: Rect, text: int, theme: Theme) -> Iterator[Item]:
     """Draw the table in the middle of ``room``, in the largest letters that fit."""
     lines_of = {Overlay.HELP: _keys, Overlay.SCORE: _scores, Overlay.FIGURES: _figures}
     title, rows, last = lines_of[kind](scene)
@@ -189,7 +191,7 @@ def draw_table(kind: Overlay, scene: Scene, room: Rect, text: int, theme: Theme)
 
 def _draw_columns(
     lines: Sequence[Line], columns: Sequence[int], step: int, rect: Rect, text: int, theme: Theme
-) -> Iterator[Draw]:
+) -> Iterator[Item]:
     """Draw texts in columns; a line of one text spans all of them."""
     for index, line in enumerate(lines):
         x, title = rect.x, theme.accent if index == 0 else theme.soft
@@ -237,7 +239,7 @@ _KEPT = 4
 @lru_cache(_KEPT)
 def draw_band(
     history: HistorySnapshot, room: Rect, text: int, theme: Theme, news: tuple[str, ...]
-) -> tuple[Draw, ...]:
+) -> tuple[Item, ...]:
     """Draw maps on the left four sevenths; on the right the return curve, and news below it.
 
     Results are cached: a large map takes longer than the rest of the window.
@@ -258,7 +260,7 @@ def draw_band(
     return (*maps, frame, *_draw_returns(history.returns, curve, text, theme), *below)
 
 
-def _draw_maps(places: Sequence[MapView], room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+def _draw_maps(places: Sequence[MapView], room: Rect, text: int, theme: Theme) -> Iterator[Item]:
     count = max(1, min(len(places), room.width // max(1, room.height * 3 // 5), 4))
     wide, pad = room.width // count, _PAD * text
     for index, place in enumerate(places[:count]):
@@ -271,7 +273,7 @@ def _draw_maps(places: Sequence[MapView], room: Rect, text: int, theme: Theme) -
         yield Text(room.x + pad, room.y + pad, hint, theme.soft, text)
 
 
-def _draw_map(place: MapView, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+def _draw_map(place: MapView, rect: Rect, text: int, theme: Theme) -> Iterator[Item]:
     yield Box(rect, theme.panel, theme.faint)
     pad = _PAD * text
     inner = Rect(rect.x + pad, rect.y + pad, rect.width - 2 * pad, rect.height - 2 * pad)
@@ -323,7 +325,7 @@ def _axis_range(cells: Sequence[int]) -> tuple[int, int]:
 
 def _draw_returns(
     returns: Sequence[tuple[float, float]], rect: Rect, text: int, theme: Theme
-) -> Iterator[Draw]:
+) -> Iterator[Item]:
     """Draw the best and the mean return since this viewer started."""
     if not returns:
         return

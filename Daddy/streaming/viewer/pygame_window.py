@@ -27,8 +27,8 @@ from Daddy.streaming.viewer.draw_list import (
     Box,
     Colour,
     Curve,
-    Draw,
     GamePicture,
+    Item,
     Rect,
     Text,
     bounding_box,
@@ -37,7 +37,7 @@ from Daddy.streaming.viewer.draw_list import (
     unpack_pixels,
 )
 from Daddy.streaming.viewer.view_model import Scene, TunnelInfo
-from Daddy.streaming.viewer.window_layout import draw_window, panel_at
+from Daddy.streaming.viewer.window_layout import draw_window, find_panel_at
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
@@ -55,10 +55,10 @@ class Painter:
     """Keeps a surface up to date by repainting the areas that changed."""
 
     def __init__(self) -> None:
-        self._shown: Sequence[Draw] = ()
+        self._shown: Sequence[Item] = ()
         self._boxes: list[pygame.Rect] = []
 
-    def update_surface(self, surface: Any, items: Sequence[Draw]) -> list[Rect]:
+    def update_surface(self, surface: Any, items: Sequence[Item]) -> list[Rect]:
         """Paint ``items``, back to front, onto ``surface``; return the changed areas."""
         areas = changed_areas(self._shown, items)
         if not areas:
@@ -75,7 +75,7 @@ class Painter:
         """Repaint everything next time, because the surface is a new one."""
         self._shown, self._boxes = (), []
 
-    def _boxes_of(self, items: Sequence[Draw]) -> list[pygame.Rect]:
+    def _boxes_of(self, items: Sequence[Item]) -> list[pygame.Rect]:
         """Return the items' bounding boxes; boxes of items that stayed are reused."""
         if len(items) != len(self._boxes):
             return [pygame.Rect(bounding_box(item)) for item in items]
@@ -83,7 +83,7 @@ class Painter:
         return [box if new is old else pygame.Rect(bounding_box(new)) for new, old, box in before]
 
 
-def paint_items(surface: Any, items: Iterable[Draw]) -> None:
+def paint_items(surface: Any, items: Iterable[Item]) -> None:
     """Paint ``items`` in their order; pixels inside a clip do not depend on the clip."""
     for item in items:
         _PAINTERS[type(item)](surface, item)
@@ -174,7 +174,7 @@ class ViewerState:
         if self._scene is None or not self.view.paused:
             self._scene = scene
 
-    def draw_items(self, size: Size) -> list[Draw]:
+    def draw_items(self, size: Size) -> list[Item]:
         """Return the items of a window of ``size`` pixels now; empty before the first scene."""
         if self._scene is None:
             return []
@@ -192,7 +192,7 @@ class ViewerState:
         return action
 
     def click_at(self, at: tuple[int, int], size: Size) -> None:
-        name = panel_at(self._scene, size, self.view, *at) if self._scene else ""
+        name = find_panel_at(self._scene, size, self.view, *at) if self._scene else ""
         if name:
             self.view = keys.click_panel(self.view, name)
 

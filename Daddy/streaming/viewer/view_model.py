@@ -61,7 +61,7 @@ class Panel:
     def stale(self) -> bool:
         return self.silent_s > STALE_S
 
-    def facts(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """Return the panel without its picture, as used in the page and in JSON lines."""
         row = self.row
         return {

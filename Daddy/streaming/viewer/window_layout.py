@@ -18,11 +18,11 @@ from Daddy.streaming.viewer.draw_list import (
     PAD,
     THEMES,
     Box,
-    Draw,
+    Item,
     PanelLayout,
     Rect,
-    Style,
     Text,
+    TextPosition,
     Theme,
     draw_both_ends,
     fit_text,
@@ -43,11 +43,11 @@ from Daddy.streaming.viewer.view_model import (
 
 def draw_window(
     scene: Scene, size: tuple[int, int], view: ViewOptions, tunnel: TunnelInfo, toast: str = ""
-) -> list[Draw]:
+) -> list[Item]:
     """Draw a window of ``size`` pixels, back to front; ``toast`` is shown in the header."""
     theme, scene = THEMES[view.theme], visible_scene(scene, view)
     layout = _place_panels(scene, size, view)
-    items: list[Draw] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
+    items: list[Item] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
     items += _header(scene, layout, theme, view, toast)
     if view.overlay is not Overlay.NONE:
         room = Rect(8, layout.header.bottom, size[0] - 16, size[1] - layout.header.height - 8)
@@ -70,7 +70,7 @@ def _has_band(scene: Scene, view: ViewOptions) -> bool:
     return view.maps and bool(scene.history.returns)
 
 
-def _below(scene: Scene, layout: WindowLayout, theme: Theme, view: ViewOptions) -> Iterator[Draw]:
+def _below(scene: Scene, layout: WindowLayout, theme: Theme, view: ViewOptions) -> Iterator[Item]:
     """Draw maps, returns and news if there is room, else the news alone, newest first."""
     text, rect = layout.text, layout.footer
     if _has_band(scene, view) and rect.height >= MIN_LINES * LINE * text:
@@ -89,7 +89,7 @@ def visible_scene(scene: Scene, view: ViewOptions) -> Scene:
     return replace(scene, panels=tuple(panel for panel in scene.panels if panel.name == name))
 
 
-def panel_at(scene: Scene, size: tuple[int, int], view: ViewOptions, x: int, y: int) -> str:
+def find_panel_at(scene: Scene, size: tuple[int, int], view: ViewOptions, x: int, y: int) -> str:
     """Return the agent whose panel is at a point of the window; empty if there is none."""
     panels = visible_scene(scene, view).panels
     layout = _place_panels(replace(scene, panels=panels), size, view)
@@ -112,7 +112,7 @@ def _mark(panel: Panel, view: ViewOptions, shown: Sequence[str]) -> str:
 
 def _header(
     scene: Scene, layout: WindowLayout, theme: Theme, view: ViewOptions, toast: str
-) -> Iterator[Draw]:
+) -> Iterator[Item]:
     text, rect = layout.text, layout.header
     inner = Rect(rect.x + 8 * text, rect.y, rect.width - 16 * text, rect.height)
     top = rect.y + 6 * text
@@ -137,7 +137,7 @@ def _second_line(scene: Scene, layout: WindowLayout, view: ViewOptions) -> str:
 
 def _draw_waiting(
     scene: Scene, layout: WindowLayout, size: tuple[int, int], theme: Theme, tunnel: TunnelInfo
-) -> Iterator[Draw]:
+) -> Iterator[Item]:
     text = layout.text
     margin = max(12 * text, size[0] // 12)
     room = Rect(margin, layout.header.bottom, size[0] - 2 * margin, size[1])
@@ -163,7 +163,7 @@ def _draw_waiting(
     yield Text(room.x, size[1] - 12 * text, keys, theme.faint, text)
 
 
-def _card(copy: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+def _card(copy: str, rect: Rect, text: int, theme: Theme) -> Iterator[Item]:
     """Draw a framed command to copy, wrapped if it is too long."""
     lines = _wrap(copy, rect.width - 10 * text, text)
     height = ((len(lines) - 1) * LINE + HEIGHT + 10) * text
@@ -193,7 +193,7 @@ class WindowLayout(NamedTuple):
 class _Grid(NamedTuple):
     merit: tuple[float, ...]
     scale: int
-    style: Style
+    style: TextPosition
     columns: int
     rows: int
     text: int
@@ -212,12 +212,12 @@ def arrange_panels(width: int, height: int, count: int, *, band: bool = False) -
 
     ``band``: the panels have no curves, which leaves room for the band below them.
     """
-    styles = [style for style in Style if not (band and style is Style.BELOW)]
+    styles = [style for style in TextPosition if not (band and style is TextPosition.BELOW)]
     best = (
         max(_grids(width, height, number, styles), key=attrgetter("merit"), default=None)
         for number in range(max(1, count), 0, -1)
     )
-    smallest = _Grid((), 1, Style.BARE, 1, 1, 1, 0, _room(width, height, 1, 0))
+    smallest = _Grid((), 1, TextPosition.BARE, 1, 1, 1, 0, _room(width, height, 1, 0))
     grid = next((grid for grid in best if grid), smallest)
     room, text = grid.room, grid.text
     needed = grid.scale * SCREEN_HEIGHT + grid.style.value[1] * text
@@ -239,17 +239,17 @@ def _room(width: int, height: int, text: int, gap: int) -> Rect:
     return Rect(side, top, width - 2 * side, height - top - side)
 
 
-def _grids(width: int, height: int, count: int, styles: Sequence[Style]) -> Iterator[_Grid]:
+def _grids(width: int, height: int, count: int, styles: Sequence[TextPosition]) -> Iterator[_Grid]:
     """Yield grids of ``count`` panels in which whole pictures fit.
 
     Merit: largest pictures; among equals larger letters, fuller words, wider gaps, fewer rows.
     """
-    full, order = max(1, min(width // 400, height // 300)), list(Style)
+    full, order = max(1, min(width // 400, height // 300)), list(TextPosition)
     choices = product(range(full, 0, -1), (PAD, 0), range(1, count + 1), styles)
     for text, gap, columns, style in choices:
         room, rows = _room(width, height, text, gap), -(-count // columns)
         wide, tall = style.value
-        beside, worded = style is Style.BESIDE, style is not Style.BARE
+        beside, worded = style is TextPosition.BESIDE, style is not TextPosition.BARE
         sides = wide + gap if gap or beside else 0
         across = (room.width // columns - sides * text) // SCREEN_WIDTH
         scale = min(across, (room.height // rows - tall * text) // SCREEN_HEIGHT)
@@ -263,7 +263,7 @@ def _panel(cell: Rect, grid: _Grid) -> PanelLayout:
     text, pad, gap = grid.text, PAD * grid.text, grid.gap * grid.text
     frame = Rect(cell.x + gap // 2, cell.y, cell.width - gap, cell.height - gap // 2)
     width, height = grid.scale * SCREEN_WIDTH, grid.scale * SCREEN_HEIGHT
-    if grid.style is Style.BESIDE:
+    if grid.style is TextPosition.BESIDE:
         picture = Rect(frame.x + pad, frame.y + pad, width, height)
         left = picture.right + pad + pad // 2
         words = Rect(left, picture.y, frame.right - pad - left, height)

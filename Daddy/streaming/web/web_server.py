@@ -105,7 +105,7 @@ def _facts(scene: Scene, top_k: int, tunnel: TunnelInfo) -> dict[str, Any]:
         "steps": waiting_steps(scene, tunnel),
         "copy": line_to_copy(scene, tunnel),
         "panels": [
-            {**panel.facts(), "returns": [round(value, 1) for value in panel.returns]}
+            {**panel.fields(), "returns": [round(value, 1) for value in panel.returns]}
             for panel in scene.panels
         ],
         "notes": scene.notes[::-1],
