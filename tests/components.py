@@ -1,4 +1,4 @@
-"""What a test needs from the machine: a skip that names it, and in CI a failure."""
+"""Checks for programs that tests need: a missing one skips the test, or fails it in CI."""
 
 import os
 import shutil
@@ -9,14 +9,14 @@ import pytest
 _SYSTEM = ":/usr/sbin:/usr/local/sbin:/sbin"
 
 
-def absent(what: str) -> NoReturn:
-    """End the test: in CI nothing may be skipped."""
+def absent(component: str) -> NoReturn:
+    """Skip the test, or fail it in CI."""
     if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(f"missing component: {what} (./scripts/test installs it when root)")
-    pytest.skip(f"missing component: {what} (./scripts/test installs it when root)")
+        pytest.fail(f"missing component: {component} (./scripts/test installs it when root)")
+    pytest.skip(f"missing component: {component} (./scripts/test installs it when root)")
 
 
 def program(name: str, package: str) -> str:
-    """Path of an installed program, or the end of the test."""
-    found = shutil.which(name, path=os.environ.get("PATH", "") + _SYSTEM)
-    return found or absent(package)
+    """Return the path of an installed program; skip or fail the test without it."""
+    path = shutil.which(name, path=os.environ.get("PATH", "") + _SYSTEM)
+    return path or absent(package)

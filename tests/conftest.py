@@ -1,4 +1,4 @@
-"""For every test: the same signals, however the tests were started, and who may run beside whom."""
+"""Settings of all tests: signal handlers, and groups of tests that share one xdist worker."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LOGIN_NODES = (
     "test_stream_token.py",
     "test_sync_weights.py",
 )
-"""Outside tests/real, but with an sshd of their own: it and the cluster's share /run/sshd."""
+"""Tests outside tests/real that start an sshd, which shares /run/sshd with the test cluster's."""
 
 
 def pytest_configure() -> None:
-    """No example has a deadline; Ctrl-C reaches us and what we start.
+    """Remove hypothesis' deadline, and let Ctrl-C end the tests and their child processes.
 
-    A shell that starts us in the background has us, and what we start, ignore Ctrl-C.
+    A shell that starts pytest in the background sets SIGINT to ignored, also for children.
     """
     hypothesis.settings.register_profile("daddy", deadline=None)
     hypothesis.settings.load_profile("daddy")
@@ -35,18 +35,18 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_copies_in_this_home() -> Any:
-    """A controller under test keeps its copy (``mirror.folder``) out of the tester's home."""
-    kept = os.environ.get("XDG_DATA_HOME")
+    """Set the folder of the weights' copies (``mirror.folder``) to a temporary one."""
+    previous = os.environ.get("XDG_DATA_HOME")
     with tempfile.TemporaryDirectory(prefix="daddy-data-", ignore_cleanup_errors=True) as folder:
         os.environ["XDG_DATA_HOME"] = folder
         yield
     os.environ.pop("XDG_DATA_HOME")
-    if kept is not None:
-        os.environ["XDG_DATA_HOME"] = kept
+    if previous is not None:
+        os.environ["XDG_DATA_HOME"] = previous
 
 
-def _room(nodeid: str) -> str:
-    """Who stays with one worker: a file, and all that raises a login node."""
+def _group(nodeid: str) -> str:
+    """Return the group of tests for one worker: a file, or all tests with a login node."""
     file = nodeid.partition("::")[0]
     together = file.startswith("tests/real/") or file.endswith(_LOGIN_NODES)
     return "tests/real" if together else file
@@ -54,11 +54,11 @@ def _room(nodeid: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Who hands the tests to the workers."""
+    """Return the scheduler that distributes tests to workers by group."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Rooms(LoadScopeScheduling):
+    class GroupScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return _room(nodeid)
+            return _group(nodeid)
 
-    return Rooms(config, log)
+    return GroupScheduling(config, log)

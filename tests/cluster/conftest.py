@@ -1,4 +1,4 @@
-"""A copied checkout whose learner is small, and a person who types commands in it."""
+"""Fixtures: a copied checkout with a small learner, and a person that runs commands in it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ ROOT = Path(__file__).resolve().parents[2]
 _OURS = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_", "SMALL_LEARNER_")
 
 
-def until(true: Callable[[], object], timeout_s: float = 30.0) -> None:
-    """Wait for something to become true; the test fails when it does not."""
-    if not patience.until(true, timeout_s):
-        pytest.fail(f"it did not come true within {timeout_s:g} s, nor long after")
+def until(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
+    """Wait for a condition; fail the test after the timeout."""
+    if not patience.until(condition, timeout_s):
+        pytest.fail(f"the condition did not hold within {timeout_s:g} s, nor long after")
 
 
 @dataclass
 class Person:
-    """Somebody at a shell in a checkout, with one run."""
+    """A user with a checkout and one run."""
 
     checkout: Path
     config: Path
@@ -42,7 +42,7 @@ class Person:
     env: dict[str, str]
 
     def says(self, *argv: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-        """``run_controller ARGV --config …``."""
+        """Run ``run_controller ARGV --config …``."""
         module = "Daddy.cluster.orchestrator.run_controller"
         return subprocess.run(
             [sys.executable, "-m", module, *argv, "--config", str(self.config)],
@@ -55,7 +55,7 @@ class Person:
         )
 
     def sees(self, *argv: str) -> dict[str, Any]:
-        """``status --json`` as a record."""
+        """Return ``status --json`` as a record."""
         return json.loads(self.says("status", "--json", *argv).stdout)
 
     @property
@@ -64,7 +64,7 @@ class Person:
 
     @property
     def fleet(self) -> EventSummary:
-        """What the run's events tell."""
+        """The summary of the run's events."""
         return add_events(read_events(self.run.events))
 
     @property
@@ -75,13 +75,13 @@ class Person:
         return int(view.holder["pid"])
 
     def ledger(self, kind: str) -> list[dict[str, Any]]:
-        """Ledger lines of one kind."""
+        """Return the ledger entries of one kind."""
         lines = self.run.ledger.read_text().splitlines()
-        return [one for line in lines if (one := json.loads(line))["kind"] == kind]
+        return [entry for line in lines if (entry := json.loads(line))["kind"] == kind]
 
 
 def copied_checkout(folder: Path) -> Path:
-    """The package as it is, with ``small_learner`` in the place of the learner."""
+    """Copy the package, with ``small_learner`` instead of the learner."""
     leave = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "Daddy", folder / "Daddy", ignore=leave)
     shutil.copy(ROOT / "tests" / "cluster" / "small_learner.py", folder / "Daddy/train_slim.py")
@@ -90,12 +90,12 @@ def copied_checkout(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout that every test may run and none may change."""
+    """Return a checkout that every test may run and none may change."""
     return copied_checkout(tmp_path_factory.mktemp("checkout"))
 
 
 def small_config(run_dir: Path, **changes: dict[str, object]) -> dict[str, Any]:
-    """Settings of a run that hands over every few seconds."""
+    """Return the settings of a run whose jobs end every few seconds."""
     config: dict[str, Any] = {
         "run_name": "tiny",
         "run_dir": str(run_dir),
@@ -114,7 +114,7 @@ def small_config(run_dir: Path, **changes: dict[str, object]) -> dict[str, Any]:
 
 
 def config_of(folder: Path, **sections: dict[str, object]) -> Config:
-    """The effective configuration of a run in ``folder`` that sets only what is given."""
+    """Return the configuration of a run in ``folder`` with these sections and defaults."""
     path = folder / "config.json"
     path.write_text(json.dumps({"run_dir": str(folder / "run"), **sections}))
     return load_config(path)
@@ -122,19 +122,19 @@ def config_of(folder: Path, **sections: dict[str, object]) -> Config:
 
 @pytest.fixture
 def person(checkout: Path, tmp_path: Path) -> Iterator[Person]:
-    """A person with a run of two slots; whatever they started is gone afterwards."""
+    """Yield a person with a run of two slots; end its processes afterwards."""
     config = tmp_path / "run.json"
     run = RunPaths(tmp_path / "runs" / "tiny")
     config.write_text(json.dumps(small_config(run.root)))
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
-    someone = Person(checkout, config, run, {**kept, "PYTHONPATH": str(checkout)})
+    env = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
+    person = Person(checkout, config, run, {**env, "PYTHONPATH": str(checkout)})
     try:
-        yield someone
+        yield person
     finally:
-        _end(someone)
+        _end(person)
 
 
 def _end(person: Person) -> None:
     if person.run.intent.exists():
-        with_luck = person.says("stop", "--now", timeout_s=90)
-        assert with_luck.returncode == 0, with_luck.stderr
+        result = person.says("stop", "--now", timeout_s=90)
+        assert result.returncode == 0, result.stderr

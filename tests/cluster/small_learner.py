@@ -1,8 +1,7 @@
-"""A learner as small as the seams allow: fills the slot that the launcher claimed for it, resumes,
-checkpoints, leaves when asked.
+"""A minimal learner: resumes the launcher's slot and checkpoint, saves, leaves when signalled.
 
-Stands in for ``Daddy.train_slim`` in a copied checkout, so that the controller's tests speak of
-processes, leases and files as they are and not of neural networks.
+Replaces ``Daddy.train_slim`` in a copied checkout, so that the controller's tests run real
+processes, leases and files without neural networks.
 """
 
 from __future__ import annotations
@@ -48,17 +47,17 @@ def main() -> int:
     started, never = clock.now(), threading.Event()
     limit = config.training.max_runtime_seconds
     ends = job.end_time - drain_margin(job.end_time - started) if job.end_time else None
-    why = None
-    while why is None:
+    reason = None
+    while reason is None:
         clock.wait(never, STEP_S)
         step += 1
         write_json(folder / f"t{lease.term:06d}-s{step:012d}.json", {"step": step})
         lease.beat({"step": step})
         if clock.now() - started > limit or (ends and clock.now() >= ends):
-            why = "wall time"
-        why = stopper.stop_reason() or why
-    events.write("state", step, {"state": "goodbye", "reason": why, "exit_code": 10, **facts})
-    lease.release(why)
+            reason = "wall time"
+        reason = stopper.stop_reason() or reason
+    events.write("state", step, {"state": "goodbye", "reason": reason, "exit_code": 10, **facts})
+    lease.release(reason)
     return 10
 
 

@@ -1,4 +1,4 @@
-"""What is done is on disk first, and a controller that lost its term does nothing more."""
+"""Tests that actions are in the ledger first, and that a controller without its lease does none."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CLOCK = SystemClock()
 
 @dataclass
 class Site:
-    """Answers as told, and remembers what it was asked and what the ledger said at that moment."""
+    """A scheduler with scripted answers that records each call and the ledger at that time."""
 
     ledger: Path
     answers: list[Answer]
@@ -135,13 +135,13 @@ def test_after_silence_or_a_refusal_nothing_more_is_submitted_in_this_pass(
 
 
 def test_what_was_taken_before_is_not_refused_for_good_now(tmp_path: Path) -> None:
-    """An accounting that is away makes every account look invalid."""
+    """Without its accounting database Slurm calls every account invalid."""
     away = Refused("Invalid account or account/partition combination", for_good=True)
     hands = Hands(tmp_path, away, Submitted(17), away)
     for wish in ("never worked here", "mended", "worked before"):
         hands.applier.apply([Submit(wish)])
-    reasons = [one.reason for one in hands.ledger.view.attempts if one.reason]
-    assert [one.startswith(REFUSED_FOR_GOOD) for one in reasons] == [True, False]
+    reasons = [attempt.reason for attempt in hands.ledger.view.attempts if attempt.reason]
+    assert [reason.startswith(REFUSED_FOR_GOOD) for reason in reasons] == [True, False]
 
 
 def test_a_submit_limit_is_learnt_and_kept(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_ledger_that_cannot_be_written_ends_the_pass(
 
 
 class Mute(Site):
-    """Does what it is told, and its answers are lost."""
+    """A scheduler that carries out commands and returns no answer."""
 
     def cancel(self, job) -> None:
         self.refs.append(job)
@@ -210,7 +210,7 @@ def with_a_mute_site(folder: Path) -> tuple[Hands, list[str]]:
 
 def test_cancels_without_an_answer_are_our_own_wish_and_no_administrators(tmp_path: Path) -> None:
     hands, tokens = with_a_mute_site(tmp_path)
-    hands.applier.apply([Cancel(one, 17 + n, "surplus") for n, one in enumerate(tokens)])
+    hands.applier.apply([Cancel(token, 17 + n, "surplus") for n, token in enumerate(tokens)])
     for token in tokens:
         hands.applier.record_entry("ended", token, outcome="cancelled")
     assert find_pause_reason(hands.ledger.view, Snapshot(0.0, ()), ControllerPolicy()) is None
@@ -229,7 +229,7 @@ def test_a_job_refused_without_some_nodes_is_not_refused_for_good(tmp_path: Path
     hands = Hands(tmp_path, Refused(words, for_good=True), Refused(words, for_good=True))
     hands.applier.apply([Submit("a slot is empty", exclude=("n1",))])
     hands.applier.apply([Submit("a slot is empty")])
-    assert [is_final(one) for one in hands.ledger.view.attempts] == [False, True]
+    assert [is_final(attempt) for attempt in hands.ledger.view.attempts] == [False, True]
 
 
 def test_a_limit_that_the_persons_own_jobs_filled_counts_them(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Programs beside the controller are kept alive, and never outlive it."""
+"""Tests that programs beside the controller are restarted, and end with it."""
 
 from __future__ import annotations
 

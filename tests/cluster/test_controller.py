@@ -1,4 +1,4 @@
-"""The loop outlives what goes wrong around it, and looks again only at changes."""
+"""Tests that the loop survives errors, and reads files again only after changes."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controll
     run = hands.run
     write_intent(run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
     beat = run.controller_lease / "beat.json"
-    beat.mkdir()  # nothing can be written there, nor below what should be a folder
+    beat.mkdir()  # a folder in the file's place makes writes fail
     run.events.write_text("no folder")
     controller = make_controller(hands)
-    loop = threading.Thread(target=controller.run, args=(stop,))
+    loop = threading.Thread(target=controller.run_passes, args=(stop,))
     loop.start()
     try:
         assert not stop.wait(0.4)
@@ -70,7 +70,7 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controll
 
 
 class Busy(Hands):
-    """A run with one job, which runs."""
+    """A run with one running job."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -84,7 +84,7 @@ class Busy(Hands):
 def test_an_intent_that_cannot_be_found_is_no_wish_to_cancel_everything(tmp_path: Path) -> None:
     hands = Busy(tmp_path)
     controller, stop = make_controller(hands), threading.Event()
-    loop = threading.Thread(target=controller.run, args=(stop,))
+    loop = threading.Thread(target=controller.run_passes, args=(stop,))
     loop.start()
     try:
         until(lambda: any(e["event"] == "error" for e in read_events(hands.run.events)))
@@ -153,8 +153,14 @@ def test_a_lease_that_is_claimed_ended_and_claimed_again_is_seen_each_time(run: 
         seen.append(look(2))
         lease.release("exit 10")
         seen.append(look(2))
-    assert [one[2] for one in seen] == [(0, False), (1, False), (1, True), (2, False), (2, True)]
-    assert {one[1] for one in seen} == {(0, False)}
+    assert [state[2] for state in seen] == [
+        (0, False),
+        (1, False),
+        (1, True),
+        (2, False),
+        (2, True),
+    ]
+    assert {state[1] for state in seen} == {(0, False)}
 
 
 def test_an_intent_that_is_written_anew_damaged_or_gone_is_seen(run: RunPaths) -> None:
@@ -202,7 +208,7 @@ DEAD = QueueJob(17, TOKEN, JobState.ENDED, "CANCELLED")
 
 
 class Accounting:
-    """A database that hears of a job when it is told, and counts the questions."""
+    """An accounting database with the jobs in ``known`` that counts its calls."""
 
     def __init__(self) -> None:
         self.known: tuple[QueueJob, ...] = ()
@@ -210,7 +216,7 @@ class Accounting:
 
     def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         self.asked += 1
-        return tuple(one for one in self.known if JobRef(one.job_id, one.token) in jobs)
+        return tuple(job for job in self.known if JobRef(job.job_id, job.token) in jobs)
 
 
 def history(*more: LedgerEntry) -> Ledger:
@@ -246,7 +252,7 @@ def test_an_administrator_is_known_although_the_database_hears_of_it_minutes_lat
 def test_what_was_answered_or_is_long_past_or_was_our_wish_is_not_asked_again() -> None:
     database = Accounting()
     inquest = EndedJobLookup(database)
-    database.known = (DEAD,)  # by the person
+    database.known = (DEAD,)  # cancelled by the person
     assert inquest.find_cancellers(history(CANCELLED), ENDED + 60) == ()
     assert inquest.find_cancellers(history(CANCELLED), ENDED + 120) == ()
     assert database.asked == 1

@@ -1,4 +1,4 @@
-"""One controller per run, on one host and across two."""
+"""Tests that a run has one controller, on one host and across two."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_silent_controller_of_another_host_is_replaced_and_finds_itself_fenced
 def test_a_pass_that_began_between_look_and_claim_is_waited_for(
     run: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job's sidecar was a moment quicker: whoever stays comes next, who passes gives up."""
+    """A sidecar claims first: a daemon waits for its pass, another single pass gives up."""
     look, begun = controller_lease.find_live_controller, []
 
     def just_missed(*args: object, **options: object) -> object:

@@ -1,4 +1,4 @@
-"""A person is told by a command of theirs."""
+"""Tests the person's notify command, and the programs beside the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor that is chosen, and the jobs that are asked of it."""
+"""Tests the choice of the executor, and the job specifications."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_what_is_left_open_is_left_to_the_site(tmp_path: Path) -> None:
 
 
 def test_two_runs_of_one_name_in_two_places_are_two_runs(tmp_path: Path) -> None:
-    one, two = config_of(tmp_path, run_name="slim"), config_of(tmp_path)  # type: ignore[arg-type]
+    first, two = config_of(tmp_path, run_name="slim"), config_of(tmp_path)  # type: ignore[arg-type]
     names = {
         run_id(settings, run_paths(settings.model_copy(update={"run_dir": str(folder)})))
-        for settings in (one, two)
+        for settings in (first, two)
         for folder in (tmp_path / "a", tmp_path / "b")
     }
     assert len(names) == 4
@@ -73,7 +73,7 @@ def test_a_release_that_is_tried_is_tried_in_the_resources_it_asks_for(tmp_path:
     run = run_paths(old)
     make = SpecMaker(old, run, Release("good", run.releases / "good"))
     wish = Submit("a slot is empty", release="good", request="new")
-    assert make("0" * 12, 1, wish).request["partition"] == "closed"  # it is not on disk yet
+    assert make("0" * 12, 1, wish).request["partition"] == "closed"  # not on disk yet
     write_atomic(run.releases / "new" / "config.json", config_to_json(new))
     spec = make("0" * 12, 2, wish)
     assert (spec.request["partition"], spec.request["mem"]) == ("open", "64G")

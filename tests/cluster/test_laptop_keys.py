@@ -1,4 +1,4 @@
-"""``setup``'s three keys against a real sshd that knows them by exactly the lines it printed."""
+"""Tests the three keys of ``setup`` with a real sshd and the authorized_keys lines it printed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def laptop(tmp_path):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Setup, the command it prints, setup; a run that goes on at version 0."""
+    """Run setup, the command that it prints, and setup again; the run is at version 0."""
     program("rrsync", "rsync")
     with a_laptop(tmp_path_factory.mktemp("laptop")) as found:
         found.job = begin(found.shared, "slot-0", CLOCK)
@@ -143,7 +143,7 @@ def runs_nothing(laptop: Laptop, key: str) -> None:
 
 
 def test_the_viewers_line_opens_the_tunnel_with_the_key_that_can_do_nothing_else(installed):
-    if not until(lambda: not taken(9999), 120):  # a test beside this one may have it
+    if not until(lambda: not taken(9999), 120):  # another test may use it
         pytest.skip("port 9999 is in use on this machine")
     with socket.create_server(("127.0.0.1", 0)) as viewer, installed.own_login_shut_out():
         viewer.settimeout(20)
@@ -153,7 +153,7 @@ def test_the_viewers_line_opens_the_tunnel_with_the_key_that_can_do_nothing_else
         try:
             with socket.create_connection(("127.0.0.1", 9999), 5) as relay:
                 relay.sendall(b"hello")
-                heard = (hear(viewer) for _ in range(1000))  # looks at the port came first
+                heard = (hear(viewer) for _ in range(1000))  # earlier connections were port checks
                 assert next(text for text in heard if text) == b"hello"
         finally:
             child.terminate()
@@ -167,7 +167,7 @@ def hear(viewer: socket.socket) -> bytes:
 
 
 def until_open(laptop: Laptop, line: str) -> subprocess.Popen[bytes]:
-    """The tunnel, by the line as it is; again when another test has the port for a moment."""
+    """Open the tunnel by the printed line; try again while another test uses the port."""
     said = laptop.home / "said"
     for _ in range(10):
         with said.open("wb") as stderr:
@@ -260,7 +260,7 @@ def test_without_rrsync_a_key_reads_by_sftp_and_pushes_go_by_ones_own_login(lapt
 
 
 def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_said(laptop):
-    """A passphrase stands for the second factor: nothing but a person can give either."""
+    """A passphrase simulates the second factor, which only a person can give."""
     begin(laptop.shared, "slot-0", CLOCK)
     run(["ssh-keygen", "-q", "-p", "-N", "open sesame", "-f", str(laptop.login.key)])
     assert laptop.sync("pull").returncode == 8
@@ -273,11 +273,13 @@ def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_
     assert "pulled v0" in laptop.sync("pull").stdout
     assert "over the connection that you opened" in laptop.sync("status").stdout
     answer.unlink()
-    assert laptop.sync("login", **person).returncode == 0  # it is open: nothing is asked again
+    assert (
+        laptop.sync("login", **person).returncode == 0
+    )  # the connection is open: no question again
     args = Namespace(login="", run_dir="", remote_port="9999")
     there = find_target(args, {}, laptop.home, asks=False)
     assert there.login == f"{laptop.login.user}@cluster"
-    watching = run(ssh_command(StreamRoute.STDIO, there, 0))  # the viewer's call goes over it, too
+    watching = run(ssh_command(StreamRoute.STDIO, there, 0))  # over the same connection
     assert "no relay of yours has left" in watching.stderr, watching.stderr
     run(["ssh", "-O", "exit", "-S", re.search(r"-S (\S+)", opened.stdout)[1], "x"])
     known = connections(laptop)
@@ -285,12 +287,12 @@ def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_
     assert done.returncode == 8
     assert "that you opened has ended" in done.stderr
     assert "sync_weights.sh login" in done.stderr
-    assert connections(laptop) == known  # nothing knocked at the door
+    assert connections(laptop) == known  # no new connection
     assert laptop.sync("login", **person).returncode == 8
     assert Path(laptop.home / ".config" / "daddy" / "sync.json").exists()
 
 
 def connections(laptop: Laptop) -> set[str]:
-    """By their port; what the server says of one that it knows may come late."""
+    """Return the ports of accepted connections; the server logs them with a delay."""
     log = (laptop.login.folder / "sshd.log").read_text()
     return set(re.findall(r" port (\d+)", log))

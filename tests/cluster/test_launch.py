@@ -1,4 +1,4 @@
-"""The launcher as a real process, with the small learner behind it and orders written by hand."""
+"""Tests the launcher as a real process, with the small learner and orders of the test."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.cluster.conftest import small_config, until
 
 @dataclass
 class Site:
-    """A run whose jobs are started by hand, each with a temporary folder of its own node."""
+    """A run whose jobs the test starts, each with its own temporary folder."""
 
     run: RunPaths
     release: Release
@@ -110,7 +110,7 @@ def test_orders_say_which_slots_may_be_had_and_what_runs_there(site, checkout, t
     assert site.holder(0) == {}
     assert site.holder(1)["release"] == other.ident
     claimed = [e for e in read_events(site.run.events) if e["data"].get("state") == "claimed"]
-    assert [one["data"]["release"] for one in claimed] == [other.ident]
+    assert [event["data"]["release"] for event in claimed] == [other.ident]
 
 
 def test_where_no_slot_is_to_be_had_a_job_leaves_at_once(site):
@@ -194,7 +194,7 @@ def test_a_copy_that_a_cleaner_was_at_is_made_anew(site):
 
 def test_without_a_place_on_the_node_it_runs_from_the_shared_copy(site, tmp_path):
     (site.node / f"daddy-{os.getuid()}").mkdir(mode=0o755)
-    (site.node / f"daddy-{os.getuid()}").chmod(0o755)  # anybody could look into it
+    (site.node / f"daddy-{os.getuid()}").chmod(0o755)  # readable by other users
     from Daddy.cluster.release_bundle import find_node_copy
     from Daddy.core.run_paths import ReleasePaths
 
@@ -215,7 +215,7 @@ def test_a_parcel_that_was_damaged_is_not_unpacked(site):
 
 
 def test_a_signal_that_comes_while_it_loads_drains_the_learner(site):
-    """The launcher holds it back for the learner, which hears it when it listens."""
+    """The launcher blocks the signal, and the learner gets it once it handles signals."""
     job = site.job("a" * 12)
     until(lambda: site.holder(0))
     job.send_signal(signal.SIGUSR1)

@@ -1,4 +1,4 @@
-"""The local queue with real processes: waiting, cap, limits, signals, adoption."""
+"""Tests the local queue with real processes: waiting, cap, limits, signals, adoption."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ time.sleep(60)
 
 
 class Queue:
-    """A scheduler of two places in a folder, and shorthand for its jobs."""
+    """A scheduler with two places, and helpers for its jobs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -188,7 +188,7 @@ def _state(pid: int) -> str:
 
 def test_a_cancelled_job_never_runs_even_when_cancelled_at_birth(queue: Queue) -> None:
     job = queue.submit("print('ran')")
-    queue.scheduler.cancel(job)  # its keeper is not even listening yet
+    queue.scheduler.cancel(job)  # its runner has not set its handlers yet
     row = queue.wait(job, JobState.ENDED)
     assert row.word == "CANCELLED"
     assert queue.out(job) == ""
@@ -197,8 +197,8 @@ def test_a_cancelled_job_never_runs_even_when_cancelled_at_birth(queue: Queue) -
 def test_a_job_whose_submitter_died_before_it_was_born_is_over_once_cancelled(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else `stop` would wait a minute for a job that nobody started."""
-    monkeypatch.setattr(queue.scheduler, "_launch", lambda *_: None)
+    """Else `stop` would wait a minute for a job that never starts."""
+    monkeypatch.setattr(queue.scheduler, "_start_runner", lambda *_: None)
     job = queue.submit("print('never')")
     assert queue.row(job).state is JobState.PENDING
     queue.scheduler.cancel(job)
@@ -248,9 +248,9 @@ def test_a_job_whose_keeper_was_killed_still_runs_and_can_be_cancelled(queue: Qu
     until(lambda: not is_alive(keeper))
     assert queue.row(job).state is JobState.RUNNING
     rest = [queue.submit(POLITE) for _ in range(2)]
-    until(lambda: any("ready" in queue.out(one) for one in rest))
+    until(lambda: any("ready" in queue.out(job) for job in rest))
     time.sleep(0.3)
-    states = [queue.row(one).state for one in rest]
+    states = [queue.row(job).state for job in rest]
     assert sorted(states) == [JobState.PENDING, JobState.RUNNING]  # it still holds its place
     queue.scheduler.cancel(job)
     row = queue.wait(job, JobState.ENDED)
@@ -269,12 +269,12 @@ def test_a_job_behind_another_that_waits_can_be_cancelled(queue: Queue) -> None:
     assert queue.row(first).state is JobState.PENDING
     keeper = queue.files(first).process("process")
     assert keeper is not None
-    os.kill(keeper.pid, signal.SIGTERM)  # a full disk has nothing but the signal
+    os.kill(keeper.pid, signal.SIGTERM)  # as on a full disk, where cancel.json fails
     assert queue.wait(first, JobState.ENDED).word == "CANCELLED"
 
 
 def is_locked(path: Path) -> bool:
-    """Seen to be twice: whoever only looks has it for a moment."""
+    """Check twice: a job that only tries the lock holds it briefly."""
     for _ in range(2):
         with path.open("a") as file:
             try:
@@ -287,7 +287,7 @@ def is_locked(path: Path) -> bool:
 
 
 def test_a_place_that_cannot_be_locked_fails_the_job(tmp_path: Path, monkeypatch) -> None:
-    """Some file systems have no locks: waiting for one there would be for ever."""
+    """On a file system without locks a job fails instead of waiting for ever."""
 
     def none(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -332,8 +332,8 @@ local_job_runner.main(sys.argv[1:])
 def test_a_cancel_in_the_midst_of_a_look_at_the_program_ends_it(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A handler that raised there left the library's lock taken: such a job stayed for ever."""
-    monkeypatch.setattr(queue.scheduler, "_launch", lambda *_: None)
+    """A signal handler that raised in a lock's code kept the lock, and the job never ended."""
+    monkeypatch.setattr(queue.scheduler, "_start_runner", lambda *_: None)
     job = queue.submit(POLITE)
     argv = [sys.executable, "-c", KEEPER, str(queue.files(job).folder)]
     keeper = subprocess.Popen(argv)

@@ -1,4 +1,4 @@
-"""A release is what it says: named by code, configuration and environment, and never changed."""
+"""Tests that releases are named by code, configuration and environment, and never change."""
 
 import shutil
 
@@ -13,7 +13,7 @@ from Daddy.core.run_paths import RunPaths
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A small package with data, which is all that a release looks at."""
+    """Create a small package with data."""
     folder = tmp_path_factory.mktemp("checkout")
     (folder / "Daddy/data").mkdir(parents=True)
     (folder / "Daddy/__init__.py").write_text('"""A package."""\n')
@@ -53,7 +53,7 @@ def test_changed_code_settings_or_environment_make_another(run, checkout, tmp_pa
     )
     monkeypatch.setattr(release_build, "_version", lambda package: "9.9")
     upgraded = freeze_release(run, config(), checkout)
-    idents = {one.ident for one in (first, code, settings, modules, upgraded)}
+    idents = {release.ident for release in (first, code, settings, modules, upgraded)}
     assert len(idents) == 5
     assert (first.path / "Daddy/code.py").read_text() == "ANSWER = 42\n"
 

@@ -1,4 +1,4 @@
-"""Failover for real: jobs of the local queue keep the fleet going while no controller lives."""
+"""Tests failover: jobs of the local queue make the passes while no controller runs."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.cluster.conftest import small_config, until
 
 
 class Told(SystemClock):
-    """Monotonic time passes when a test says so."""
+    """A clock whose monotonic time the test sets."""
 
     at = 1000.0
 
@@ -34,7 +34,7 @@ class Told(SystemClock):
 
 
 class Listener(FailoverWatch):
-    """A watch whose passes are written down instead of made; it may submit."""
+    """A watch that records its passes instead of making them, and may submit."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -63,14 +63,14 @@ def run(tmp_path):
 
 
 def job_in(run, slot):
-    """A learner that trains, and its sidecar's watch."""
+    """Make a training learner's lease and its sidecar's watch."""
     lease = Lease.acquire(run.slot(slot).lease, {"token": f"t{slot}", **ELSEWHERE})
     lease.beat({"stage": "training"})
     return lease, Listener(run, run.root, slot, lease.term, Told(), FACTS)
 
 
 def looks(watch, leases, seconds, *others):
-    """Look every five seconds while the learners beat; the last reason."""
+    """Check the leases every five seconds while the learners beat; return the last reason."""
     reason = ""
     for _ in range(seconds // 5):
         watch.clock.at += 5.0
@@ -91,11 +91,11 @@ def test_a_controller_elsewhere_is_dead_after_ninety_silent_seconds_of_our_own_c
     looks(watch, [lease], 10)
     assert len(watch.passes) == 1
     assert "--watched" in watch.passes[0]
-    assert '"0": [1,' in watch.passes[0][-1]  # for how long the slots' beats stood still
+    assert '"0": [1,' in watch.passes[0][-1]  # the slots' silences
     looks(watch, [lease], 50)
     assert len(watch.passes) == 1
     looks(watch, [lease], 10)
-    assert len(watch.passes) == 2  # when the pass said that it wants the next
+    assert len(watch.passes) == 2  # at the time that the pass returned
     controller.beat()
     looks(watch, [lease], 30, controller)
     assert len(watch.passes) == 2
@@ -108,7 +108,7 @@ def test_only_the_job_in_the_lowest_living_slot_makes_passes(run):
     assert high_watch.passes == []
     looks(low_watch, [low, high], 100)
     assert len(low_watch.passes) >= 1
-    looks(high_watch, [high], 65)  # the lower one has fallen silent
+    looks(high_watch, [high], 65)  # the lower slot's heartbeat stopped
     assert len(high_watch.passes) == 1
 
 
@@ -155,7 +155,7 @@ def test_a_hand_over_leads_to_a_pass_at_once(run):
 
 
 def sidecars(person) -> dict[int, list[str]]:
-    """pid → command line of the sidecars of this run."""
+    """Return the process ids and command lines of this run's sidecars."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -182,12 +182,12 @@ def test_a_killed_controller_costs_no_hand_over_and_one_that_comes_back_takes_ov
     until(lambda: person.training == 2)
     os.kill(person.controller, signal.SIGKILL)
     since = terms(person)
-    until(lambda: handed_over(person, since, 4), 90)  # more than ever waited in the queue
-    by_jobs = {one["by"] for one in person.ledger("submitted")}
+    until(lambda: handed_over(person, since, 4), 90)  # more than waited in the queue
+    by_jobs = {entry["by"] for entry in person.ledger("submitted")}
     assert max(by_jobs) > 1
     assert read_probe(person.run).may_submit
     assert person.training == 2
-    said = [one["data"].get("text", "") for one in read_events(person.run.events)]
+    said = [event["data"].get("text", "") for event in read_events(person.run.events)]
     assert any("makes the passes meanwhile" in text for text in said)
     assert person.says("start").returncode == 0
     back = read_lease(person.run.controller_lease)

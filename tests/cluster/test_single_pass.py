@@ -1,4 +1,4 @@
-"""One pass and no more, by real processes: the lease is given back, the woken are powerless."""
+"""Tests single passes as real processes: the lease is released, a resumed holder does nothing."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def without_failover(person, **changes):
 
 
 def test_a_controller_that_was_suspended_wakes_up_powerless(person):
-    """Fault 15: of two processes the second takes over; the first sees it and touches nothing."""
+    """Fault 15: a second process takes over; the first notices it and changes nothing."""
     without_failover(person)
     assert person.says("start").returncode == 0
     until(lambda: person.training == 2 and len(person.sees()["waiting"]) == 2)
@@ -75,7 +75,7 @@ def test_a_pass_refuses_while_a_controller_lives_and_gives_the_lease_back(person
 
 
 def test_a_start_waits_for_a_pass_that_is_being_made(person):
-    """Else it would take the passing for a controller, and leave nobody behind."""
+    """Else `start` would take a single pass for a daemon, and no daemon would be left."""
     without_failover(person)
     assert person.says("start").returncode == 0
     until(lambda: person.training == 2)
@@ -98,7 +98,7 @@ from pathlib import Path
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.core.clock import SystemClock
 from Daddy.core.run_paths import RunPaths
-lease = controller_lease.take(RunPaths(Path(sys.argv[1])), SystemClock(), passing=True)
+lease = controller_lease.become_controller(RunPaths(Path(sys.argv[1])), SystemClock(), passing=True)
 time.sleep(2.5)
 lease.release("one pass was made")
 """

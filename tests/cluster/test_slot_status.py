@@ -1,4 +1,4 @@
-"""What the controller reads of a slot is what learners write there."""
+"""Tests that the controller reads the leases and checkpoints that learners write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from Daddy.learning.checkpoint import Checkpoint, save_checkpoint
 
 
 class Told(SystemClock):
-    """Monotonic time passes when a test says so."""
+    """A clock whose monotonic time the test sets."""
 
     at = 1000.0
 
@@ -47,7 +47,7 @@ def test_a_slot_tells_its_holder_its_end_and_whether_the_holder_lives(tmp_path: 
     Lease.acquire(run.slot(2).lease, {**here, "token": "cc", "host": "elsewhere"})
     end_term(run.slot(2).lease, 1, "wall time")
     views = read_slots(run, 4)
-    assert [(one.slot, one.token, one.holder_alive, one.end_reason) for one in views] == [
+    assert [(view.slot, view.token, view.holder_alive, view.end_reason) for view in views] == [
         (0, "aa", True, None),
         (1, "bb", False, None),
         (2, "cc", None, "wall time"),
@@ -58,7 +58,7 @@ def test_a_time_in_which_nobody_could_look_is_no_silence_of_the_learners() -> No
     clock = Told()
     silence = HeartbeatSilence(clock)
     assert silence.measure_silence(0, 1, 7) == 0.0
-    clock.at += 600.0  # the shared disk hung: no look, and no beat either
+    clock.at += 600.0  # the shared disk hung: no measurement and no beat
     assert silence.measure_silence(0, 1, 7) < SILENCE_S
     for _ in range(3):
         clock.at += 100.0

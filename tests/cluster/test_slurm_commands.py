@@ -1,4 +1,4 @@
-"""Slurm's programs: a clean environment, counted calls, and no child that outlives us."""
+"""Tests Slurm's programs: clean environment, counted calls, no child that outlives us."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.components import absent
 
 
 class Noon(SystemClock):
-    """Always the same second."""
+    """A clock that stands still."""
 
     def now(self) -> float:
         return 1795276800.5
@@ -35,9 +35,9 @@ def test_nothing_that_bends_answers_gets_through() -> None:
 
 def test_every_call_is_one_line_of_the_hosts_day(tmp_path: Path) -> None:
     folder = tmp_path / "calls"
-    one, other = (SlurmCommands(Noon(), os.environ, folder) for _ in range(2))
-    one.run(["true"], 5)
-    one.run(["false"], 5)
+    first, other = (SlurmCommands(Noon(), os.environ, folder) for _ in range(2))
+    first.run(["true"], 5)
+    first.run(["false"], 5)
     other.run(["true"], 5)
     (path,) = folder.iterdir()
     assert path.name.endswith("-2026-11-21.log")
@@ -65,7 +65,7 @@ pathlib.Path({made!r}).touch()
 
 
 def test_a_frozen_sbatch_dies_with_its_controller_and_makes_no_job(tmp_path: Path) -> None:
-    """Fault: the child of a SIGKILLed controller lived on and created its job."""
+    """Fault: the sbatch of a killed controller survived it and created a job."""
     if sys.platform != "linux":
         absent("Linux, whose kernel ends children of the killed")
     sbatch, made, pid = tmp_path / "sbatch", tmp_path / "job", tmp_path / "pid"

@@ -1,4 +1,4 @@
-"""What a site's rules say, from answers as Slurm 22.05 prints them."""
+"""Tests the limits that are read from output as Slurm 22.05 prints it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUALITY = "students||4|||||||\n"
 
 
 class Answers:
-    """A Slurm that gives these answers, by the first words asked."""
+    """Return a query function with these answers, by the command's first words."""
 
     def __init__(self, **changes: str | None) -> None:
         self.asked: list[str] = []

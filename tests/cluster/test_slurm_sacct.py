@@ -1,4 +1,4 @@
-"""Ends of jobs as sacct 22.05.8 prints them."""
+"""Tests ends of jobs as sacct 22.05.8 prints them."""
 
 from __future__ import annotations
 

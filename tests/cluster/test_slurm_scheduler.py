@@ -1,4 +1,4 @@
-"""The translation to and from Slurm's commands, against commands that say what they are told."""
+"""Tests the Slurm scheduler with programs that print scripted answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ sys.exit(code)
 
 
 class Paper:
-    """A folder of Slurm commands whose answers are written down."""
+    """A folder of Slurm commands with scripted answers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Paper:
         self.says()
 
     def says(self, **answers: tuple[int, str, str]) -> None:
-        self.answers |= {name.replace("_", " "): list(one) for name, one in answers.items()}
+        self.answers |= {name.replace("_", " "): list(answer) for name, answer in answers.items()}
         (self.folder / "answers").write_text(json.dumps(self.answers))
 
     @property
@@ -199,7 +199,7 @@ def test_sacct_is_asked_once_where_there_is_no_accounting(
 
 
 class Later(SystemClock):
-    """Time that can be set forward, and waits that take none."""
+    """A clock that the test advances, with waits that take no time."""
 
     ahead = 0.0
 
@@ -230,7 +230,7 @@ def test_an_end_that_the_database_has_not_heard_of_is_asked_for_twice(paper: Pap
 
 
 def test_a_database_that_hangs_does_not_hold_up_the_start(paper: Paper) -> None:
-    """Each question takes the time that the first ones left."""
+    """The time limit of each query is the time that earlier ones left."""
     clock = Later()
     config = "AccountingStorageEnforce = limits\n"
     paper.says(scontrol_show=(0, config, ""), sacctmgr=(1, "", "slurmdbd: timeout\n"))
@@ -253,7 +253,7 @@ def test_the_jobs_own_question_counts_too(
     paper.says(sbatch=(0, "17\n", ""))
     scheduler.submit(spec(tmp_path))
     (path,) = (tmp_path / "calls").iterdir()
-    assert [one.split()[1] for one in path.read_text().splitlines()] == ["sbatch", "squeue"]
+    assert [line.split()[1] for line in path.read_text().splitlines()] == ["sbatch", "squeue"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The listing of squeue, line by line: states, reasons, marks, and never half an answer."""
+"""Tests the parser of squeue's listing: states, reasons, tags, damaged lines."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_an_empty_listing_is_an_answer() -> None:
 
 
 def test_twenty_thousand_lines_are_read_in_a_second() -> None:
-    """0.2 s where this was written."""
+    """Parse 20,000 lines fast (0.2 s when this was written)."""
     text = "\n".join(listing(JobID=str(17 + number % 2 * 20_000)) for number in range(20_000))
     begun = time.process_time()
     assert len(parse_listing(text, RUN).jobs) == 20_000

@@ -1,4 +1,4 @@
-"""The one text of a job script, and that a shell reads it as meant."""
+"""Tests the text of a job script, and that a shell runs it correctly."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_module_line_finds_its_function_although_no_function_is_inherited() ->
 
 
 def test_the_program_is_the_batch_process_itself(tmp_path: Path) -> None:
-    """Under a shell that waits for it, no signal would reach it: it must be the shell's own pid."""
+    """The learner must have the shell's pid: a waiting shell would not pass on signals."""
     script = tmp_path / "job.sh"
     script.write_text(render_job_script(spec(argv=("sh", "-c", "echo $$ $DADDY_JOB_ID"))))
     child = subprocess.Popen(

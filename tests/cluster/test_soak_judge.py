@@ -1,4 +1,4 @@
-"""The soak's judge on invented witnesses: what it must find, and what it must not."""
+"""Tests the soak's checks on made-up logs, with and without violations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GAP_S = 0.5
 
 
 def stay(number: int, slot: int, begun: float, code: int = 10) -> tuple[Ran, Diary]:
-    """One job: a second of boot, training with saves, half a second of drain."""
+    """Make a job: a second of boot, training with saves, half a second of drain."""
     token, ended = f"{number:012x}", begun + JOB_S
     ran = Ran(number, token, f"n{slot + 1}", begun, ended, "FAILED", code)
     diary = Diary(token, slot, number, begun + 0.8, 100 + number, begun + 1.0, ended - 0.2)
@@ -26,7 +26,7 @@ def stay(number: int, slot: int, begun: float, code: int = 10) -> tuple[Ran, Dia
 
 
 def evidence(rounds: int = 3, slots: int = 4) -> Evidence:
-    """Every slot handed over in half a second, again and again."""
+    """Make the logs of a healthy soak with hand-overs of half a second."""
     made = [
         stay(1 + turn * slots + slot, slot, 100.0 + slot + turn * (JOB_S + GAP_S))
         for turn in range(rounds)
@@ -35,11 +35,11 @@ def evidence(rounds: int = 3, slots: int = 4) -> Evidence:
     runs = [ran for ran, _ in made]
     begun, ended = 104.0, min(ran.ended for ran in runs[-slots:]) - 1.0
     known = frozenset(ran.token for ran in runs)
-    return Evidence(begun, ended, slots, runs, [one for _, one in made], [], known, [])
+    return Evidence(begun, ended, slots, runs, [diary for _, diary in made], [], known, [])
 
 
 def broken(found: Evidence) -> list[str]:
-    return [str(one) for one in judge(found)["broken"]]
+    return [str(text) for text in judge(found)["broken"]]
 
 
 def test_a_healthy_soak_is_found_healthy_and_its_time_is_accounted_for() -> None:
@@ -57,16 +57,16 @@ def test_a_healthy_soak_is_found_healthy_and_its_time_is_accounted_for() -> None
 def test_a_token_with_two_jobs_and_a_zombie_that_saves_are_duplicates() -> None:
     healthy = evidence()
     twin = replace(healthy.runs[0], job_id=99, begun=900.0, ended=901.0)
-    assert any("as jobs" in one for one in broken(replace(healthy, runs=[*healthy.runs, twin])))
+    assert any("as jobs" in text for text in broken(replace(healthy, runs=[*healthy.runs, twin])))
     zombie = evidence()
     zombie.diaries[0].saves.append(zombie.diaries[4].saves[0] + 1.0)
-    assert any("saved after" in one for one in broken(zombie))
+    assert any("saved after" in text for text in broken(zombie))
 
 
 def test_jobs_that_nobody_knows_and_what_is_left_over_are_orphans() -> None:
     healthy = evidence()
-    assert any("nobody knows" in one for one in broken(replace(healthy, known=frozenset())))
-    assert any("orphan: job x" in one for one in broken(replace(healthy, left_over=["job x"])))
+    assert any("not in the ledger" in text for text in broken(replace(healthy, known=frozenset())))
+    assert any("orphan: job x" in text for text in broken(replace(healthy, left_over=["job x"])))
 
 
 def test_more_than_the_cap_is_found() -> None:
@@ -80,9 +80,9 @@ def test_a_place_that_stood_empty_needs_a_fault_that_explains_it() -> None:
     healthy = evidence()
     late = [ran for ran in healthy.runs if ran.job_id != 6]  # slot 1 is not handed over once
     empty = replace(healthy, runs=late)
-    assert any("unexplained" in one for one in broken(empty))
+    assert any("unexplained" in text for text in broken(empty))
     fault = Fault("freeze slurmctld", 140.0, 190.0)
-    assert not any("unexplained" in one for one in broken(replace(empty, faults=[fault])))
+    assert not any("unexplained" in text for text in broken(replace(empty, faults=[fault])))
 
 
 def test_a_job_that_crashed_needs_a_fault_that_hit_it() -> None:
@@ -90,7 +90,7 @@ def test_a_job_that_crashed_needs_a_fault_that_hit_it() -> None:
     runs = [replace(healthy.runs[0], exit_code=9), *healthy.runs[1:]]
     hit = Fault("kill job", 147.0, 147.1, runs[0].token)
     missed = Fault("kill job", 147.0, 147.1, "somebody else")
-    assert any("ended FAILED 9" in one for one in broken(replace(healthy, runs=runs)))
+    assert any("ended FAILED 9" in text for text in broken(replace(healthy, runs=runs)))
     assert broken(replace(healthy, runs=runs, faults=[hit])) == []
     assert broken(replace(healthy, runs=runs, faults=[missed])) != []
 
@@ -146,7 +146,7 @@ def test_time_after_a_learners_last_word_is_residue_unless_slurm_was_silent() ->
         diary.bye = diary.last_step = diary.drain = diary.drain - 20.0
     figures = judge(healthy)
     assert figures["time"]["residue_s"] == pytest.approx(80, abs=5)
-    assert any("residue" in str(one) for one in figures["broken"])
+    assert any("residue" in str(text) for text in figures["broken"])
     frozen = replace(healthy, faults=[Fault("freeze slurmctld", 120.0, 150.0)])
     assert judge(frozen)["time"]["silent_slurm_s"] == pytest.approx(80, abs=5)
     assert judge(frozen)["residue"] == pytest.approx(0.0)

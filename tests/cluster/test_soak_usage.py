@@ -1,4 +1,4 @@
-"""What a controller's CPU is made of: waiting, passes and hand-overs, told apart from samples."""
+"""Tests the division of a controller's CPU time into waiting, passes and hand-overs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pytest
 from scripts.soaks.cpu_spans import Cost, Span, compute_cost, passes_in
 from scripts.soaks.usage import Usage
 
-STEP_S, LOOK_S, QUIET_S = 0.25, 3.0, 150.0
-LOOK, EACH = 0.0012, 0.024
+STEP_S, POLL_S, QUIET_S = 0.25, 3.0, 150.0
+POLL, EACH = 0.0012, 0.024
 
 
 def still(seconds: float) -> list[Span]:
-    """Spans in which nothing happens."""
+    """Return spans without CPU time."""
     return [Span((i + 1) * STEP_S, STEP_S, 0.0, 0, 0) for i in range(int(seconds / STEP_S))]
 
 
 def add(spans: list[Span], at: float, cpu_s: float = 0.0, commands: int = 0, passes: int = 0):
-    """Something happens at a moment."""
+    """Add CPU time, commands or a pass at a time."""
     i = int(at / STEP_S)
     old = spans[i]
     spans[i] = Span(
@@ -31,20 +31,20 @@ def add(spans: list[Span], at: float, cpu_s: float = 0.0, commands: int = 0, pas
 
 
 def life(seconds: float, ends: Sequence[float], lasting_s: float = 0.1, each: float = EACH):
-    """Spans of a controller whose passes end then, and that looks every three seconds after one."""
+    """Return the spans of a controller with passes at ``ends`` and a poll every three seconds."""
     spans = still(seconds)
     for at, after in zip(ends, [*ends[1:], seconds], strict=True):
         add(spans, at - lasting_s, each / 2, commands=1)
         add(spans, at, each / 2, passes=1)
-        look = at + LOOK_S
-        while look < after - lasting_s:
-            add(spans, look, LOOK)
-            look += LOOK_S
+        poll = at + POLL_S
+        while poll < after - lasting_s:
+            add(spans, poll, POLL)
+            poll += POLL_S
     return spans
 
 
 def costs(spans: Sequence[Span], handovers: int = 0) -> Cost:
-    return compute_cost(spans, LOOK_S, QUIET_S, handovers)
+    return compute_cost(spans, POLL_S, QUIET_S, handovers)
 
 
 @pytest.mark.parametrize("every_s", [10.0, 10.4, 11.9, 13.9, 31.0])
@@ -55,28 +55,28 @@ def test_looks_are_counted_once_wherever_passes_fall_between_them(
     ends = [every_s * n for n in range(1, int(600 / every_s))]
     found = costs(life(600.0, ends, lasting_s))
     assert found.waited_s > 0
-    assert found.waiting == pytest.approx(LOOK / LOOK_S)
-    assert found.quiet_pass == pytest.approx(EACH, rel=0.04), "a look may fall into its sample"
+    assert found.waiting == pytest.approx(POLL / POLL_S)
+    assert found.quiet_pass == pytest.approx(EACH, rel=0.04), "a poll may fall into its sample"
 
 
 def test_what_is_spent_on_waiting_is_waiting() -> None:
     spans = [
-        replace(one, cpu_s=one.cpu_s + 0.0025)
-        for one in life(600.0, [60.0 * n for n in range(1, 10)])
+        replace(span, cpu_s=span.cpu_s + 0.0025)
+        for span in life(600.0, [60.0 * n for n in range(1, 10)])
     ]
-    assert costs(spans).waiting == pytest.approx(LOOK / LOOK_S + 0.01, rel=0.1)
+    assert costs(spans).waiting == pytest.approx(POLL / POLL_S + 0.01, rel=0.1)
 
 
 def test_a_pass_as_long_as_slurm_is_silent_is_one_pass_and_no_waiting() -> None:
     spans = life(120.0, [10.0, 60.0, 110.0])
-    for at in (42.0, 50.0, 58.0):  # it asks again and again, until its time-outs are over
+    for at in (42.0, 50.0, 58.0):  # commands that time out
         add(spans, at, 0.02, commands=1)
     silent = list(passes_in(spans))[1]
     assert (silent.begun, silent.commands) == (42.0, 4)
-    assert silent.cpu_s == pytest.approx(EACH + 3 * 0.02 + 6 * LOOK)
+    assert silent.cpu_s == pytest.approx(EACH + 3 * 0.02 + 6 * POLL)
     found = costs(spans)
-    assert found.waiting == pytest.approx(LOOK / LOOK_S)
-    assert found.quiet_pass == pytest.approx(EACH), "of those that asked one command"
+    assert found.waiting == pytest.approx(POLL / POLL_S)
+    assert found.quiet_pass == pytest.approx(EACH), "of passes with one command"
 
 
 def test_a_pass_that_asks_nothing_is_as_long_as_the_sample_in_which_it_ends() -> None:
@@ -89,16 +89,16 @@ def test_a_pass_that_asks_nothing_is_as_long_as_the_sample_in_which_it_ends() ->
 def test_a_pass_that_nobody_finishes_is_no_waiting() -> None:
     killed = life(60.0, [10.0, 50.0])
     add(killed, 30.0, 0.5, commands=1)
-    assert [one.begun for one in passes_in(killed)] == [9.75, 30.0]
-    assert costs(killed).waiting == pytest.approx(LOOK / LOOK_S)
+    assert [each.begun for each in passes_in(killed)] == [9.75, 30.0]
+    assert costs(killed).waiting == pytest.approx(POLL / POLL_S)
     last = life(60.0, [10.0])
     add(last, 55.0, 0.5, commands=1)
-    assert [one.begun for one in passes_in(last)] == [9.75, 55.0]
+    assert [each.begun for each in passes_in(last)] == [9.75, 55.0]
 
 
 def test_while_nobody_lives_nobody_waits() -> None:
     spans = life(120.0, [10.0, 100.0])
-    gone = [one for one in spans if not 20.0 < one.ended <= 90.0]
+    gone = [span for span in spans if not 20.0 < span.ended <= 90.0]
     assert costs(gone).waited_s == 0.0
 
 
@@ -109,7 +109,7 @@ def test_all_that_is_neither_waiting_nor_a_quiet_pass_is_the_handovers() -> None
         add(spans, at, 0.1, commands=3)
     found = costs(spans, handovers=15)
     quiet = 600.0 * (found.waiting + found.quiet_pass / QUIET_S)
-    total = sum(one.cpu_s for one in spans)
+    total = sum(span.cpu_s for span in spans)
     assert found.quiet_pass == pytest.approx(EACH)
     assert quiet + 15 * found.handover == pytest.approx(total)
     assert found.handover > 0.1
@@ -118,7 +118,7 @@ def test_all_that_is_neither_waiting_nor_a_quiet_pass_is_the_handovers() -> None
 def test_a_day_is_put_together_from_what_each_doing_costs(tmp_path: Path) -> None:
     ends = [10.0 * n for n in range(1, 60)]
     usage = Usage(tmp_path, tmp_path, spans=life(600.0, ends))
-    figures = usage.figures(LOOK_S, QUIET_S, handovers=10)
+    figures = usage.figures(POLL_S, QUIET_S, handovers=10)
     assert figures["cpu_ms_per_second_of_waiting"] == pytest.approx(0.4)
     assert figures["cpu_ms_per_quiet_pass"] == pytest.approx(24.0)
     handover = float(str(figures["cpu_ms_per_handover"]))
@@ -128,7 +128,7 @@ def test_a_day_is_put_together_from_what_each_doing_costs(tmp_path: Path) -> Non
 
 
 def test_who_is_not_watched_costs_nothing(tmp_path: Path) -> None:
-    figures = Usage(tmp_path, tmp_path).figures(LOOK_S, QUIET_S, handovers=0)
+    figures = Usage(tmp_path, tmp_path).figures(POLL_S, QUIET_S, handovers=0)
     assert (figures["cpu_s_per_day"], figures["waited_s"], figures["passes"]) == (0.0, 0.0, 0)
 
 

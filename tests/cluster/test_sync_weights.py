@@ -1,4 +1,4 @@
-"""``sync_weights.sh`` as typed, over real rsync and ssh to a real sshd on loopback."""
+"""Tests ``sync_weights.sh`` with real rsync and ssh to an sshd on this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def login(tmp_path_factory):
 
 @dataclass
 class Home:
-    """A laptop's home, and the cluster's folder at the other end."""
+    """A laptop's home and the cluster's folder."""
 
     login: Login
     home: Path
@@ -48,7 +48,7 @@ class Home:
         return self.home / "shared_weights"
 
     def stranger(self) -> Path:
-        """A key that nobody has installed."""
+        """Create a key that is not installed."""
         path = self.home / "stranger"
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
         subprocess.run(command, check=True)
@@ -121,7 +121,7 @@ def test_pull_every_second_follows_the_versions_and_ends_when_asked(home):
             wait_until(lambda want=seed: newest_verified(home.local).version >= want)
             seen.append(newest_verified(home.local).version)
             advance(job, seed)
-        wait_until(lambda: len(told(events)) >= len(seen))  # a pull is told of once it is done
+        wait_until(lambda: len(told(events)) >= len(seen))  # an event follows each pull
     finally:
         child.send_signal(signal.SIGTERM)
         out, _ = child.communicate(timeout=20)
@@ -135,7 +135,7 @@ def test_pull_every_second_follows_the_versions_and_ends_when_asked(home):
 
 
 def told(events: Path) -> list[dict[str, Any]]:
-    """What a laptop's sync has written down of its pulls."""
+    """Return the pull events of a laptop's sync."""
     return [json.loads(line) for path in events.glob("laptop-*") for line in path.open()]
 
 
@@ -148,7 +148,7 @@ def wait_until(true, seconds: float = 30.0):
 
 
 def masters(home) -> list[int]:
-    """Shared connections of this home's cluster, by pid."""
+    """Return the process ids of this home's shared connections."""
     remote = Remote("cluster", home.login.user, "/", ssh_config=str(home.login.config))
     start = Path(f"{remote.socket}-")
     sockets = [path for path in start.parent.glob(f"{start.name}*") if path.is_socket()]
@@ -214,7 +214,7 @@ def test_sftp_says_in_words_what_is_wrong(home, change, said):
 
 
 def sync_python(home, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    """As ``sync_weights.sh``, where PATH has hardly anything."""
+    """Run ``sync_weights.sh`` with an almost empty PATH."""
     environment = {**home.environment(**changes), "PYTHONPATH": str(SCRIPT.parents[2])}
     return subprocess.run(
         [sys.executable, "-m", "Daddy.weights.sync", *words],
@@ -252,7 +252,7 @@ def test_a_head_of_absurd_size_never_crosses_the_line(home):
     os.truncate(home.shared / "wan" / "HEAD.json", 50_000_000)
     done = home.sync("pull")
     assert done.returncode == 6
-    assert not [one for one in home.local.rglob("*") if one.stat().st_size > 1_000_000]
+    assert not [path for path in home.local.rglob("*") if path.stat().st_size > 1_000_000]
     assert newest_verified(home.local).version == 0
 
 
@@ -306,7 +306,7 @@ def test_what_arrived_before_a_break_is_not_sent_again(home, tmp_path):
     own = {"w": torch.randn(500, 500, generator=torch.Generator().manual_seed(3)) * 0.05}
     begin(home.shared, "slot-0", home.clock, own=own)
     frame = json.loads((home.shared / "wan" / "HEAD.json").read_text())
-    (whole,) = (home.shared / "wan" / one["file"] for one in frame["parts"])
+    (whole,) = (home.shared / "wan" / part["file"] for part in frame["parts"])
     partial = home.local / "incoming" / ".part"
     partial.mkdir(parents=True)
     (partial / whole.name).write_bytes(whole.read_bytes()[: whole.stat().st_size * 9 // 10])
@@ -318,7 +318,8 @@ def test_what_arrived_before_a_break_is_not_sent_again(home, tmp_path):
     path = f"{tools}:{home.environment()['PATH']}"
     assert home.sync("pull", PATH=path).returncode == 0
     sent = [
-        int(one.replace(",", "")) for one in re.findall(r"Literal data: ([\d,]+)", told.read_text())
+        int(size.replace(",", ""))
+        for size in re.findall(r"Literal data: ([\d,]+)", told.read_text())
     ]
     assert max(sent) < whole.stat().st_size // 5
     assert newest_verified(home.local).version == 0
@@ -404,7 +405,7 @@ def test_a_refused_key_names_the_line_that_helps(home):
 
 
 def programs(folder: Path, *names: str) -> str:
-    """A PATH with these programs alone."""
+    """Return a PATH with only these programs."""
     folder.mkdir()
     for name in names:
         (folder / name).symlink_to(shutil.which(name))
@@ -506,7 +507,7 @@ def test_a_dead_shared_connection_is_replaced(home):
 
 
 def test_the_folder_paths_of_a_run_stay_as_they_were(home):
-    """A pull changes nothing at the other end."""
+    """A pull changes nothing on the cluster."""
     home.job()
     before = {path: path.stat().st_mtime_ns for path in home.shared.rglob("*") if path.is_file()}
     home.sync("bidirectional")

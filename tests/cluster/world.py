@@ -1,6 +1,6 @@
-"""A queue in memory whose jobs behave, misbehave and vanish, driven by the real planner.
+"""Simulates a queue in memory, whose jobs also crash or vanish, with the real planner.
 
-The controller's whole memory is the list of entries, as on disk; a crash loses everything else.
+The controller's only state is the list of ledger entries, as on disk; a crash loses the rest.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from Daddy.cluster.orchestrator.reconcile import reconcile
 
 
 def attempt_of(**facts) -> Attempt:
-    """An attempt of facts that are given flat, those of its inner records too."""
+    """Make an attempt from its fields and those of its inner records."""
     inner = {
         name: kind(**{part.name: facts.pop(part.name) for part in fields(kind)
                       if part.name in facts})
@@ -53,7 +53,7 @@ def attempt_of(**facts) -> Attempt:
 
 @dataclass
 class Job:
-    """A job as the scheduler knows it."""
+    """A job of the simulated scheduler."""
 
     job_id: int
     token: str
@@ -78,7 +78,7 @@ class Slot:
 
 @dataclass
 class World:
-    """Time, queue, leases, and the durable entries."""
+    """The simulated time, queue and leases, and the ledger entries."""
 
     policy: ControllerPolicy
     desired: Intent
@@ -102,7 +102,7 @@ class World:
 
     # the controller -------------------------------------------------------------------------
 
-    def look(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         rows = [
             QueueJob(
                 job.job_id,
@@ -127,12 +127,12 @@ class World:
         )
 
     def one_pass(self, *, blind: bool = False, effects: int = 1000) -> tuple[Action, ...]:
-        """One pass of the controller, killed after so many effects; what was planned."""
-        seen: QueueReading = UnknownQueue(self.now, "frozen") if blind else self.look()
-        if isinstance(seen, Snapshot):
-            self.entries += reconcile(self.ledger, seen, self.views(), self.policy, self.now)
+        """Make one pass, killed after so many effects; return the planned actions."""
+        reading: QueueReading = UnknownQueue(self.now, "frozen") if blind else self.snapshot()
+        if isinstance(reading, Snapshot):
+            self.entries += reconcile(self.ledger, reading, self.views(), self.policy, self.now)
         self.lived = len(self.ledger.live)
-        decided = plan(self.desired, self.ledger, seen, self.policy, self.now)
+        decided = plan(self.desired, self.ledger, reading, self.policy, self.now)
         planned, self.orders = decided.actions, decided.orders or self.orders
         for done, _ in zip(self._effects(planned), range(effects), strict=False):
             del done
@@ -140,7 +140,7 @@ class World:
         return planned
 
     def _effects(self, actions: tuple[Action, ...]) -> Iterator[None]:
-        """Every durable step by itself: between any two of them the controller may be killed."""
+        """Yield after each durable step: the controller may be killed between any two of them."""
         for action in actions:
             if isinstance(action, Submit):
                 yield from self._submit(action)
@@ -163,8 +163,8 @@ class World:
                 job.held = job.held if action.hold is None else action.hold
                 yield
                 facts = {"hold": action.hold, "exclude": action.exclude}
-                said = {name: value for name, value in facts.items() if value is not None}
-                self._note("amended", action.token, **said)
+                changes = {name: value for name, value in facts.items() if value is not None}
+                self._note("amended", action.token, **changes)
             else:
                 self._touch(action)
                 yield
@@ -213,12 +213,12 @@ class World:
 
     @property
     def eligible(self) -> list[Job]:
-        """Waiting jobs that nothing but the cap keeps from starting."""
-        there = {job.job_id for job in self.jobs.values() if job.state is not JobState.ENDED}
-        return [job for job in self.pending if not job.held and job.after not in there]
+        """Waiting jobs that only the cap keeps from starting."""
+        existing = {job.job_id for job in self.jobs.values() if job.state is not JobState.ENDED}
+        return [job for job in self.pending if not job.held and job.after not in existing]
 
     def start_one(self) -> None:
-        """The site starts the first waiting job, if its cap allows; the job claims a slot."""
+        """Start the first waiting job if the cap allows; the job claims a slot."""
         if self.eligible and len(self.running) < self.policy.max_running:
             job = self.eligible[0]
             job.state, job.word = JobState.RUNNING, "RUNNING"
@@ -237,7 +237,7 @@ class World:
             slot.checkpoint_term = slot.term
 
     def end(self, index: int, how: str) -> None:
-        """A running job ends: at its wall, by a crash, by its owner's hand, or without a trace."""
+        """End a running job: at its time limit, by a crash, by scancel, or without a record."""
         if not self.running:
             return
         job = self.running[index % len(self.running)]
@@ -260,16 +260,16 @@ class World:
                 slot.end_reason = end_reason
 
     def say_start(self) -> None:
-        """What the person does after a pause."""
+        """Set the mode to ``run``, as the person does after a pause."""
         self.desired = replace(self.desired, mode=Mode.RUN)
         self._note("start", "")
 
     def learn(self, site: SiteLimits) -> None:
-        """Facts of the site, as the controller reads them."""
+        """Record limits of the site, as the controller does."""
         self._note("learnt", "", site=asdict(site))
 
     def settle(self, passes: int = 60) -> None:
-        """Calm: jobs start and progress, time passes, nothing fails."""
+        """Make passes in which jobs start and progress and nothing fails."""
         self.answers.clear()
         for _ in range(passes):
             self.one_pass()

@@ -1,4 +1,4 @@
-"""What ``launchd/install.sh`` generates, read by the parsers that will read it."""
+"""Tests of the files that ``launchd/install.sh`` makes, with launchd's and systemd's parsers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def run(home: Path, system: str, *words: str, script: Path = INSTALL, **changes:
 
 @pytest.fixture
 def home(tmp_path):
-    place = tmp_path / "my home & <all>"
-    place.mkdir()
-    return place
+    folder = tmp_path / "my home & <all>"
+    folder.mkdir()
+    return folder
 
 
 def test_the_agent_is_the_guides_com_pokemon_sync(home):
@@ -51,7 +51,7 @@ def test_its_arguments_are_what_was_asked_for(home):
 
 
 def fake(folder: Path, name: str, code: str = "") -> None:
-    """A program that notes how it was called (launchctl exists on macOS alone)."""
+    """Create a program that logs its arguments (launchctl exists on macOS only)."""
     program = folder / name
     program.write_text(f'#!/bin/sh\necho "$@" >> {folder}/{name}.log\n{code}\n')
     program.chmod(0o755)

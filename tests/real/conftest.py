@@ -1,4 +1,4 @@
-"""One real Slurm cluster with its login node, shared by every test of this folder."""
+"""Fixtures: a real Slurm test cluster with its login node, shared by all tests here."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.components import absent
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOORS = CHECKOUT / "cluster" / "testbed"
 _OF_OTHERS = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "DADDY_", "LD_LIBRARY_PATH")
-"""Not passed on to jobs; the last is set by opencv, once a test has imported pufferlib."""
+"""Variables that jobs do not get; opencv sets the last when a test imports pufferlib."""
 
 
 def door(command: str, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
-    """Run cluster/testbed/COMMAND as a person would."""
+    """Run cluster/testbed/COMMAND."""
     return subprocess.run(
         [str(DOORS / command), *arguments],
         capture_output=True,
@@ -39,7 +39,7 @@ def door(command: str, *arguments: str, timeout_s: float = 300) -> subprocess.Co
 
 @dataclass
 class Cluster:
-    """A running cluster and what its user needs."""
+    """A running test cluster with helpers for its user."""
 
     dir: Path
     facts: Mapping[str, object]
@@ -47,7 +47,7 @@ class Cluster:
 
     @property
     def env(self) -> dict[str, str]:
-        """Environment of a shell that sourced env.sh."""
+        """The environment of a shell that sourced env.sh."""
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(_OF_OTHERS)
         }
@@ -57,68 +57,68 @@ class Cluster:
 
     @property
     def ssh_config(self) -> Path:
-        """For ``ssh -F``; the alias is ``login``."""
+        """The file for ``ssh -F``; the host is ``login``."""
         return Path(str(self.facts["ssh_config"]))
 
     @property
     def host(self) -> str:
-        """Address of the login node."""
+        """The address of the login node."""
         return str(self.facts["host"])
 
     @property
     def port(self) -> int:
-        """Port of its sshd."""
+        """The port of its sshd."""
         return int(str(self.facts["port"]))
 
     @property
     def user(self) -> str:
-        """Who logs in."""
+        """The login node's user."""
         return str(self.facts["user"])
 
     @property
     def remote_port(self) -> int:
-        """Where ``ssh -R`` listens on the login node."""
+        """The port on the login node for ``ssh -R``."""
         return int(str(self.facts["remote_port"]))
 
     @property
     def alone(self) -> bool:
-        """The login node is a machine of its own."""
+        """True where the login node has its own network."""
         return self.facts["mode"] == "namespace"
 
     def run(self, *argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
-        """A command in the test cluster's environment on this host."""
+        """Run a command in the test cluster's environment on this host."""
         return subprocess.run(
             argv, env=self.env, capture_output=True, text=True, timeout=timeout_s, check=False
         )
 
     def out(self, *argv: str) -> str:
-        """Its output, stripped; fails the test when the command fails."""
+        """Run a command and return its stripped output; fail the test when it fails."""
         done = self.run(*argv)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def ssh(self, command: str, *options: str) -> subprocess.CompletedProcess[str]:
-        """A command on the login node."""
+        """Run a command on the login node."""
         return self.run("ssh", "-F", str(self.ssh_config), *options, "login", command)
 
     def submit(self, script: str, *options: str) -> str:
-        """Submit a batch script; its job id. Cancelled at the end of the test."""
+        """Submit a batch script, cancelled at the end of the test; return its job id."""
         job = self.out("sbatch", "--parsable", "--time=5", *options, "--wrap", script)
         self.jobs.append(job)
         return job
 
     def states(self) -> dict[str, str]:
-        """Job id → ``STATE REASON`` of everything the controller remembers."""
+        """Return job id → ``STATE REASON`` of all jobs that squeue lists."""
         rows = self.out("squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r").splitlines()
         return {row.split()[0]: row.split(maxsplit=1)[1] for row in rows}
 
     def daemon(self, name: str) -> int:
-        """The pid of one of this test cluster's daemons, as its supervisor wrote it down."""
+        """Return a daemon's process id from the supervisor's record."""
         return int(json.loads((self.dir / "run" / "daemons.json").read_text())[name][0])
 
     @contextmanager
     def frozen(self, name: str) -> Iterator[None]:
-        """While this daemon neither runs nor is gone."""
+        """Suspend this daemon in the body."""
         pid = self.daemon(name)
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -127,7 +127,7 @@ class Cluster:
             os.kill(pid, signal.SIGCONT)
 
     def cancel(self) -> None:
-        """End what this test submitted."""
+        """Cancel the jobs of this test."""
         if self.jobs:
             self.run("scancel", "-s", "KILL", "-f", *self.jobs)
             self.run("scancel", *self.jobs)
@@ -135,7 +135,7 @@ class Cluster:
 
 
 def start(folder: Path, *options: str) -> Cluster:
-    """``up`` in this folder, or a skip that names what is missing; never a skip in CI."""
+    """Run ``up`` in this folder; skip the test without it, or fail in CI."""
     folder.chmod(0o755)
     done = door("up", "--dir", str(folder), "--json", *options)
     if done.returncode:
@@ -149,7 +149,7 @@ def start(folder: Path, *options: str) -> Cluster:
 
 @pytest.fixture(scope="session")
 def shared_cluster() -> Iterator[Cluster]:
-    """The one cluster; ask for ``cluster`` instead."""
+    """Start the shared cluster; tests use ``cluster``."""
     folder = Path(tempfile.mkdtemp(prefix="daddy-test-", dir="/tmp"))
     try:
         yield start(folder)
@@ -160,7 +160,7 @@ def shared_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
-    """The one cluster; jobs that a test submitted through it are gone after the test."""
+    """Return the shared cluster; cancel the test's jobs afterwards."""
     try:
         yield shared_cluster
     finally:
@@ -169,7 +169,7 @@ def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def own_folder() -> Iterator[Path]:
-    """A short folder for a test cluster of the test's own, taken down afterwards."""
+    """Return a short folder for a test's own cluster; end the cluster afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="daddy-own-", dir="/tmp"))
     folder.chmod(0o755)
     try:
@@ -180,12 +180,12 @@ def own_folder() -> Iterator[Path]:
 
 
 class Student(Person):
-    """A person on the login node, with one run."""
+    """A user on the login node with one run."""
 
     def wants(
         self, max_runtime_s: int = 300, controller: Mapping[str, object] = {}, **slurm: object
     ) -> None:
-        """Write the configuration: two slots of five minutes unless told otherwise."""
+        """Write the configuration, by default with two slots and jobs of five minutes."""
         settings = small_config(
             self.run.root,
             training={"max_runtime_seconds": max_runtime_s},
@@ -197,13 +197,13 @@ class Student(Person):
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout with the small learner that every test may run and none may change."""
+    """Return a checkout with the small learner that no test may change."""
     return copied_checkout(tmp_path_factory.mktemp("checkout"))
 
 
 @pytest.fixture
 def student(cluster: Cluster, checkout: Path, tmp_path: Path) -> Iterator[Student]:
-    """Somebody whose jobs are gone after the test."""
+    """Return a user whose jobs are ended after the test."""
     run = RunPaths(tmp_path / "runs" / "tiny")
     env = {name: text for name, text in cluster.env.items() if name != "DADDY_SITE"}
     env["PYTHONPATH"] = str(checkout)

@@ -1,4 +1,4 @@
-"""The commands against a real Slurm: what ``start`` finds, and a ``status`` that does not wait."""
+"""Tests commands on a real Slurm: the checks of ``start``, and a ``status`` that does not wait."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.patience import until
 from tests.real.conftest import Cluster, Student
 
 WAITED_S = 5.0
-"""squeue alone would wait for twenty seconds; how quick a status is, a bench tells."""
+"""Longest ``status`` in seconds; squeue would wait for twenty. A bench measures the usual time."""
 
 
 def quickest(person: Person, code: int, tries: int = 3) -> float:
-    """Seconds that ``status`` takes: the best of a few."""
+    """Return the best of a few times of ``status``, in seconds."""
     took = []
     for _ in range(tries):
         began = time.monotonic()
@@ -38,7 +38,7 @@ def test_partition_and_limit_are_judged_by_what_slurm_says_of_itself(student: St
 
 
 def test_status_does_not_wait_for_a_frozen_slurmctld(cluster: Cluster, student: Student) -> None:
-    """Also a run under /tmp is taken here: the nodes are this very host, by their boot time."""
+    """A run under /tmp is accepted here, because the nodes have this host's boot time."""
     said = student.says("start")
     assert said.returncode == 0, said.stderr
     assert until(lambda: student.sees()["exit_code"] == 0, 60)

@@ -1,4 +1,4 @@
-"""The controller on a real Slurm: hand-over, adoption, lost answers, silence, poisoned shells."""
+"""Tests the controller on a real Slurm: hand-over, adoption, lost answers, odd environments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ours(cluster: Cluster) -> list[str]:
 def test_four_slots_are_filled_adopted_handed_over_and_drained(
     cluster: Cluster, student: Student
 ) -> None:
-    """One run through its life; squeue and our own status must agree at every station."""
+    """Run a fleet from start to stop; squeue and ``status`` must agree at each stage."""
     student.wants(max_running=4, time_limit="0:01:00")
     said = student.says("start")
     assert said.returncode == 0, said.stderr
@@ -41,12 +41,12 @@ def test_four_slots_are_filled_adopted_handed_over_and_drained(
     assert running == {str(slot["job_id"]) for slot in seen["slots"]}
     tokens = [line.rsplit("/", 1)[1] for line in ours(cluster)]
     assert len(set(tokens)) == 8
-    (learnt,) = student.ledger("learnt")  # the cap was read: no pool is merely hoped for
+    (learnt,) = student.ledger("learnt")  # the cap was read from Slurm
     assert learnt["site"] == {"max_running": 4, "enforced": True}
 
     os.kill(student.controller, signal.SIGKILL)
     assert student.says("start").returncode == 0
-    time.sleep(4)  # several passes in which a doubled job would show
+    time.sleep(4)  # several passes, for a duplicate job to appear
     same = {slot["job_id"] for slot in seen["slots"]}
     assert until(lambda: {slot["job_id"] for slot in student.sees()["slots"]} == same, 20)
     assert len(ours(cluster)) == 8
@@ -54,12 +54,12 @@ def test_four_slots_are_filled_adopted_handed_over_and_drained(
     assert until(lambda: len(student.fleet.handovers()) >= 4, 90), "the wall time is a minute"
     fleet = student.fleet
     assert {
-        one.facts_of("goodbye")["exit_code"]
-        for one in fleet.attempts.values()
-        if one.time_of("goodbye")
+        attempt.facts_of("goodbye")["exit_code"]
+        for attempt in fleet.attempts.values()
+        if attempt.time_of("goodbye")
     } == {10}
-    gaps = sorted(one.gap_s for one in fleet.handovers())
-    assert gaps[len(gaps) // 2] < 20.0, gaps  # without a successor that waits: a boot and a queue
+    gaps = sorted(handover.gap_s for handover in fleet.handovers())
+    assert gaps[len(gaps) // 2] < 20.0, gaps  # without a waiting successor: queue and boot
     assert (student.run.logs / f"slurm-{next(iter(running))}.out").exists()
 
     stopped = student.says("stop")
@@ -79,12 +79,12 @@ def test_a_frozen_slurmctld_changes_nothing_and_status_says_what_was_last_known(
         os.kill(student.controller, signal.SIGKILL)
         begun = time.monotonic()
         student.says("status", "--json")
-        assert time.monotonic() - begun < 15.0  # squeue alone would take twenty seconds
+        assert time.monotonic() - begun < 15.0  # squeue would take twenty seconds
         assert until(lambda: student.sees()["verdict"] == "unknown", 20)  # a dead one's last word
         frozen = student.sees()
         assert frozen["exit_code"] == 22
-        assert [one["job_id"] for one in frozen["slots"]] == [
-            one["job_id"] for one in before["slots"]
+        assert [slot["job_id"] for slot in frozen["slots"]] == [
+            slot["job_id"] for slot in before["slots"]
         ]
     assert until(lambda: student.sees()["verdict"] != "unknown", 30)
     assert len(student.ledger("intent")) <= 8
@@ -93,7 +93,7 @@ def test_a_frozen_slurmctld_changes_nothing_and_status_says_what_was_last_known(
 def test_where_waiting_jobs_are_counted_successors_come_late_and_without_a_storm(
     cluster: Cluster, student: Student
 ) -> None:
-    """MaxSubmit = 4: the slots are filled, nothing waits, and Slurm is not asked in vain."""
+    """MaxSubmit = 4: the slots are filled, no job waits, and none is submitted in vain."""
     change = ("sacctmgr", "-i", "modify", "qos", "students", "set")
     student.wants(max_running=4)
     try:
@@ -114,7 +114,7 @@ def test_where_waiting_jobs_are_counted_successors_come_late_and_without_a_storm
 def test_an_answer_of_sbatch_that_is_lost_makes_one_job_and_not_two(
     cluster: Cluster, student: Student
 ) -> None:
-    """sbatch fails with a time-out, the job exists all the same, and its token brings it home."""
+    """sbatch times out, its job exists, and the controller adopts it by its token."""
     student.wants(max_running=4)
     env = dict(student.env)
     shim = student.config.parent / "bin"
@@ -134,12 +134,12 @@ def test_an_answer_of_sbatch_that_is_lost_makes_one_job_and_not_two(
     assert until(lambda: student.training == 4 and len(student.sees()["waiting"]) == 4, 40)
     assert len(ours(cluster)) == 8
     (lost,) = student.ledger("unanswered")
-    adopted = [one for one in student.ledger("submitted") if one["token"] == lost["token"]]
-    assert [one.get("adopted") for one in adopted] == [True]
+    adopted = [entry for entry in student.ledger("submitted") if entry["token"] == lost["token"]]
+    assert [entry.get("adopted") for entry in adopted] == [True]
 
 
 def test_variables_of_the_person_do_not_bend_what_is_seen(cluster: Cluster, tmp_path: Path) -> None:
-    """SQUEUE_STATES=R hides waiting jobs with exit code 0; SBATCH_* would rename ours."""
+    """SQUEUE_STATES=R would hide waiting jobs with exit code 0, SBATCH_* rename our jobs."""
     poisoned = {**cluster.env, "SQUEUE_STATES": "R", "SBATCH_JOB_NAME": "mine", "SQUEUE_USERS": "x"}
     path = os.environ["PATH"]
     os.environ["PATH"] = poisoned["PATH"]
@@ -149,7 +149,7 @@ def test_variables_of_the_person_do_not_bend_what_is_seen(cluster: Cluster, tmp_
         assert until(lambda: len(rows(scheduler)) == 5, 20)
         words = sorted(row.word for row in rows(scheduler))
         assert "PENDING" in words
-        scheduler.cancel(JobRef(jobs[0].job_id, "f" * 12))  # a wrong token touches nothing
+        scheduler.cancel(JobRef(jobs[0].job_id, "f" * 12))  # a wrong token: no effect
         time.sleep(1)
         assert all(row.word != "CANCELLED" for row in rows(scheduler))
         for job in jobs:

@@ -1,4 +1,4 @@
-"""The README's first command, shortened: every part of it runs, and none of it stays."""
+"""Tests the README's first command, shortened: every part runs and ends."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def start(run_dir, *options):
 
 
 def end(demo):
-    """Ask a demo that still runs to clear its stage; only then end it."""
+    """Send SIGINT to a running demo, so that it ends its parts, then kill it."""
     demo.terminate()
     try:
         demo.wait(90)
@@ -30,7 +30,7 @@ def end(demo):
 
 
 def left_behind(folder):
-    """Command lines of processes that name the demo's folder."""
+    """Return the command lines with the demo's folder."""
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         line = " ".join(process.info["cmdline"] or [])

@@ -1,7 +1,7 @@
-"""No controller on a real Slurm: running jobs submit, and the fleet goes on by itself.
+"""Tests failover on a real Slurm: without a controller running jobs submit their successors.
 
-The controller leaves by a signal here: that a killed one on another host is noticed by its silence
-takes a minute and a half, and is shown with a told clock in ``tests/cluster/test_sidecar.py``.
+Here the controller ends by a signal; ``tests/cluster/test_sidecar.py`` tests a killed controller on
+another host, which takes 90 s to be noticed, with a simulated clock.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def test_where_no_controller_is_left_jobs_submit_and_hand_over_by_themselves(
     assert said.returncode == 0, said.stderr
     assert until(lambda: student.training == 2, 40)
     os.kill(student.controller, signal.SIGTERM)
-    last = max(one["number"] for one in student.ledger("intent"))
+    last = max(entry["number"] for entry in student.ledger("intent"))
     assert until(
-        lambda: sum(1 for one in student.ledger("intent") if one["number"] > last) >= 3, 120
+        lambda: sum(1 for entry in student.ledger("intent") if entry["number"] > last) >= 3, 120
     ), (student.run.logs / "failover.log").read_text()
     probe = read_probe(student.run)
     assert probe is not None
     assert probe.may_submit
     assert "test-only" in probe.why
     tokens = cluster.out("squeue", "--noheader", "--states=all", "--format=%k").splitlines()
-    ours = [one for one in tokens if "daddy/tiny-" in one]
+    ours = [token for token in tokens if "daddy/tiny-" in token]
     assert len(ours) == len(set(ours))
     handovers = len(student.fleet.handovers())
     assert until(lambda: len(student.fleet.handovers()) >= handovers + 2, 90)

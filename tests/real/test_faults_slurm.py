@@ -37,7 +37,7 @@ PATIENCE = {
     ],
 }
 SHIM = """#!/bin/sh
-# $HERE/how: what is to go wrong with the next submission
+# $HERE/how: the fault of the next submission
 how=$(cat {here}/how 2>/dev/null)
 case "$*" in *test-only*) how="";; esac
 [ -n "$how" ] && echo "$how" >>{here}/done && rm -f {here}/how
@@ -66,13 +66,13 @@ def impatient_checkout(folder: Path) -> Path:
 
 @dataclass
 class Fleet:
-    """One run of four slots on the cluster, and what is done to it."""
+    """A run of four slots on the test cluster, and its faults."""
 
     cluster: Cluster
     person: Person
     shim: Path
     short: int = 0
-    """The job that was granted less time than it asked for."""
+    """The job that got less time than it requested."""
     notes: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -84,7 +84,7 @@ class Fleet:
         return view if view is not None and view.ended is None else None
 
     def held(self) -> dict[int, int]:
-        """Slot → job of those that train."""
+        """Return slot → job of the training jobs."""
         views = {slot: self.view(slot) for slot in range(4)}
         return {
             slot: int(view.holder["job_id"])
@@ -96,7 +96,7 @@ class Fleet:
         return len(self.held()) == 4
 
     def queue(self) -> dict[int, tuple[str, str]]:
-        """Our jobs in the queue: id → (state, reason)."""
+        """Return our jobs in the queue: id → (state, reason)."""
         rows = self.cluster.out("squeue", "-h", "--format=%i|%T|%r|%j").splitlines()
         cells = [row.split("|") for row in rows]
         return {int(c[0]): (c[1], c[2]) for c in cells if c[3].startswith("daddy-tiny-")}
@@ -105,14 +105,14 @@ class Fleet:
         return sorted(job for job, (state, _) in self.queue().items() if state == "PENDING")
 
     def settled(self) -> bool:
-        """Four train, four wait, and the controller knows it."""
+        """Return True where four jobs train, four wait, and the controller has recorded it."""
         return self.full() and len(self.waiting()) == 4 == len(self.status()["waiting"])
 
     def status(self) -> dict[str, Any]:
         return json.loads(self.run.status.read_text())
 
     def victim(self) -> tuple[int, int]:
-        """(slot, job) of one that is not the short job, and not on its node."""
+        """Return (slot, job) of a job that is neither the short job nor on its node."""
         held, spared = self.held(), ""
         if self.short in held.values():
             spared = self.node(self.short)
@@ -127,7 +127,7 @@ class Fleet:
         return int(view.holder["pid"])
 
     def wrong(self, how: str) -> None:
-        """The next submission goes wrong in this way."""
+        """Set the fault of the next submission."""
         (self.shim / "how").write_text(how)
 
     def went_wrong(self, how: str) -> bool:
@@ -138,20 +138,22 @@ class Fleet:
         return len(self.person.ledger("intent"))
 
     def ledger_of(self, kind: str, job: int) -> list[dict[str, Any]]:
-        tokens = {one["token"] for one in self.person.ledger("submitted") if one["job_id"] == job}
-        return [one for one in self.person.ledger(kind) if one.get("token") in tokens]
+        tokens = {
+            entry["token"] for entry in self.person.ledger("submitted") if entry["job_id"] == job
+        }
+        return [entry for entry in self.person.ledger(kind) if entry.get("token") in tokens]
 
     def submitted(self, token: str) -> list[dict[str, Any]]:
-        return [one for one in self.person.ledger("submitted") if one["token"] == token]
+        return [entry for entry in self.person.ledger("submitted") if entry["token"] == token]
 
     def end_one(self) -> int:
-        """A job is killed where it runs; its id."""
+        """Kill a job's process; return the job id."""
         slot, job = self.victim()
         os.kill(self.pid(slot), signal.SIGKILL)
         return job
 
     def resume(self, node: str) -> None:
-        """The node is back: by our word, or because it registered again by itself."""
+        """Resume a node, unless it has registered again by itself."""
         self.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
         show = ("sinfo", "-h", "-n", node, "--format=%T")
         assert until(lambda: "down" not in self.cluster.out(*show), 20)
@@ -164,7 +166,7 @@ class Fleet:
 
 @pytest.fixture(scope="module")
 def fleet(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Started once; the first job is granted one minute although ten were asked for."""
+    """Start the run; the first job gets one minute instead of ten."""
     folder = tmp_path_factory.mktemp("faults")
     env = {name: text for name, text in shared_cluster.env.items() if name != "DADDY_SITE"}
     checkout = impatient_checkout(folder / "checkout")
@@ -204,7 +206,7 @@ def fleet(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(autouse=True)
 def whole(fleet: Fleet) -> Iterator[None]:
-    """Every fault finds a whole fleet, and leaves one in which nothing is doubled."""
+    """Wait for a full fleet before each fault, and check for duplicates after it."""
     assert until(fleet.settled, 40), (fleet.held(), fleet.queue(), fleet.status()["reasons"])
     yield
     assert fleet.doubles() == []
@@ -220,7 +222,7 @@ def test_fault_29_the_person_cancels_one_job_by_hand(fleet: Fleet) -> None:
 
 
 def test_fault_22_a_job_hangs(fleet: Fleet) -> None:
-    """Its process is stopped: no sign of life, asked to leave, ended, replaced."""
+    """A stopped learner writes no heartbeat, is signalled, cancelled and replaced."""
     slot, job = fleet.victim()
     os.kill(fleet.pid(slot), signal.SIGSTOP)
     stopped = time.time()
@@ -236,7 +238,7 @@ def test_fault_22_a_job_hangs(fleet: Fleet) -> None:
 def test_fault_19_a_node_dies_and_its_job_is_not_requeued(fleet: Fleet) -> None:
     _, job = fleet.victim()
     node = fleet.node(job)
-    others = {one for one in fleet.held().values() if fleet.node(one) != node}
+    others = {other for other in fleet.held().values() if fleet.node(other) != node}
     fleet.cluster.out("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
     assert until(lambda: fleet.full() and job not in fleet.held().values(), 40)
     assert until(lambda: fleet.ledger_of("ended", job), 20)  # a pass later than the claim
@@ -247,7 +249,7 @@ def test_fault_19_a_node_dies_and_its_job_is_not_requeued(fleet: Fleet) -> None:
 
 
 def test_fault_18_a_node_dies_where_the_site_requeues(fleet: Fleet) -> None:
-    """We ask for no requeueing; a site that does it all the same gets no second job for it."""
+    """A site requeues in spite of --no-requeue, and no second job is submitted for it."""
     _, job = fleet.victim()
     fleet.cluster.out("scontrol", "update", f"JobId={job}", "Requeue=1")
     node, before = fleet.node(job), fleet.intents()
@@ -258,14 +260,14 @@ def test_fault_18_a_node_dies_where_the_site_requeues(fleet: Fleet) -> None:
     fleet.resume(node)
     time.sleep(3)  # several passes
     fresh = fleet.person.ledger("intent")[before:]
-    assert [one["reason"] for one in fresh if one["reason"] == "a slot is empty"] == []
+    assert [entry["reason"] for entry in fresh if entry["reason"] == "a slot is empty"] == []
     assert len(fleet.queue()) <= 8, "the requeued job counts as one that waits"
 
 
 def test_fault_34_a_shorter_limit_was_granted(fleet: Fleet) -> None:
-    """Ten minutes were asked for, one was given: it left before that one was over.
+    """A job that got one minute instead of ten left before its end.
 
-    Slurm warns up to a minute early: who hears it while it boots gives its slot back (11).
+    Slurm signals up to a minute early: a job that is still loading releases its slot (11).
     """
     left = {"10:0": "drained", "11:0": "not needed"}
     log = fleet.cluster.dir / "log" / "jobcomp.txt"
@@ -282,7 +284,7 @@ def test_fault_34_a_shorter_limit_was_granted(fleet: Fleet) -> None:
 
 
 def test_fault_01_sbatch_timed_out_and_the_job_was_created(fleet: Fleet) -> None:
-    """slurmctld is frozen under the real sbatch, which gives up; its job appears after the thaw."""
+    """sbatch times out at a suspended slurmctld; its job appears when that resumes."""
     before = fleet.intents()
     fleet.wrong("freeze")
     fleet.end_one()
@@ -290,7 +292,7 @@ def test_fault_01_sbatch_timed_out_and_the_job_was_created(fleet: Fleet) -> None
     assert until(lambda: fleet.person.ledger("unanswered"), 30)
     lost = fleet.person.ledger("unanswered")[-1]["token"]
     assert until(lambda: fleet.submitted(lost), 40)
-    assert [one.get("adopted") for one in fleet.submitted(lost)] == [True]
+    assert [entry.get("adopted") for entry in fleet.submitted(lost)] == [True]
     assert until(fleet.settled, 30)
     assert fleet.intents() == before + 1, "exactly one job"
 
@@ -303,8 +305,8 @@ def test_fault_02_sbatch_timed_out_and_made_no_job(fleet: Fleet) -> None:
     assert until(lambda: fleet.person.ledger("rejected"), 30)
     assert until(fleet.settled, 30)
     lost = fleet.person.ledger("unanswered")[-1]["token"]
-    (given_up,) = [one for one in fleet.person.ledger("rejected") if one["token"] == lost]
-    absent = [one for one in fleet.person.ledger("absent") if one["token"] == lost]
+    (given_up,) = [entry for entry in fleet.person.ledger("rejected") if entry["token"] == lost]
+    absent = [entry for entry in fleet.person.ledger("absent") if entry["token"] == lost]
     assert given_up["ts"] - absent[0]["ts"] >= 3.0, "two listings apart (30 s in the product)"
     assert fleet.intents() == before + 2, "one retry"
 
@@ -318,21 +320,21 @@ def test_fault_13_controller_killed_between_sbatch_and_commit(fleet: Fleet) -> N
     fleet.end_one()
     assert until(lambda: is_holder_alive(lease.holder) is False, 20)
     lost = fleet.person.ledger("intent")[-1]["token"]
-    assert lost not in {one["token"] for one in fleet.person.ledger("submitted")}
+    assert lost not in {entry["token"] for entry in fleet.person.ledger("submitted")}
     said = fleet.person.says("ensure")
     assert said.returncode == 0, said.stderr
     assert until(lambda: fleet.submitted(lost), 40)
-    assert [one.get("adopted") for one in fleet.submitted(lost)] == [True]
+    assert [entry.get("adopted") for entry in fleet.submitted(lost)] == [True]
     assert until(fleet.settled, 30)
     assert fleet.intents() == before + 1
 
 
 def test_fault_06_slurmctld_frozen(fleet: Fleet) -> None:
-    """Twenty minutes of it are tried with the shims; here it really is frozen."""
+    """Suspend the real slurmctld; the simulated site tests twenty minutes of it."""
     before, held = fleet.intents(), fleet.held()
     with fleet.cluster.frozen("slurmctld"):
         assert until(lambda: fleet.status()["queue"]["known"] is False, 40)
-        known = [one["job_id"] for one in fleet.status()["slots"]]
+        known = [slot["job_id"] for slot in fleet.status()["slots"]]
         assert sorted(known) == sorted(held.values()), "the last known is shown"
     assert until(lambda: fleet.status()["queue"]["known"] is True, 30), "it resumes alone"
     assert fleet.intents() == before
@@ -340,7 +342,7 @@ def test_fault_06_slurmctld_frozen(fleet: Fleet) -> None:
 
 
 def test_fault_36_two_jobs_claim_one_slot(fleet: Fleet) -> None:
-    """Without a controller, and with orders for one slot only, more than one successor starts."""
+    """Without a controller and with orders for one slot, more than one successor starts."""
     os.kill(fleet.person.controller, signal.SIGKILL)
     slots = list(fleet.held())[:2]
     ordered = read_orders(fleet.run)
@@ -365,7 +367,7 @@ def test_fault_36_two_jobs_claim_one_slot(fleet: Fleet) -> None:
 
 
 def test_fault_35_a_maintenance_reservation(fleet: Fleet) -> None:
-    """What would run into it waits and is neither cancelled nor doubled; afterwards it starts."""
+    """Jobs that would run into it wait, without duplicates, and start afterwards."""
     fleet.cluster.out(
         "scontrol", "create", "reservation", "ReservationName=maint", "Users=root",
         "StartTime=now+5minutes", "Duration=10", "Nodes=ALL", "Flags=MAINT,IGNORE_JOBS",
@@ -377,13 +379,13 @@ def test_fault_35_a_maintenance_reservation(fleet: Fleet) -> None:
     assert len(fleet.held()) == 3
     assert set(queued) <= set(fleet.queue()), "nothing that waits was cancelled"
     assert fleet.intents() - before <= 1
-    assert [one["outcome"] for one in fleet.ledger_of("ended", killed)] == ["crashed"]
+    assert [entry["outcome"] for entry in fleet.ledger_of("ended", killed)] == ["crashed"]
     fleet.cluster.out("scontrol", "delete", "ReservationName=maint")
     assert until(fleet.full, 30)
 
 
 def test_fault_07_slurmctld_down_across_a_handover(fleet: Fleet) -> None:
-    """All four leave while nobody can start anything; the queued ones start when it is back."""
+    """All four jobs end while slurmctld is down; the waiting ones start afterwards."""
     queued = set(fleet.waiting())
     pid = fleet.cluster.daemon("slurmctld")
     os.kill(pid, signal.SIGTERM)
@@ -395,6 +397,6 @@ def test_fault_07_slurmctld_down_across_a_handover(fleet: Fleet) -> None:
     assert done.returncode == 0, done.stderr
     assert until(fleet.full, 40)
     assert set(fleet.held().values()) <= queued, "those that were queued; none was lost"
-    outcomes = {one["outcome"] for one in fleet.person.ledger("ended")[-4:]}
+    outcomes = {entry["outcome"] for entry in fleet.person.ledger("ended")[-4:]}
     assert until(lambda: fleet.status()["queue"]["known"] is True, 30)
     assert "lost" not in outcomes

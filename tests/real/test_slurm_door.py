@@ -1,4 +1,4 @@
-"""What our Slurm door reads and changes, on a real Slurm with real accounting."""
+"""Tests the Slurm scheduler on a real Slurm with accounting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REQUEST = {"partition": "gpu-linuxlab", "gres": "gpu:1", "account": "engr-class-
 
 
 class Door:
-    """A scheduler on the test cluster, and shorthand for its jobs."""
+    """A scheduler on the test cluster with helpers for its jobs."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
@@ -104,7 +104,7 @@ def running(seen: Snapshot) -> set[int]:
 
 
 def waiting(door: Door) -> tuple[JobRef, QueueJob]:
-    """Five jobs; the one that waits, as soon as Slurm says why."""
+    """Submit five jobs; return the waiting one once it has a reason."""
     jobs = [door.submit() for _ in range(5)]
     assert until(lambda: len([1 for job in door.look().jobs if job.word == "RUNNING"]) == 4)
     assert until(lambda: door.row(jobs[4]).why == "QOSMaxJobsPerUserLimit"), door.look()
@@ -147,7 +147,7 @@ def test_a_job_that_the_site_renamed_is_known_by_its_comment_and_obeys(door: Doo
     assert until(lambda: door.row(job).state is JobState.RUNNING)
     door.amend(job, limit_s=120)
     assert door.fact(job, "TimeLimit") == "00:02:00"
-    door.scheduler.cancel(JobRef(job.job_id, "f" * 12))  # the id fits, the token does not
+    door.scheduler.cancel(JobRef(job.job_id, "f" * 12))  # the right id, a wrong token
     assert door.row(job).state is JobState.RUNNING
     door.scheduler.cancel(job)
     assert until(lambda: door.row(job).state is JobState.ENDED)
@@ -174,7 +174,7 @@ def test_who_cancelled_a_job_is_told_by_accounting_and_not_where_it_was_oneself(
     door.cluster.out("scancel", str(runs.job_id))
     assert until(lambda: door.row(runs).state is JobState.ENDED)
     assert until(lambda: door.row(waits).state is JobState.ENDED)
-    student = door.another(user_id=os.getuid() + 1)  # to whom we are an administrator
+    student = door.another(user_id=os.getuid() + 1)  # for whom our user is an administrator
     assert until(lambda: len(student.read_ends([runs, waits])) == 2)  # sacct lags the listing
     told = {job.job_id: job for job in student.read_ends([runs, waits])}
     assert (told[runs.job_id].canceller, told[runs.job_id].word) == (os.getuid(), "CANCELLED")
@@ -238,7 +238,7 @@ SlurmScheduler("door-000000", SystemClock()).submit(spec)
 
 
 def sbatches(folder: Path) -> list[int]:
-    """Processes that submit from this folder."""
+    """Return the running sbatch processes of this folder."""
     return [
         int(entry.parent.name)
         for entry in Path("/proc").glob("[0-9]*/cmdline")
@@ -254,7 +254,7 @@ def said(read: Callable[[], bytes], otherwise: bytes) -> bytes:
 
 
 def test_an_sbatch_at_a_frozen_slurmctld_dies_with_its_controller(door: Door) -> None:
-    """What slurmctld then makes of the half-sent request carries our token, or does not exist."""
+    """A job that slurmctld makes of an interrupted sbatch has our token."""
     token = new_token()
     env = {**door.cluster.env, "PYTHONPATH": str(CHECKOUT)}
     argv = [sys.executable, "-c", PARENT, str(door.folder), token]

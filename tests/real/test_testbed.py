@@ -1,4 +1,4 @@
-"""The test cluster is a real one: its limits, signals, login node, and it leaves nothing."""
+"""Tests the test cluster: limits, signals, login node, and that ``down`` leaves nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ while :; do sleep 0.2; done
 
 @pytest.fixture(scope="module")
 def job_over_its_limit(shared_cluster: Cluster) -> Iterator[tuple[str, Path]]:
-    """Submitted first and looked at last: a wall time is the slowest thing Slurm has."""
+    """Submit a job that exceeds its time limit, which takes Slurm more than a minute."""
     output = shared_cluster.dir / "limit.out"
     script = shared_cluster.dir / "limit.sh"
     script.write_text(f"#!/bin/bash\n{LIMIT_JOB}")
@@ -43,7 +43,7 @@ def job_over_its_limit(shared_cluster: Cluster) -> Iterator[tuple[str, Path]]:
     )  # fmt: skip
     started = ("squeue", "-h", "-t", "running", "-o", "%i")
     assert until(lambda: job in shared_cluster.out(*started).split())
-    # Slurm looks at limits every 30 s: an end shortly before the second look saves the third.
+    # Slurm checks limits every 30 s: set the end shortly before the second check.
     shared_cluster.out("scontrol", "update", f"jobid={job}", "EndTime=now+45")
     yield job, output
     shared_cluster.run("scancel", job)
@@ -127,12 +127,14 @@ def test_the_real_sites_account_exists_and_no_other(cluster: Cluster) -> None:
 
 
 def test_a_kept_database_forgets_jobs_and_limits(own_folder: Path) -> None:
-    one = start(own_folder)
-    one.out("sacctmgr", "-i", "modify", "qos", "students", "set", "MaxSubmitJobsPerUser=1")
-    job = one.submit("sleep 60", "-o", "/dev/null")
+    testbed = start(own_folder)
+    testbed.out("sacctmgr", "-i", "modify", "qos", "students", "set", "MaxSubmitJobsPerUser=1")
+    job = testbed.submit("sleep 60", "-o", "/dev/null")
     limit = "QOSMaxSubmitJobPerUserLimit"
-    assert until(lambda: limit in one.run("sbatch", "-o", "/dev/null", "--wrap", "true").stderr, 10)
-    assert until(lambda: one.out("sacct", "-n", "-X", "-j", job, "-o", "JobID") == job, 15)
+    assert until(
+        lambda: limit in testbed.run("sbatch", "-o", "/dev/null", "--wrap", "true").stderr, 10
+    )
+    assert until(lambda: testbed.out("sacct", "-n", "-X", "-j", job, "-o", "JobID") == job, 15)
     assert door("down", "--dir", str(own_folder)).returncode == 0
     again = start(own_folder, "--max-jobs", "2")
     assert again.out("sacct", "-n", "-a", "-X", "-S", "now-1hours", "-o", "JobID") == ""
@@ -239,7 +241,7 @@ def test_a_host_that_shows_another_key_is_not_talked_to(cluster: Cluster, tmp_pa
 
 
 def open_to_all(folder: Path) -> bool:
-    """Whether another user may walk into this folder, where the unpacked programs lie."""
+    """Return True where other users may enter the folder of the unpacked programs."""
     return all(place.stat().st_mode & stat.S_IXOTH for place in (folder, *folder.parents))
 
 
@@ -256,7 +258,7 @@ def test_a_second_person_logs_in_and_has_own_slots(cluster: Cluster) -> None:
 
 
 class Echo(threading.Thread):
-    """A viewer's place: answers every line with itself."""
+    """Run a server in the viewer's place that sends back each line."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -295,10 +297,10 @@ def test_a_reverse_tunnel_ends_on_the_login_node_only(cluster: Cluster, tmp_path
 
 
 def free_or_any(port: int) -> int:
-    """The viewer's own port, where nothing else on this machine has it."""
-    with socket.socket() as one:
+    """Return the viewer's port, or any free one where it is in use."""
+    with socket.socket() as listener:
         try:
-            one.bind(("127.0.0.1", port))
+            listener.bind(("127.0.0.1", port))
         except OSError:
             return 0
         return port
@@ -320,7 +322,7 @@ def test_a_node_that_slurm_drained_is_resumed_by_up(cluster: Cluster) -> None:
 
 
 def fingerprint() -> dict[str, str]:
-    """Every file under /etc, and what else a test cluster must not touch."""
+    """Return the state of /etc and of other files that a test cluster must not change."""
     found = {}
     for place in ("/etc", "/run/sshd", "/root/.ssh", str(Path.home() / ".ssh")):
         for path in sorted(Path(place).rglob("*")):
@@ -330,7 +332,7 @@ def fingerprint() -> dict[str, str]:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Command lines that name the folder or descend from its daemons."""
+    """Return the command lines with the folder, and those of its daemons' descendants."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -343,7 +345,7 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def interfaces() -> list[str]:
-    """Of this host; other testbedes come and go beside ours."""
+    """Return this host's network interfaces, without other test clusters'."""
     return [name for _, name in socket.if_nameindex()]
 
 
@@ -353,23 +355,23 @@ DETACHING = "setsid sleep 500 & (setsid env -i /bin/sleep 501 &) ; sleep 502"
 @pytest.mark.parametrize("crashed", [False, True], ids=["clean", "crashed supervisor"])
 def test_down_leaves_nothing(own_folder: Path, *, crashed: bool) -> None:
     before = fingerprint()
-    one = start(own_folder)
-    cable = f"daddy{one.host.split('.')[2]}"
-    assert one.alone == (cable in interfaces())
-    job = one.submit(DETACHING, "-o", "/dev/null")
+    testbed = start(own_folder)
+    cable = f"daddy{testbed.host.split('.')[2]}"
+    assert testbed.alone == (cable in interfaces())
+    job = testbed.submit(DETACHING, "-o", "/dev/null")
     session = subprocess.Popen(
-        ["ssh", "-F", str(one.ssh_config), "login", "sleep 503"], stdin=subprocess.DEVNULL
+        ["ssh", "-F", str(testbed.ssh_config), "login", "sleep 503"], stdin=subprocess.DEVNULL
     )
-    assert until(lambda: one.states()[job].startswith("RUNNING"))
+    assert until(lambda: testbed.states()[job].startswith("RUNNING"))
     assert until(lambda: len(sleepers()) == 4), sleepers()
     if crashed:
-        os.kill(int(str(one.facts["supervisor_pid"])), signal.SIGKILL)
+        os.kill(int(str(testbed.facts["supervisor_pid"])), signal.SIGKILL)
     ended = door("down", "--dir", str(own_folder))
     session.wait(10)
     assert ended.returncode == 0, ended.stderr
     assert until(lambda: not processes_of(own_folder), 2), processes_of(own_folder)
-    # Without a mount namespace a detached job process without environment cannot be told apart.
-    if one.alone or not crashed:
+    # Without a mount namespace a detached job process without environment is not recognised.
+    if testbed.alone or not crashed:
         assert not sleepers()
     assert cable not in interfaces()
     assert fingerprint() == before
@@ -380,7 +382,7 @@ def test_down_leaves_nothing(own_folder: Path, *, crashed: bool) -> None:
 
 
 def sleepers() -> list[str]:
-    """The processes of DETACHING and the session that are alive."""
+    """Return the running processes of DETACHING and of the ssh session."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -412,9 +414,9 @@ def test_a_login_node_without_slurm_and_in_an_awkward_folder(own_folder: Path) -
     folder = own_folder / ("a folder whose name is too long for a socket" * 2)
     folder.mkdir()
     try:
-        one = start(folder, "--login-only")
-        assert one.facts["slurm_conf"] == ""
-        assert one.ssh("echo here; command -v rsync").stdout.startswith("here\n/")
+        testbed = start(folder, "--login-only")
+        assert testbed.facts["slurm_conf"] == ""
+        assert testbed.ssh("echo here; command -v rsync").stdout.startswith("here\n/")
     finally:
         assert door("down", "--dir", str(folder)).returncode == 0
     assert not [path for path in Path("/tmp").glob("daddy-cluster-*/s") if not path.exists()]
@@ -426,9 +428,9 @@ def test_on_the_hosts_own_loopback_the_tunnel_ends_on_another_port(own_folder: P
     assert said.returncode == 0, said.stderr
     assert "-R 9998:localhost:9999" in said.stdout
     assert "the remote end listens on 9998" in said.stdout
-    one = start(own_folder, "--login-only", "--no-namespace")
-    assert (one.host, one.remote_port) == ("127.0.0.1", 9998)
-    assert one.ssh("id -un").stdout.strip() == one.user
+    testbed = start(own_folder, "--login-only", "--no-namespace")
+    assert (testbed.host, testbed.remote_port) == ("127.0.0.1", 9998)
+    assert testbed.ssh("id -un").stdout.strip() == testbed.user
     assert door("down", "--dir", str(own_folder)).returncode == 0
     assert Path("/run/sshd").exists() == privsep
 
@@ -510,7 +512,7 @@ def test_a_job_is_warned_and_ends_at_its_limit(
 
 
 def test_the_names_of_the_release_before_still_lead_there(tmp_path: Path) -> None:
-    """A student's scripts say cluster/sandbox and DADDY_SITE=sandbox, for one release more."""
+    """The old names cluster/sandbox and DADDY_SITE=sandbox work for one more release."""
     before = DOORS.with_name("sandbox") / "status"
     asked = subprocess.run([before, "--dir", tmp_path / "none"], timeout=60, check=False)
     assert asked.returncode == 21

@@ -1,4 +1,4 @@
-"""A site on paper for each test: commands answered in process, or by real processes on PATH."""
+"""Fixtures: a simulated site, with commands answered in this process or by real processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """In memory where there is such a place: virtual hours write thousands of small files."""
+    """Return a folder in memory if possible: virtual hours write thousands of small files."""
     place = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     made = Path(tempfile.mkdtemp(prefix="daddy-faults-", dir=place))
     yield made
@@ -26,7 +26,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(params=["pool", "chain"])
 def site(folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Site:
-    """Answered by the shim in this process; the site's limits can be read, or cannot."""
+    """Return a site that the shim answers in this process, with and without readable limits."""
     made = Site(folder)
     answer_in_process(monkeypatch, made)
     if request.param == "pool":
@@ -36,7 +36,7 @@ def site(folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
 
 @pytest.fixture
 def pool(site: Site) -> Site:
-    """A site whose limits can be read."""
+    """Return a site with readable limits."""
     site.tell_limits()
     return site
 
@@ -48,6 +48,6 @@ def login(site: Site) -> Login:
 
 @pytest.fixture
 def shims(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """The same commands as real processes, found on PATH."""
+    """Return a site whose commands are real processes on PATH."""
     monkeypatch.setenv("PATH", f"{link_commands(folder)}:{os.environ['PATH']}")
     return Site(folder)

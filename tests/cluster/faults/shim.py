@@ -1,11 +1,11 @@
 # ruff: noqa: PTH100, PTH104, PTH110, PTH118, PTH119, PTH120, PTH123, SIM115
-"""A Slurm on paper: sbatch, squeue, scancel, scontrol, sacct, sacctmgr, sinfo over one JSON file.
+"""Simulates sbatch, squeue, scancel, scontrol, sacct, sacctmgr and sinfo over one JSON file.
 
-Called by the name it is linked under, or by :func:`answer` from a test. It keeps jobs and prints
-them as Slurm 22.05 does; what becomes of jobs is the test's business (``site.py``). ``faults`` is a
-list of scripts such as ``{"on": "sbatch", "do": "time out", "appears": 0}``, each used up once
-unless it says ``times`` or ``until`` (virtual seconds). Standard library alone, so that a call
-costs a few milliseconds.
+Runs as a program under one of these names, or by :func:`answer` in a test. It stores jobs and
+prints them as Slurm 22.05 does; ``site.py`` starts and ends them. ``faults`` is a list of scripted
+faults such as ``{"on": "sbatch", "do": "time out", "appears": 0}``; each is used once unless it has
+``times`` or ``until`` (virtual seconds). It uses the standard library only, so a call takes a few
+milliseconds.
 """
 
 import fcntl
@@ -24,11 +24,11 @@ USER = "student"
 
 
 class HangError(Exception):
-    """The command gives no answer until somebody ends it."""
+    """Raised for a command that hangs until it is killed."""
 
 
 class AnsweredError(Exception):
-    """The command's answer, from the middle of its work."""
+    """Raised to end a command early with this result."""
 
     def __init__(self, rc, out="", err=""):
         super().__init__(out or err)
@@ -36,7 +36,7 @@ class AnsweredError(Exception):
 
 
 def fresh():
-    """The state of a site with nothing on it."""
+    """Return the state of a site without jobs."""
     return {
         "next_id": 101,
         "jobs": [],
@@ -51,7 +51,7 @@ def fresh():
     }
 
 
-# -- the person's commands -----------------------------------------------------------------------
+# -- the commands ----------------------------------------------------------------------------------
 
 
 def sbatch(state, argv, now, env, stdin):
@@ -64,7 +64,7 @@ def sbatch(state, argv, now, env, stdin):
                 key, _, value = word.lstrip("-").partition("=")
                 wishes[key] = value
     for key, value in env.items():
-        if key.startswith("SBATCH_"):  # stronger than the script's own lines, as with the real one
+        if key.startswith("SBATCH_"):  # overrides the script's lines, as in Slurm
             wishes[key[len("SBATCH_") :].lower().replace("job_name", "job-name")] = value
     wishes.update(options)
     partition = wishes.get("partition", state["partitions"][0])
@@ -134,7 +134,7 @@ def squeue(state, argv, now, env, stdin):
 
 
 def visible(state, now):
-    """Jobs that slurmctld would tell of: those that came, and ended ones for a while."""
+    """Return the jobs that slurmctld lists: ended ones for ``MIN_JOB_AGE_S`` only."""
     state["jobs"] = [
         job for job in state["jobs"] if job["end"] is None or now - job["end"] < MIN_JOB_AGE_S
         or job["state"] in ("PENDING", "RUNNING")
@@ -207,9 +207,10 @@ def show(state, words, now):
         return f"AccountingStorageEnforce = {enforced}\nSlurmctldPort = 6817\n"
     if what.startswith("res"):
         rows = [
-            f"ReservationName={one['name']} StartTime={int(one['start'])} "
-            f"EndTime={int(one['end'])} Flags=MAINT,IGNORE_JOBS,SPEC_NODES,ALL_NODES State=INACTIVE"
-            for one in state["reservations"]
+            f"ReservationName={reservation['name']} StartTime={int(reservation['start'])} "
+            f"EndTime={int(reservation['end'])} Flags=MAINT,IGNORE_JOBS,SPEC_NODES,ALL_NODES "
+            "State=INACTIVE"
+            for reservation in state["reservations"]
         ]
         return "\n".join(rows) + "\n" if rows else "No reservations in the system\n"
     if what.startswith("job"):
@@ -261,15 +262,16 @@ def sinfo(state, argv, now, env, stdin):
 
 
 COMMANDS = {
-    one.__name__: one for one in (sbatch, squeue, scancel, scontrol, sacct, sacctmgr, sinfo)
+    command.__name__: command
+    for command in (sbatch, squeue, scancel, scontrol, sacct, sacctmgr, sinfo)
 }
 
 
-# -- words of the command line -------------------------------------------------------------------
+# -- command-line arguments ----------------------------------------------------------------------
 
 
 def options_of(argv, flags, short_flags="", aliases=()):
-    """(options by long name, the rest); flags take no value, everything else does."""
+    """Return (options by long name, other arguments); only ``flags`` take no value."""
     known, found, rest, index = set(flags.split()), {}, [], 0
     while index < len(argv):
         word = argv[index]
@@ -294,7 +296,7 @@ def options_of(argv, flags, short_flags="", aliases=()):
 
 
 def seconds_of(text):
-    """Seconds of ``minutes``, ``M:S``, ``H:M:S`` or ``D-H:M:S``."""
+    """Convert ``minutes``, ``M:S``, ``H:M:S`` or ``D-H:M:S`` to seconds."""
     days, _, rest = text.rpartition("-")
     parts = [int(part) for part in rest.split(":")]
     if len(parts) == 1:
@@ -318,7 +320,7 @@ def stamp(value):
 
 
 def field(job, name, now, sacct=False):
-    """One cell, by the name that --Format or sacct use."""
+    """Return one cell by its name in --Format or sacct."""
     return cell(cells_of(job, now, sacct), name)
 
 
@@ -327,7 +329,7 @@ def cell(cells, name):
 
 
 def cells_of(job, now, sacct=False):
-    """All that can be asked of a job."""
+    """Return all cells of a job."""
     ran = job["start"] is not None
     ends = job["end"] if job["end"] is not None else (job["start"] + job["limit"] if ran else None)
     status = job["exit"] * 256 + job["signal"]
@@ -356,7 +358,7 @@ def cells_of(job, now, sacct=False):
 
 
 def long_row(job, form, now):
-    """One line of ``squeue --Format``: each field padded or cut to its width, then its suffix."""
+    """Return a line of ``squeue --Format``: fields padded or cut to their widths, with suffixes."""
     cells, row = [], cells_of(job, now)
     for part in re.split(r",(?=[A-Za-z])", form):
         name, _, how = part.partition(":")
@@ -401,7 +403,7 @@ def prefix(command):
 
 
 def perform(state, command, argv, now, env, stdin, fault):
-    """(rc, stdout, stderr) of a command, with a fault in it."""
+    """Run a command with a fault; return (rc, stdout, stderr)."""
     do = fault["do"] if fault else ""
     work = COMMANDS[command]
     if do == "hang":
@@ -430,7 +432,7 @@ def perform(state, command, argv, now, env, stdin, fault):
 
 
 def bent(out, fault):
-    """What the command printed, after the fault's way."""
+    """Change the command's output as the fault says."""
     do = fault.get("do")
     if do == "around":
         return fault.get("before", "") + out + fault.get("after", "")
@@ -448,14 +450,14 @@ def bent(out, fault):
 
 
 def judge(state, command, argv, now, env, stdin=""):
-    """(rc, stdout, stderr) of one command; HangError where a person would wait in vain."""
+    """Run a command; return (rc, stdout, stderr). HangError where it would hang."""
     fault = next_fault(state, command, now)
     state["calls"][command] = state["calls"].get(command, 0) + 1
     return perform(state, command, argv, now, env, stdin, fault)
 
 
 def answer(folder, command, argv, env, stdin=""):
-    """The same, with the state in its file."""
+    """Run a command with the state in its file."""
     with open(os.path.join(folder, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         now = float(open(os.path.join(folder, "now")).read())

@@ -1,8 +1,8 @@
-"""A site on paper for the real controller: the shim's queue, jobs with real leases, virtual time.
+"""Simulates a cluster for the real controller: the shim's queue, real leases, virtual time.
 
-``Site`` is the cluster: it starts what waits, lets jobs claim a slot as the launcher does, beat,
-checkpoint, drain, crash, hang. ``Login`` is the login node: the product's own controller, its
-ledger and its Slurm commands, killed and started again at will. Nothing sleeps.
+``Site`` is the cluster: it starts waiting jobs, which claim a slot as the launcher does, write
+heartbeats and checkpoints, drain, crash or hang. ``Login`` is the login node with the real
+controller and ledger, which tests kill and start again. Nothing sleeps.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from tests.cluster.faults import shim
 BEGIN = 1_700_000_000.0
 HOUR = 3600.0
 PATIENCE_S = 130.0
-"""The launcher's, where a slot may become free."""
+"""Seconds that a launcher waits for a slot that may become free."""
 NODES = ("n1", "n2", "n3", "n4", "n5", "n6")
 
 
 def token_of(job: Mapping[str, Any]) -> str:
-    """The token that a job of ours carries in its name."""
+    """Return the token in a job's name."""
     return str(job["name"].rsplit("-", 1)[-1])
 
 
 class VirtualClock:
-    """The login node's clock; the site's own time is ``true``."""
+    """The login node's clock, which may be wrong by ``skew``; ``Site.true`` is the real time."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -66,7 +66,7 @@ class VirtualClock:
 
 @dataclass
 class Life:
-    """A learner at work in its slot."""
+    """A running learner in its slot."""
 
     job_id: int
     token: str
@@ -83,20 +83,20 @@ class Life:
 
 @dataclass
 class Habits:
-    """How learners behave from now on; by node where one is named."""
+    """The behaviour of learners from now on."""
 
     checkpoint_s: float = 60.0
     crash_after_s: float | None = None
     exit_code: int = 1
     hangs_after_s: float | None = None
     bad_nodes: tuple[str, ...] = ()
-    """Jobs there die after 20 s."""
+    """Nodes on which jobs crash after 20 s."""
     drain_s: float = 2.0
 
 
 @dataclass(frozen=True)
 class Stay:
-    """Who was in which slot, and when: the truth that tests judge."""
+    """One job's time in a slot, which tests check."""
 
     slot: int
     token: str
@@ -107,12 +107,12 @@ class Stay:
 
 @dataclass
 class Site:
-    """Queue, nodes and learners."""
+    """The simulated queue, nodes and learners."""
 
     folder: Path
     true: float = BEGIN
     cap: int | None = 4
-    """Running jobs that the site allows one person; None: as many as there are nodes."""
+    """Limit of one person's running jobs; None: the number of nodes."""
     wait_s: float = 0.0
     grain_s: float = 5.0
     habits: Habits = field(default_factory=Habits)
@@ -120,10 +120,10 @@ class Site:
     stays: list[Stay] = field(default_factory=list)
     most_running: int = 0
     changed: bool = False
-    """A lease moved since the controller last looked."""
+    """True where a lease changed since the controller's last pass."""
     starts: list[tuple[float, int, str]] = field(default_factory=list)
     memory: dict[str, Any] | None = None
-    """The shim's state where no process has to read it."""
+    """The shim's state in memory; None where it is in a file for processes."""
     frozen_until: float = 0.0
 
     def __post_init__(self) -> None:
@@ -133,11 +133,11 @@ class Site:
         self.run = RunPaths(self.folder / "run")
         self.clock = VirtualClock(self)
 
-    # what tests do to it ------------------------------------------------------------------------
+    # actions of tests ----------------------------------------------------------------------------
 
     @contextmanager
     def state(self) -> Iterator[dict[str, Any]]:
-        """The shim's state, to look at or to change."""
+        """Yield the shim's state, for reading or changing."""
         if self.memory is not None:
             yield self.memory
             return
@@ -151,17 +151,17 @@ class Site:
             fresh.rename(path)
 
     def tell_limits(self) -> None:
-        """From now on the site's limits can be read, so successors wait in a pool."""
+        """Make the site's limits readable, so that successors wait in a pool."""
         with self.state() as state:
             state["enforced"] = True
 
     def fault(self, on: str, do: str, **more: object) -> None:
-        """Script a fault of the next such command."""
+        """Add a fault for the next such command."""
         with self.state() as state:
             state["faults"].append({"on": on, "do": do, **more})
 
     def freeze(self, seconds: float, do: str = "frozen") -> None:
-        """Slurm answers nobody for so long; jobs go on, nothing starts."""
+        """Let Slurm not answer for so long; running jobs go on, none starts."""
         self.fault("*", do, until=self.true + seconds)
         self.frozen_until = self.true + seconds
 
@@ -183,14 +183,14 @@ class Site:
                     job.update(facts)
 
     def finish(self, job_id: int, state: str, exit_code: int = 0, why: str = "None") -> None:
-        """The job is over, without a word of its learner."""
+        """End a job without notice to its learner."""
         life = self.lives.pop(job_id, None)
         if life is not None:
             self._stayed(life)
         self.change(job_id, state=state, end=self.true, exit=exit_code, reason=why)
 
     def node_dies(self, node: str, *, requeue: bool = False) -> list[int]:
-        """All jobs there are gone; put back into the queue where the site does so."""
+        """End all jobs of a node; requeue them where the site does so."""
         hit = [job["id"] for job in self.jobs("RUNNING") if job["node"] == node]
         for job_id in hit:
             self.finish(job_id, "NODE_FAIL")
@@ -203,7 +203,7 @@ class Site:
     # time ---------------------------------------------------------------------------------------
 
     def tick(self, seconds: float) -> None:
-        """Let time pass, in grains."""
+        """Advance the time in steps of ``grain_s``."""
         until = self.true + seconds
         while self.true < until - 1e-6:
             self.true = min(until, self.true + self.grain_s)
@@ -239,12 +239,14 @@ class Site:
                 self._seek(job)
 
     def _seek(self, job: dict[str, Any]) -> None:
-        """As the launcher: wait for a slot whose holder is silent or leaves, else exit 11."""
+        """Claim a slot as the launcher does: wait while one may become free, else exit with 11."""
         claimed = self._claim(job)
         if claimed is not None:
             self._settle(job, *claimed)
             return
-        stay = {one.slot for one in self.lives.values() if not one.hung and one.draining is None}
+        stay = {
+            life.slot for life in self.lives.values() if not life.hung and life.draining is None
+        }
         wanted = {slot for slot, _ in self._orders()}
         if wanted <= stay or self.true >= job["start"] + PATIENCE_S:
             self._end(job, "FAILED", None, exit_code=11)
@@ -308,8 +310,8 @@ class Site:
             return "Dependency"
         if self.true < job.get("begin", 0):
             return "BeginTime"
-        for one in state["reservations"]:
-            if self.true + job["limit"] > one["start"] and self.true < one["end"]:
+        for reservation in state["reservations"]:
+            if self.true + job["limit"] > reservation["start"] and self.true < reservation["end"]:
                 return "ReqNodeNotAvail, Reserved for maintenance"
         if self.cap is not None and busy >= self.cap:
             return "QOSMaxJobsPerUserLimit"
@@ -320,7 +322,7 @@ class Site:
         return job.get("stuck") or "None"
 
     def _begin(self, job: dict[str, Any], jobs: Sequence[Mapping[str, Any]]) -> None:
-        taken = {one["node"] for one in jobs if one["state"] == "RUNNING"}
+        taken = {job["node"] for job in jobs if job["state"] == "RUNNING"}
         excluded = set((job["excluded"] or "").split(","))
         open_nodes = [n for n in NODES if n not in taken and n not in excluded] or ["n9"]
         bad = [node for node in open_nodes if node in self.habits.bad_nodes]
@@ -339,7 +341,7 @@ class Site:
         self.changed = True
 
     def _claim(self, job: Mapping[str, Any]) -> tuple[int, Lease] | None:
-        """Only what the orders allow, lowest slot first."""
+        """Claim the lowest free slot that the orders allow."""
         holder = {
             "token": token_of(job),
             "host": job["node"],
@@ -373,10 +375,10 @@ class Site:
     def _stayed(self, life: Life) -> None:
         self.stays.append(Stay(life.slot, life.token, life.job_id, life.began, self.true))
 
-    # the judge ----------------------------------------------------------------------------------
+    # checks -------------------------------------------------------------------------------------
 
     def all_stays(self) -> list[Stay]:
-        """Ended ones and those that go on."""
+        """All stays, ended and current."""
         now = [
             Stay(life.slot, life.token, life.job_id, life.began, self.true)
             for life in self.lives.values()
@@ -384,7 +386,7 @@ class Site:
         return [*self.stays, *now]
 
     def twice(self) -> list[tuple[Stay, Stay]]:
-        """Pairs that were in one slot at one time, and tokens that trained as two jobs."""
+        """List pairs in one slot at the same time, and tokens that trained as two jobs."""
         stays = sorted(self.all_stays(), key=lambda stay: (stay.slot, stay.begun))
         pairs = itertools.pairwise(stays)
         found = [(a, b) for a, b in pairs if a.slot == b.slot and b.begun < a.ended - 1e-6]
@@ -402,7 +404,7 @@ class Site:
 
 @dataclass
 class Login:
-    """The login node: one run's controller over the shim."""
+    """The login node: the real controller of one run over the shim."""
 
     site: Site
     slots: int = 4
@@ -438,13 +440,13 @@ class Login:
         return [entry for entry in read_entries(self.run.ledger) if entry.kind == kind]
 
     def said(self) -> str:
-        """All that the events tell a person."""
+        """The summary of the run's events."""
         return "\n".join(
             str(event["data"].get("text", "")) for event in read_events(self.run.events)
         )
 
     def start(self, mode: Mode = Mode.RUN) -> Controller:
-        """A controller of a new term, whatever became of the one before."""
+        """Start a controller in a new term; end the previous term."""
         view = read_lease(self.run.controller_lease)
         if view is not None and view.ended is None:
             end_term(self.run.controller_lease, view.term, "its process is gone")
@@ -470,16 +472,16 @@ class Login:
         return intent.mode
 
     def status(self) -> dict[str, Any]:
-        """What ``status`` would show without asking Slurm."""
+        """Return the status file."""
         return read_json(self.run.status)
 
     def settle(self) -> None:
-        """From nothing to a full fleet with its successors, ten minutes old."""
+        """Start a run and drive it for ten minutes, until slots and successors are filled."""
         self.drive(600.0)
         assert self.site.training == self.slots, self.said()
 
     def one_pass(self) -> float:
-        """One pass; when the next one is due, in seconds from now."""
+        """Make one pass; return the seconds until the next is due."""
         controller = self.controller or self.start()
         self.passes += 1
         self.site.changed = False
@@ -487,7 +489,7 @@ class Login:
         return max(1.0, wake_at - self.site.clock.now())
 
     def drive(self, seconds: float) -> None:
-        """Passes as they fall due, or two seconds after a lease moved."""
+        """Make passes when they are due, or two seconds after a lease changed."""
         until = self.site.true + seconds
         while self.site.true < until:
             end = min(until, self.site.true + self.one_pass())
@@ -498,7 +500,7 @@ class Login:
 
 
 def link_commands(folder: Path) -> Path:
-    """A folder for PATH with the seven commands in it."""
+    """Create a folder for PATH with the seven commands."""
     bin_folder = folder / "bin"
     bin_folder.mkdir(parents=True, exist_ok=True)
     program = bin_folder / "shim"
@@ -511,7 +513,7 @@ def link_commands(folder: Path) -> Path:
 
 
 def answer_in_process(monkeypatch: Any, site: Site) -> None:
-    """The same shim without a process per command; a command that hangs costs its time-out."""
+    """Answer commands in this process; a command that hangs takes its timeout of virtual time."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     site.memory = shim.fresh()
 

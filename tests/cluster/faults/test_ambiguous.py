@@ -1,7 +1,7 @@
-"""A thousand submissions nobody answers for: jobs that appear at once, in ten minutes, or never.
+"""Tests a thousand unanswered submissions: their jobs appear at once, within ten minutes, or never.
 
-The controller is killed in the middle of its work all the while: between any two durable steps in
-virtual time, and as a real process by a real SIGKILL.
+The controller is killed again and again: between any two durable steps in virtual time, and as a
+real process by SIGKILL.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LATEST_S = 600.0
 
 
 class Killed(BaseException):
-    """SIGKILL, as the code sees it."""
+    """Simulates SIGKILL."""
 
 
 class Fate:
-    """What becomes of the next sbatch, and whether the controller lives to hear of it."""
+    """Draws random faults of sbatch, and random kills of the controller."""
 
     def __init__(self, site: Site, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.site = site
@@ -51,7 +51,7 @@ class Fate:
             raise Killed
 
     def draw(self) -> None:
-        """Script the next sbatch: unanswered, and its job comes now, later or never."""
+        """Make the next sbatch unanswered; its job appears now, later or never."""
         if self.site.memory is not None and self.site.memory["faults"]:
             return
         kind = self.rng.choice(["at once", "later", "never"])
@@ -60,7 +60,7 @@ class Fate:
         self.site.fault("sbatch", "time out", appears=appears)
 
     def wrap(self, login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In mid-call: before Slurm hears of it, or before we hear of Slurm."""
+        """Kill the controller before or after a call of sbatch."""
         scheduler = login.start().applier.scheduler
         submit = scheduler.submit
 
@@ -91,7 +91,7 @@ def live_jobs(site: Site) -> int:
 def test_a_hundred_ambiguous_submissions_train_no_slot_twice_and_lose_none(
     site: Site, monkeypatch: pytest.MonkeyPatch, cap: int | None, seed: int
 ) -> None:
-    """Also where six of our jobs may run at once, and where the site says four and lets six."""
+    """Check that no slot trains twice, also where six jobs may run at once."""
     site.cap = cap
     login = Login(site, settings={"slurm": {"time_limit": "0:06:00"}})
     fate = Fate(site, seed, monkeypatch)
@@ -122,7 +122,7 @@ def _judge(site: Site, login: Login, fate: Fate, surplus: int, most_training: in
     if site.cap is not None:
         assert site.most_running <= 4
     assert most_training <= 4
-    assert surplus <= 0, "what is too many is gone within one pass"
+    assert surplus <= 0, "surplus jobs are gone within one pass"
     assert site.twice() == []
     assert site.training == 4, f"a slot is lost: {login.status()['reasons']}"
     assert fate.kills >= 10
@@ -135,7 +135,7 @@ def _judge(site: Site, login: Login, fate: Fate, surplus: int, most_training: in
 
 
 class FileClock(VirtualClock):
-    """The site's time as another process sees it."""
+    """Reads the site's time from a file, for other processes."""
 
     def now(self) -> float:
         return float((self._site.folder / "now").read_text() or 0)
@@ -148,7 +148,7 @@ KILLS = 30
 
 
 def test_thirty_real_sigkills_in_the_middle_of_submissions(shims: Site) -> None:
-    """A forked controller with the shims as real processes, killed at any moment whatever."""
+    """Kill a forked controller, whose commands are real processes, at random times."""
     rng = random.Random(7)
     login = Login(shims, settings={"slurm": {"time_limit": "0:06:00"}})
     login.intend(Mode.RUN)
@@ -162,7 +162,7 @@ def test_thirty_real_sigkills_in_the_middle_of_submissions(shims: Site) -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         shims.tick(rng.uniform(1.0, 60.0))
-    time.sleep(0.2)  # an sbatch that outlived its controller would make its job now
+    time.sleep(0.2)  # time for an sbatch that outlived its controller
     with shims.state() as state:
         state["faults"].clear()
     login.start()
@@ -172,7 +172,7 @@ def test_thirty_real_sigkills_in_the_middle_of_submissions(shims: Site) -> None:
     assert shims.training == 4
     assert len({job["name"] for job in shims.jobs()}) == len(shims.jobs())
     assert {job["name"].rsplit("-", 1)[-1] for job in shims.jobs()} <= {
-        one.token for one in login.kinds("intent")
+        entry.token for entry in login.kinds("intent")
     }, "every job was intended first"
 
 
@@ -185,7 +185,7 @@ def _script(site: Site, rng: random.Random) -> None:
 
 
 def _fork_controller(login: Login) -> int:
-    """A process that makes passes until it is killed; it shares nothing but the files."""
+    """Run a process that makes passes until it is killed."""
     child = os.fork()
     if child:
         return child

@@ -1,4 +1,4 @@
-"""Faults 12 to 17, 31 and 40: controllers that die, meet, sleep, forget, or cannot write."""
+"""Tests faults 12 to 17, 31 and 40: controllers that die, meet, sleep, lose state, cannot write."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.cluster.faults.site import HOUR, Login, Site, VirtualClock
 
 
 class Killed(BaseException):
-    """SIGKILL, as the code sees it: nothing more is done."""
+    """Simulates SIGKILL."""
 
 
 def kill_at(login: Login, monkeypatch: pytest.MonkeyPatch, when: str, count: int) -> None:
-    """The controller dies before or after the ``count``-th sbatch of its life."""
+    """Kill the controller before or after its ``count``-th sbatch."""
     controller = login.start()
     scheduler = controller.applier.scheduler
     submit, calls = scheduler.submit, [0]
@@ -53,7 +53,7 @@ def test_fault_12_controller_killed_between_intent_and_sbatch(
     kill_at(login, monkeypatch, "before", 2)
     lost = login.kinds("intent")[-1].token
     login.drive(300.0)
-    assert [one.token for one in login.kinds("rejected")] == [lost], "the intent expires"
+    assert [entry.token for entry in login.kinds("rejected")] == [lost], "the intent expires"
     assert site.training == 4
     names = [job["name"] for job in site.jobs()]
     assert len(set(names)) == len(names) == len(login.kinds("intent")) - 1
@@ -66,7 +66,7 @@ def test_fault_13_controller_killed_between_sbatch_and_commit(
     kill_at(login, monkeypatch, "after", 2)
     lost = login.kinds("intent")[-1].token
     login.drive(300.0)
-    (adopted,) = [one for one in login.kinds("submitted") if one.token == lost]
+    (adopted,) = [entry for entry in login.kinds("submitted") if entry.token == lost]
     assert adopted.data["adopted"] is True
     assert site.training == 4
     assert len(site.jobs()) == len(login.kinds("intent"))
@@ -74,7 +74,7 @@ def test_fault_13_controller_killed_between_sbatch_and_commit(
 
 
 class Beating(VirtualClock):
-    """While we wait, the other login node's controller goes on beating."""
+    """Writes the other controller's heartbeats while we wait."""
 
     def __init__(self, site: Site, other: Lease) -> None:
         super().__init__(site)
@@ -93,7 +93,7 @@ def test_fault_14_two_controllers_on_two_login_nodes(site: Site, login: Login) -
     clock = Beating(site, first.applier.lease)
     with pytest.raises(ControllerAliveError, match="login"):
         controller_lease.become_controller(site.run, clock)
-    clock.other = None  # the first one stops beating: its host is gone, or it was suspended
+    clock.other = None  # its host is gone, or it is suspended
     begun = site.true
     second = controller_lease.become_controller(site.run, clock)
     assert 90.0 <= site.true - begun <= 120.0
@@ -110,7 +110,7 @@ def test_fault_14_two_controllers_on_two_login_nodes(site: Site, login: Login) -
 def test_fault_15_a_lease_holder_suspended_for_five_minutes(
     site: Site, login: Login, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It sleeps between looking and acting; meanwhile somebody else has become the controller."""
+    """A controller sleeps between listing and acting; meanwhile another one takes over."""
     login.drive(30.0)
     old = login.controller
     assert old is not None
@@ -122,7 +122,7 @@ def test_fault_15_a_lease_holder_suspended_for_five_minutes(
         controller_lease.become_controller(site.run, site.clock)
         return seen
 
-    for life in list(site.lives.values()):  # it would have much to do
+    for life in list(site.lives.values()):  # so that its plan has actions
         site.finish(life.job_id, "FAILED", 1)
     monkeypatch.setattr(old.applier.scheduler, "snapshot", sleep_after_looking)
     lines, sent = site.run.ledger.read_text(), site.calls("sbatch")
@@ -153,7 +153,7 @@ def test_fault_16_a_state_file_is_deleted_or_truncated(
 
 
 def test_fault_16_the_disk_is_full(
-    site: Site, login: Login, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    site: Site, login: Login, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     login.settle()
     controller = login.controller
@@ -170,7 +170,7 @@ def test_fault_16_the_disk_is_full(
         controller.make_pass()
     monkeypatch.setattr(os, "write", write)
     assert [site.calls(name) for name in ("sbatch", "scancel")] == sent, "jobs are not touched"
-    assert "No space left on device" in capfd.readouterr().err, "it fails loudly"
+    assert "No space left on device" in caplog.text, "it fails loudly"
     login.drive(120.0)
     assert site.training == 4
     assert site.twice() == []
@@ -200,9 +200,9 @@ def test_fault_31_stop_while_the_controller_is_dead(site: Site, login: Login) ->
     login.drive(200.0)
     assert login.mode is Mode.STOPPED
     assert site.jobs("RUNNING", "PENDING") == []
-    assert {one.data["reason"] for one in login.kinds("left")} == {"signal SIGUSR1"}
+    assert {entry.data["reason"] for entry in login.kinds("left")} == {"signal SIGUSR1"}
     sent = site.calls("sbatch")
-    login.start()  # a watchdog that does not read the intent would do this
+    login.start()  # as a watchdog that ignores the intent would
     login.drive(HOUR)
     assert site.calls("sbatch") == sent, "nothing revives it"
 
@@ -215,7 +215,7 @@ def test_fault_40_the_login_node_reboots(site: Site, login: Login) -> None:
     assert {life.job_id for life in site.lives.values()} == held, "the fleet is untouched"
     view = read_lease(site.run.controller_lease)
     assert view is not None
-    assert view.ended is None, "the dead one ended nothing"
+    assert view.ended is None, "the dead controller ended no term"
     login.start()
     sent = site.calls("sbatch")
     login.drive(300.0)

@@ -1,4 +1,4 @@
-"""Faults 18 to 30, 34 and 35, and five more: what happens to nodes and jobs, and who wins."""
+"""Tests faults 18 to 30, 34 and 35, and five more, of nodes and jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.cluster.faults.site import HOUR, Login, Site
 
 
 def outcomes(login: Login) -> list[JobOutcome | None]:
-    return [one.outcome for one in login.ledger.attempts if not one.live]
+    return [attempt.outcome for attempt in login.ledger.attempts if not attempt.live]
 
 
 def test_fault_18_a_node_dies_where_the_site_requeues(site: Site, login: Login) -> None:
@@ -74,7 +74,7 @@ def _black_hole(site: Site, login: Login) -> None:
 
 
 def _slow_queue(site: Site, login: Login) -> None:
-    """Hand-overs that wait for minutes teach that more successors pay."""
+    """After hand-overs that wait for minutes more successors are queued."""
     site.wait_s = 400.0
     for _ in range(6):
         for job in site.jobs("PENDING"):
@@ -102,11 +102,11 @@ def test_fault_22_a_job_hangs(site: Site, login: Login) -> None:
     login.settle()
     life = next(iter(site.lives.values()))
     life.hung, begun = True, site.true
-    while any(one.job_id == life.job_id for one in site.lives.values()):
+    while any(other.job_id == life.job_id for other in site.lives.values()):
         login.drive(30.0)
         assert site.true - begun < 700.0
     assert site.true - begun >= 300.0, "five minutes of silence are allowed"
-    kinds = [one.token for kind in ("signalled", "cancelled") for one in login.kinds(kind)]
+    kinds = [entry.token for kind in ("signalled", "cancelled") for entry in login.kinds(kind)]
     assert kinds == [life.token, life.token], "asked first, then ended"
     login.drive(120.0)
     assert site.training == 4
@@ -120,7 +120,7 @@ def test_fault_23_a_slow_learner_beats_but_makes_no_progress(site: Site, login: 
     held = {life.job_id for life in site.lives.values()}
     login.drive(HOUR)
     assert {life.job_id for life in site.lives.values()} == held, "nobody is killed for it"
-    told = [one.data["notice"] for one in login.kinds("noticed")]
+    told = [entry.data["notice"] for entry in login.kinds("noticed")]
     assert len(told) == len(set(told)) == 4
     assert all(kind.startswith("stall-") for kind in told)
 
@@ -157,10 +157,10 @@ def test_fault_30_the_persons_other_job_waits_for_the_cap(site: Site, login: Log
     while site.job(900)["state"] == "PENDING":
         login.drive(30.0)
         assert site.true - asked < 330.0, "150 s to a look when all is quiet, 90 s to leave"
-    held = {one.token for one in login.kinds("amended") if one.data.get("hold") is True}
+    held = {entry.token for entry in login.kinds("amended") if entry.data.get("hold") is True}
     assert len(held) == 4, "ours wait"
     assert site.training == 3
-    leavers = [one.data["reason"] for one in login.kinds("left")]
+    leavers = [entry.data["reason"] for entry in login.kinds("left")]
     assert leavers == ["signal SIGUSR1"], "one slot wrote a checkpoint and left"
     site.finish(900, "COMPLETED")
     login.drive(300.0)
@@ -170,7 +170,7 @@ def test_fault_30_the_persons_other_job_waits_for_the_cap(site: Site, login: Log
 
 
 def test_fault_35_a_maintenance_reservation(site: Site, login: Login) -> None:
-    """What cannot fit waits and is not resubmitted; what fits when made shorter starts at once."""
+    """Jobs that run into it wait; those that end before when shortened start at once."""
     login.settle()
     with site.state() as state:
         start = site.true + 2 * HOUR
@@ -185,8 +185,8 @@ def test_fault_35_a_maintenance_reservation(site: Site, login: Login) -> None:
     assert short["submit"] == aged[short["id"]], "it kept its age"
     assert site.calls("scancel") == 0
     assert site.calls("sbatch") - sent <= 2
-    for one in list(site.lives.values()):
-        site.finish(one.job_id, "NODE_FAIL")
+    for other in list(site.lives.values()):
+        site.finish(other.job_id, "NODE_FAIL")
     site.tick(start - site.true - 300.0)
     sent = site.calls("sbatch")
     login.drive(HOUR)
@@ -218,7 +218,7 @@ def test_an_administrators_word_pauses_the_run(site: Site, login: Login, how: st
     assert login.mode is Mode.PAUSED
     assert site.calls("sbatch") == sent
     assert {life.job_id for life in site.lives.values()} <= left, "nobody starts"
-    assert len([one for one in login.kinds("noticed") if one.data["notice"] == "paused"]) == 1
+    assert len([entry for entry in login.kinds("noticed") if entry.data["notice"] == "paused"]) == 1
     for job in site.jobs("PENDING"):
         site.change(job["id"], held="", reason="None")
     site.tick(10.0)
@@ -239,5 +239,5 @@ def test_a_suspended_job_is_not_taken_for_a_hang(site: Site, login: Login) -> No
     site.change(life.job_id, state="RUNNING")
     login.drive(300.0)
     assert site.calls("scancel") == before
-    assert {one.job_id for one in site.lives.values()} >= {life.job_id}
+    assert {other.job_id for other in site.lives.values()} >= {life.job_id}
     assert site.twice() == []

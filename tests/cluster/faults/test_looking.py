@@ -1,4 +1,4 @@
-"""Faults 6 to 11 and 28: what cannot be seen is not gone, and what is gone is seen to be."""
+"""Tests faults 6 to 11 and 28: unread listings end no job, and ended jobs are noticed."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ def test_fault_07_slurmctld_down_across_a_handover(site: Site) -> None:
     site.freeze(300.0, "down")
     login.drive(290.0)
     assert site.training == 0, "they left in their own time, and nothing could start"
-    site.tick(20.0)  # slurmctld is back; the controller has not looked yet
+    site.tick(20.0)  # slurmctld is back; no pass was made yet
     assert site.training == 4
     assert {life.job_id for life in site.lives.values()} <= queued, "those that were queued"
     login.drive(600.0)
     assert site.training == 4
-    assert [one for one in login.ledger.attempts if one.outcome is JobOutcome.LOST] == []
+    assert [
+        attempt for attempt in login.ledger.attempts if attempt.outcome is JobOutcome.LOST
+    ] == []
     assert site.twice() == []
 
 
@@ -91,7 +93,7 @@ def test_fault_10_sacct_is_disabled_or_late(site: Site, login: Login, accounting
         ]
     begun = site.true
     login.drive(300.0)
-    ended = {one.token: one for one in login.kinds("ended")}
+    ended = {entry.token: entry for entry in login.kinds("ended")}
     assert ended[polite.token].data["outcome"] == "drained", "its own goodbye stands on disk"
     assert ended[silent.token].data["outcome"] == "lost"
     assert ended[silent.token].ts - begun >= 30.0, "the second listing"
@@ -111,7 +113,7 @@ def test_fault_11_a_recycled_job_id(site: Site, login: Login) -> None:
         state["jobs"].append({**fresh, "limit": 90000})
     begun = site.true
     login.drive(300.0)
-    (ended,) = [one for one in login.kinds("ended") if one.token == life.token]
+    (ended,) = [entry for entry in login.kinds("ended") if entry.token == life.token]
     assert ended.data["outcome"] == "lost"
     assert ended.ts > begun
     login.intend(Mode.NOW)

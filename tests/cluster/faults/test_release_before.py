@@ -1,4 +1,4 @@
-"""A run that the release before began goes on under this one, and falls back to it."""
+"""Tests that a run of the previous release continues under this one, and falls back to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEFORE = Path(__file__).parents[2] / "core" / "config_of_the_release_before.json
 
 
 def told_as_before(login: Login) -> bytes:
-    """This run's configuration with every key that the release before wrote."""
+    """Return this run's configuration with every key that the previous release wrote."""
     ours, theirs = json.loads(config_to_json(login.config)), json.loads(BEFORE.read_text())
     for name, section in theirs.items():
         if isinstance(section, dict):

@@ -1,4 +1,4 @@
-"""Faults 1 to 5: what sbatch says, and what it does not say, make one job and never two."""
+"""Tests faults 1 to 5: every answer of sbatch, and none, leads to one job and never two."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def test_fault_01_sbatch_timed_out_and_the_job_was_created(shims: Site) -> None:
     shims.fault("sbatch", "time out", appears=0)
     login.drive(150.0)
     (lost,) = login.kinds("unanswered")
-    adopted = [one for one in login.kinds("submitted") if one.token == lost.token]
-    assert [one.data.get("adopted") for one in adopted] == [True]
+    adopted = [entry for entry in login.kinds("submitted") if entry.token == lost.token]
+    assert [entry.data.get("adopted") for entry in adopted] == [True]
     assert shims.training == 4
     assert tokens(shims).count(lost.token) == 1
     assert shims.calls("sbatch") == len(shims.jobs()) == len(login.kinds("intent"))
@@ -30,8 +30,8 @@ def test_fault_02_sbatch_timed_out_and_made_no_job(shims: Site) -> None:
     begun = shims.true
     login.drive(200.0)
     (lost,) = login.kinds("unanswered")
-    (given_up,) = [one for one in login.kinds("rejected") if one.token == lost.token]
-    looks = [one.ts for one in login.kinds("absent") if one.token == lost.token]
+    (given_up,) = [entry for entry in login.kinds("rejected") if entry.token == lost.token]
+    looks = [entry.ts for entry in login.kinds("absent") if entry.token == lost.token]
     assert len(looks) == 1
     assert given_up.ts - looks[0] >= 30.0, "two listings, thirty seconds apart"
     assert given_up.ts - begun < 120.0
@@ -52,7 +52,7 @@ def test_fault_03_sbatch_prints_warnings_around_the_id(shims: Site, fault: dict[
     shims.fault("sbatch", fault.pop("do"), times=9, **fault)
     login.one_pass()
     assert login.kinds("unanswered") == []
-    assert [one.data["job_id"] for one in login.kinds("submitted")] == [101, 102]
+    assert [entry.data["job_id"] for entry in login.kinds("submitted")] == [101, 102]
 
 
 def test_fault_04_sbatch_refused_because_of_max_submit(site: Site, login: Login) -> None:
@@ -62,9 +62,9 @@ def test_fault_04_sbatch_refused_because_of_max_submit(site: Site, login: Login)
     refused = login.kinds("rejected")
     assert site.training == 4
     assert len(refused) <= 1, "learnt at the first refusal, where it could not be read before"
-    assert any(one.data.get("site") for one in login.kinds("learnt"))
+    assert any(entry.data.get("site") for entry in login.kinds("learnt"))
     before = site.calls("sbatch")
-    login.start()  # what was learnt outlives the controller
+    login.start()  # limits are kept in the ledger
     login.drive(HOUR)
     assert site.calls("sbatch") == before
     login.drive(3 * HOUR)  # a hand-over: submitted when there is room again
@@ -88,13 +88,13 @@ def test_fault_05_sbatch_refused_because_of_a_bad_account_or_partition(
     assert site.calls("sbatch") == 1
     assert words in login.said()
     assert login.ledger.live == ()
-    assert {one.phase for one in login.ledger.attempts} == {Phase.REJECTED}
+    assert {attempt.phase for attempt in login.ledger.attempts} == {Phase.REJECTED}
     assert len(login.kinds("noticed")) == 1, "one message"
     assert login.mode is Mode.RUN
 
 
 def test_poisoned_environment(shims: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQUEUE_STATES=R hides what waits, at exit code 0; SBATCH_* would rename our jobs."""
+    """SQUEUE_STATES=R would hide waiting jobs with exit code 0, SBATCH_* rename our jobs."""
     poison = {
         "SQUEUE_STATES": "R",
         "SQUEUE_FORMAT": "%i",

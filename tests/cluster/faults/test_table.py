@@ -1,4 +1,4 @@
-"""The table of faults names tests that exist, and no fault is missing from it."""
+"""Tests that the table of faults is complete, and that the tests in it exist."""
 
 from __future__ import annotations
 
