@@ -50,13 +50,12 @@ class LaunchContext:
     facts: Mapping[str, Any]
 
     def log_event(self, event: str, **data: object) -> None:
-        """Write an event of this attempt; ignore errors of the file system."""
+        """Write an event of this attempt, if the file system allows."""
         fields = {"token": self.token, "job_id": self.job.job_id, **data}
         with contextlib.suppress(OSError):
             self.events.write(event, 0, fields)
 
     def make_lease_record(self) -> dict[str, object]:
-        """Return the holder record of this job for the lease of a slot."""
         return {
             "token": self.token,
             "job_id": self.job.job_id,

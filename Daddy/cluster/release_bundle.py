@@ -47,10 +47,7 @@ def pack_bundle(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack_bundle(bundle: Path, sha256: str, folder: Path) -> None:
-    """Unpack a bundle with that hash, and rename the result to ``folder``.
-
-    Raises FileError where the bundle is damaged, OSError where the disk is full or not writable.
-    """
+    """Unpack a bundle to ``folder`` by rename; FileError if its hash differs, or OSError."""
     data = read_bounded(bundle, _LIMIT)
     if sha256_hex(data) != sha256:
         raise FileError(f"{bundle} does not have the hash its record names", "run start again")
@@ -80,10 +77,7 @@ def _write(data: bytes, folder: Path) -> None:
 
 
 def find_damage(folder: Path) -> str:
-    """Return the first damage of an unpacked bundle; empty when all files have their sizes.
-
-    Opens only the listing, because every job calls it at its start.
-    """
+    """Return the first damage of an unpacked bundle, or ''; compares the files' sizes only."""
     try:
         listing = parse_json(read_bounded(folder / LISTING, _LISTING_LIMIT), LISTING)
         for name, size in dict(listing["files"]).items():

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .layout import write_text
-from .progress import ClusterError, say
+from .progress import ClusterError, print_progress
 from .run_child import run, run_watched
 
 DOWNLOAD_S = 300
@@ -32,8 +32,10 @@ def fetch_packages(folder: Path, names: Iterable[str]) -> None:
         lacking = _lacking(apt, names)
     except ClusterError:
         lacking = _refresh_then_lacking(folder, apt, names, log)
-    say(f"fetching {len(lacking)} Debian packages into {folder} (nothing else is changed): "
-        f"{' '.join(lacking)}")  # fmt: skip
+    listed = " ".join(lacking)
+    print_progress(
+        f"fetching {len(lacking)} Debian packages into {folder} (nothing else): {listed}"
+    )
     archives = folder / "debs"
     shutil.rmtree(archives, ignore_errors=True)
     archives.mkdir()
@@ -88,7 +90,9 @@ def _refresh_then_lacking(
     folder: Path, apt: list[str], names: Iterable[str], log: Path
 ) -> list[str]:
     """Download private package lists, then do as :func:`_lacking`."""
-    say("downloading package lists from the mirrors (the system's own lists stay as they are)")
+    print_progress(
+        "downloading package lists from the mirrors (the system's own lists stay as they are)"
+    )
     (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
     private = _private(apt, folder)
     if run_watched("package lists", [*private, "update"], DOWNLOAD_S, folder, log, _quiet()):

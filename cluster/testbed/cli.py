@@ -18,7 +18,7 @@ from typing import Any
 from . import launch, packages, probe, shaper
 from .layout import State, load_state, open_layout
 from .plan_addresses import UpOptions
-from .progress import ClusterError, say
+from .progress import ClusterError, print_progress
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 UP, DEGRADED, DOWN = 0, 20, 21
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return int(options.work(options))
     except ClusterError as error:
-        print(f"error: {error.what}\n  what to do: {error.advice}", file=sys.stderr)
+        print(f"error: {error.message}\n  what to do: {error.remedy}", file=sys.stderr)
         return error.code
     except PermissionError as error:
         print(f"error: {error}\n  what to do: choose a --dir that you may write", file=sys.stderr)
@@ -110,7 +110,7 @@ def do_up(options: argparse.Namespace) -> int:
 def do_down(options: argparse.Namespace) -> int:
     """End the test cluster."""
     was_running = launch.down(absolute(options.dir), purge=options.purge)
-    say("down" if was_running else "was not running")
+    print_progress("down" if was_running else "was not running")
     return 0
 
 

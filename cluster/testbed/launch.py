@@ -25,7 +25,7 @@ from .layout import (
     save_state,
 )
 from .plan_addresses import RUN_SSHD, UpOptions, plan_state
-from .progress import ClusterError, say, wait_until
+from .progress import ClusterError, print_progress, wait_until
 from .slurm_texts import NODES
 from .write_files import make_folders, network_of, slurm_plan, write_all
 
@@ -35,7 +35,7 @@ STOP_S = 20.0
 
 
 @contextmanager
-def locked(base: Path) -> Iterator[None]:
+def folder_lock(base: Path) -> Iterator[None]:
     """Hold the folder's lock: one ``up`` or ``down`` runs at a time."""
     base.mkdir(parents=True, exist_ok=True)
     with (base / ".lock").open("w") as file:
@@ -45,7 +45,7 @@ def locked(base: Path) -> Iterator[None]:
 
 def up(options: UpOptions) -> State:
     """Start the parts that do not run; return the state once all answer. Raises ClusterError."""
-    with locked(options.base):
+    with folder_lock(options.base):
         state = load_state(options.base)
         if state and probe.is_supervised(state) and state.slurm >= options.slurm:
             return _repair(options.base, state)
@@ -57,7 +57,7 @@ def down(base: Path, *, purge: bool = False) -> bool:
     """End all processes of this test cluster; return False where none ran."""
     if not base.is_dir():
         return False
-    with locked(base):
+    with folder_lock(base):
         was_running = _clear(base, load_state(base))
         if purge:
             shutil.rmtree(base)
@@ -69,7 +69,7 @@ def _repair(base: Path, state: State) -> State:
     layout = open_layout(base)
     missing = probe.missing_daemons(layout, state)
     if missing:
-        say(f"starting again: {', '.join(missing)}")
+        print_progress(f"starting again: {', '.join(missing)}")
         processes.send(probe.supervisor_of(state), signal.SIGHUP)
     probe.wait_until_ready(layout, state)
     return state
@@ -87,10 +87,10 @@ def _start(options: UpOptions) -> State:
         state = _launch(layout, state, programs)
         probe.wait_until_ready(layout, state)
     except BaseException:
-        say("start failed; ending what was started")
+        print_progress("start failed; ending what was started")
         _clear(options.base, load_state(options.base))
         raise
-    say(f"up after {time.monotonic() - started:.1f} s")
+    print_progress(f"up after {time.monotonic() - started:.1f} s")
     return state
 
 
@@ -196,13 +196,13 @@ def _end_processes(root: str, state: State | None) -> bool:
     if state and probe.is_supervised(state):
         was_running, owner = True, probe.supervisor_of(state)
         processes.send(owner, signal.SIGTERM)
-        if not wait_until("jobs and daemons to end", lambda: not processes.alive(owner), STOP_S):
-            processes.end([owner], 0)
-    left = processes.leftovers(Path(root), f"{root}/etc/slurm.conf")
+        if not wait_until("jobs and daemons to end", lambda: not processes.is_alive(owner), STOP_S):
+            processes.end_processes([owner], 0)
+    left = processes.find_leftovers(Path(root), f"{root}/etc/slurm.conf")
     if left:
         was_running = True
-        say(f"ending {len(left)} processes that outlived their supervisor")
-        remaining = processes.end(left, supervisor.GRACE_S)
+        print_progress(f"ending {len(left)} processes that outlived their supervisor")
+        remaining = processes.end_processes(left, supervisor.GRACE_S)
         if remaining:
             pids = ", ".join(str(process.pid) for process in remaining)
             raise ClusterError(f"these processes do not end: {pids}", "end them by hand")

@@ -75,7 +75,7 @@ def find_or_fetch(folder: Path, *, slurm: bool) -> Programs:
             if _missing(find_programs(folder, wanted), wanted):
                 fetch_packages(folder, names)
     except ClusterError as error:
-        raise ClusterError(f"{lacking} ({error.what})", error.advice, error.code) from error
+        raise ClusterError(f"{lacking} ({error.message})", error.remedy, error.code) from error
     programs = find_programs(folder, wanted)
     if missing := _missing(programs, wanted):
         raise ClusterError(f"missing here: {', '.join(missing)}", f"see {folder}")

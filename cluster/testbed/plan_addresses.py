@@ -80,7 +80,7 @@ def _check_sshd_user(reason: str) -> None:
         ) from None
 
 
-def nodes(state: State) -> tuple[Node, ...]:
+def make_nodes(state: State) -> tuple[Node, ...]:
     """Return the compute nodes with their addresses and ports."""
     network = namespaces.Network(state.network) if state.network else None
     return tuple(

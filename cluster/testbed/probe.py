@@ -29,7 +29,7 @@ def supervisor_of(state: State) -> processes.Process:
 
 def is_supervised(state: State) -> bool:
     """Return True where the supervisor of this test cluster runs."""
-    return state.boot == boot_id() and processes.alive(supervisor_of(state))
+    return state.boot == boot_id() and processes.is_alive(supervisor_of(state))
 
 
 def wait_until_ready(layout: Layout, state: State) -> None:
@@ -39,7 +39,7 @@ def wait_until_ready(layout: Layout, state: State) -> None:
 
     def ready() -> bool:
         nonlocal unready
-        if not processes.alive(supervisor_of(state)):
+        if not processes.is_alive(supervisor_of(state)):
             message = _last_line(logs / "supervisor.out")
             raise ClusterError(f"the supervisor ended: {message}", f"see {logs}")
         unready = find_unready(layout, state)
@@ -101,7 +101,7 @@ def missing_daemons(layout: Layout, state: State) -> list[str]:
     except (OSError, ValueError):
         return wanted
     started = {name: processes.Process(*row) for name, row in rows.items()}
-    return [name for name in wanted if name not in started or not processes.alive(started[name])]
+    return [name for name in wanted if name not in started or not processes.is_alive(started[name])]
 
 
 def node_states(state: State) -> list[str]:

@@ -52,7 +52,7 @@ def identify(pid: int) -> Process | None:
     return Process(pid, stat.start) if stat and not stat.zombie else None
 
 
-def alive(process: Process) -> bool:
+def is_alive(process: Process) -> bool:
     """Return True while exactly this process runs."""
     return identify(process.pid) == process
 
@@ -68,7 +68,7 @@ def descendants(root: int) -> list[Process]:
     return [Process(pid, table[pid].start) for pid in sorted(below) if not table[pid].zombie]
 
 
-def leftovers(root: Path, slurm_conf: str) -> list[Process]:
+def find_leftovers(root: Path, slurm_conf: str) -> list[Process]:
     """Return the processes of a test cluster whose supervisor is gone, except our ancestors."""
     own = _ancestry(os.getpid())
     return [
@@ -93,22 +93,22 @@ def _belongs(pid: int, root: Path, slurm_conf: str) -> bool:
     return in_job and f"SLURM_CONF={slurm_conf}".encode() in environment
 
 
-def end(processes: Iterable[Process], grace_s: float) -> list[Process]:
+def end_processes(processes: Iterable[Process], grace_s: float) -> list[Process]:
     """Send SIGTERM, wait, send SIGKILL, wait; return the processes that still run."""
-    left = [process for process in processes if alive(process)]
+    left = [process for process in processes if is_alive(process)]
     for wanted, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
         for process in left:
             send(process, wanted)
         deadline = time.monotonic() + patience_s
         while left and time.monotonic() < deadline:
             time.sleep(0.02)
-            left = [process for process in left if alive(process)]
+            left = [process for process in left if is_alive(process)]
     return left
 
 
 def send(process: Process, number: signal.Signals) -> None:
     """Send a signal to exactly this process, if it runs."""
-    if alive(process):
+    if is_alive(process):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, number)
 

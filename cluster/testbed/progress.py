@@ -12,12 +12,12 @@ TICK_S = 2.0
 class ClusterError(Exception):
     """An error with its cause, its remedy and the exit code."""
 
-    def __init__(self, what: str, advice: str, code: int = 4) -> None:
-        super().__init__(what)
-        self.what, self.advice, self.code = what, advice, code
+    def __init__(self, message: str, remedy: str, code: int = 4) -> None:
+        super().__init__(message)
+        self.message, self.remedy, self.code = message, remedy, code
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print one progress line."""
     print(f"testbed: {text}", file=sys.stderr, flush=True)
 
@@ -33,6 +33,6 @@ def wait_until(
             return False
         if now - last_line >= TICK_S:
             last_line = now
-            say(f"still waiting for {name} ({now - started:.0f} s)")
+            print_progress(f"still waiting for {name} ({now - started:.0f} s)")
         time.sleep(poll_s)
     return True

@@ -77,7 +77,7 @@ class Supervisor:
     def _start_missing(self) -> None:
         for daemon in self.daemons:
             process = self.running.get(daemon.name)
-            if self.stop or (process and processes.alive(process)):
+            if self.stop or (process and processes.is_alive(process)):
                 continue
             if daemon.socket:
                 Path(daemon.socket).unlink(missing_ok=True)
@@ -155,7 +155,7 @@ class Supervisor:
             for process in targets:
                 processes.send(process, number)
             deadline = time.monotonic() + patience
-            while time.monotonic() < deadline and any(map(processes.alive, targets)):
+            while time.monotonic() < deadline and any(map(processes.is_alive, targets)):
                 self._reap()
                 time.sleep(0.02)
             self._reap()

@@ -9,7 +9,7 @@ from . import accounting, login_texts, slurm_texts
 from .layout import FOLDERS, Layout, State, write_text
 from .namespaces import LOGIN, Network
 from .packages import SYSTEM_PATH, Programs
-from .plan_addresses import FRIEND_ID, nodes
+from .plan_addresses import FRIEND_ID, make_nodes
 from .run_child import run
 
 _PRIVATE = ("munge", "db")
@@ -70,7 +70,7 @@ def _write_users(layout: Layout, state: State) -> None:
         groups += f"{state.friend}:x:{FRIEND_ID}:\n"
         home.mkdir(exist_ok=True)
         os.chown(home, FRIEND_ID, FRIEND_ID)
-    machines = {LOGIN: state.host, **{node.name: node.address for node in nodes(state)}}
+    machines = {LOGIN: state.host, **{node.name: node.address for node in make_nodes(state)}}
     write_text(layout.user_files / "passwd", users)
     write_text(layout.user_files / "shadow", login_texts.shadow(users), 0o600)
     write_text(layout.user_files / "group", groups)
@@ -104,7 +104,7 @@ def slurm_plan(state: State, plugins: str = "") -> slurm_texts.Plan:
         controller_name=LOGIN if state.network else "localhost",
         controller_host=state.host,
         controller_port=state.ports[0],
-        nodes=nodes(state),
+        nodes=make_nodes(state),
         slurm_version=(int(major), int(minor)),
         plugins=plugins,
         max_jobs=state.max_jobs,

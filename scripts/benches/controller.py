@@ -59,15 +59,15 @@ from Daddy.core.machine_info import current_process, host_name
 root, token, slots, seconds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 log = (root / "log" / token).open("a", buffering=1)
 print("start", time.time(), file=log)
-who = current_process()
-holder = {"token": token, "host": host_name(), "pid": who.pid, "created": who.created}
+process = current_process()
+holder = {"token": token, "host": host_name(), "pid": process.pid, "created": process.created}
 lease = None
 while lease is None:
     for slot in range(slots):
         lease = lease or Lease.acquire(root / "slots" / str(slot) / "lease", holder)
     time.sleep(0.02)
 time.sleep(seconds)
-print("goodbye", time.time(), file=log)
+print("end", time.time(), file=log)
 lease.release("wall time")
 sys.exit(10)
 """
@@ -78,7 +78,7 @@ class Span:
     """Start and end of one job, wall seconds."""
 
     start: float
-    goodbye: float
+    end: float
 
 
 class Stage:
@@ -122,8 +122,8 @@ class Stage:
         spans = []
         for path in (self.run.root / "log").iterdir():
             lines = dict(line.split() for line in path.read_text().splitlines())
-            if "goodbye" in lines:
-                spans.append(Span(float(lines["start"]), float(lines["goodbye"])))
+            if "end" in lines:
+                spans.append(Span(float(lines["start"]), float(lines["end"])))
         return sorted(spans, key=lambda span: span.start)
 
 
@@ -191,13 +191,13 @@ def _measure(loop: Callable[[Stage, float], None], seconds: float) -> dict[str, 
 
 def _figures(spans: list[Span]) -> dict[str, object]:
     """Compute gaps and use from the first end of a job on: before it no successor started."""
-    begun = min(span.goodbye for span in spans)
-    ended = max(span.goodbye for span in spans)
-    goodbyes = sorted(span.goodbye for span in spans)
+    begun = min(span.end for span in spans)
+    ended = max(span.end for span in spans)
+    ends = sorted(span.end for span in spans)
     later = [span for span in spans if span.start > begun]
-    gaps = sorted(span.start - end for span, end in zip(later, goodbyes, strict=False))
+    gaps = sorted(span.start - end for span, end in zip(later, ends, strict=False))
     window = SLOTS * (ended - begun)
-    used = sum(max(0.0, span.goodbye - max(span.start, begun)) for span in spans)
+    used = sum(max(0.0, span.end - max(span.start, begun)) for span in spans)
     return {
         "handovers": len(gaps),
         "gap_p50_s": round(median(gaps), 3),

@@ -60,7 +60,6 @@ class PlanApplier:
 
     @property
     def view(self) -> Ledger:
-        """The current state of the ledger."""
         return self.ledger.view
 
     def apply(self, actions: Sequence[Action], others: int = 0) -> Mode | None:
@@ -168,16 +167,14 @@ class PlanApplier:
             self.record_entry("unanswered", token, reason=answer.why)
             return False
         if answer.limit:
-            self.record_entry(
-                "learnt", "", site=limits_after_refusal(self.view, others), why=answer.why
-            )
+            limits = limits_after_refusal(self.view, others)
+            self.record_entry("learnt", "", site=limits, why=answer.why)
         final = is_permanent_refusal(self.view.attempts, token, action, answer)
         prefix = REFUSED_FOR_GOOD if final else REFUSED
         self.record_entry("rejected", token, reason=f"{prefix}: {answer.why}")
         return False
 
     def record_entries(self, entries: Iterable[LedgerEntry]) -> None:
-        """Append observations to the ledger."""
         for entry in entries:
             self.check_term()
             self._write(entry)
@@ -199,7 +196,6 @@ class PlanApplier:
         self.events.write("state", 0, facts)
 
     def log_event(self, event: str, **data: object) -> None:
-        """Write an event without a ledger entry."""
         self.events.write(event, 0, data)
 
 
@@ -208,9 +204,8 @@ def is_permanent_refusal(
 ) -> bool:
     """Return True where submitting the same job again cannot succeed.
 
-    False where nodes are excluded (the exclusion may be the cause), and where the scheduler
-    accepted a job of the same release before: then the fault is the scheduler's, such as an
-    accounting database that is down, without which every account looks invalid.
+    False where excluded nodes may be the cause, and where the scheduler accepted a job of the same
+    release before: without its accounting database, for instance, it calls every account invalid.
     """
     release = next((attempt.release for attempt in attempts if attempt.token == token), "")
     same = (attempt for attempt in attempts if attempt.release == release)

@@ -80,10 +80,7 @@ def write_orders(run: RunPaths, orders: Orders) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a test submission from a job's node; ``by`` tested at ``ts`` (wall seconds).
-
-    A result from before the last ``start`` does not count.
-    """
+    """The result of a test submission from a job's node, by ``by`` at ``ts`` (wall seconds)."""
 
     may_submit: bool
     why: str

@@ -55,7 +55,6 @@ class ControllerPolicy:
     enforced: bool = False
     """True where the queue is known to keep to ``max_running`` itself (the local queue)."""
     max_running: int = 4
-    """Slots of the run."""
     spares: int = 4
     """Successors that may wait in the queue, one for each job that trains."""
     extra: int = 8

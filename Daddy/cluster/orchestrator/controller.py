@@ -82,8 +82,7 @@ class Controller:
     def run_passes(self, stop: threading.Event) -> Mode | None:
         """Make passes until the run ends (return its final mode) or ``stop`` is set (return None).
 
-        A failed pass is logged and tried again later; the jobs go on meanwhile. Raises
-        ControllerAliveError once another controller holds the lease.
+        Logs a failed pass and tries again later. ControllerAliveError without the lease.
         """
         final, wake_at = None, 0.0
         try:

@@ -42,9 +42,9 @@ def build_controller(
     release: Release,
     lease: Lease,
     clock: Clock,
+    measured: HeartbeatSilence | None = None,
     *,
     children: bool,
-    measured: HeartbeatSilence | None = None,
 ) -> Controller:
     """Build the controller of ``config``'s run; ``children``: it also runs relay and mirror."""
     run, executor, name = run_paths(config), config.controller.executor, config.run_name

@@ -55,7 +55,6 @@ class LocalScheduler:
         self._kill_wait_s = kill_wait_s
 
     def submit(self, spec: JobSpec) -> Answer:
-        """Queue a job and start its runner."""
         files = new_job(self._queue)
         files.write("job", self._record(spec))
         write_atomic(spec.script, _script(spec).encode())
@@ -84,12 +83,8 @@ class LocalScheduler:
     def _start_runner(self, files: LocalJobFiles, spec: JobSpec) -> None:
         """Start the job's runner in its own session, with the code of the job's release."""
         code = spec.environment.get("PYTHONPATH", str(CHECKOUT))
-        argv = [
-            sys.executable,
-            "-m",
-            "Daddy.cluster.orchestrator.local_job_runner",
-            str(files.folder),
-        ]
+        module = "Daddy.cluster.orchestrator.local_job_runner"
+        argv = [sys.executable, "-m", module, str(files.folder)]
         env = {**os.environ, "PYTHONPATH": code}
         start_background(argv, log_path=self._queue / "keepers.log", env=env)
 

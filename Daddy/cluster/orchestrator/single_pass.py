@@ -67,9 +67,7 @@ def make_single_pass(
     lease = become_controller(run, clock, wait_s, passing=True, watched=watched)
     try:
         lease.beat()
-        controller = build_controller(
-            config, release, lease, clock, children=False, measured=measured
-        )
+        controller = build_controller(config, release, lease, clock, measured, children=False)
         final, wake_at = controller.make_pass()
     finally:
         lease.release("one pass was made")

@@ -41,10 +41,7 @@ class SlurmCommands:
         self._folder = folder
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """Run a program to its end; it is killed when this process ends.
-
-        Raises ProgramMissingError or ProcessTimeoutError; after either the program does not run.
-        """
+        """Run a program; ProgramMissingError, or ProcessTimeoutError (the program is killed)."""
         self.count_call(Path(argv[0]).name)
         return run_command(argv, timeout_s, env=self._env, die_with_us=True)
 
@@ -59,7 +56,6 @@ class SlurmCommands:
         return result.stdout if result.returncode == 0 else None
 
     def count_call(self, program: str) -> None:
-        """Append one line for a call of ``program``."""
         if self._folder is not None:
             now = self._clock.now()
             day = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%d")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from Daddy.cluster.orchestrator.controller_records import SiteLimits
 
-Ask = Callable[[Sequence[str]], "str | None"]
+RunQuery = Callable[[Sequence[str]], "str | None"]
 """Runs a command and returns its output, or None where it failed."""
 Request = Mapping[str, str | int]
 """The sbatch options of a job, by long name."""
@@ -36,10 +36,11 @@ _TRES = ("MaxTRESPU", "GrpTRES")
 _FACT = re.compile(r"(\w+)=(\S*)")
 
 
-def read_site(ask: Ask, user: str, request: Request) -> tuple[SiteLimits, str]:
+def read_site(run_query: RunQuery, user: str, request: Request) -> tuple[SiteLimits, str]:
     """Return the site's limits and as text their source; runs at most six commands."""
     lines = (
-        line.partition("=") for line in (ask(("scontrol", "show", "config")) or "").split("\n")
+        line.partition("=")
+        for line in (run_query(("scontrol", "show", "config")) or "").split("\n")
     )
     config = {name.strip(): value.strip() for name, given, value in lines if given}
     enforce = config.get("AccountingStorageEnforce", "").lower().replace(" ", "").split(",")
@@ -47,7 +48,7 @@ def read_site(ask: Ask, user: str, request: Request) -> tuple[SiteLimits, str]:
     if not {"limits", "safe", "all"} & set(enforce):
         cause = "enforces no limits" if config else "does not show its configuration"
         return SiteLimits(blocks_others=stalls), f"Slurm {cause}"
-    rows = _limiting_rows(ask, user, request)
+    rows = _limiting_rows(run_query, user, request)
     running = [limit for where, row in rows for limit in _running_limits(row, where, request)]
     submitted = [limit for where, row in rows for limit in _counts(row, _SUBMIT, where)]
     cap, most = min(running, default=None), min(submitted, default=None)
@@ -61,35 +62,35 @@ def read_site(ask: Ask, user: str, request: Request) -> tuple[SiteLimits, str]:
     return site, ", ".join(sources) or "no job limit can be read"
 
 
-def _limiting_rows(ask: Ask, user: str, request: Request) -> list[tuple[str, _Row]]:
+def _limiting_rows(run_query: RunQuery, user: str, request: Request) -> list[tuple[str, _Row]]:
     """Return the rows of sacctmgr that limit such a job, each as (its source, row)."""
-    account = str(request.get("account", "")) or _default_account(ask, user)
+    account = str(request.get("account", "")) or _default_account(run_query, user)
     partition = str(request.get("partition", ""))
     own = [
         row
-        for row in _rows(ask, _ASSOCIATION, "assoc", f"user={user}")
+        for row in _rows(run_query, _ASSOCIATION, "assoc", f"user={user}")
         if (not account or row["Account"] in ("", account)) and row["Partition"] in ("", partition)
     ]
-    found = [("your association", row) for row in own]
+    limiting = [("your association", row) for row in own]
     if account:
-        shared = _rows(ask, _ASSOCIATION, "assoc", f"account={account}", "user=")
-        ours = (row for row in shared if row["Account"] == account and not row["User"])
-        found += [("the account", row) for row in ours]
-    names = {str(request.get("qos", "")) or _default_qos(own), _partition_qos(ask, partition)}
+        shared = _rows(run_query, _ASSOCIATION, "assoc", f"account={account}", "user=")
+        rows = (row for row in shared if row["Account"] == account and not row["User"])
+        limiting += [("the account", row) for row in rows]
+    names = {str(request.get("qos", "")) or _default_qos(own), _partition_qos(run_query, partition)}
     wanted = sorted(names - {""})
-    rows = _rows(ask, _QOS, "qos", f"name={','.join(wanted)}")
-    return found + [(f"QOS {row['Name']}", row) for row in rows if row["Name"] in wanted]
+    qos = _rows(run_query, _QOS, "qos", f"name={','.join(wanted)}")
+    return limiting + [(f"QOS {row['Name']}", row) for row in qos if row["Name"] in wanted]
 
 
-def _rows(ask: Ask, columns: tuple[str, ...], *what: str) -> list[_Row]:
+def _rows(run_query: RunQuery, columns: tuple[str, ...], *query: str) -> list[_Row]:
     """Run ``sacctmgr show`` and return the lines that have exactly these columns."""
-    lines = (ask((*_SHOW, *what, f"format={','.join(columns)}")) or "").splitlines()
+    lines = (run_query((*_SHOW, *query, f"format={','.join(columns)}")) or "").splitlines()
     cells = (line.split("|") for line in lines)
     return [dict(zip(columns, line, strict=True)) for line in cells if len(line) == len(columns)]
 
 
-def _default_account(ask: Ask, user: str) -> str:
-    text = ask((*_SHOW, "user", user, "format=DefaultAccount")) or ""
+def _default_account(run_query: RunQuery, user: str) -> str:
+    text = run_query((*_SHOW, "user", user, "format=DefaultAccount")) or ""
     return text.strip() if len(text.split()) == 1 else ""
 
 
@@ -100,8 +101,10 @@ def _default_qos(own: Sequence[_Row]) -> str:
     return next(iter([*defaults, *single]), "normal")
 
 
-def _partition_qos(ask: Ask, partition: str) -> str:
-    text = ask(("scontrol", "--oneliner", "show", "partition", partition)) if partition else None
+def _partition_qos(run_query: RunQuery, partition: str) -> str:
+    text = (
+        run_query(("scontrol", "--oneliner", "show", "partition", partition)) if partition else None
+    )
     match = re.search(r"\bQoS=(\S+)", text or "")
     return match[1] if match and match[1] != "N/A" else ""
 
@@ -126,10 +129,7 @@ def _running_limits(row: _Row, where: str, request: Request) -> Iterator[_Limit]
 
 
 def maintenance_begins(text: str, partition: str, now: float) -> float | None:
-    """Return the start of the partition's next maintenance, from ``scontrol show reservation``.
-
-    For one that has begun that is in the past. Returns None where none is listed.
-    """
+    """Return the start of the partition's next or current maintenance; None if none is listed."""
     begins = []
     for line in text.splitlines():
         facts = dict(_FACT.findall(line))

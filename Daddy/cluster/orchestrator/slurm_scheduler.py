@@ -176,8 +176,7 @@ class SlurmScheduler:
     def amend(self, job: JobRef, change: Amend) -> None:
         """Change a waiting job, after comparing its id and name (``scontrol`` takes ids alone).
 
-        Nodes and time limit keep a job's priority by age; a hold resets it (Slurm 22.05 with
-        accounting).
+        A hold resets the job's priority by age (Slurm 22.05 with accounting), other changes do not.
         """
         result = self._run_or_raise(["scontrol", "--oneliner", "show", "job", str(job.job_id)])
         if not is_same_job(result.stdout, job.job_id, self._name_of(job)):
@@ -211,15 +210,15 @@ class SlurmScheduler:
         if not jobs or self._clock.monotonic() < self._sacct_from:
             return None
         try:
-            done = self.commands.run(sacct_argv([job.job_id for job in jobs]), _SACCT_TIMEOUT_S)
+            result = self.commands.run(sacct_argv([job.job_id for job in jobs]), _SACCT_TIMEOUT_S)
         except DaddyError as error:
-            done = Completed(1, "", error.message)
-        if done.returncode != 0:
-            disabled = "storage is disabled" in done.stderr
+            result = Completed(1, "", error.message)
+        if result.returncode != 0:
+            disabled = "storage is disabled" in result.stderr
             self._sacct_from = inf if disabled else self._clock.monotonic() + _SACCT_PAUSE_S
             return None
         tokens = {job.job_id: job.token for job in jobs}
-        return parse_ends(done.stdout, self._run_id, tokens, self._user_id)
+        return parse_ends(result.stdout, self._run_id, tokens, self._user_id)
 
     def read_limits(self) -> tuple[SiteLimits, str]:
         """Read the enforced limits of associations and QOS within ``_SITE_S`` seconds."""

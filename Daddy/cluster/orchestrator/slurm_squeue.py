@@ -35,10 +35,8 @@ _ENDED = frozenset({
 })  # fmt: skip
 _REASONS = (
     (r"JobHeldAdmin", WaitReason.ADMIN),
-    (
-        r"ReqNodeNotAvail.*maintenance|Reservation\b|.*Reserved for maintenance",
-        WaitReason.RESERVATION,
-    ),
+    (r"ReqNodeNotAvail.*maintenance", WaitReason.RESERVATION),
+    (r"Reservation\b|.*Reserved for maintenance", WaitReason.RESERVATION),
     (r"ReservationDeleted", WaitReason.NEVER),
     # Limits of a single job: waiting does not help.
     (r"(QOS|Assoc)\w*(PerJob|PerNode)\w*", WaitReason.NEVER),
@@ -128,10 +126,7 @@ def read_exit_code(text: str) -> int | None:
 
 
 def parse_listing(text: str, run_id: str) -> Listing:
-    """Parse a listing made with :data:`LISTING`.
-
-    Raises GarbledListingError at the first damaged line.
-    """
+    """Parse a listing made with :data:`LISTING`; GarbledListingError at the first damaged line."""
     jobs: list[QueueJob] = []
     others: list[QueueJob] = []
     names: dict[str, str] = {}
