@@ -38,7 +38,7 @@ _SIDECAR = "Daddy.cluster.orchestrator.sidecar"
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """One job before it has a slot; ``config``: file of its own release, ``facts``: its content."""
+    """Describes a job before it has a slot; ``facts``: the content of its file ``config``."""
 
     run: RunPaths
     config: Path

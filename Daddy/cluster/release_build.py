@@ -37,7 +37,7 @@ _IDENT = 12
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release on disk, by its hash and its folder."""
+    """Identifies a release on disk by its hash and its folder."""
 
     ident: str
     path: Path

@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9/._-]+")
 
 @dataclass(frozen=True)
 class Layout:
-    """The paths below one root."""
+    """Holds the paths below one root."""
 
     base: Path
     root: Path
@@ -77,7 +77,7 @@ FOLDERS = ("etc", "run", "log", "state", "spool", "munge", "ssh", "home", "users
 
 @dataclass(frozen=True)
 class State:
-    """The settings and the supervisor of a test cluster that was started."""
+    """Holds the settings and the supervisor of a started test cluster."""
 
     root: str
     mode: str

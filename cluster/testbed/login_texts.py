@@ -13,7 +13,7 @@ HOME_LINK = "--delay-ms 40 --kilobytes 1000"
 
 @dataclass(frozen=True)
 class LoginPlan:
-    """The settings from which the login node's files are rendered."""
+    """Holds the settings from which the login node's files are rendered."""
 
     base: str
     root: str

@@ -21,7 +21,7 @@ _MASK = 24
 
 @dataclass(frozen=True)
 class Network:
-    """The addresses of one test cluster."""
+    """Computes the addresses of one test cluster."""
 
     number: int
 
@@ -47,7 +47,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Machine:
-    """Open handles of a node's namespaces, which exist while the handles are open."""
+    """Holds the open handles of a node's namespaces, which exist while these are open."""
 
     handles: tuple[int, ...]
 

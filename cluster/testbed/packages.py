@@ -30,7 +30,7 @@ _ELSEWHERE = "/usr/lib/openssh:/usr/libexec/openssh:/usr/lib/ssh:/usr/libexec"
 
 @dataclass(frozen=True)
 class Programs:
-    """The path of every program, and the library folders of those that were unpacked."""
+    """Holds the path of every program, and the library folders of unpacked ones."""
 
     tools: dict[str, str]
     prefix: Path | None

@@ -25,7 +25,7 @@ SLURMCTLD_PORT, SLURMD_PORT, SLURMDBD_PORT = 6817, 6818, 6819
 
 @dataclass(frozen=True)
 class UpOptions:
-    """The options of ``up``."""
+    """Holds the options of ``up``."""
 
     base: Path
     packages: Path

@@ -23,7 +23,7 @@ _MARK_BEFORE = "DADDY_SANDBOX_NODE"
 
 @dataclass(frozen=True)
 class Process:
-    """A process by id and start time, so that a later one with the same id differs."""
+    """Identifies a process by id and start time, because ids are used again."""
 
     pid: int
     start: int

@@ -10,7 +10,7 @@ TICK_S = 2.0
 
 
 class ClusterError(Exception):
-    """An error with its cause, its remedy and the exit code."""
+    """Carries an error's cause, its remedy and the exit code."""
 
     def __init__(self, message: str, remedy: str, code: int = 4) -> None:
         super().__init__(message)

@@ -22,7 +22,7 @@ LONGEST_QUEUE = 4096
 
 @dataclass(frozen=True)
 class Link:
-    """The link's properties, the same in both directions."""
+    """Holds the link's properties, which are the same in both directions."""
 
     delay_s: float = 0.0
     bytes_per_s: float = 0.0

@@ -17,7 +17,7 @@ QUICK = "sched_interval=1,batch_sched_delay=0,sched_min_interval=0,bf_interval=1
 
 @dataclass(frozen=True)
 class Node:
-    """The name, address and port of one slurmd."""
+    """Holds the name, address and port of one slurmd."""
 
     name: str
     hostname: str
@@ -27,7 +27,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of a test cluster. ``root`` has no spaces and at most 60 characters."""
+    """Holds the settings of Slurm's files; ``root`` has no spaces and at most 60 characters."""
 
     root: str
     user: str

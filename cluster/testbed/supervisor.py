@@ -28,7 +28,7 @@ _LAST = ("slurmdbd", "mariadbd", "munged")
 
 @dataclass(frozen=True)
 class Daemon:
-    """A daemon: its command line, and the conditions before the next daemon is started."""
+    """Describes a daemon: its command, and the conditions for starting the next one."""
 
     name: str
     argv: tuple[str, ...]

@@ -34,7 +34,7 @@ _EACH = 3
 
 @dataclass(frozen=True)
 class Fleet:
-    """A fleet in which every slot trains and has a waiting successor, so the plan is empty."""
+    """Holds a fleet whose slots train and have waiting successors, so the plan is empty."""
 
     desired: Intent
     ledger: Ledger

@@ -75,14 +75,14 @@ sys.exit(10)
 
 @dataclass(frozen=True)
 class Span:
-    """Start and end of one job, wall seconds."""
+    """Holds start and end of one job, wall seconds."""
 
     start: float
     end: float
 
 
 class Stage:
-    """A run folder with a local queue of ``SLOTS`` places."""
+    """Holds a run folder with a local queue of ``SLOTS`` places."""
 
     def __init__(self, root: Path) -> None:
         self.run = RunPaths(root)

@@ -27,7 +27,7 @@ STAMP = "date +%s.%N"
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running test cluster and the environment of its user."""
+    """Runs commands on a test cluster in its user's environment."""
 
     folder: Path
     env: dict[str, str]

@@ -121,7 +121,7 @@ def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> Non
 
 @dataclass(slots=True)
 class Enough:
-    """The conditions for the end of the live part: time, steps, hand-overs, two live agents."""
+    """Holds the conditions to end the live part: time, steps, hand-overs, two live agents."""
 
     seconds: float
     steps: int

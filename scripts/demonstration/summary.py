@@ -20,7 +20,7 @@ _RECORD_LIMIT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The commit records of the shared weights: number, intact hash chain, contributors, times."""
+    """Holds figures of the shared weights' commits: number, intact chain, contributors, times."""
 
     committed: int
     chained: bool

@@ -19,7 +19,7 @@ from statistics import fmean
 
 @dataclass(frozen=True)
 class Span:
-    """The controller's CPU time between two samples, the second at `ended` (monotonic clock).
+    """Holds the CPU time between two samples, the second at `ended` (monotonic clock).
 
     `commands`: Slurm commands that began; `passes`: 0, or 1 if a pass ended.
     """
@@ -37,7 +37,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass; several that end between the same two samples count as one."""
+    """Describes a pass; several that end between the same two samples count as one."""
 
     begun: float
     ended: float
@@ -47,7 +47,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of a second of waiting, of a quiet pass (of any if none was quiet), and of a
+    """Holds CPU seconds per second of waiting, per quiet pass (any if none was quiet) and per
     hand-over.
 
     `waited_s`: seconds of waiting that were sampled.

@@ -35,7 +35,7 @@ FENCE_S = 0.0
 
 @dataclass(frozen=True)
 class Evidence:
-    """The logs of a soak between ``begun`` and ``ended`` (wall seconds)."""
+    """Holds the logs of a soak between ``begun`` and ``ended`` (wall seconds)."""
 
     begun: float
     ended: float

@@ -20,7 +20,7 @@ _DONE = re.compile(r"_job_complete: JobId=(\d+) done")
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of a job on a node, from slurmctld's job completion log."""
+    """Holds one run of a job on a node, from slurmctld's job completion log."""
 
     job_id: int
     token: str
@@ -33,7 +33,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Fault:
-    """An injected fault and its duration; ``hit``: the node or the job's token, or empty."""
+    """Holds an injected fault and its duration; ``hit``: node, token or empty."""
 
     kind: str
     begun: float
@@ -43,7 +43,7 @@ class Fault:
 
 @dataclass
 class Diary:
-    """The times of one learner process that it logged itself."""
+    """Holds the times that one learner process logged."""
 
     token: str
     slot: int

@@ -29,7 +29,7 @@ DRAIN_ROUNDS = 40
 
 @dataclass(frozen=True)
 class Outcome:
-    """The counts of one schedule; ``broken`` lists violated invariants."""
+    """Holds the counts of one schedule; ``broken`` lists violated invariants."""
 
     seed: int
     steps: int

@@ -38,7 +38,7 @@ _FOREIGN = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_")
 
 @dataclass
 class Stage:
-    """One run on one test cluster, and the commands of its user."""
+    """Runs the commands of a user with one run on one test cluster."""
 
     testbed: Cluster
     folder: Path

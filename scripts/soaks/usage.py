@@ -20,7 +20,7 @@ HANDOVERS_A_DAY = 24.0
 
 @dataclass(frozen=True)
 class Mark:
-    """One sample of a controller; `at`: monotonic seconds."""
+    """Holds one sample of a controller; `at`: monotonic seconds."""
 
     pid: int
     at: float

@@ -89,7 +89,7 @@ class Site:
         return SiteFacts(), "nothing was read"
 
 
-class Hands:
+class ApplierCase:
     def __init__(self, folder: Path, *answers: Answer) -> None:
         self.run = RunPaths(folder)
         lease = Lease.acquire(self.run.controller_lease, {"pid": 1})
@@ -110,11 +110,11 @@ class Hands:
 
 
 def test_an_intent_is_on_disk_before_the_scheduler_is_asked(tmp_path: Path) -> None:
-    hands = Hands(tmp_path, Submitted(17))
-    hands.applier.apply([Submit("a slot is empty")])
-    assert hands.kinds() == ["intent", "submitted"]
-    (attempt,) = hands.ledger.view.attempts
-    assert (attempt.token, attempt.job_id) == (hands.site.asked[0], 17)
+    case = ApplierCase(tmp_path, Submitted(17))
+    case.applier.apply([Submit("a slot is empty")])
+    assert case.kinds() == ["intent", "submitted"]
+    (attempt,) = case.ledger.view.attempts
+    assert (attempt.token, attempt.job_id) == (case.site.asked[0], 17)
 
 
 @pytest.mark.parametrize(
@@ -128,42 +128,42 @@ def test_an_intent_is_on_disk_before_the_scheduler_is_asked(tmp_path: Path) -> N
 def test_after_silence_or_a_refusal_nothing_more_is_submitted_in_this_pass(
     tmp_path: Path, answer: Answer, kinds: list[str]
 ) -> None:
-    hands = Hands(tmp_path, answer)
-    hands.applier.apply([Submit("one"), Submit("two"), Submit("three")])
-    assert hands.kinds() == kinds
-    assert len(hands.site.asked) == 1
+    case = ApplierCase(tmp_path, answer)
+    case.applier.apply([Submit("one"), Submit("two"), Submit("three")])
+    assert case.kinds() == kinds
+    assert len(case.site.asked) == 1
 
 
 def test_what_was_taken_before_is_not_refused_for_good_now(tmp_path: Path) -> None:
     """Without its accounting database Slurm calls every account invalid."""
     away = Refused("Invalid account or account/partition combination", for_good=True)
-    hands = Hands(tmp_path, away, Submitted(17), away)
+    case = ApplierCase(tmp_path, away, Submitted(17), away)
     for wish in ("never worked here", "mended", "worked before"):
-        hands.applier.apply([Submit(wish)])
-    reasons = [attempt.reason for attempt in hands.ledger.view.attempts if attempt.reason]
+        case.applier.apply([Submit(wish)])
+    reasons = [attempt.reason for attempt in case.ledger.view.attempts if attempt.reason]
     assert [reason.startswith(REFUSED_FOR_GOOD) for reason in reasons] == [True, False]
 
 
 def test_a_submit_limit_is_learnt_and_kept(tmp_path: Path) -> None:
-    hands = Hands(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
-    hands.applier.apply([Submit("one")])
-    assert LedgerFile(hands.run.ledger, 2).view.site.counts_waiting
+    case = ApplierCase(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
+    case.applier.apply([Submit("one")])
+    assert LedgerFile(case.run.ledger, 2).view.site.counts_waiting
 
 
 def test_without_its_term_a_controller_does_nothing_and_writes_nothing(tmp_path: Path) -> None:
-    hands = Hands(tmp_path, Submitted(17))
-    end_term(hands.run.controller_lease, 1, "taken over")
+    case = ApplierCase(tmp_path, Submitted(17))
+    end_term(case.run.controller_lease, 1, "taken over")
     with pytest.raises(ControllerAliveError):
-        hands.applier.apply([Submit("one")])
-    assert hands.site.asked == []
-    assert hands.kinds() == []
+        case.applier.apply([Submit("one")])
+    assert case.site.asked == []
+    assert case.kinds() == []
 
 
 def test_a_cancel_that_failed_is_not_written_down_as_done(tmp_path: Path) -> None:
-    hands = Hands(tmp_path, Submitted(1), Submitted(2))
-    hands.applier.apply([Cancel("0" * 12, 5, "surplus")])
-    assert hands.kinds() == ["dismissed"]
-    told = [event for event in read_events(hands.run.events) if event["event"] == "error"]
+    case = ApplierCase(tmp_path, Submitted(1), Submitted(2))
+    case.applier.apply([Cancel("0" * 12, 5, "surplus")])
+    assert case.kinds() == ["dismissed"]
+    told = [event for event in read_events(case.run.events) if event["event"] == "error"]
     assert "scancel failed" in told[0]["data"]["text"]
 
 
@@ -179,17 +179,17 @@ def test_a_cancel_that_failed_is_not_written_down_as_done(tmp_path: Path) -> Non
 def test_a_ledger_that_cannot_be_written_ends_the_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action
 ) -> None:
-    hands = Hands(tmp_path)
+    case = ApplierCase(tmp_path)
 
     def full(_: object) -> None:
         raise FileError("the disk is full", "make room")
 
-    monkeypatch.setattr(hands.ledger, "append", full)
+    monkeypatch.setattr(case.ledger, "append", full)
     with pytest.raises(FileError):
-        hands.applier.apply([action])
+        case.applier.apply([action])
 
 
-class Mute(Site):
+class UnansweringSite(Site):
     """A scheduler that carries out commands and returns no answer."""
 
     def cancel(self, job) -> None:
@@ -201,41 +201,41 @@ class Mute(Site):
         raise SchedulerError("scontrol … gave no answer within 40 s", "later")
 
 
-def with_a_mute_site(folder: Path) -> tuple[Hands, list[str]]:
-    hands = Hands(folder, Submitted(17), Submitted(18))
-    hands.applier.apply([Submit("one"), Submit("two")])
-    hands.applier.scheduler = Mute(hands.run.ledger, [])
-    return hands, hands.site.asked
+def with_an_unanswering_site(folder: Path) -> tuple[ApplierCase, list[str]]:
+    case = ApplierCase(folder, Submitted(17), Submitted(18))
+    case.applier.apply([Submit("one"), Submit("two")])
+    case.applier.scheduler = UnansweringSite(case.run.ledger, [])
+    return case, case.site.asked
 
 
 def test_cancels_without_an_answer_are_our_own_wish_and_no_administrators(tmp_path: Path) -> None:
-    hands, tokens = with_a_mute_site(tmp_path)
-    hands.applier.apply([Cancel(token, 17 + n, "surplus") for n, token in enumerate(tokens)])
+    case, tokens = with_an_unanswering_site(tmp_path)
+    case.applier.apply([Cancel(token, 17 + n, "surplus") for n, token in enumerate(tokens)])
     for token in tokens:
-        hands.applier.record_entry("ended", token, outcome="cancelled")
-    assert find_pause_reason(hands.ledger.view, Snapshot(0.0, ()), ControllerPolicy()) is None
+        case.applier.record_entry("ended", token, outcome="cancelled")
+    assert find_pause_reason(case.ledger.view, Snapshot(0.0, ()), ControllerPolicy()) is None
 
 
 def test_a_hold_without_an_answer_is_taken_back_when_it_is_over(tmp_path: Path) -> None:
-    hands, (token, _) = with_a_mute_site(tmp_path)
-    hands.applier.apply([Amend(token, 17, "2 failures in a row", hold=True)])
-    known = LedgerFile(hands.run.ledger, 2).view
+    case, (token, _) = with_an_unanswering_site(tmp_path)
+    case.applier.apply([Amend(token, 17, "2 failures in a row", hold=True)])
+    known = LedgerFile(case.run.ledger, 2).view
     decided = plan(Intent(Mode.RUN, 4), known, Snapshot(0.0, ()), ControllerPolicy(), CLOCK.now())
     assert Amend(token, 17, "it may start again", hold=False) in decided.actions
 
 
 def test_a_job_refused_without_some_nodes_is_not_refused_for_good(tmp_path: Path) -> None:
     words = "Requested node configuration is not available"
-    hands = Hands(tmp_path, Refused(words, for_good=True), Refused(words, for_good=True))
-    hands.applier.apply([Submit("a slot is empty", exclude=("n1",))])
-    hands.applier.apply([Submit("a slot is empty")])
-    assert [is_final(attempt) for attempt in hands.ledger.view.attempts] == [False, True]
+    case = ApplierCase(tmp_path, Refused(words, for_good=True), Refused(words, for_good=True))
+    case.applier.apply([Submit("a slot is empty", exclude=("n1",))])
+    case.applier.apply([Submit("a slot is empty")])
+    assert [is_final(attempt) for attempt in case.ledger.view.attempts] == [False, True]
 
 
 def test_a_limit_that_the_persons_own_jobs_filled_counts_them(tmp_path: Path) -> None:
-    hands = Hands(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
-    hands.applier.apply([Submit("one")], others=15)
-    site = LedgerFile(hands.run.ledger, 2).view.site
+    case = ApplierCase(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
+    case.applier.apply([Submit("one")], others=15)
+    site = LedgerFile(case.run.ledger, 2).view.site
     assert (site.max_submitted, site.counts_waiting) == (15, False)
 
 
@@ -243,69 +243,69 @@ def test_a_limit_that_the_persons_own_jobs_filled_counts_them(tmp_path: Path) ->
 def test_a_stop_that_was_said_in_the_same_moment_is_not_lost_to_a_pause(
     tmp_path: Path, said: Mode
 ) -> None:
-    hands = Hands(tmp_path)
-    write_intent(hands.run, Intent(said, 4, "slurm", "r1", "cartpole"), 0.0)
-    hands.applier.apply([Pause("an administrator holds job 9")])
-    intent = read_intent(hands.run)
+    case = ApplierCase(tmp_path)
+    write_intent(case.run, Intent(said, 4, "slurm", "r1", "cartpole"), 0.0)
+    case.applier.apply([Pause("an administrator holds job 9")])
+    intent = read_intent(case.run)
     assert intent is not None
     assert intent.mode is said
 
 
 def test_a_dead_holders_term_is_ended_and_a_conclusion_is_handed_back(tmp_path: Path) -> None:
-    hands = Hands(tmp_path)
-    Lease.acquire(hands.run.slot(2).lease, {"token": "dead"})
-    final = hands.applier.apply([EndTerm(2, 1, "its job is gone"), Conclude(Mode.STOPPED, "")])
-    view = read_lease(hands.run.slot(2).lease)
+    case = ApplierCase(tmp_path)
+    Lease.acquire(case.run.slot(2).lease, {"token": "dead"})
+    final = case.applier.apply([EndTerm(2, 1, "its job is gone"), Conclude(Mode.STOPPED, "")])
+    view = read_lease(case.run.slot(2).lease)
     assert view is not None
     assert (view.ended, final) == ("its job is gone", Mode.STOPPED)
 
 
 def test_a_change_of_a_waiting_job_is_remembered_as_it_was_made(tmp_path: Path) -> None:
-    hands = Hands(tmp_path, Submitted(17))
-    hands.applier.apply([Submit("a slot is empty", exclude=("n1",))])
-    token = hands.site.asked[0]
+    case = ApplierCase(tmp_path, Submitted(17))
+    case.applier.apply([Submit("a slot is empty", exclude=("n1",))])
+    token = case.site.asked[0]
     change = Amend(token, 17, "n2 failed twice", hold=True, exclude=("n1", "n2"))
-    assert hands.ledger.view.attempts[0].requests.excluded == ("n1",)
-    hands.applier.apply([change])
-    assert hands.site.changes == [change]
-    (attempt,) = LedgerFile(hands.run.ledger, 2).view.attempts
+    assert case.ledger.view.attempts[0].requests.excluded == ("n1",)
+    case.applier.apply([change])
+    assert case.site.changes == [change]
+    (attempt,) = LedgerFile(case.run.ledger, 2).view.attempts
     asked = attempt.requests
     assert (asked.held, asked.excluded, asked.limit_s) == (True, ("n1", "n2"), None)
 
 
 def test_a_pause_is_durable_and_told_once(tmp_path: Path) -> None:
-    hands, told = Hands(tmp_path), []
-    hands.applier.notify_person = lambda kind, text: told.append((kind, text))
-    write_intent(hands.run, Intent(Mode.RUN, 4, "slurm", "r1", "cartpole"), 0.0)
-    hands.applier.apply([Pause("an administrator holds job 9")])
-    intent = read_intent(hands.run)
+    case, told = ApplierCase(tmp_path), []
+    case.applier.notify_person = lambda kind, text: told.append((kind, text))
+    write_intent(case.run, Intent(Mode.RUN, 4, "slurm", "r1", "cartpole"), 0.0)
+    case.applier.apply([Pause("an administrator holds job 9")])
+    intent = read_intent(case.run)
     assert intent is not None
     assert (intent.mode, intent.release) == (Mode.PAUSED, "r1")
     assert told == [("paused", "the run is paused: an administrator holds job 9")]
-    assert "paused" in LedgerFile(hands.run.ledger, 2).view.noticed
+    assert "paused" in LedgerFile(case.run.ledger, 2).view.noticed
 
 
 def test_orders_are_left_for_the_jobs_and_written_only_when_they_change(tmp_path: Path) -> None:
-    hands = Hands(tmp_path)
+    case = ApplierCase(tmp_path)
     orders = Orders({0: "r1", 2: "r2"}, "r2 is tried in slot 2")
-    hands.applier.publish_orders(orders)
-    written = hands.run.orders.stat().st_mtime_ns
-    hands.applier.publish_orders(orders)
-    hands.applier.publish_orders(None)
-    assert hands.run.orders.stat().st_mtime_ns == written
-    assert read_orders(hands.run) == orders
+    case.applier.publish_orders(orders)
+    written = case.run.orders.stat().st_mtime_ns
+    case.applier.publish_orders(orders)
+    case.applier.publish_orders(None)
+    assert case.run.orders.stat().st_mtime_ns == written
+    assert read_orders(case.run) == orders
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"v": 1}', '{"slots": [1]}', '{"slots": {"x": "r"}}'])
 def test_orders_that_were_damaged_are_written_anew(tmp_path: Path, damage: str) -> None:
-    hands = Hands(tmp_path)
-    hands.run.orders.write_text(damage)
-    hands.applier.publish_orders(Orders({0: "r1"}))
-    assert read_orders(hands.run) == Orders({0: "r1"})
+    case = ApplierCase(tmp_path)
+    case.run.orders.write_text(damage)
+    case.applier.publish_orders(Orders({0: "r1"}))
+    assert read_orders(case.run) == Orders({0: "r1"})
 
 
 def test_every_fact_is_an_event_in_words(tmp_path: Path) -> None:
-    hands = Hands(tmp_path, Submitted(17))
-    hands.applier.apply([Submit("a slot is empty")])
-    texts = [event["data"]["text"] for event in read_events(hands.run.events)]
+    case = ApplierCase(tmp_path, Submitted(17))
+    case.applier.apply([Submit("a slot is empty")])
+    texts = [event["data"]["text"] for event in read_events(case.run.events)]
     assert texts == ["attempt 1 intent: a slot is empty", "attempt 1 (job 17) submitted"]

@@ -26,19 +26,19 @@ from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, newest_term_state
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import until
-from tests.cluster.test_apply_plan import Hands
+from tests.cluster.test_apply_plan import ApplierCase
 
 CLOCK = SystemClock()
 
 
-def make_controller(hands: Hands, clock: Clock = CLOCK) -> Controller:
-    hands.applier.clock = clock
+def make_controller(case: ApplierCase, clock: Clock = CLOCK) -> Controller:
+    case.applier.clock = clock
     return Controller(
-        hands.applier,
+        case.applier,
         policy_of=lambda _release: ControllerPolicy(
             pass_s=0.05, hot_pass_s=0.05, quiet_pass_s=0.05
         ),
-        children=ChildPrograms({}, hands.run.logs, {}, clock),
+        children=ChildPrograms({}, case.run.logs, {}, clock),
         steps=lambda: (0, 0),
         poll_s=0.02,
     )
@@ -47,13 +47,13 @@ def make_controller(hands: Hands, clock: Clock = CLOCK) -> Controller:
 def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controller(
     tmp_path: Path,
 ) -> None:
-    hands, stop = Hands(tmp_path), threading.Event()
-    run = hands.run
+    case, stop = ApplierCase(tmp_path), threading.Event()
+    run = case.run
     write_intent(run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
     beat = run.controller_lease / "beat.json"
     beat.mkdir()  # a folder in the file's place makes writes fail
     run.events.write_text("no folder")
-    controller = make_controller(hands)
+    controller = make_controller(case)
     loop = threading.Thread(target=controller.run_passes, args=(stop,))
     loop.start()
     try:
@@ -69,7 +69,7 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controll
     assert not loop.is_alive()
 
 
-class Busy(Hands):
+class RunningJobCase(ApplierCase):
     """A run with one running job."""
 
     def __init__(self, folder: Path) -> None:
@@ -82,13 +82,13 @@ class Busy(Hands):
 
 
 def test_an_intent_that_cannot_be_found_is_no_wish_to_cancel_everything(tmp_path: Path) -> None:
-    hands = Busy(tmp_path)
-    controller, stop = make_controller(hands), threading.Event()
+    case = RunningJobCase(tmp_path)
+    controller, stop = make_controller(case), threading.Event()
     loop = threading.Thread(target=controller.run_passes, args=(stop,))
     loop.start()
     try:
-        until(lambda: any(e["event"] == "error" for e in read_events(hands.run.events)))
-        assert hands.site.refs == []
+        until(lambda: any(e["event"] == "error" for e in read_events(case.run.events)))
+        assert case.site.refs == []
         assert loop.is_alive()
     finally:
         stop.set()
@@ -96,38 +96,38 @@ def test_an_intent_that_cannot_be_found_is_no_wish_to_cancel_everything(tmp_path
 
 
 def test_a_start_that_is_said_while_the_run_ends_is_not_lost(tmp_path: Path) -> None:
-    hands = Hands(tmp_path)
+    case = ApplierCase(tmp_path)
     done = Intent(Mode.DONE, 4, "local", "r", "cartpole")
-    write_intent(hands.run, done, 0.0)
+    write_intent(case.run, done, 0.0)
 
     def listing() -> Snapshot:
-        write_intent(hands.run, replace(done, mode=Mode.RUN), 1.0)
+        write_intent(case.run, replace(done, mode=Mode.RUN), 1.0)
         return Snapshot(CLOCK.now(), ())
 
-    hands.site.snapshot = listing  # type: ignore[method-assign]
-    final, _ = make_controller(hands).make_pass()
-    intent = read_intent(hands.run)
+    case.site.snapshot = listing  # type: ignore[method-assign]
+    final, _ = make_controller(case).make_pass()
+    intent = read_intent(case.run)
     assert intent is not None
     assert (final, intent.mode) == (None, Mode.RUN)
 
 
 def test_a_start_said_on_a_host_whose_clock_is_behind_forgives_failures_too(tmp_path: Path) -> None:
-    hands = Hands(tmp_path)
+    case = ApplierCase(tmp_path)
     wanted = Intent(Mode.RUN, 0, "local", "r", "cartpole", started_ts=CLOCK.now())
     for said in (wanted, replace(wanted, started_ts=wanted.started_ts - 600.0)):
-        write_intent(hands.run, said, 0.0)
+        write_intent(case.run, said, 0.0)
         before = CLOCK.now()
         for _ in range(2):
-            make_controller(hands).make_pass()
-        assert hands.ledger.view.started_ts >= before
-    assert hands.kinds().count("start") == 2
+            make_controller(case).make_pass()
+        assert case.ledger.view.started_ts >= before
+    assert case.kinds().count("start") == 2
 
 
 def test_a_wall_clock_that_is_set_back_does_not_put_the_controller_to_sleep(tmp_path: Path) -> None:
-    hands, stop = Hands(tmp_path), threading.Event()
-    write_intent(hands.run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
+    case, stop = ApplierCase(tmp_path), threading.Event()
+    write_intent(case.run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
     clock = SystemClock()
-    controller = make_controller(hands, clock)
+    controller = make_controller(case, clock)
     wake_at = clock.now() + 0.2
     loop = threading.Thread(target=controller._idle, args=(stop, wake_at))
     loop.start()

@@ -24,7 +24,7 @@ from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import small_config, until
 
 
-class Told(SystemClock):
+class ManualClock(SystemClock):
     """A clock whose monotonic time the test sets."""
 
     at = 1000.0
@@ -33,7 +33,7 @@ class Told(SystemClock):
         return self.at
 
 
-class Listener(FailoverWatch):
+class RecordingWatch(FailoverWatch):
     """A watch that records its passes instead of making them, and may submit."""
 
     def __post_init__(self):
@@ -66,7 +66,7 @@ def job_in(run, slot):
     """Make a training learner's lease and its sidecar's watch."""
     lease = Lease.acquire(run.slot(slot).lease, {"token": f"t{slot}", **ELSEWHERE})
     lease.beat({"stage": "training"})
-    return lease, Listener(run, run.root, slot, lease.term, Told(), FACTS)
+    return lease, RecordingWatch(run, run.root, slot, lease.term, ManualClock(), FACTS)
 
 
 def looks(watch, leases, seconds, *others):

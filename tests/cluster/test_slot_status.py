@@ -15,7 +15,7 @@ from Daddy.core.run_paths import RunPaths
 from Daddy.learning.checkpoint import Checkpoint, save_checkpoint
 
 
-class Told(SystemClock):
+class ManualClock(SystemClock):
     """A clock whose monotonic time the test sets."""
 
     at = 1000.0
@@ -55,7 +55,7 @@ def test_a_slot_tells_its_holder_its_end_and_whether_the_holder_lives(tmp_path: 
 
 
 def test_a_time_in_which_nobody_could_look_is_no_silence_of_the_learners() -> None:
-    clock = Told()
+    clock = ManualClock()
     silence = HeartbeatSilence(clock)
     assert silence.measure_silence(0, 1, 7) == 0.0
     clock.at += 600.0  # the shared disk hung: no measurement and no beat

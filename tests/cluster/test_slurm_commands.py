@@ -15,7 +15,7 @@ from tests.cluster.conftest import until
 from tests.components import absent
 
 
-class Noon(SystemClock):
+class FixedClock(SystemClock):
     """A clock that stands still."""
 
     def now(self) -> float:
@@ -35,7 +35,7 @@ def test_nothing_that_bends_answers_gets_through() -> None:
 
 def test_every_call_is_one_line_of_the_hosts_day(tmp_path: Path) -> None:
     folder = tmp_path / "calls"
-    first, other = (SlurmCommands(Noon(), os.environ, folder) for _ in range(2))
+    first, other = (SlurmCommands(FixedClock(), os.environ, folder) for _ in range(2))
     first.run(["true"], 5)
     first.run(["false"], 5)
     other.run(["true"], 5)
@@ -46,7 +46,7 @@ def test_every_call_is_one_line_of_the_hosts_day(tmp_path: Path) -> None:
 
 def test_a_count_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
     (tmp_path / "calls").write_text("a file where the folder should be")
-    commands = SlurmCommands(Noon(), os.environ, tmp_path / "calls")
+    commands = SlurmCommands(FixedClock(), os.environ, tmp_path / "calls")
     assert commands.run(["true"], 5).returncode == 0
 
 

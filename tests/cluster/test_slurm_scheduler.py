@@ -50,7 +50,7 @@ sys.exit(code)
 """
 
 
-class Paper:
+class ScriptedSlurm:
     """A folder of Slurm commands with scripted answers."""
 
     def __init__(self, folder: Path) -> None:
@@ -73,15 +73,15 @@ class Paper:
 
 
 @pytest.fixture
-def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedSlurm:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    return Paper(folder)
+    return ScriptedSlurm(folder)
 
 
 @pytest.fixture
-def scheduler(paper: Paper, tmp_path: Path) -> SlurmScheduler:
+def scheduler(paper: ScriptedSlurm, tmp_path: Path) -> SlurmScheduler:
     request = {"partition": "gpu-linuxlab", "gres": "gpu:1"}
     calls = tmp_path / "calls"
     return SlurmScheduler(RUN, SystemClock(), calls=calls, request=request, user_id=1000)
@@ -114,14 +114,14 @@ def look(scheduler: SlurmScheduler) -> Snapshot:
     return seen
 
 
-def test_one_look_is_one_command(scheduler: SlurmScheduler, paper: Paper) -> None:
+def test_one_look_is_one_command(scheduler: SlurmScheduler, paper: ScriptedSlurm) -> None:
     paper.says(squeue=(0, row(), ""))
     assert [job.token for job in look(scheduler).jobs] == [TOKEN]
     assert len(paper.heard) == 1
 
 
 def test_reservations_are_asked_for_only_when_a_job_waits_for_one_and_then_seldom(
-    scheduler: SlurmScheduler, paper: Paper
+    scheduler: SlurmScheduler, paper: ScriptedSlurm
 ) -> None:
     waiting = {"State": "PENDING", "Reason": "ReqNodeNotAvail, Reserved for maintenance"}
     reservation = "ReservationName=m StartTime=4000000000 EndTime=4000003600 Flags=MAINT\n"
@@ -145,14 +145,14 @@ def test_reservations_are_asked_for_only_when_a_job_waits_for_one_and_then_seldo
     ],
 )
 def test_the_three_answers(
-    scheduler: SlurmScheduler, paper: Paper, tmp_path: Path, answer: Any, kind: type
+    scheduler: SlurmScheduler, paper: ScriptedSlurm, tmp_path: Path, answer: Any, kind: type
 ) -> None:
     paper.says(sbatch=answer)
     assert isinstance(scheduler.submit(spec(tmp_path)), kind)
 
 
 def test_a_waiting_job_is_changed_only_when_id_and_token_fit(
-    scheduler: SlurmScheduler, paper: Paper
+    scheduler: SlurmScheduler, paper: ScriptedSlurm
 ) -> None:
     paper.says(scontrol_show=(0, f"JobId=17 JobName={NAME} UserId=me(1000) QOS=students\n", ""))
     change = Amend(TOKEN, 17, "a node is bad", exclude=("n1", "n2"))
@@ -164,7 +164,7 @@ def test_a_waiting_job_is_changed_only_when_id_and_token_fit(
 
 
 def test_a_change_that_slurm_refuses_is_an_error_in_its_words(
-    scheduler: SlurmScheduler, paper: Paper
+    scheduler: SlurmScheduler, paper: ScriptedSlurm
 ) -> None:
     paper.says(
         scontrol_show=(0, f"JobId=17 JobName={NAME} UserId=me(1000)\n", ""),
@@ -174,7 +174,9 @@ def test_a_change_that_slurm_refuses_is_an_error_in_its_words(
         scheduler.amend(JobRef(17, TOKEN), Amend(TOKEN, 17, "why", limit_s=600))
 
 
-def test_to_cancel_what_is_gone_is_no_error(scheduler: SlurmScheduler, paper: Paper) -> None:
+def test_to_cancel_what_is_gone_is_no_error(
+    scheduler: SlurmScheduler, paper: ScriptedSlurm
+) -> None:
     gone = "scancel: error: Kill job error on job id 17: Invalid job id specified\n"
     paper.says(scancel=(1, "", gone))
     scheduler.cancel(JobRef(17, TOKEN))
@@ -189,7 +191,7 @@ def test_to_cancel_what_is_gone_is_no_error(scheduler: SlurmScheduler, paper: Pa
 
 
 def test_sacct_is_asked_once_where_there_is_no_accounting(
-    scheduler: SlurmScheduler, paper: Paper
+    scheduler: SlurmScheduler, paper: ScriptedSlurm
 ) -> None:
     paper.says(sacct=(1, "", "Slurm accounting storage is disabled\n"))
     for _ in range(3):
@@ -198,7 +200,7 @@ def test_sacct_is_asked_once_where_there_is_no_accounting(
     assert scheduler.read_ends([]) == ()
 
 
-class Later(SystemClock):
+class ManualClock(SystemClock):
     """A clock that the test advances, with waits that take no time."""
 
     ahead = 0.0
@@ -211,8 +213,8 @@ class Later(SystemClock):
         return stop.is_set()
 
 
-def test_sacct_that_fails_is_left_alone_for_minutes_and_asked_again(paper: Paper) -> None:
-    clock = Later()
+def test_sacct_that_fails_is_left_alone_for_minutes_and_asked_again(paper: ScriptedSlurm) -> None:
+    clock = ManualClock()
     scheduler = SlurmScheduler(RUN, clock, user_id=1000)
     paper.says(sacct=(1, "", "sacct: error: Problem talking to the database\n"))
     assert [scheduler.read_ends([JobRef(17, TOKEN)]) for _ in range(3)] == [()] * 3
@@ -223,15 +225,15 @@ def test_sacct_that_fails_is_left_alone_for_minutes_and_asked_again(paper: Paper
     assert job.canceller == 0
 
 
-def test_an_end_that_the_database_has_not_heard_of_is_asked_for_twice(paper: Paper) -> None:
+def test_an_end_that_the_database_has_not_heard_of_is_asked_for_twice(paper: ScriptedSlurm) -> None:
     paper.says(sacct=(0, f"17|{NAME}|RUNNING|0:0|1795287306|Unknown|n1\n", ""))
-    assert SlurmScheduler(RUN, Later(), user_id=1000).read_ends([JobRef(17, TOKEN)]) == ()
+    assert SlurmScheduler(RUN, ManualClock(), user_id=1000).read_ends([JobRef(17, TOKEN)]) == ()
     assert len(paper.heard) == 2
 
 
-def test_a_database_that_hangs_does_not_hold_up_the_start(paper: Paper) -> None:
+def test_a_database_that_hangs_does_not_hold_up_the_start(paper: ScriptedSlurm) -> None:
     """The time limit of each query is the time that earlier ones left."""
-    clock = Later()
+    clock = ManualClock()
     config = "AccountingStorageEnforce = limits\n"
     paper.says(scontrol_show=(0, config, ""), sacctmgr=(1, "", "slurmdbd: timeout\n"))
     scheduler = SlurmScheduler(RUN, clock, request={"partition": "gpu-linuxlab"}, user_id=1000)
@@ -248,7 +250,7 @@ def test_a_database_that_hangs_does_not_hold_up_the_start(paper: Paper) -> None:
 
 
 def test_the_jobs_own_question_counts_too(
-    scheduler: SlurmScheduler, paper: Paper, tmp_path: Path
+    scheduler: SlurmScheduler, paper: ScriptedSlurm, tmp_path: Path
 ) -> None:
     paper.says(sbatch=(0, "17\n", ""))
     scheduler.submit(spec(tmp_path))

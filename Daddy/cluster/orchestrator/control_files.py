@@ -80,7 +80,7 @@ def write_orders(run: RunPaths, orders: Orders) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a test submission from a job's node, by ``by`` at ``ts`` (wall seconds)."""
+    """Holds the result of a test submission on a job's node, by ``by`` at ``ts`` (wall seconds)."""
 
     may_submit: bool
     why: str

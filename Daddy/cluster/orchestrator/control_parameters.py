@@ -28,7 +28,7 @@ _LOCAL_HOURLY = 3600
 
 @dataclass(frozen=True, slots=True)
 class ControllerPolicy:
-    """Intervals, delays (seconds) and limits of one controller."""
+    """Holds the intervals, delays (seconds) and limits of one controller."""
 
     pass_s: float = 60.0
     """Time between passes while a job is awaited."""

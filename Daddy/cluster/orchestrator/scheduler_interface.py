@@ -17,7 +17,7 @@ from Daddy.cluster.orchestrator.plan_actions import Amend
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """The specification of one job for any scheduler. Times are seconds."""
+    """Specifies one job for any scheduler; times are seconds."""
 
     token: str
     number: int
@@ -63,7 +63,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """No result, for instance after a timeout: the next listings show whether the job exists."""
+    """The scheduler gave no result, as after a timeout; later listings show if the job exists."""
 
     why: str
 

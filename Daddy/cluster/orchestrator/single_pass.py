@@ -38,7 +38,7 @@ _NO_ANSWER = ("gave no answer", "timed out", "Unable to contact", "Zero Bytes", 
 
 
 class PassResult(NamedTuple):
-    """The run's final mode, if it was reached, and the seconds until the next pass is due."""
+    """Holds the run's final mode, if reached, and the seconds until the next pass is due."""
 
     final: Mode | None
     wake_in_s: float
@@ -94,8 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Make one pass, or with ``--probe`` only test; print the result as one line of JSON."""
     parser = argparse.ArgumentParser(prog="single_pass", description="One pass of the controller.")
     parser.add_argument("--release", type=Path, required=True, help="folder of the release to use")
-    parser.add_argument("--silence", default="{}", help="JSON: slot → seconds without heartbeat")
-    parser.add_argument("--watched", action="store_true", help="flag: the controller has no beat")
+    parser.add_argument("--silence", default="{}", help="JSON of slots' seconds without beat ({})")
+    parser.add_argument(
+        "--watched", action="store_true", help="the controller is known to be silent"
+    )
     parser.add_argument("--probe", action="store_true", help="only test if this host may submit")
     args = parser.parse_args(argv)
     log_to()

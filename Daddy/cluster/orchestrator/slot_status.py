@@ -17,7 +17,7 @@ from Daddy.core.lease import is_holder_alive, read_lease
 from Daddy.core.run_paths import RunPaths
 
 _MAX_GAP_S = 180.0
-"""More than the time between two passes, and less than the silence that counts as a hang."""
+"""Seconds: more than between two passes, and less than the silence that counts as a hang."""
 _CHECKPOINT = re.compile(r"t(\d{6})-s(\d{12})\.json")
 
 

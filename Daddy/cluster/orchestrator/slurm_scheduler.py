@@ -90,7 +90,7 @@ class SlurmScheduler:
         user_id: int | None = None,
         list_timeout_s: float | None = None,
     ) -> None:
-        """Take ``calls``: folder of call counts; ``request``: the jobs' options, to read limits."""
+        """Initialise; ``calls``: folder of call counts, ``request``: sbatch options of the jobs."""
         self._run_id = run_id
         self._clock = clock
         self._request = dict(request or {})

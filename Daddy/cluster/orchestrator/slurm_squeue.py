@@ -69,7 +69,7 @@ class GarbledListingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The jobs of one run, and the person's other jobs."""
+    """Holds the jobs of one run, and the person's other jobs."""
 
     jobs: tuple[QueueJob, ...]
     others: tuple[QueueJob, ...]

@@ -65,7 +65,7 @@ class VirtualClock:
 
 
 @dataclass
-class Life:
+class Learner:
     """A running learner in its slot."""
 
     job_id: int
@@ -82,7 +82,7 @@ class Life:
 
 
 @dataclass
-class Habits:
+class Behaviour:
     """The behaviour of learners from now on."""
 
     checkpoint_s: float = 60.0
@@ -115,8 +115,8 @@ class Site:
     """Limit of one person's running jobs; None: the number of nodes."""
     wait_s: float = 0.0
     grain_s: float = 5.0
-    habits: Habits = field(default_factory=Habits)
-    lives: dict[int, Life] = field(default_factory=dict)
+    behaviour: Behaviour = field(default_factory=Behaviour)
+    learners: dict[int, Learner] = field(default_factory=dict)
     stays: list[Stay] = field(default_factory=list)
     most_running: int = 0
     changed: bool = False
@@ -184,9 +184,9 @@ class Site:
 
     def finish(self, job_id: int, state: str, exit_code: int = 0, why: str = "None") -> None:
         """End a job without notice to its learner."""
-        life = self.lives.pop(job_id, None)
-        if life is not None:
-            self._stayed(life)
+        learner = self.learners.pop(job_id, None)
+        if learner is not None:
+            self._stayed(learner)
         self.change(job_id, state=state, end=self.true, exit=exit_code, reason=why)
 
     def node_dies(self, node: str, *, requeue: bool = False) -> list[int]:
@@ -221,20 +221,20 @@ class Site:
     def _deliver(self, jobs: Sequence[dict[str, Any]]) -> None:
         for job in jobs:
             for word in job["mail"]:
-                life = self.lives.get(job["id"])
-                if life is None or life.hung:
+                learner = self.learners.get(job["id"])
+                if learner is None or learner.hung:
                     if word == "TERM":
-                        self._end(job, "CANCELLED", life)
-                elif life.draining is None:
-                    life.draining = self.true
+                        self._end(job, "CANCELLED", learner)
+                elif learner.draining is None:
+                    learner.draining = self.true
                     job["why"] = f"signal {'SIGTERM' if word == 'TERM' else 'SIGUSR1'}"
             job["mail"] = []
 
     def _live(self, jobs: Sequence[dict[str, Any]]) -> None:
         for job in jobs:
-            life = self.lives.get(job["id"])
-            if job["state"] == "RUNNING" and life is not None:
-                self._train(job, life)
+            learner = self.learners.get(job["id"])
+            if job["state"] == "RUNNING" and learner is not None:
+                self._train(job, learner)
             elif job["state"] == "RUNNING" and job["name"].startswith("daddy-"):
                 self._seek(job)
 
@@ -245,50 +245,54 @@ class Site:
             self._settle(job, *claimed)
             return
         stay = {
-            life.slot for life in self.lives.values() if not life.hung and life.draining is None
+            learner.slot
+            for learner in self.learners.values()
+            if not learner.hung and learner.draining is None
         }
         wanted = {slot for slot, _ in self._orders()}
         if wanted <= stay or self.true >= job["start"] + PATIENCE_S:
             self._end(job, "FAILED", None, exit_code=11)
 
-    def _train(self, job: dict[str, Any], life: Life) -> None:
-        habits, age = self.habits, self.true - life.began
-        bad = job["node"] in habits.bad_nodes
-        crash = 20.0 if bad else habits.crash_after_s
-        if not life.lease.held():
-            self._end(job, "FAILED", life, exit_code=12)
+    def _train(self, job: dict[str, Any], learner: Learner) -> None:
+        behaviour, age = self.behaviour, self.true - learner.began
+        bad = job["node"] in behaviour.bad_nodes
+        crash = 20.0 if bad else behaviour.crash_after_s
+        if not learner.lease.held():
+            self._end(job, "FAILED", learner, exit_code=12)
         elif crash is not None and age >= crash:
-            self._end(job, "FAILED", life, exit_code=1 if bad else habits.exit_code)
+            self._end(job, "FAILED", learner, exit_code=1 if bad else behaviour.exit_code)
         elif self.true >= job["start"] + job["limit"] + 30:
-            self._end(job, "TIMEOUT", life)
-        elif habits.hangs_after_s is not None and age >= habits.hangs_after_s:
-            life.hung = True
-        if life.hung or job["id"] not in self.lives:
+            self._end(job, "TIMEOUT", learner)
+        elif behaviour.hangs_after_s is not None and age >= behaviour.hangs_after_s:
+            learner.hung = True
+        if learner.hung or job["id"] not in self.learners:
             return
-        if life.draining is None and self.true >= life.ends:
-            life.draining, job["why"] = self.true, "wall time"
-        if life.draining is not None and self.true >= life.draining + habits.drain_s:
-            self._save(life)
-            life.lease.release(job["why"])
+        if learner.draining is None and self.true >= learner.ends:
+            learner.draining, job["why"] = self.true, "wall time"
+        if learner.draining is not None and self.true >= learner.draining + behaviour.drain_s:
+            self._save(learner)
+            learner.lease.release(job["why"])
             word = "CANCELLED" if "SIGTERM" in job["why"] else "FAILED"
-            self._end(job, word, life, exit_code=0 if word == "CANCELLED" else 10)
+            self._end(job, word, learner, exit_code=0 if word == "CANCELLED" else 10)
             return
-        self._work(life)
+        self._work(learner)
 
-    def _work(self, life: Life) -> None:
-        if self.true - life.beaten >= 30.0:
-            life.beaten = self.true
-            life.step += 100
-            life.lease.beat({"step": life.step})
-        if self.true - life.saved >= self.habits.checkpoint_s:
-            self._save(life)
+    def _work(self, learner: Learner) -> None:
+        if self.true - learner.beaten >= 30.0:
+            learner.beaten = self.true
+            learner.step += 100
+            learner.lease.beat({"step": learner.step})
+        if self.true - learner.saved >= self.behaviour.checkpoint_s:
+            self._save(learner)
 
-    def _save(self, life: Life) -> None:
-        life.saved = self.true
-        folder = self.run.slot(life.slot).checkpoints
+    def _save(self, learner: Learner) -> None:
+        learner.saved = self.true
+        folder = self.run.slot(learner.slot).checkpoints
         for old in folder.glob("t*.json"):
             old.unlink()
-        write_json(folder / f"t{life.lease.term:06d}-s{life.step:012d}.json", {"step": life.step})
+        write_json(
+            folder / f"t{learner.lease.term:06d}-s{learner.step:012d}.json", {"step": learner.step}
+        )
 
     def _start(self, jobs: Sequence[dict[str, Any]], state: dict[str, Any]) -> None:
         busy = sum(1 for job in jobs if job["state"] == "RUNNING")
@@ -325,7 +329,7 @@ class Site:
         taken = {job["node"] for job in jobs if job["state"] == "RUNNING"}
         excluded = set((job["excluded"] or "").split(","))
         open_nodes = [n for n in NODES if n not in taken and n not in excluded] or ["n9"]
-        bad = [node for node in open_nodes if node in self.habits.bad_nodes]
+        bad = [node for node in open_nodes if node in self.behaviour.bad_nodes]
         job.update(state="RUNNING", start=self.true, node=(bad or open_nodes)[0], reason="None")
         self.starts.append((self.true, job["id"], job["node"]))
         if job["name"].startswith("daddy-"):
@@ -334,9 +338,9 @@ class Site:
     def _settle(self, job: Mapping[str, Any], slot: int, lease: Lease) -> None:
         margin = min(180.0, 0.2 * job["limit"])
         ends = job["start"] + job["limit"] - margin
-        life = Life(job["id"], token_of(job), slot, lease, self.true, ends)
-        life.saved = self.true
-        self.lives[job["id"]] = life
+        learner = Learner(job["id"], token_of(job), slot, lease, self.true, ends)
+        learner.saved = self.true
+        self.learners[job["id"]] = learner
         lease.beat({"step": 0})
         self.changed = True
 
@@ -365,23 +369,27 @@ class Site:
             return [(slot, "") for slot in range(count)]
         return sorted((int(slot), str(release)) for slot, release in slots.items())
 
-    def _end(self, job: dict[str, Any], state: str, life: Life | None, exit_code: int = 0) -> None:
+    def _end(
+        self, job: dict[str, Any], state: str, learner: Learner | None, exit_code: int = 0
+    ) -> None:
         job.update(state=state, end=self.true, exit=exit_code, mail=[])
-        self.lives.pop(job["id"], None)
+        self.learners.pop(job["id"], None)
         self.changed = True
-        if life is not None:
-            self._stayed(life)
+        if learner is not None:
+            self._stayed(learner)
 
-    def _stayed(self, life: Life) -> None:
-        self.stays.append(Stay(life.slot, life.token, life.job_id, life.began, self.true))
+    def _stayed(self, learner: Learner) -> None:
+        self.stays.append(
+            Stay(learner.slot, learner.token, learner.job_id, learner.began, self.true)
+        )
 
     # checks -------------------------------------------------------------------------------------
 
     def all_stays(self) -> list[Stay]:
         """All stays, ended and current."""
         now = [
-            Stay(life.slot, life.token, life.job_id, life.began, self.true)
-            for life in self.lives.values()
+            Stay(learner.slot, learner.token, learner.job_id, learner.began, self.true)
+            for learner in self.learners.values()
         ]
         return [*self.stays, *now]
 
@@ -399,7 +407,7 @@ class Site:
 
     @property
     def training(self) -> int:
-        return len(self.lives)
+        return len(self.learners)
 
 
 @dataclass

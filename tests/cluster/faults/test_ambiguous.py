@@ -27,7 +27,7 @@ class Killed(BaseException):
     """Simulates SIGKILL."""
 
 
-class Fate:
+class RandomFaults:
     """Draws random faults of sbatch, and random kills of the controller."""
 
     def __init__(self, site: Site, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,27 +94,29 @@ def test_a_hundred_ambiguous_submissions_train_no_slot_twice_and_lose_none(
     """Check that no slot trains twice, also where six jobs may run at once."""
     site.cap = cap
     login = Login(site, settings={"slurm": {"time_limit": "0:06:00"}})
-    fate = Fate(site, seed, monkeypatch)
+    faults = RandomFaults(site, seed, monkeypatch)
     most = login.slots + ControllerPolicy().spares + ControllerPolicy().extra
     surplus_after_a_pass = most_training = 0
-    while sum(fate.drawn.values()) < EACH:
+    while sum(faults.drawn.values()) < EACH:
         if login.controller is None:
-            fate.wrap(login, monkeypatch)
+            faults.wrap(login, monkeypatch)
         try:
             wait = login.one_pass()
             surplus_after_a_pass = max(surplus_after_a_pass, live_jobs(site) - most)
         except Killed:
-            login.controller, wait = None, fate.rng.uniform(1.0, 120.0)
+            login.controller, wait = None, faults.rng.uniform(1.0, 120.0)
         end = site.true + wait
         while site.true < end and not site.changed:
             site.tick(min(site.grain_s, end - site.true))
             most_training = max(most_training, site.training)
         site.tick(2.0)
-    _judge(site, login, fate, surplus_after_a_pass, most_training)
+    _judge(site, login, faults, surplus_after_a_pass, most_training)
 
 
-def _judge(site: Site, login: Login, fate: Fate, surplus: int, most_training: int) -> None:
-    fate.calm = True
+def _judge(
+    site: Site, login: Login, faults: RandomFaults, surplus: int, most_training: int
+) -> None:
+    faults.calm = True
     with site.state() as state:
         state["faults"].clear()
     login.start()
@@ -125,8 +127,8 @@ def _judge(site: Site, login: Login, fate: Fate, surplus: int, most_training: in
     assert surplus <= 0, "surplus jobs are gone within one pass"
     assert site.twice() == []
     assert site.training == 4, f"a slot is lost: {login.status()['reasons']}"
-    assert fate.kills >= 10
-    assert min(fate.drawn.values()) >= 15
+    assert faults.kills >= 10
+    assert min(faults.drawn.values()) >= 15
     login.intend(Mode.DRAIN)
     login.drive(LATEST_S + 300.0)
     assert site.jobs("PENDING", "RUNNING") == []

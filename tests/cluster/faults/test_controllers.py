@@ -73,7 +73,7 @@ def test_fault_13_controller_killed_between_sbatch_and_commit(
     assert site.twice() == []
 
 
-class Beating(VirtualClock):
+class BeatingClock(VirtualClock):
     """Writes the other controller's heartbeats while we wait."""
 
     def __init__(self, site: Site, other: Lease) -> None:
@@ -90,7 +90,7 @@ def test_fault_14_two_controllers_on_two_login_nodes(site: Site, login: Login) -
     login.settle()
     first = login.controller
     assert first is not None
-    clock = Beating(site, first.applier.lease)
+    clock = BeatingClock(site, first.applier.lease)
     with pytest.raises(ControllerAliveError, match="login"):
         controller_lease.become_controller(site.run, clock)
     clock.other = None  # its host is gone, or it is suspended
@@ -122,8 +122,8 @@ def test_fault_15_a_lease_holder_suspended_for_five_minutes(
         controller_lease.become_controller(site.run, site.clock)
         return seen
 
-    for life in list(site.lives.values()):  # so that its plan has actions
-        site.finish(life.job_id, "FAILED", 1)
+    for learner in list(site.learners.values()):  # so that its plan has actions
+        site.finish(learner.job_id, "FAILED", 1)
     monkeypatch.setattr(old.applier.scheduler, "snapshot", sleep_after_looking)
     lines, sent = site.run.ledger.read_text(), site.calls("sbatch")
     with pytest.raises(ControllerAliveError):
@@ -137,7 +137,7 @@ def test_fault_16_a_state_file_is_deleted_or_truncated(
     site: Site, login: Login, damage: str
 ) -> None:
     login.settle()
-    held = {life.job_id for life in site.lives.values()}
+    held = {learner.job_id for learner in site.learners.values()}
     ledger, sent = site.run.ledger, site.calls("sbatch")
     if damage == "deleted":
         ledger.unlink()
@@ -147,7 +147,7 @@ def test_fault_16_a_state_file_is_deleted_or_truncated(
         site.run.status.write_text("{")
     login.start()
     login.drive(600.0)
-    assert {life.job_id for life in site.lives.values()} == held
+    assert {learner.job_id for learner in site.learners.values()} == held
     assert site.calls("sbatch") == sent, "everything is found again, nothing is doubled"
     assert len(login.ledger.live) == len(site.jobs("RUNNING", "PENDING"))
 
@@ -158,8 +158,8 @@ def test_fault_16_the_disk_is_full(
     login.settle()
     controller = login.controller
     assert controller is not None
-    for life in list(site.lives.values())[:2]:
-        site.finish(life.job_id, "FAILED", 1)
+    for learner in list(site.learners.values())[:2]:
+        site.finish(learner.job_id, "FAILED", 1)
     write, sent = os.write, [site.calls(name) for name in ("sbatch", "scancel")]
 
     def full(descriptor: int, data: bytes) -> int:
@@ -179,15 +179,15 @@ def test_fault_16_the_disk_is_full(
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])
 def test_fault_17_the_clock_jumps_by_an_hour(site: Site, login: Login, jump: float) -> None:
     login.settle()
-    held = {life.job_id for life in site.lives.values()}
+    held = {learner.job_id for learner in site.learners.values()}
     before = [site.calls(name) for name in ("sbatch", "scancel")]
     site.clock.skew = jump
     login.drive(900.0)
-    assert {life.job_id for life in site.lives.values()} == held, "no early drain"
+    assert {learner.job_id for learner in site.learners.values()} == held, "no early drain"
     assert [site.calls(name) for name in ("sbatch", "scancel")] == before
     site.clock.skew = 0.0
     login.drive(900.0)
-    assert {life.job_id for life in site.lives.values()} == held
+    assert {learner.job_id for learner in site.learners.values()} == held
     assert [site.calls(name) for name in ("sbatch", "scancel")] == before
 
 
@@ -209,16 +209,16 @@ def test_fault_31_stop_while_the_controller_is_dead(site: Site, login: Login) ->
 
 def test_fault_40_the_login_node_reboots(site: Site, login: Login) -> None:
     login.settle()
-    held = {life.job_id for life in site.lives.values()}
+    held = {learner.job_id for learner in site.learners.values()}
     login.controller = None
     site.tick(240.0)  # the watchdog comes within five minutes
-    assert {life.job_id for life in site.lives.values()} == held, "the fleet is untouched"
+    assert {learner.job_id for learner in site.learners.values()} == held, "the fleet is untouched"
     view = read_lease(site.run.controller_lease)
     assert view is not None
     assert view.ended is None, "the dead controller ended no term"
     login.start()
     sent = site.calls("sbatch")
     login.drive(300.0)
-    assert {life.job_id for life in site.lives.values()} == held
+    assert {learner.job_id for learner in site.learners.values()} == held
     assert site.calls("sbatch") == sent
     assert len(LedgerFile(site.run.ledger, 0).view.live) == 8

@@ -25,7 +25,7 @@ def test_fault_18_a_node_dies_where_the_site_requeues(site: Site, login: Login) 
     assert site.calls("sbatch") == sent, "the same id waits: it is not submitted again"
     login.drive(600.0)
     assert site.training == 4
-    assert len({life.job_id for life in site.lives.values()} & {job_id, *waiting}) == 1
+    assert len({learner.job_id for learner in site.learners.values()} & {job_id, *waiting}) == 1
     assert site.twice() == []
 
 
@@ -60,7 +60,7 @@ def test_a_black_hole_node_with_eight_queued_successors_wastes_three_at_most(
 
 
 def _black_hole(site: Site, login: Login) -> None:
-    site.habits.bad_nodes = ("n1",)
+    site.behaviour.bad_nodes = ("n1",)
     for job in site.jobs("RUNNING"):
         if job["node"] == "n1":
             site.finish(job["id"], "NODE_FAIL")
@@ -79,35 +79,35 @@ def _slow_queue(site: Site, login: Login) -> None:
     for _ in range(6):
         for job in site.jobs("PENDING"):
             site.change(job["id"], begin=site.true + 400.0)
-        life = next(iter(site.lives.values()))
-        site.finish(life.job_id, "CANCELLED")
+        learner = next(iter(site.learners.values()))
+        site.finish(learner.job_id, "CANCELLED")
         login.drive(900.0)
     site.wait_s = 0.0
 
 
 def test_fault_21_a_bad_deploy_fails_every_job(site: Site, login: Login) -> None:
-    site.habits.crash_after_s = 20.0
+    site.behaviour.crash_after_s = 20.0
     login.drive(HOUR)
     assert site.calls("sbatch") <= 6
     first = site.calls("sbatch")
     login.drive(5 * HOUR)
     assert 3 <= site.calls("sbatch") - first <= 7, "one canary an hour"
     assert len(login.kinds("noticed")) == 1, "one alert"
-    site.habits.crash_after_s = None
+    site.behaviour.crash_after_s = None
     login.drive(3 * HOUR)
     assert site.training == 4, "a canary that makes progress closes the breaker"
 
 
 def test_fault_22_a_job_hangs(site: Site, login: Login) -> None:
     login.settle()
-    life = next(iter(site.lives.values()))
-    life.hung, begun = True, site.true
-    while any(other.job_id == life.job_id for other in site.lives.values()):
+    learner = next(iter(site.learners.values()))
+    learner.hung, begun = True, site.true
+    while any(other.job_id == learner.job_id for other in site.learners.values()):
         login.drive(30.0)
         assert site.true - begun < 700.0
     assert site.true - begun >= 300.0, "five minutes of silence are allowed"
     kinds = [entry.token for kind in ("signalled", "cancelled") for entry in login.kinds(kind)]
-    assert kinds == [life.token, life.token], "asked first, then ended"
+    assert kinds == [learner.token, learner.token], "asked first, then ended"
     login.drive(120.0)
     assert site.training == 4
     assert JobOutcome.HUNG in outcomes(login)
@@ -115,11 +115,11 @@ def test_fault_22_a_job_hangs(site: Site, login: Login) -> None:
 
 
 def test_fault_23_a_slow_learner_beats_but_makes_no_progress(site: Site, login: Login) -> None:
-    site.habits.checkpoint_s = 1e9
+    site.behaviour.checkpoint_s = 1e9
     login.drive(100.0)
-    held = {life.job_id for life in site.lives.values()}
+    held = {learner.job_id for learner in site.learners.values()}
     login.drive(HOUR)
-    assert {life.job_id for life in site.lives.values()} == held, "nobody is killed for it"
+    assert {learner.job_id for learner in site.learners.values()} == held, "nobody is killed for it"
     told = [entry.data["notice"] for entry in login.kinds("noticed")]
     assert len(told) == len(set(told)) == 4
     assert all(kind.startswith("stall-") for kind in told)
@@ -127,8 +127,8 @@ def test_fault_23_a_slow_learner_beats_but_makes_no_progress(site: Site, login: 
 
 def test_fault_27_preemption_where_the_site_cancels(site: Site, login: Login) -> None:
     login.settle()
-    life = next(iter(site.lives.values()))
-    site.finish(life.job_id, "PREEMPTED")
+    learner = next(iter(site.learners.values()))
+    site.finish(learner.job_id, "PREEMPTED")
     login.drive(120.0)
     assert site.training == 4
     assert outcomes(login) == [JobOutcome.DRAINED], "no failure of ours"
@@ -137,10 +137,10 @@ def test_fault_27_preemption_where_the_site_cancels(site: Site, login: Login) ->
 
 def test_fault_29_the_person_cancels_one_job_by_hand(site: Site, login: Login) -> None:
     login.settle()
-    life = next(iter(site.lives.values()))
-    site.change(life.job_id, mail=["TERM"], uid=os.getuid())
+    learner = next(iter(site.learners.values()))
+    site.change(learner.job_id, mail=["TERM"], uid=os.getuid())
     login.drive(180.0)
-    assert site.job(life.job_id)["state"] == "CANCELLED"
+    assert site.job(learner.job_id)["state"] == "CANCELLED"
     assert site.training == 4, "it is replaced"
     assert login.mode is Mode.RUN, "stop is the only way to shrink"
     assert site.twice() == []
@@ -175,9 +175,9 @@ def test_fault_35_a_maintenance_reservation(site: Site, login: Login) -> None:
     with site.state() as state:
         start = site.true + 2 * HOUR
         state["reservations"].append({"name": "maint", "start": start, "end": start + 4 * HOUR})
-    life = next(iter(site.lives.values()))
+    learner = next(iter(site.learners.values()))
     sent, aged = site.calls("sbatch"), {job["id"]: job["submit"] for job in site.jobs("PENDING")}
-    site.finish(life.job_id, "NODE_FAIL")
+    site.finish(learner.job_id, "NODE_FAIL")
     login.drive(300.0)
     assert site.training == 4, "a shortened job fits before the maintenance"
     short = next(job for job in site.jobs("RUNNING") if job["limit"] < 4 * 3600)
@@ -185,7 +185,7 @@ def test_fault_35_a_maintenance_reservation(site: Site, login: Login) -> None:
     assert short["submit"] == aged[short["id"]], "it kept its age"
     assert site.calls("scancel") == 0
     assert site.calls("sbatch") - sent <= 2
-    for other in list(site.lives.values()):
+    for other in list(site.learners.values()):
         site.finish(other.job_id, "NODE_FAIL")
     site.tick(start - site.true - 300.0)
     sent = site.calls("sbatch")
@@ -207,17 +207,17 @@ def test_an_administrators_word_pauses_the_run(site: Site, login: Login, how: st
         site.change(waiting["id"], held="admin", reason="JobHeldAdmin")
     else:
         count = 1 if how == "another user" else 3
-        for life in list(site.lives.values())[:count]:
-            site.finish(life.job_id, "CANCELLED")
-            site.change(life.job_id, uid=0 if os.getuid() else 4242)
+        for learner in list(site.learners.values())[:count]:
+            site.finish(learner.job_id, "CANCELLED")
+            site.change(learner.job_id, uid=0 if os.getuid() else 4242)
     login.drive(240.0)
     assert login.mode is Mode.PAUSED
-    sent, left = site.calls("sbatch"), {life.job_id for life in site.lives.values()}
+    sent, left = site.calls("sbatch"), {learner.job_id for learner in site.learners.values()}
     login.start()  # a daemon that comes back obeys
     login.drive(HOUR)
     assert login.mode is Mode.PAUSED
     assert site.calls("sbatch") == sent
-    assert {life.job_id for life in site.lives.values()} <= left, "nobody starts"
+    assert {learner.job_id for learner in site.learners.values()} <= left, "nobody starts"
     assert len([entry for entry in login.kinds("noticed") if entry.data["notice"] == "paused"]) == 1
     for job in site.jobs("PENDING"):
         site.change(job["id"], held="", reason="None")
@@ -230,14 +230,14 @@ def test_an_administrators_word_pauses_the_run(site: Site, login: Login, how: st
 
 def test_a_suspended_job_is_not_taken_for_a_hang(site: Site, login: Login) -> None:
     login.settle()
-    life = next(iter(site.lives.values()))
-    site.change(life.job_id, state="SUSPENDED")
+    learner = next(iter(site.learners.values()))
+    site.change(learner.job_id, state="SUSPENDED")
     before = site.calls("scancel")
     login.drive(1200.0)
     assert site.calls("scancel") == before
-    assert site.job(life.job_id)["state"] == "SUSPENDED"
-    site.change(life.job_id, state="RUNNING")
+    assert site.job(learner.job_id)["state"] == "SUSPENDED"
+    site.change(learner.job_id, state="RUNNING")
     login.drive(300.0)
     assert site.calls("scancel") == before
-    assert {other.job_id for other in site.lives.values()} >= {life.job_id}
+    assert {other.job_id for other in site.learners.values()} >= {learner.job_id}
     assert site.twice() == []

@@ -34,7 +34,7 @@ def test_fault_06_slurmctld_frozen_for_twenty_minutes(site: Site, login: Login, 
 def test_fault_07_slurmctld_down_across_a_handover(site: Site) -> None:
     login = Login(site, settings={"slurm": {"time_limit": "1:00:00"}})
     login.settle()
-    leave = min(life.ends for life in site.lives.values())
+    leave = min(learner.ends for learner in site.learners.values())
     login.drive(leave - site.true - 60.0)
     queued = {job["id"] for job in site.jobs("PENDING")}
     assert len(queued) >= 4
@@ -43,7 +43,9 @@ def test_fault_07_slurmctld_down_across_a_handover(site: Site) -> None:
     assert site.training == 0, "they left in their own time, and nothing could start"
     site.tick(20.0)  # slurmctld is back; no pass was made yet
     assert site.training == 4
-    assert {life.job_id for life in site.lives.values()} <= queued, "those that were queued"
+    assert {learner.job_id for learner in site.learners.values()} <= queued, (
+        "those that were queued"
+    )
     login.drive(600.0)
     assert site.training == 4
     assert [
@@ -83,10 +85,10 @@ def test_fault_10_sacct_is_disabled_or_late(site: Site, login: Login, accounting
     with site.state() as state:
         state.update(accounting=accounting, sacct=[])
     login.settle()
-    polite, silent = list(site.lives.values())[:2]
+    polite, silent = list(site.learners.values())[:2]
     polite.lease.release("wall time")
-    for life in (polite, silent):  # slurmctld has forgotten them already
-        site.finish(life.job_id, "FAILED")
+    for learner in (polite, silent):  # slurmctld has forgotten them already
+        site.finish(learner.job_id, "FAILED")
     with site.state() as state:
         state["jobs"] = [
             job for job in state["jobs"] if job["id"] not in (polite.job_id, silent.job_id)
@@ -103,37 +105,39 @@ def test_fault_10_sacct_is_disabled_or_late(site: Site, login: Login, accounting
 
 def test_fault_11_a_recycled_job_id(site: Site, login: Login) -> None:
     login.settle()
-    life = next(iter(site.lives.values()))
-    site.finish(life.job_id, "FAILED")
-    stranger = {"id": life.job_id, "name": "matlab", "comment": "", "state": "RUNNING"}
+    learner = next(iter(site.learners.values()))
+    site.finish(learner.job_id, "FAILED")
+    stranger = {"id": learner.job_id, "name": "matlab", "comment": "", "state": "RUNNING"}
     with site.state() as state:
-        old = next(job for job in state["jobs"] if job["id"] == life.job_id)
+        old = next(job for job in state["jobs"] if job["id"] == learner.job_id)
         state["jobs"].remove(old)
         fresh = {**old, **stranger, "start": site.true, "end": None, "exit": 0, "mail": []}
         state["jobs"].append({**fresh, "limit": 90000})
     begun = site.true
     login.drive(300.0)
-    (ended,) = [entry for entry in login.kinds("ended") if entry.token == life.token]
+    (ended,) = [entry for entry in login.kinds("ended") if entry.token == learner.token]
     assert ended.data["outcome"] == "lost"
     assert ended.ts > begun
     login.intend(Mode.NOW)
     login.drive(300.0)
-    assert site.job(life.job_id)["state"] == "RUNNING", "the stranger's job is never touched"
-    assert site.job(life.job_id)["mail"] == []
+    assert site.job(learner.job_id)["state"] == "RUNNING", "the stranger's job is never touched"
+    assert site.job(learner.job_id)["mail"] == []
     assert site.training == 0
 
 
 def test_fault_28_a_wait_of_twelve_hours(site: Site, login: Login) -> None:
     login.settle()
     site.wait_s = 12 * HOUR
-    gone = next(iter(site.lives.values()))
-    site.habits.crash_after_s = None
+    gone = next(iter(site.learners.values()))
+    site.behaviour.crash_after_s = None
     for job in site.jobs("PENDING"):
         site.change(job["id"], submit=site.true, expected=site.true + 12 * HOUR)
     site.finish(gone.job_id, "FAILED", 1)
-    others = {life.job_id for life in site.lives.values()}
+    others = {learner.job_id for learner in site.learners.values()}
     login.drive(2 * HOUR)
-    assert {life.job_id for life in site.lives.values()} == others, "the others are unaffected"
+    assert {learner.job_id for learner in site.learners.values()} == others, (
+        "the others are unaffected"
+    )
     assert 1 <= len(site.jobs("PENDING")) <= ControllerPolicy().spares + ControllerPolicy().extra, (
         "no storm"
     )

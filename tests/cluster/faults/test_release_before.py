@@ -44,9 +44,9 @@ def test_a_release_that_dies_is_given_up_for_a_frozen_one_of_the_release_before(
             site.node_dies(node["node"])
             login.drive(60.0)
     for _ in range(60):
-        for life in list(site.lives.values()):
-            if held_by(login, life.slot) == "r2":
-                site.finish(life.job_id, "FAILED", exit_code=1)
+        for learner in list(site.learners.values()):
+            if held_by(login, learner.slot) == "r2":
+                site.finish(learner.job_id, "FAILED", exit_code=1)
         login.drive(30.0)
     assert "given up for r1" in login.said()
     assert site.training == 4
