@@ -95,9 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="single_pass", description="One pass of the controller.")
     parser.add_argument("--release", type=Path, required=True, help="folder of the release to use")
     parser.add_argument("--silence", default="{}", help="JSON of slots' seconds without beat ({})")
-    parser.add_argument(
-        "--watched", action="store_true", help="the controller is known to be silent"
-    )
+    parser.add_argument("--watched", action="store_true", help="the controller is silent")
     parser.add_argument("--probe", action="store_true", help="only test if this host may submit")
     args = parser.parse_args(argv)
     log_to()
