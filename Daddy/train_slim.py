@@ -30,7 +30,7 @@ from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot, resume_slot
 from Daddy.core.stop_reasons import StopSignal
 from Daddy.hardware.recommend_envs import MachineFacts, recommend
-from Daddy.learning.job_attempt import AttemptEvents, JobAttempt
+from Daddy.learning.job_attempt import AttemptEventLog, JobAttempt
 from Daddy.learning.preloading import (
     EnvironmentLoader,
     beat_while_loading,
@@ -117,7 +117,7 @@ def _fill(attempt: JobAttempt, seat: HeldSlot) -> int:
     return code
 
 
-def _learn(attempt: JobAttempt, seat: HeldSlot, events: AttemptEvents) -> TrainingOutcome:
+def _learn(attempt: JobAttempt, seat: HeldSlot, events: AttemptEventLog) -> TrainingOutcome:
     """Load torch, build everything, run the loop, and close what was opened."""
     config, peer = attempt.config, f"slot-{seat.number}"
     os.environ[SLOT] = str(seat.number)  # by hand too: what environments keep says whose it is
@@ -169,7 +169,7 @@ def _speaker(attempt: JobAttempt) -> Callable[[str], None]:
     return partial(print, flush=True) if attempt.by_hand else logging.getLogger(__name__).info
 
 
-def _environments(attempt: JobAttempt, events: AttemptEvents) -> EnvironmentLoader:
+def _environments(attempt: JobAttempt, events: AttemptEventLog) -> EnvironmentLoader:
     """Begun before torch is loaded, which needs longer."""
     from Daddy.learning.make_vector import is_forking, make_vector
 
@@ -179,7 +179,7 @@ def _environments(attempt: JobAttempt, events: AttemptEvents) -> EnvironmentLoad
     return EnvironmentLoader(make, on_thread=not is_forking(backend, count))
 
 
-def _backend(attempt: JobAttempt, events: AttemptEvents) -> Backend:
+def _backend(attempt: JobAttempt, events: AttemptEventLog) -> Backend:
     """As configured; else as measured on this machine, said beside the guide's table."""
     from Daddy.learning.env_benchmark import choose_backend
     from Daddy.learning.make_vector import groups_for
@@ -200,7 +200,7 @@ def _backend(attempt: JobAttempt, events: AttemptEvents) -> Backend:
 
 
 def _exchange(
-    attempt: JobAttempt, peer: str, term: int, events: AttemptEvents
+    attempt: JobAttempt, peer: str, term: int, events: AttemptEventLog
 ) -> NoExchange | SharedExchange:
     config = attempt.config
     if not config.collaboration.enabled:

@@ -173,6 +173,6 @@ class Milestones:
         return sorted(new)
 
 
-def to_facts(names: Sequence[str], rows: NDArray[np.float32]) -> list[dict[str, float]]:
+def rows_to_facts(names: Sequence[str], rows: NDArray[np.float32]) -> list[dict[str, float]]:
     """Return telemetry rows as one mapping per environment."""
     return [dict(zip(names, row, strict=True)) for row in rows.tolist()]

@@ -23,7 +23,7 @@ from Daddy.core.stop_reasons import StopSignal, WallTimeLimit
 
 
 @dataclass(frozen=True)
-class AttemptEvents:
+class AttemptEventLog:
     """An event writer that adds the attempt to states and errors; write errors drop the event."""
 
     writer: EventWriter
@@ -50,7 +50,7 @@ class JobAttempt:
     boot: StartupTimer
     signals: StopSignal
 
-    def events(self, ident: str) -> AttemptEvents:
+    def events(self, ident: str) -> AttemptEventLog:
         """Return a writer of events under the identity `ident`, such as ``slot-0``."""
         writer = EventWriter(
             self.run.events,
@@ -60,7 +60,7 @@ class JobAttempt:
             ident,
             self.clock,
         )
-        return AttemptEvents(writer, {"token": self.token, "job_id": self.job_id})
+        return AttemptEventLog(writer, {"token": self.token, "job_id": self.job_id})
 
     @cached_property
     def wall(self) -> WallTimeLimit:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from Daddy.learning.diagnostics import to_facts
+from Daddy.learning.diagnostics import rows_to_facts
 from Daddy.learning.learner_state import LearnerState
 
 METRICS: dict[str, str] = {
@@ -72,7 +72,7 @@ def record_milestones(learner: LearnerState, step: int, *, with_present: bool) -
     """
     vector = learner.parts.vector
     facts: list[Mapping[str, Any]] = [end.info for end in learner.rollout.episodes]
-    facts += to_facts(vector.telemetry_names, vector.telemetry()) if with_present else []
+    facts += rows_to_facts(vector.telemetry_names, vector.telemetry()) if with_present else []
     for name in learner.milestones.record_new(step, facts):
         assists = learner.milestones.assisted.get(name, [])
         learner.parts.events.write("progress", step, {"milestone": name, "assists": assists})

@@ -1,7 +1,7 @@
-"""``scripts/bench NAME [--quick] [--json FILE]``: run one bench and show its figures.
+"""Entry: ``scripts/bench NAME [--quick] [--json FILE]`` runs one bench and shows its figures.
 
-A bench may have OPTIONS of its own: names of paths that its `run` takes, with a word of help. In
-the file its figures stand under ``figures``, or beside the rest where it says that it is FLAT.
+A bench may declare OPTIONS: a help text (for a folder), or argparse's arguments, by option name.
+The JSON file holds its figures under ``figures``, or at the top level if the bench is FLAT.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def _show(figures: Mapping[str, object], indent: str = "  ") -> None:
                 print(f"{indent}{'':<38} {line}")
 
 
-def heed_signals() -> None:
-    """TERM ends the program as Ctrl-C does, and so with everything that it started."""
-    for number in (signal.SIGTERM, signal.SIGINT):  # who is started in the background hears no INT
+def handle_signals() -> None:
+    """Make TERM end the program as Ctrl-C does, together with all child processes."""
+    for number in (signal.SIGTERM, signal.SIGINT):  # a background job ignores INT
         signal.signal(number, _interrupt)
 
 
@@ -64,18 +64,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the named bench; its figures go to the terminal and, if asked, to a JSON file."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("name", choices=_names())
-    parser.add_argument("--quick", action="store_true", help="a fraction of the time, rougher")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument(
+        "--quick", action="store_true", help="shorter and less exact run (default: full run)"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="file for the figures (default: terminal only)"
+    )
     name = parser.parse_known_args(argv)[0].name
     bench = importlib.import_module(f"scripts.benches.{name}")
-    own: Mapping[str, str | Mapping[str, Any]] = getattr(bench, "OPTIONS", {})  # or for argparse
-    for option, how in own.items():
-        folder = {"type": Path, "metavar": "DIR", "help": how}
-        parser.add_argument(f"--{option}", **(folder if isinstance(how, str) else how))
+    options: Mapping[str, str | Mapping[str, Any]] = getattr(bench, "OPTIONS", {})
+    for option, value in options.items():
+        folder = {"type": Path, "metavar": "DIR", "help": value}
+        parser.add_argument(f"--{option}", **(folder if isinstance(value, str) else value))
     args = parser.parse_args(argv)
-    heed_signals()
+    handle_signals()
     result = {"bench": args.name, "quick": args.quick, "machine": _machine()}
-    figures = bench.run(args.quick, **{name: getattr(args, name) for name in own})
+    figures = bench.run(args.quick, **{name: getattr(args, name) for name in options})
     result |= figures if getattr(bench, "FLAT", False) else {"figures": figures}
     _show(result)
     if args.json:

@@ -1,8 +1,8 @@
-"""Runs as children, as many at once as there are cores: begun, gone on with, stopped, judged.
+"""Plays runs in child processes, one per core: starts, resumes, stops and evaluates them.
 
-A learner is the real entry, `Daddy.train_slim`; who presses at random is `_learning_random`. A run
-that is over is asked to leave, as a job is, and writes its last checkpoint. A child dies with this
-program; what it had is in its checkpoints, and the next time it goes on from there.
+A PPO learner is the real entry, `Daddy.train_slim`; random keys are played by `_learning_random`. A
+run that has reached its goal gets TERM, as a job does, and writes its last checkpoint. Children end
+with this program, and resume from their checkpoints the next time.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from Daddy.core.errors import DaddyError, ExitCode
 from Daddy.core.event_log import EventTail
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.machine_info import parent_death_hook, usable_cores
-from scripts.benches._learning_runs import WON, Run, Story
+from scripts.benches._learning_runs import WON, Run, RunProgress
 
-_LOOK_S, _TELL_S = 1.0, 20.0
-_JUDGEMENT_LIMIT = 1 << 28
+_POLL_S, _REPORT_S = 1.0, 20.0
+_EVALUATION_LIMIT = 1 << 28
 _ENDS = (ExitCode.DONE, ExitCode.DRAINED)
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SPAN = "DADDY_REWARD__MEMORY_STEPS"
-"""A policy sees what it has visited: it is judged with the memory that it learnt with."""
-_JUDGE_SEED = 1_000_000
-"""Of the first judged episode: no learner trains on it."""
+"""Setting of the visited-cells memory, a part of the observation: as in training."""
+_EVALUATION_SEED = 1_000_000
+"""Seed of the first evaluated episode; no learner trains with it."""
 
 
 class StoppedError(Exception):
-    """The person has had enough; what was begun can be gone on with."""
+    """A person stopped the bench; its runs can be resumed."""
 
 
 @dataclass
 class Pool:
-    """Plays runs to their ends; `tell` says what happens. `episodes`: of each judgement."""
+    """Plays runs to their ends, prints by `tell`, and evaluates policies in `episodes` episodes."""
 
     episodes: int
     tell: Callable[[str], None]
     stop: Event = field(default_factory=Event)
 
     def play(self, runs: Sequence[Run]) -> Iterator[Run]:
-        """Each run as it ends; KeyboardInterrupt is kept back until all children have left."""
+        """Yield each run as it ends; a KeyboardInterrupt first waits for all children to end."""
         with ThreadPoolExecutor(usable_cores()) as threads:
             futures = {threads.submit(self._finish, run): run for run in runs}
             try:
@@ -65,57 +65,57 @@ class Pool:
 
     def _finish(self, run: Run) -> None:
         if not run.done.exists():
-            self._carry_on(run)
-        if run.arm.judged and not run.judged.exists():
-            self._judge(run)
+            self._train(run)
+        if run.arm.evaluated and not run.evaluation.exists():
+            self._evaluate(run)
 
-    def _carry_on(self, run: Run) -> None:
-        """Begin or go on, until the run is over or its steps are used up."""
+    def _train(self, run: Run) -> None:
+        """Start or resume a run, until its goal is reached or its steps are used up."""
         run.write_config()
         run.paths.events.mkdir(parents=True, exist_ok=True)
-        tail, story = EventTail(run.paths.events), run.story()
-        if not run.is_over(story):
-            with single_threaded(run.folder, learner(run)) as child:
-                self._follow(run, story, tail, child)
-            story.hear(tail.read_new())
+        tail, progress = EventTail(run.paths.events), run.read_progress()
+        if not run.is_over(progress):
+            with single_threaded(run.folder, learner_command(run)) as child:
+                self._follow(run, progress, tail, child)
+            progress.add_events(tail.read_new())
             if child.returncode not in _ENDS:
                 raise _failed(run, child.returncode)
-        write_json(run.done, {"steps": story.step, "wall_s": run.seconds()})
-        self.tell(_end(run, story))
+        write_json(run.done, {"steps": progress.step, "wall_s": run.seconds()})
+        self.tell(_end(run, progress))
 
     def _follow(
-        self, run: Run, story: Story, tail: EventTail, child: subprocess.Popen[bytes]
+        self, run: Run, progress: RunProgress, tail: EventTail, child: subprocess.Popen[bytes]
     ) -> None:
-        """Until the learner has ended or may be ended. StoppedError when the person wants it."""
-        said = time.monotonic()
-        while child.poll() is None and not run.is_over(story):
+        """Read events until the learner ends or the run is over; StoppedError on Ctrl-C."""
+        reported = time.monotonic()
+        while child.poll() is None and not run.is_over(progress):
             self._wait()
-            story.hear(tail.read_new())
-            if time.monotonic() - said >= _TELL_S:
-                said = time.monotonic()
-                self.tell(_progress(run, story))
+            progress.add_events(tail.read_new())
+            if time.monotonic() - reported >= _REPORT_S:
+                reported = time.monotonic()
+                self.tell(_progress(run, progress))
 
     def _wait(self) -> None:
-        if self.stop.wait(_LOOK_S):
+        if self.stop.wait(_POLL_S):
             raise StoppedError
 
-    def _judge(self, run: Run) -> None:
-        """The final policy from the start of the game, without an archive, in fresh episodes."""
-        training, made = run.settings["training"], run.judged.with_suffix(".tmp")
+    def _evaluate(self, run: Run) -> None:
+        """Evaluate the final policy from the start of the game, without an archive."""
+        training, partial = run.settings["training"], run.evaluation.with_suffix(".tmp")
         argv = [sys.executable, "-m", "Daddy.play", "evaluate", "--weights", str(run.paths.root)]
         argv += ["--rom", str(run.rom), "--episode-steps", str(training["episode_steps"])]
-        argv += ["--episodes", str(self.episodes), "--seed", str(_JUDGE_SEED)]
+        argv += ["--episodes", str(self.episodes), "--seed", str(_EVALUATION_SEED)]
         span = run.settings["reward"]["memory_steps"]
         self.tell(f"{run.name}: its final policy plays {self.episodes} episodes")
         with single_threaded(
-            run.folder, [*argv, "--json", str(made)], **{SPAN: str(span)}
+            run.folder, [*argv, "--json", str(partial)], **{SPAN: str(span)}
         ) as child:
             while child.poll() is None:
                 self._wait()
         if child.returncode:
             raise _failed(run, child.returncode)
-        made.rename(run.judged)
-        won = read_json(run.judged, _JUDGEMENT_LIMIT)["won"]["mean"]
+        partial.rename(run.evaluation)
+        won = read_json(run.evaluation, _EVALUATION_LIMIT)["won"]["mean"]
         self.tell(f"{run.name}: its final policy wins {won:.0%} of {self.episodes} episodes")
 
 
@@ -123,17 +123,17 @@ class Pool:
 def single_threaded(
     folder: Path, argv: Sequence[str], **settings: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A child with one thread, its words in the folder's log; asked to leave at the end.
+    """Yield a child process with one thread, which writes to the folder's log.
 
-    It is waited for, and dies with this program.
+    It gets TERM at the end of the context and is waited for; it also ends with this program.
     """
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
     single = dict.fromkeys(_THREADS, "1")
     with (folder / "log.txt").open("ab") as log:
         child = subprocess.Popen(
             argv,
             cwd=folder,
-            env={**kept, **single, **settings, "PYTHONPATH": str(CHECKOUT)},
+            env={**inherited, **single, **settings, "PYTHONPATH": str(CHECKOUT)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -147,27 +147,27 @@ def single_threaded(
             child.wait()
 
 
-def learner(run: Run) -> list[str]:
-    """The command that plays it."""
+def learner_command(run: Run) -> list[str]:
+    """Return the command that plays a run."""
     entry = [sys.executable, "-m", "scripts.benches._learning_random", "--config", str(run.config)]
     return [*entry, "--learns"] if run.arm.learns else entry
 
 
-def _progress(run: Run, story: Story) -> str:
+def _progress(run: Run, progress: RunProgress) -> str:
     limit = run.limit
-    return f"{run.name}: {story.step:,} of {limit:,} steps, milestones {story.milestones}"
+    return f"{run.name}: {progress.step:,} of {limit:,} steps, milestones {progress.milestones}"
 
 
-def _end(run: Run, story: Story) -> str:
-    at = story.firsts.get(WON)
-    came = f"won at step {at:,}" if at is not None else f"not won in {story.step:,} steps"
-    return f"{run.name}: {came}, milestones {story.milestones}, {run.seconds():.0f} s"
+def _end(run: Run, progress: RunProgress) -> str:
+    step = progress.firsts.get(WON)
+    end = f"won at step {step:,}" if step is not None else f"not won in {progress.step:,} steps"
+    return f"{run.name}: {end}, milestones {progress.milestones}, {run.seconds():.0f} s"
 
 
 def _failed(run: Run, code: int) -> DaddyError:
     return DaddyError(f"{run.name} ended with exit code {code}", f"read {run.folder / 'log.txt'}")
 
 
-def judgement(run: Run) -> dict[str, Any]:
-    """What `evaluate` found of the run's final policy."""
-    return read_json(run.judged, _JUDGEMENT_LIMIT)
+def read_evaluation(run: Run) -> dict[str, Any]:
+    """Read the evaluation of a run's final policy."""
+    return read_json(run.evaluation, _EVALUATION_LIMIT)

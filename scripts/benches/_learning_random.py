@@ -1,9 +1,9 @@
-"""A learner that learns nothing: uniformly random keys in the learner's own environments.
+"""Entry: plays uniformly random keys in a learner's environments, as a baseline.
 
-``python -m scripts.benches._learning_random --config FILE`` takes the file that `Daddy.train_slim`
-takes, makes the same environments with the same archive and seeds, looks at milestones in the same
-rhythm, writes the same events, goes on from its newest checkpoint, and ends with the same codes.
-With ``--learns`` it is `Daddy.train_slim`, but for the archive's spans.
+``python -m scripts.benches._learning_random --config FILE`` takes the same file as
+`Daddy.train_slim`. It makes the same environments with the same archive and seeds, checks
+milestones as often, writes the same events, resumes from its newest checkpoint, and has the same
+exit codes. With ``--learns`` it runs `Daddy.train_slim` with shorter spans of the archive.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 _SAVE_S = 30.0
 PEER = "slot-0"
-"""Environments are seeded as this learner's would be."""
+"""Peer whose seeds the environments get."""
 
 
 @dataclass
-class Player:
-    """Presses keys, rollout after rollout, and says what came of it."""
+class RandomPlayer:
+    """Presses random keys, rollout after rollout, and writes events and checkpoints."""
 
     config: Config
     vector: VectorEnv
@@ -62,42 +62,42 @@ class Player:
         row = WORKLOADS[self.config.training.workload]
         self.milestones = Milestones(row.milestones_reached, row.assists_used)
 
-    def begin(self) -> None:
-        """At the start of the game, or where the newest checkpoint stopped."""
+    def start(self) -> None:
+        """Start a new game, or resume from the newest checkpoint."""
         from Daddy.learning.checkpoint import load_newest, tensor_to_bytes
 
-        found = load_newest(self.checkpoints)
+        loaded = load_newest(self.checkpoints)
         count = self.vector.num_envs
-        if found is None:
+        if loaded is None:
             self.vector.reset([seed_for(self._seed, "environment", env=n) for n in range(count)])
             return
-        tensors, facts = found.checkpoint.tensors, found.checkpoint.facts
+        tensors, facts = loaded.checkpoint.tensors, loaded.checkpoint.facts
         self.vector.load_states(
             [tensor_to_bytes(tensors[f"environment.{n}"]) for n in range(count)]
         )
-        self.step, self.milestones.first = found.checkpoint.step, dict(facts["milestones"])
+        self.step, self.milestones.first = loaded.checkpoint.step, dict(facts["milestones"])
         self.rng.bit_generator.state = facts["keys"]
 
-    def rollout(self, horizon: int) -> None:
-        """One horizon of every environment; new milestones and ended episodes are written down."""
-        from Daddy.learning.diagnostics import to_facts
+    def play_rollout(self, horizon: int) -> None:
+        """Play one horizon in every environment; write new milestones and ended episodes."""
+        from Daddy.learning.diagnostics import rows_to_facts
 
         ended: list[EpisodeEnd] = []
         count, keys = self.vector.num_envs, int(self.vector.action_space.n)
         for _ in range(horizon):
             ended += self.vector.step(self.rng.integers(keys, size=count)).episodes
         self.step += horizon * count
-        now = to_facts(self.vector.telemetry_names, self.vector.telemetry())
+        now = rows_to_facts(self.vector.telemetry_names, self.vector.telemetry())
         for name in self.milestones.record_new(self.step, [*(end.info for end in ended), *now]):
             self.events.write("progress", self.step, {"milestone": name, "assists": []})
         if ended:
             returns = [round(end.episode_return, 4) for end in ended]
-            told = {"returns": returns, "lengths": [int(end.length) for end in ended]}
-            self.events.write("result", self.step, {"result": "episodes", **told})
+            columns = {"returns": returns, "lengths": [int(end.length) for end in ended]}
+            self.events.write("result", self.step, {"result": "episodes", **columns})
         self.events.write("metric", self.step, {"milestones": float(len(self.milestones.first))})
 
     def save(self) -> None:
-        """A checkpoint, as a learner's but without a network."""
+        """Write a checkpoint like a learner's, without a network."""
         from Daddy.learning.checkpoint import Checkpoint, bytes_to_tensor, save_checkpoint
 
         states = enumerate(self.vector.save_states())
@@ -112,15 +112,19 @@ class Player:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 all steps played, 10 stopped when asked to."""
+    """Run the player; exit code 0 if all steps were played, 10 if it was stopped."""
     parser = argparse.ArgumentParser(prog="_learning_random", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--learns", action="store_true", help="train instead")
+    parser.add_argument(
+        "--learns",
+        action="store_true",
+        help="PPO learner instead of random keys (default: random keys)",
+    )
     args = parser.parse_args(argv)
     if args.learns:
         return train_slim.main(["--config", str(args.config)])
     config = load_config(args.config)
-    os.environ[SLOT] = "0"  # what environments keep says whose it is
+    os.environ[SLOT] = "0"  # the archive records the slot
     signals = StopSignal().install()
     prepare_imports()
     from Daddy.learning.make_vector import make_vector
@@ -128,14 +132,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     training, run = config.training, run_paths(config)
     make_env = WORKLOADS[training.workload].make_env(config)
     with closing(make_vector(make_env, training.num_envs, training.vector_backend)) as vector:
-        player = Player(config, vector, _events(config, run), run.slot(0).checkpoints)
+        player = RandomPlayer(config, vector, _events(config, run), run.slot(0).checkpoints)
         return _play(player, signals)
 
 
 def _shorten_archive() -> None:
-    """The archive's spans are the real game's; the quest and the budget here are shorter."""
-    usual = workloads.archive_rules
-    workloads.archive_rules = lambda config: replace(usual(config), patience=48, square=4)
+    """Shorten the archive's spans, which are set for the real game, for this shorter quest."""
+    original = workloads.archive_rules
+    workloads.archive_rules = lambda config: replace(original(config), patience=48, square=4)
 
 
 def _events(config: Config, run: RunPaths) -> EventWriter:
@@ -143,13 +147,13 @@ def _events(config: Config, run: RunPaths) -> EventWriter:
     return EventWriter(run.events, name, workload, "learner", PEER, SystemClock())
 
 
-def _play(player: Player, signals: StopSignal) -> int:
+def _play(player: RandomPlayer, signals: StopSignal) -> int:
     config = player.config
     horizon = resolve_settings(config.training, "cpu").horizon
-    player.begin()
+    player.start()
     saved = time.monotonic()
     while player.step < config.training.total_steps and signals.stop_reason() is None:
-        player.rollout(horizon)
+        player.play_rollout(horizon)
         if time.monotonic() - saved >= _SAVE_S:
             player.save()
             saved = time.monotonic()

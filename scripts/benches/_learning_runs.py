@@ -1,7 +1,7 @@
-"""Runs of the bench `learning`: arms, configuration, folder, and the story that events tell.
+"""Runs of the bench `learning`: their arms, configuration, folder, and progress from events.
 
-A run's folder is named after a hash of its configuration, so that other settings, another game or
-another start are another run, and one that was interrupted is found again.
+A run's folder is named after a hash of its configuration. So other settings or another game give
+another run, and an interrupted run is found again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from Daddy.core.run_paths import RunPaths
 from scripts.cartridge.build import LEAN, build
 
 WON = "won"
-"""The goal that is no milestone: the game's end."""
+"""Name of the goal, the game's end, which is not one of the milestones."""
 QUEST_STEPS = 6_144
-"""Actions of an episode: some four times what the scripted player needs."""
+"""Actions of an episode, about four times those of the scripted player."""
 ENVS, HORIZON = 16, 64
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "training": {
@@ -43,36 +43,35 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "reward": {"memory_steps": 4_096, "cell": 0.1, "open_goal": 3.0, "event": 0.5, "required": 3.0},
     "archive": {"mode": "off"},
 }
-"""Of every run. Spans are the real game's, shortened as the quest and the budget are (those of the
-archive in `_learning_random`). What is paid often weighs more, and what is paid once less: the
-peers' weights are for thousands of times as many steps, and under them the entropy of a policy
-hardly falls in so few.
+"""Settings of every run, scaled down from the real game to this quest and its budget (the archive's
+in `_learning_random`). Frequent rewards weigh more and single ones less than for the real game,
+whose runs have thousands of times as many steps: with its weights a policy's entropy hardly falls.
 """
 
 
 @dataclass(frozen=True)
 class Arm:
-    """PPO or random keys, and the settings that make the difference.
+    """An arm of the comparison: PPO or random keys, and its settings.
 
-    The final policy of a `judged` arm is judged: the first victory says little of that, so it
-    learns on until its steps are used up.
+    The final policy of an `evaluated` arm is evaluated. Such an arm uses all its steps, because a
+    first victory says little about the policy.
     """
 
     name: str
     learns: bool = True
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    judged: bool = False
+    evaluated: bool = False
 
 
 ARCHIVE = {"archive": {"mode": "swarm"}}
 PPO, RANDOM = Arm("PPO"), Arm("random", learns=False)
-PPO_ARCHIVE = Arm("PPO + archive", settings=ARCHIVE, judged=True)
+PPO_ARCHIVE = Arm("PPO + archive", settings=ARCHIVE, evaluated=True)
 RANDOM_ARCHIVE = Arm("random + archive", learns=False, settings=ARCHIVE)
 ARMS = (PPO_ARCHIVE, PPO, RANDOM_ARCHIVE, RANDOM)
 
 
 def lean_game(folder: Path) -> Path:
-    """Our cartridge without its busy work, as a file of `folder`."""
+    """Write our cartridge without its busy work to `folder`; return the file."""
     image, _ = build(LEAN)
     path = folder / f"{sha256_hex(image)[:12]}.gb"
     write_atomic(path, image)
@@ -81,7 +80,7 @@ def lean_game(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Run:
-    """One seed of one arm: `limit` steps on the game `rom`, in the bench's folder `root`."""
+    """One seed of one arm: `limit` steps of the game `rom`, in the bench's folder `root`."""
 
     root: Path
     rom: Path
@@ -97,7 +96,7 @@ class Run:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The configuration, but for the run's own folder."""
+        """The configuration, without the run's folder."""
         own = {"seed": self.seed, "total_steps": self.limit, "rom": str(self.rom)}
         return _merged(SETTINGS, self.arm.settings, {"training": own | dict(self.training)})
 
@@ -118,31 +117,31 @@ class Run:
 
     @property
     def done(self) -> Path:
-        """Exists once the run has ended for good."""
+        """File that exists once the run has finished."""
         return self.folder / "done.json"
 
     @property
-    def judged(self) -> Path:
-        """What its final policy was judged to be worth, once it was."""
+    def evaluation(self) -> Path:
+        """File of the final policy's evaluation, once there is one."""
         return self.folder / "judged.json"
 
-    def is_over(self, story: Story) -> bool:
-        """True once the game is won; a run whose final policy is judged uses all its steps."""
-        return WON in story.firsts and not self.arm.judged
+    def is_over(self, progress: RunProgress) -> bool:
+        """Return True once the game is won, except for runs whose final policy is evaluated."""
+        return WON in progress.firsts and not self.arm.evaluated
 
     def write_config(self) -> None:
-        """The file that its learner reads."""
+        """Write the configuration file of the run's learner."""
         settings = {**self.settings, "run_dir": str(self.paths.root)}
         write_atomic(self.config, json.dumps(settings, indent=1).encode())
 
-    def story(self) -> Story:
-        """What its events tell by now."""
-        story = Story(int(self.settings["training"]["episode_steps"]))
-        story.hear(read_events(self.paths.events))
-        return story
+    def read_progress(self) -> RunProgress:
+        """Read the progress so far from the run's events."""
+        progress = RunProgress(int(self.settings["training"]["episode_steps"]))
+        progress.add_events(read_events(self.paths.events))
+        return progress
 
     def seconds(self) -> float:
-        """Wall time from the first to the last event of each of its learners."""
+        """Return the wall seconds between first and last event, summed over the run's learners."""
         spans = []
         for path in self.paths.events.glob("*.jsonl"):
             stamps = [float(event["ts"]) for event in read_events(path.parent, path.name)]
@@ -151,18 +150,18 @@ class Run:
 
 
 @dataclass
-class Story:
-    """Milestones by the step at which they were first told, and how far the run is.
+class RunProgress:
+    """The steps of a run, and the step at which each milestone was first reported.
 
-    A learner tells what it saw once per rollout: steps are multiples of ENVS x HORIZON.
+    A learner reports once per rollout, so steps are multiples of ENVS x HORIZON.
     """
 
     episode_steps: int
     step: int = 0
     firsts: dict[str, int] = field(default_factory=dict)
 
-    def hear(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """More of the run's events."""
+    def add_events(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Add events of the run."""
         for event in events:
             step, data = int(event["step"]), event["data"]
             self.step = max(self.step, step)
@@ -172,16 +171,16 @@ class Story:
                 self._first(WON, step)
 
     def _is_victory(self, data: Mapping[str, Any]) -> bool:
-        """Nothing but a victory ends an episode before its length."""
+        """Return True if an episode ended early, which only a victory causes."""
         return any(length < self.episode_steps for length in data.get("lengths", ()))
 
     def _first(self, name: str, step: int) -> None:
-        """After a kill a learner plays on from its checkpoint, and may be later this time."""
+        """Keep the earliest step: a learner that was killed repeats steps from its checkpoint."""
         self.firsts[name] = min(self.firsts.get(name, step), step)
 
     @property
     def milestones(self) -> int:
-        """How many were reached."""
+        """Number of milestones reached."""
         return len(self.firsts.keys() - {WON})
 
 

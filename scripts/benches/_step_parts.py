@@ -1,4 +1,4 @@
-"""Microseconds of the parts of one environment step, each timed right after emulated frames."""
+"""Measures the parts of one environment step, each right after emulated frames."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ STEPS, REPEATS = 100, 5
 
 
 def measure() -> dict[str, float]:
-    """Microseconds of one step by part, each right after 24 frames of emulation: medians.
+    """Return the median microseconds of each part, run right after 24 frames of emulation.
 
-    So they are dearer than when repeated: nothing of Python is left in the caches. An env process
-    finishes several environments in a row and pays less for all but the first.
+    Emulation evicts Python from the caches, so each part is slower than in a tight loop. An env
+    process finishes several environments in a row, and only the first is that slow.
     """
     env = PokemonRedEnv()
     env.reset(seed=0)
@@ -32,29 +32,29 @@ def measure() -> dict[str, float]:
     spent: dict[str, list[float]] = {name: [] for name in ("emulator", *parts, "whole step")}
     emulator = env._emulator  # noqa: SLF001 - a profile looks inside
     for _ in range(REPEATS):
-        spent["emulator"].append(_each(lambda n: emulator.press(BUTTONS[keys[n]])))
+        spent["emulator"].append(_time_calls(lambda n: emulator.press(BUTTONS[keys[n]])))
         for name, part in parts.items():
-            spent[name].append(_after_frames(emulator, keys, part))
-        spent["whole step"].append(_each(lambda n: row.step(keys[n], draw=False)))
+            spent[name].append(_time_after_frames(emulator, keys, part))
+        spent["whole step"].append(_time_calls(lambda n: row.step(keys[n], draw=False)))
     return {name: round(1e6 * median(times), 1) for name, times in spent.items()}
 
 
 def _parts(env: PokemonRedEnv, row: EnvRow) -> dict[str, Callable[[], object]]:
-    emulator, tally = env._emulator, env._tracker  # noqa: SLF001
+    emulator, tracker = env._emulator, env._tracker  # noqa: SLF001
     image = emulator.ram()
     now = read_progress(image)
-    seen = observe(emulator.half_screen(), now, tally.memory.visited)
+    observation = observe(emulator.half_screen(), now, tracker.memory.visited)
     return {
         "look for a script": lambda: cutscene.wait_for_control(emulator),
         "facts": lambda: read_progress(image),
-        "reward": lambda: tally.pay_step(now, now),
-        "observation": lambda: observe(emulator.half_screen(), now, tally.memory.visited),
-        "into shared memory": lambda: row._write_observation(seen),  # noqa: SLF001
+        "reward": lambda: tracker.pay_step(now, now),
+        "observation": lambda: observe(emulator.half_screen(), now, tracker.memory.visited),
+        "into shared memory": lambda: row._write_observation(observation),  # noqa: SLF001
         "telemetry": lambda: row._write_telemetry(draw=False),  # noqa: SLF001
     }
 
 
-def _after_frames(emulator: Emulator, keys: list[int], part: Callable[[], object]) -> float:
+def _time_after_frames(emulator: Emulator, keys: list[int], part: Callable[[], object]) -> float:
     spent = 0.0
     for key in keys:
         emulator.press(BUTTONS[key])
@@ -64,7 +64,7 @@ def _after_frames(emulator: Emulator, keys: list[int], part: Callable[[], object
     return spent / len(keys)
 
 
-def _each(call: Callable[[int], object]) -> float:
+def _time_calls(call: Callable[[int], object]) -> float:
     began = time.perf_counter()
     for n in range(STEPS):
         call(n)

@@ -1,4 +1,4 @@
-"""Ways to step N environments, ours and others', and the limit: loops of nothing but emulation."""
+"""Steps N environments with our vector and other libraries', and measures the emulation limit."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from Daddy.pokemon.starts.start_state import beginning_state
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 EPISODE = 2048
-"""Steps after which a bare loop, too, goes back to the beginning: it plays where the others do."""
+"""Steps after which a bare loop restarts the game, as the environments do."""
 PEERS = {
     "sb3_subproc": ("stable_baselines3", "pip install -c constraints.txt -e '.[bench]'"),
     "gymnasium_async": ("gymnasium", "pip install -e ."),
     "pufferlib": ("pufferlib", "pip install pufferlib==2.0.2 (Linux on x86-64, Python below 3.12)"),
 }
-"""Name in the figures → the package, and how it is installed."""
+"""Name in the figures → the package, and the command that installs it."""
 
 
 class Contender(Protocol):
-    """Something whose speed is measured."""
+    """A way of stepping environments whose speed is measured."""
 
     def rate(self, seconds: float) -> float:
-        """Environment steps per second over about so many seconds, with random keys."""
+        """Return environment steps per second over about `seconds`, with random keys."""
         ...
 
     def close(self) -> None: ...
 
 
 class Bare:
-    """As many processes as cores, each a loop of key, 24 frames and one frame drawn."""
+    """One process per core, each a loop of key, 24 frames and one frame drawn."""
 
     def __init__(self, cores: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -61,7 +61,7 @@ class Bare:
             pipe.recv()
 
     def rate(self, seconds: float) -> float:
-        """The mean rate of the loops while all of them run: cores times this is the limit."""
+        """Return the mean rate of the simultaneous loops; cores times this is the limit."""
         for pipe in self._pipes:
             pipe.send(seconds)
         return float(np.mean([pipe.recv() for pipe in self._pipes]))
@@ -97,14 +97,14 @@ def _bare_loop(pipe: Connection, seed: int) -> None:
 
 
 class Ours:
-    """Our vector with random keys, sent and received group by group as the learner does it."""
+    """Our vector with random keys, stepped group by group as the learner does."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, backend: Any = "auto") -> None:
         self.vector = make_vector(env_fn, num_envs, backend)
         self.vector.reset(range(num_envs))
 
     def rate(self, seconds: float) -> float:
-        """See `Contender`."""
+        """Return environment steps per second; see `Contender`."""
         return random_rate(self.vector, seconds, SystemClock())
 
     def close(self) -> None:
@@ -113,19 +113,19 @@ class Ours:
 
 
 class Stepped:
-    """A peer that steps all environments at once."""
+    """Another library's vector, which steps all environments at once."""
 
     def __init__(self, step: Callable[[Any], object], close: Callable[[], object], n: int) -> None:
         self._step, self._close, self._num_envs = step, close, n
         self._rng = np.random.default_rng(0)
 
     def rate(self, seconds: float) -> float:
-        """See `Contender`."""
-        began, steps = time.perf_counter(), 0
-        while time.perf_counter() - began < seconds:
+        """Return environment steps per second; see `Contender`."""
+        start, steps = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds:
             self._step(self._rng.integers(len(BUTTONS), size=self._num_envs))
             steps += self._num_envs
-        return steps / (time.perf_counter() - began)
+        return steps / (time.perf_counter() - start)
 
     def close(self) -> None:
         """End the environments."""
@@ -133,13 +133,13 @@ class Stepped:
 
 
 def missing(peer: str) -> str:
-    """What to say where a peer is not installed; empty where it is."""
-    package, how = PEERS[peer]
-    return "" if find_spec(package) else f"not installed: {how}"
+    """Return a message with the install command if a library is missing, else an empty string."""
+    package, command = PEERS[peer]
+    return "" if find_spec(package) else f"not installed: {command}"
 
 
 def make_peer(peer: str, env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:
-    """A peer with its own defaults, on the same environment."""
+    """Return another library's vector of the same environments, with its own defaults."""
     return _MAKERS[peer](env_fn, num_envs, cores)
 
 
@@ -158,7 +158,7 @@ def _gymnasium(env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:  # noq
 
 
 def _pufferlib(env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:
-    """Its workers spin; without the word that more are not wanted it refuses as many as cores."""
+    """Make pufferlib's vector; `overwork` lets its polling workers be as many as the cores."""
     from pufferlib.emulation import GymnasiumPufferEnv
     from pufferlib.vector import Multiprocessing
 
@@ -181,6 +181,6 @@ _MAKERS: dict[str, Callable[[EnvFactory, int, int], Stepped]] = {
 }
 
 
-def quiet() -> None:
-    """Once, before contenders are made: arithmetic on one thread each, and no idle spinning."""
+def limit_math_threads() -> None:
+    """Limit arithmetic to one thread per process; called once, before contenders are made."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -1,13 +1,12 @@
-"""Measures how fast a long quest is learnt: steps to the end of the cartridge.
+"""Measures the steps that learners need to finish the cartridge's game.
 
-Arms: random keys and PPO, each with and without the archive; then the final policies of PPO +
-archive, from the start of the game and without an archive.
+Arms: random keys and PPO, each with and without the archive. The final policies of PPO + archive
+are also evaluated, from the start of the game and without an archive.
 
-Learners are `python -m Daddy.train_slim` as users run it, one thread each, as many at once as there
-are cores, on the cartridge without its busy work. A run stops at its goal or at its limit; those
-whose final policies are judged use all their steps. Ended runs are kept in the folder of states and
-not repeated, interrupted ones go on: Ctrl-C is no loss.
-`--quick` only shows that everything runs.
+Learners run `python -m Daddy.train_slim` as users do, with one thread each, one per core, on the
+cartridge without its busy work. A run stops at its goal or its limit; runs whose final policy is
+evaluated use all their steps. The state folder keeps finished runs, and interrupted ones resume.
+`--quick` only tests that everything runs.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from Daddy.core.load_config import CHECKOUT
 from Daddy.core.machine_info import usable_cores
 from Daddy.core.rom_identity import load_rom
 from Daddy.learning.preloading import prepare_imports
-from scripts.benches._learning_pool import Pool, judgement
+from scripts.benches._learning_pool import Pool, read_evaluation
 from scripts.benches._learning_runs import ARMS, PPO_ARCHIVE, RANDOM_ARCHIVE, WON, Run, lean_game
 
 STATE = CHECKOUT / "runs" / "benches" / "learning"
-SEEDS, JUDGED, LIMIT = 5, 100, 300_000
-QUICK_SEEDS, QUICK_JUDGED, QUICK_LIMIT = 1, 1, 2_048
+SEEDS, EPISODES, LIMIT = 5, 100, 300_000
+QUICK_SEEDS, QUICK_EPISODES, QUICK_LIMIT = 1, 1, 2_048
 OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
-    "state": f"folder of the runs ({STATE.relative_to(CHECKOUT)})",
-    "only": {"metavar": "ARM", "help": "one arm, such as 'PPO + archive'"},
-    "seeds": {"type": int, "metavar": "N", "help": f"seeds of each arm ({SEEDS})"},
+    "state": f"folder of the runs (default {STATE.relative_to(CHECKOUT)})",
+    "only": {"metavar": "ARM", "help": "single arm, such as 'PPO + archive' (default: all arms)"},
+    "seeds": {"type": int, "metavar": "N", "help": f"seeds of each arm (default {SEEDS})"},
 }
 _RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
 class Result:
-    """One ended run: `reached` is the step of its victory, None if it was given up at `steps`."""
+    """A finished run; `reached` is the step of its victory, None if it has none after `steps`."""
 
     seed: int
     reached: int | None
@@ -51,21 +50,21 @@ class Result:
     wall_s: float
     firsts: Mapping[str, int]
     won: tuple[int, int] | None = None
-    """Episodes won by its final policy, of how many."""
+    """Episodes that its final policy won, and episodes played."""
 
     @property
     def cost(self) -> int:
-        """Steps to the goal, or at least so many."""
+        """Steps to the goal; the limit, a lower bound, for a run that did not reach it."""
         return self.limit if self.reached is None else self.reached
 
 
 def run(
     quick: bool, state: Path | None = None, only: str | None = None, seeds: int | None = None
 ) -> dict[str, object]:
-    """Figures by arm; after Ctrl-C, of the runs that had ended."""
+    """Return the figures by arm; after Ctrl-C those of the finished runs."""
     names = [arm.name for arm in ARMS]
     if only is not None and only not in names:
-        raise UsageError(f"there is no {only!r} here", f"one of: {', '.join(sorted(names))}")
+        raise UsageError(f"there is no arm {only!r}", f"use one of: {', '.join(sorted(names))}")
     prepare_imports()
     root = (state or STATE).expanduser().absolute() / ("quick" if quick else "full")
     game, limit = lean_game(root / "game"), QUICK_LIMIT if quick else LIMIT
@@ -76,96 +75,101 @@ def run(
         for arm in ARMS
         if only in (None, arm.name)
     ]
-    _play(runs, QUICK_JUDGED if quick else JUDGED)
+    _play(runs, QUICK_EPISODES if quick else EPISODES)
     return {
         **({"quick": "a smoke test: nothing here is a result"} if quick else {}),
         "game": load_rom(game).name,
         "side_by_side": usable_cores(),
         "limit": limit,
-        **_figures(_ended(runs)),
-        "unfinished": sum(not one.done.exists() for one in runs),
+        **_figures(_read_results(runs)),
+        "unfinished": sum(not run.done.exists() for run in runs),
         "runs": str(root),
     }
 
 
 def _play(runs: Sequence[Run], episodes: int) -> None:
-    """Play what is left, until it is done or Ctrl-C is pressed."""
+    """Play the unfinished runs, until all are finished or Ctrl-C is pressed."""
     pool = Pool(episodes, lambda text: print(f"  {text}", flush=True))
     try:
         for _ in pool.play(runs):
             pass
     except KeyboardInterrupt:
-        print("  stopped: the same command goes on from here", flush=True)
+        print("  stopped: the same command resumes the runs", flush=True)
 
 
-def _ended(runs: Sequence[Run]) -> dict[str, list[Result]]:
-    """Results of the ended runs, by arm."""
-    found: dict[str, list[Result]] = {}
-    for one in runs:
-        if one.done.exists():
-            found.setdefault(one.arm.name, []).append(result_of(one))
-    return found
+def _read_results(runs: Sequence[Run]) -> dict[str, list[Result]]:
+    """Return the results of the finished runs, by arm."""
+    results: dict[str, list[Result]] = {}
+    for run in runs:
+        if run.done.exists():
+            results.setdefault(run.arm.name, []).append(read_result(run))
+    return results
 
 
-def result_of(run: Run) -> Result:
-    """The result of an ended run, read from its folder."""
-    story, wall_s = run.story(), float(read_json(run.done)["wall_s"])
+def read_result(run: Run) -> Result:
+    """Read the result of a finished run from its folder."""
+    progress, wall_s = run.read_progress(), float(read_json(run.done)["wall_s"])
     won = None
-    if run.judged.exists():
-        episodes = judgement(run)["episodes"]
+    if run.evaluation.exists():
+        episodes = read_evaluation(run)["episodes"]
         won = sum(episode["won"] for episode in episodes), len(episodes)
-    reached = story.firsts.get(WON)
-    return Result(run.seed, reached, story.step, run.limit, wall_s, story.firsts, won)
+    reached = progress.firsts.get(WON)
+    return Result(run.seed, reached, progress.step, run.limit, wall_s, progress.firsts, won)
 
 
-def _figures(found: Mapping[str, Sequence[Result]]) -> dict[str, object]:
-    figures: dict[str, object] = {arm: row(results) for arm, results in found.items()}
+def _figures(by_arm: Mapping[str, Sequence[Result]]) -> dict[str, object]:
+    figures: dict[str, object] = {arm: summarise(results) for arm, results in by_arm.items()}
     ours, theirs = PPO_ARCHIVE.name, RANDOM_ARCHIVE.name
-    if {ours, theirs} <= found.keys():
-        figures[f"steps of {ours} / {theirs}"] = ratio(found[ours], found[theirs])
+    if {ours, theirs} <= by_arm.keys():
+        figures[f"steps of {ours} / {theirs}"] = ratio(by_arm[ours], by_arm[theirs])
     return figures
 
 
-def row(results: Sequence[Result]) -> dict[str, Any]:
-    """One arm: how many got there, when, and the end of each run."""
-    there = sum(one.reached is not None for one in results)
-    judged = [one.won for one in results if one.won is not None]
-    won, of = sum(hits for hits, _ in judged), sum(count for _, count in judged)
-    seconds = sum(one.wall_s for one in results) or 1.0
+def summarise(results: Sequence[Result]) -> dict[str, Any]:
+    """Return the figures of an arm: runs that reached the goal, their steps, and each run."""
+    reached = sum(result.reached is not None for result in results)
+    evaluated = [result.won for result in results if result.won is not None]
+    won, played = sum(hits for hits, _ in evaluated), sum(count for _, count in evaluated)
+    seconds = sum(result.wall_s for result in results) or 1.0
     return {
-        "reached": share(there, len(results)),
-        "steps_mean": spread([float(one.cost) for one in results], bound=there < len(results)),
-        "steps": [one.reached for one in results],
-        "milestones": [len(one.firsts) for one in results],
-        "wall_s": [one.wall_s for one in results],
-        "steps_per_s": round(sum(one.steps for one in results) / seconds),
-        **({"final_policy_wins": share(won, of)} if judged else {}),
+        "reached": share(reached, len(results)),
+        "steps_mean": spread(
+            [float(result.cost) for result in results], bound=reached < len(results)
+        ),
+        "steps": [result.reached for result in results],
+        "milestones": [len(result.firsts) for result in results],
+        "wall_s": [result.wall_s for result in results],
+        "steps_per_s": round(sum(result.steps for result in results) / seconds),
+        **({"final_policy_wins": share(won, played)} if evaluated else {}),
     }
 
 
 def spread(values: Sequence[float], bound: bool) -> str:
-    """Mean and interval of a quantity above 0; with `bound` some values are known to be more."""
-    one, more = mean_interval(values), " or more" if bound else ""
+    """Format mean and interval of values above 0; with `bound` some values are lower bounds."""
+    interval, more = mean_interval(values), " or more" if bound else ""
     if len(values) == 1:
-        return f"{one.middle:,.0f}{more} (one seed: no interval)"
-    return f"{one.middle:,.0f} [{max(0.0, one.low):,.0f}, {one.high:,.0f}]{more}"
+        return f"{interval.middle:,.0f}{more} (one seed: no interval)"
+    return f"{interval.middle:,.0f} [{max(0.0, interval.low):,.0f}, {interval.high:,.0f}]{more}"
 
 
 def share(hits: int, trials: int) -> str:
-    """A share in per cent with its interval."""
-    one = share_interval(hits, trials)
-    percent = f"{100 * one.middle:.0f} % [{100 * one.low:.0f}, {100 * one.high:.0f}]"
-    return f"{hits} of {trials}, {percent}"
+    """Format a share in per cent with its interval."""
+    interval = share_interval(hits, trials)
+    low, middle, high = (100 * end for end in (interval.low, interval.middle, interval.high))
+    return f"{hits} of {trials}, {middle:.0f} % [{low:.0f}, {high:.0f}]"
 
 
 def ratio(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
-    """Ratio of mean steps, bootstrapped over seeds; a bound where a side has unended runs."""
-    mine, yours = (np.array([one.cost for one in some], float) for some in (ours, theirs))
-    dice = np.random.default_rng(0)
-    drawn = [dice.choice(some, (_RESAMPLES, len(some))).mean(axis=1) for some in (mine, yours)]
-    low, high = np.percentile(drawn[0] / drawn[1], [2.5, 97.5])
-    text = f"{mine.mean() / yours.mean():.2f} [{low:.2f}, {high:.2f}]"
-    open_ours, open_theirs = (any(one.reached is None for one in some) for some in (ours, theirs))
+    """Format the ratio of mean steps with its bootstrap interval over seeds.
+
+    The ratio is a bound if a side has runs that did not reach the goal.
+    """
+    sides = [np.array([result.cost for result in arm], float) for arm in (ours, theirs)]
+    rng = np.random.default_rng(0)
+    means = [rng.choice(costs, (_RESAMPLES, len(costs))).mean(axis=1) for costs in sides]
+    low, high = np.percentile(means[0] / means[1], [2.5, 97.5])
+    text = f"{sides[0].mean() / sides[1].mean():.2f} [{low:.2f}, {high:.2f}]"
+    open_ours, open_theirs = (any(run.reached is None for run in arm) for arm in (ours, theirs))
     if open_ours and open_theirs:
-        return f"unknown: both have runs that did not get there ({text} at the limit)"
+        return f"unknown: both have runs that did not reach the goal ({text} at the limit)"
     return f"{text}{' or more' if open_ours else ' or less' if open_theirs else ''}"

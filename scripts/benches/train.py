@@ -1,10 +1,10 @@
-"""How close training comes to what its parts allow on this machine.
+"""Compares the speed of training with the ceiling that its parts allow on this machine.
 
-The parts are timed apart in the run that is judged, turn by turn with it: emulation (random keys,
-no network), inference (the collector's own decisions, one group at a time) and learning (the
-update of one rollout). They are put together as well as it could be done: where the network runs on
-a CPU, emulation and inference share the cores without a gap, and learning, which needs the rollout,
-comes after; where it runs on a GPU, inference costs the cores nothing. That is the ceiling.
+Each round times the parts separately and then training itself: emulation (random keys, no network),
+inference (the collector's, one group at a time) and learning (the update of one rollout). The
+ceiling is the best possible schedule of these parts: on a CPU, emulation and inference share the
+cores without a gap, and learning, which needs the rollout, comes after; on a GPU, inference takes
+no time of the cores.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ QUICK_ROUNDS, QUICK_ITERATIONS, QUICK_SECONDS = 2, 1, 1.0
 DECISIONS = 40
 
 
-class Alone:
-    """A place that is always ours, and a book that nobody reads."""
+class NullLease:
+    """A lease that is never lost, a stopper that never stops, and an event log that drops all."""
 
     term = 1
 
@@ -45,30 +45,30 @@ class Alone:
         return True
 
     def beat(self, data: object) -> None:
-        """Nobody waits for it."""
+        """Do nothing."""
 
     def write(self, event: str, step: int, data: object) -> None:
-        """Nobody reads it."""
+        """Do nothing."""
 
     def stop_reason(self) -> None:
-        """Nobody stops us."""
+        """Return None: never stop."""
 
 
 def run(quick: bool) -> dict[str, object]:
-    """Steps per second of training, of its environments alone, and the ceiling between them."""
+    """Return steps per second of training and of its environments alone, and the ceiling."""
     prepare_imports()
     rounds = QUICK_ROUNDS if quick else ROUNDS
     with training_learner(_config()) as learner:
         iterate(learner, 1)
-        measured = [_round(learner, quick, f"{n + 1}/{rounds}") for n in range(rounds)]
+        rows = [_round(learner, quick, f"{n + 1}/{rounds}") for n in range(rounds)]
         facts = _facts(learner)
-    found: dict[str, Any] = {name: median(one[name] for one in measured) for name in measured[0]}
+    medians: dict[str, Any] = {name: median(row[name] for row in rows) for name in rows[0]}
     return {
-        **{name: round(found[name], 1) for name in ("env_only", "training", "ceiling")},
-        "of_ceiling": round(median(one["training"] / one["ceiling"] for one in measured), 3),
-        "of_env_only": round(median(one["training"] / one["env_only"] for one in measured), 3),
+        **{name: round(medians[name], 1) for name in ("env_only", "training", "ceiling")},
+        "of_ceiling": round(median(row["training"] / row["ceiling"] for row in rows), 3),
+        "of_env_only": round(median(row["training"] / row["env_only"] for row in rows), 3),
         "us_per_step": {
-            name: round(found[name], 1) for name in ("emulation", "inference", "learning", "rest")
+            name: round(medians[name], 1) for name in ("emulation", "inference", "learning", "rest")
         },
         **facts,
         "rounds": rounds,
@@ -76,7 +76,7 @@ def run(quick: bool) -> dict[str, object]:
 
 
 def _config() -> Config:
-    """What is shipped, on the best device there is, with the recipe for it."""
+    """Return the shipped configuration, for the best device here and its profile."""
     from Daddy.learning.device import has_gpu
 
     profile = "gpu" if has_gpu() else "auto"
@@ -86,33 +86,35 @@ def _config() -> Config:
 
 @contextmanager
 def training_learner(
-    config: Config, given: EnvWorkload | None = None, frames: FrameSink | None = None
+    config: Config, workload: EnvWorkload | None = None, frames: FrameSink | None = None
 ) -> Iterator[LearnerState]:
-    """A learner of the configured workload (or the one ``given``) that shares with nobody.
+    """Yield a learner of ``workload`` (default: the configured one) without collaboration.
 
-    ``frames`` takes its pictures; nobody does where it is None.
+    ``frames`` receives its pictures; None drops them.
     """
     from Daddy.learning.interfaces import NoExchange, NoFrames
     from Daddy.learning.learner_parts import Surroundings, assemble
     from Daddy.learning.loop import start_learner
     from Daddy.learning.make_vector import make_vector
 
-    row, alone = given or WORKLOADS[config.training.workload], Alone()
+    row, null = workload or WORKLOADS[config.training.workload], NullLease()
     training = config.training
-    how = (training.num_envs, training.vector_backend)
+    envs = (training.num_envs, training.vector_backend)
     with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
-        around = Surroundings(
+        surroundings = Surroundings(
             peer="bench",
             checkpoints=Path(folder),
             tensorboard=None,
-            lease=alone,
+            lease=null,
             exchange=NoExchange(),
             frames=frames or NoFrames(),
-            stopper=alone,
-            events=alone,
+            stopper=null,
+            events=null,
             clock=SystemClock(),
         )
-        parts = assemble(config, row, around, partial(make_vector, row.make_env(config), *how))
+        parts = assemble(
+            config, row, surroundings, partial(make_vector, row.make_env(config), *envs)
+        )
         try:
             yield start_learner(parts)
         finally:
@@ -120,13 +122,13 @@ def training_learner(
 
 
 def _round(learner: LearnerState, quick: bool, name: str) -> dict[str, float]:
-    """Each part alone, training itself, and what follows: rates per second, parts in us a step."""
+    """Time each part, then training; return rates per second, and the parts in us a step."""
     seconds, iterations = (QUICK_SECONDS, QUICK_ITERATIONS) if quick else (SECONDS, ITERATIONS)
     cores = usable_cores() if learner.parts.device.type == "cpu" else 0
     env_only = random_rate(learner.parts.vector, seconds, SystemClock())
-    inference_s = _decide(learner)
+    inference_s = _time_inference(learner)
     training = iterate(learner, iterations)
-    learning_s = _learn(learner)
+    learning_s = _time_update(learner)
     playing_s = 1 / env_only + inference_s / cores if cores else max(1 / env_only, inference_s)
     ceiling = 1 / (playing_s + learning_s)
     print(
@@ -145,8 +147,8 @@ def _round(learner: LearnerState, quick: bool, name: str) -> dict[str, float]:
     }
 
 
-def _decide(learner: LearnerState) -> float:
-    """Seconds of one core (or of the GPU) per step for what is decided, groups one by one."""
+def _time_inference(learner: LearnerState) -> float:
+    """Return the seconds of inference per step on one core or the GPU, group by group."""
     import torch
 
     from Daddy.learning.collector import RolloutProgress
@@ -154,19 +156,19 @@ def _decide(learner: LearnerState) -> float:
     collector, rollout = learner.collector, learner.rollout
     groups = collector.vector.groups
     progress = RolloutProgress([0] * len(groups), len(rollout.rewards), 0)
-    state, took = collector.lstm_state.clone(), []
+    state, times = collector.lstm_state.clone(), []
     with torch.inference_mode():
         for _ in range(DECISIONS):
-            began = time.perf_counter()
+            start = time.perf_counter()
             for members in groups:
                 collector.choose_actions(rollout, progress, 0, members)
-            took.append(time.perf_counter() - began)
+            times.append(time.perf_counter() - start)
     collector.lstm_state = state
-    return median(took) / collector.vector.num_envs
+    return median(times) / collector.vector.num_envs
 
 
 def iterate(learner: LearnerState, iterations: int) -> float:
-    """Steps per second of whole iterations of the learner's loop."""
+    """Run iterations of the learner's loop; return their steps per second."""
     from Daddy.learning.loop import (
         adopt_newer,
         collect_rollout,
@@ -175,7 +177,7 @@ def iterate(learner: LearnerState, iterations: int) -> float:
     )
     from Daddy.learning.run_log import record_iteration
 
-    steps, began = 0, time.perf_counter()
+    steps, start = 0, time.perf_counter()
     for _ in range(iterations):
         adopt_newer(learner)
         collect_rollout(learner)
@@ -183,17 +185,17 @@ def iterate(learner: LearnerState, iterations: int) -> float:
         update_policy(learner)
         record_iteration(learner)
         steps += learner.rollout.rewards.size
-    return steps / (time.perf_counter() - began)
+    return steps / (time.perf_counter() - start)
 
 
-def _learn(learner: LearnerState) -> float:
-    """Seconds per step for learning from the rollout that was played last, once more."""
+def _time_update(learner: LearnerState) -> float:
+    """Repeat the update of the last rollout; return its seconds per step."""
     from Daddy.learning.loop import estimate_advantages, update_policy
 
-    began = time.perf_counter()
+    start = time.perf_counter()
     estimate_advantages(learner)
     update_policy(learner)
-    return (time.perf_counter() - began) / learner.rollout.rewards.size
+    return (time.perf_counter() - start) / learner.rollout.rewards.size
 
 
 def _facts(learner: LearnerState) -> dict[str, object]:

@@ -1,10 +1,10 @@
-"""How close N environments come to the limit of emulation on this machine, and others beside them.
+"""Compares the speed of N environments, ours and other libraries', with the emulation limit.
 
-The limit is cores x bare, where bare is the mean rate of as many simultaneous loops of key, 24
-frames and one frame drawn as there are usable cores: nothing but the emulator. Each round measures
-the limit and every contender once, one after the other, so that a machine that slows down slows all
-of them; ratios are taken within a round, and their median is reported (`of_limit`). The uneven
-scene plays steps of 1 to 20 times 24 frames (`_uneven_steps`); there, 24 frames count as one step.
+The limit is cores x bare, where bare is the mean rate of simultaneous loops, one per usable core,
+that only emulate: a key, 24 frames, one of them drawn. Each round measures the limit and every
+contender once, one after the other, so that a slower machine slows all of them; ratios are taken
+within a round, and their median is reported (`of_limit`). The uneven scene plays steps of 1 to 20
+times 24 frames (`_uneven_steps`); there, 24 frames count as one step.
 """
 
 from __future__ import annotations
@@ -23,13 +23,21 @@ from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
 from scripts.benches import _step_parts
 from scripts.benches._uneven_steps import MEAN, UnevenEnv
-from scripts.benches._vector_peers import PEERS, Bare, Contender, Ours, make_peer, missing, quiet
+from scripts.benches._vector_peers import (
+    PEERS,
+    Bare,
+    Contender,
+    Ours,
+    limit_math_threads,
+    make_peer,
+    missing,
+)
 
 FLAT = True
 COUNTS = (1, 2, 4, 8, 16)
 ROUNDS, SECONDS = 7, 2.0
 SETTLING_S = 0.7
-"""Before each rate: pufferlib's own workers spin for half a second after their last step."""
+"""Pause before each measurement: pufferlib's workers poll for half a second after a step."""
 QUICK_ROUNDS, QUICK_SECONDS = 3, 0.6
 MIB = 1 << 20
 UNEVEN = "uneven scene"
@@ -38,8 +46,8 @@ Rounds = list[dict[str, float]]
 
 
 def run(quick: bool) -> dict[str, object]:
-    """Steps per second, and their share of cores x bare measured in the same rounds."""
-    quiet()
+    """Return steps per second, and their share of cores x bare of the same rounds."""
+    limit_math_threads()
     rounds, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, SECONDS)
     cores = usable_cores()
     most = COUNTS[-1]
@@ -47,7 +55,7 @@ def run(quick: bool) -> dict[str, object]:
     contenders |= {f"ours, {n}": Ours(PokemonRedEnv, n) for n in COUNTS}
     contenders[f"ours, {UNEVEN}"] = Ours(UnevenEnv, most)
     absent = {peer: text for peer in PEERS if (text := missing(peer))}
-    for peer in [one for one in PEERS if one not in absent]:
+    for peer in [name for name in PEERS if name not in absent]:
         contenders[peer] = make_peer(peer, PokemonRedEnv, most, cores)
         contenders[f"{peer}, {UNEVEN}"] = make_peer(peer, UnevenEnv, most, cores)
     try:
@@ -66,7 +74,7 @@ def run(quick: bool) -> dict[str, object]:
 def _round(
     contenders: Mapping[str, Contender], cores: int, seconds: float, number: int, rounds: int
 ) -> dict[str, float]:
-    """One rate of each, told as it is found."""
+    """Measure the rate of each contender; print it at once."""
     rates: dict[str, float] = {}
     for name, contender in contenders.items():
         time.sleep(SETTLING_S)
@@ -80,17 +88,17 @@ def _round(
 
 def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[str, Any]:
     def rate(name: str) -> float:
-        return round(median(one[name] for one in measured), 1)
+        return round(median(row[name] for row in measured), 1)
 
     def share(name: str) -> float:
-        return round(median(one[name] / (cores * one["bare"]) for one in measured), 3)
+        return round(median(row[name] / (cores * row["bare"]) for row in measured), 3)
 
     present = [peer for peer in PEERS if peer not in absent]
     shares = {name: share(name) for name in measured[0] if name != "bare"}
     return {
         "cores": cores,
         "bare": rate("bare"),
-        "limit": round(median(cores * one["bare"] for one in measured), 1),
+        "limit": round(median(cores * row["bare"] for row in measured), 1),
         "ours": {str(n): rate(f"ours, {n}") for n in COUNTS},
         "peers": {peer: absent.get(peer) or rate(peer) for peer in PEERS},
         "uneven": {
@@ -103,27 +111,27 @@ def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[st
 
 
 def _marginal_memory(cores: int) -> float:
-    """MiB that one more environment adds to processes that are there anyway, after some play.
+    """Return the MiB that one more environment adds to the existing processes, after some play.
 
-    Between two counts for which there are equally many processes.
+    Compares two numbers of environments with the same number of processes.
     """
     few, many = 8 * cores, 24 * cores
-    sizes = [_resident(count) for count in (few, many)]
+    sizes = [_measure_resident(count) for count in (few, many)]
     return round((sizes[1] - sizes[0]) / (many - few) / MIB, 2)
 
 
-def _resident(num_envs: int) -> int:
-    """Resident bytes of a process of its own and of the env processes it starts."""
+def _measure_resident(num_envs: int) -> int:
+    """Return the resident bytes of a new process and of the env processes that it starts."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    driver = context.Process(target=_play_and_weigh, args=(num_envs, theirs))
+    driver = context.Process(target=_play_and_report, args=(num_envs, theirs))
     driver.start()
-    found: int = ours.recv()
+    size: int = ours.recv()
     driver.join()
-    return found
+    return size
 
 
-def _play_and_weigh(num_envs: int, pipe: Any) -> None:
+def _play_and_report(num_envs: int, pipe: Any) -> None:
     contender = Ours(partial(PokemonRedEnv, episode_steps=200), num_envs)
     contender.rate(0.2 * num_envs)
     pipe.send(resident_bytes(os.getpid()))

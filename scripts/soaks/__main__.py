@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.errors import run_entry
-from scripts.benches.__main__ import _machine, _show, heed_signals
+from scripts.benches.__main__ import _machine, _show, handle_signals
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all evidence there")
     args = parser.parse_args(argv)
-    heed_signals()
+    handle_signals()
     soak = importlib.import_module(f"scripts.soaks.{args.name}")
     result = {"soak": args.name, "seed": args.seed, "machine": _machine()}
     counts = {"weights": args.schedules, "rollback": args.times, "stream": args.messages}

@@ -1,4 +1,4 @@
-"""A learner put together for tests: real parts, a serial vector, a clock and a place of our own."""
+"""Builds learners for tests: real parts with a serial vector, a fake lease and a fake clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from Daddy.workloads import WORKLOADS
 
 
 class FakeLease:
-    """A place that is ours until somebody says otherwise."""
+    """A lease that is held until a test sets `ours` to False."""
 
     def __init__(self, term: int = 1) -> None:
         self.term = term
@@ -52,7 +52,7 @@ class Notebook:
 
 
 class StopAfter:
-    """Asks to leave after so many looks."""
+    """Returns a stop reason from the call number `looks` + 1 on."""
 
     def __init__(self, looks: int) -> None:
         self.left = looks
@@ -95,7 +95,7 @@ CARTPOLE = replace(WORKLOADS["cartpole"], reports=lambda _: ())
 
 
 def cartpole_parts(folder: Path, *, memory: int = 0, seed: int = 1, **changes: Any) -> Parts:
-    """A CartPole learner whose checkpoints are in `folder`; `changes` replace parts."""
+    """Return a CartPole learner's parts, checkpoints in `folder`; `changes` replace parts."""
     torch.set_num_threads(1)
     settings = changes.get("settings", SETTINGS)
     vector = changes.pop("vector", None) or SerialVector(CartPole, settings.num_envs)

@@ -70,14 +70,17 @@ def test_a_parameter_without_gradient_is_left_alone_and_has_its_place():
 
 def test_a_restored_optimizer_goes_on_bit_for_bit():
     first, second = net(), net()
-    one, two = FlatAdam(first.named_parameters()), FlatAdam(second.named_parameters())
-    loss(first).backward()
-    one.step(0.01, 0.5)
-    second.load_state_dict(first.state_dict())
-    two.load_state_dict(
-        {name: value.clone() for name, value in one.state_dict().items()}, one.steps
+    optimizer_a, optimizer_b = (
+        FlatAdam(first.named_parameters()),
+        FlatAdam(second.named_parameters()),
     )
-    for model, optimizer in ((first, one), (second, two)):
+    loss(first).backward()
+    optimizer_a.step(0.01, 0.5)
+    second.load_state_dict(first.state_dict())
+    optimizer_b.load_state_dict(
+        {name: value.clone() for name, value in optimizer_a.state_dict().items()}, optimizer_a.steps
+    )
+    for model, optimizer in ((first, optimizer_a), (second, optimizer_b)):
         optimizer.zero_grad()
         loss(model).backward()
         optimizer.step(0.01, 0.5)

@@ -1,4 +1,4 @@
-"""A learner adopts a version: the jump is measured, the critic fitted where that helps."""
+"""Tests of an adoption: the KL divergence is measured, the critic fitted where that helps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.learning.helpers import Notebook, cartpole_parts
 
 
 class Jumps(NoExchange):
-    """Offers, at every look, weights that are `by` away in the actor."""
+    """Offers a version at every check, whose actor differs by `by`."""
 
     def __init__(self, by):
         self.by, self.version, self.offered, self.refused = by, 0, None, False
@@ -37,7 +37,7 @@ class Jumps(NoExchange):
 
 
 def played(path, by, **options):
-    """A learner that has learnt once and looks at the exchange next."""
+    """Return a learner after one update, whose next check for a version is due."""
     learner = start_learner(cartpole_parts(path, exchange=Jumps(by), **options))
     assert collect_rollout(learner)
     estimate_advantages(learner)
@@ -65,7 +65,7 @@ def test_a_newer_version_is_taken_whole_and_the_jump_is_told(tmp_path, memory):
     before = ppo.policy_log_probs(learner.parts.policy, own, batch)
     adopt_newer(learner)
     offered, taken = learner.parts.exchange.offered, learner.weights()
-    assert all(one.equal(offered[name]) for name, one in taken.items() if "critic" not in name)
+    assert all(value.equal(offered[name]) for name, value in taken.items() if "critic" not in name)
     with torch.inference_mode():
         logits, *_ = learner.parts.policy(batch.observations, batch.lstm_state, batch.starts)
     measured = ppo.kl_divergence(before, torch.log_softmax(logits, -1))
@@ -73,19 +73,19 @@ def test_a_newer_version_is_taken_whole_and_the_jump_is_told(tmp_path, memory):
 
 
 def test_after_a_refusal_the_version_is_taken_as_it_is(tmp_path):
-    """A critic fitted to what was played with refused weights would be the next contribution."""
+    """Otherwise the next contribution would be a fit to data of the refused weights."""
     learner = played(tmp_path, 3.0)
     learner.parts.exchange.refused = True
     adopt_newer(learner)
     offered = learner.parts.exchange.offered
-    assert all(torch.equal(one, offered[name]) for name, one in learner.weights().items())
+    assert all(torch.equal(value, offered[name]) for name, value in learner.weights().items())
 
 
 def test_an_actor_takes_a_version_as_it_is(tmp_path):
     learner = played(tmp_path, 3.0)
     adopt_newer(learner, learns=False)
     offered = learner.parts.exchange.offered
-    assert all(torch.equal(one, offered[name]) for name, one in learner.weights().items())
+    assert all(torch.equal(value, offered[name]) for name, value in learner.weights().items())
     assert "adoption_kl" not in learner.metrics
 
 
@@ -97,10 +97,10 @@ def test_a_critic_is_fitted_to_what_was_returned_where_that_helps(tmp_path):
     )
     noise = torch.randn(batch.returns.shape, generator=torch.Generator().manual_seed(1))
     batch.returns.copy_(judged(policy, batch) + 0.1 * noise)
-    before = {name: one.clone() for name, one in policy.critic.state_dict().items()}
+    before = {name: value.clone() for name, value in policy.critic.state_dict().items()}
     assert not ppo.fit_critic_if_better(policy, batch), "only noise is left to be learnt"
     now = policy.critic.state_dict()
-    assert all(torch.equal(now[name], one) for name, one in before.items())
+    assert all(torch.equal(now[name], value) for name, value in before.items())
     with torch.no_grad():
         policy.critic.weight += 0.5
     bad = (judged(policy, batch) - batch.returns).square().mean()
@@ -129,10 +129,10 @@ def test_one_sequence_says_nothing_about_another(tmp_path):
     learner = played(tmp_path, 0.0)
     whole = learner.rollout.spread_sample(0, learner.parts.device)
     assert whole.returns.shape[1] == 2
-    one = replace(whole, returns=whole.returns[:, :1] + 9.0, starts=whole.starts[:, :1],
+    single = replace(whole, returns=whole.returns[:, :1] + 9.0, starts=whole.starts[:, :1],
                   lstm_state=whole.lstm_state[:, :1],
                   observations={k: v[:, :1] for k, v in whole.observations.items()})  # fmt: skip
-    assert not ppo.fit_critic_if_better(learner.parts.policy, one)
+    assert not ppo.fit_critic_if_better(learner.parts.policy, single)
 
 
 def test_the_fit_goes_half_of_the_way_to_the_layer_that_made_the_returns():

@@ -153,12 +153,12 @@ def test_of_older_ones_the_first_of_every_hour_is_kept_for_some_hours():
 
 
 def test_retention_goes_on_well_when_it_is_applied_after_every_checkpoint():
-    """As it is in a run: what was let go once cannot be kept later."""
+    """Retention is applied repeatedly, as in a run: a deleted checkpoint cannot come back."""
     held: list[tuple[Path, float]] = []
     for minute in range(0, 600, 5):
         held.insert(0, (Path(f"m{minute:04d}"), 60.0 * minute))
         gone = set(checkpoints_to_delete(held, max_keep=3, keep_hours=4))
-        held = [one for one in held if one[0] not in gone]
+        held = [entry for entry in held if entry[0] not in gone]
     ages = [(600 - stamp / 60.0) / 60.0 for _, stamp in held]
     assert len(held) == 7
     assert max(ages) >= 3.9

@@ -51,7 +51,7 @@ def test_fault_24_a_signal_arrives_during_a_checkpoint_write(
 
 @pytest.mark.parametrize("instant", range(4))
 def test_fault_25_sigkill_half_way_through_a_checkpoint(tmp_path: Path, instant: int) -> None:
-    """At the blob's or the manifest's bytes, before or after they have their name."""
+    """The signal comes while blob or manifest is written, before or after its rename."""
     save_checkpoint(tmp_path, checkpoint(1), 9)
     child = os.fork()
     if child == 0:
@@ -68,7 +68,7 @@ def test_fault_25_sigkill_half_way_through_a_checkpoint(tmp_path: Path, instant:
 
 
 def _die_at(instant: int) -> None:
-    """Two files of two durable steps each: data, then name; the manifest's name is the end."""
+    """Each file is written, then renamed; the rename of the manifest is the last step."""
     steps = [0]
     sync, replace = os.fsync, Path.replace
 

@@ -1,4 +1,4 @@
-"""Groups that are steps apart: what is stored does not depend on who was faster."""
+"""Tests of groups that are steps apart: the rollout does not depend on the faster group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAYED = (
 
 
 class Unfair(SerialVector):
-    """Steps at once what it is sent, and hands it out in an order drawn from `seed`."""
+    """A vector that finishes groups in a random order, drawn from `seed`."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(CartPole, ENVS, GROUPS)
@@ -79,7 +79,7 @@ def test_whoever_is_faster_the_same_is_stored(tmp_path: Path) -> None:
 def test_all_groups_stop_at_the_edge_that_the_first_one_asked_at(
     tmp_path: Path, looks: int
 ) -> None:
-    """And the rollout that is filled up later is the one that was never interrupted."""
+    """The rollout that is completed later equals one that was never interrupted."""
     whole, cut = begun(tmp_path, 1), begun(tmp_path, 2)
     whole.collector.collect(whole.rollout, lambda: None)
     answers = iter([*[None] * (looks - 1), "asked to"])
@@ -91,7 +91,7 @@ def test_all_groups_stop_at_the_edge_that_the_first_one_asked_at(
 
 
 def test_groups_play_what_all_play_together(tmp_path: Path) -> None:
-    """The same dice, and the same network up to rounding: the same actions."""
+    """Equal random numbers and, up to rounding, equal logits give equal actions."""
     apart = begun(tmp_path, 3)
     settings = replace(SETTINGS, num_envs=ENVS, horizon=HORIZON)
     together = new_learner(cartpole_parts(tmp_path, memory=8, settings=settings))

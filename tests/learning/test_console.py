@@ -1,4 +1,4 @@
-"""What a person reads while the loop runs."""
+"""Tests of the progress lines on the console."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Clock:
 
 
 class Sinks:
-    """An event sink and a frame sink that keep what they get."""
+    """An event sink and a frame sink that record all calls."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, int, dict[str, object]]] = []

@@ -39,7 +39,7 @@ def test_the_profile_follows_the_device_unless_it_is_named():
 
 
 def test_the_gpu_profile_is_the_tuned_recipe_and_four_of_it_collect_the_peers_batch():
-    """Only what a person wrote beside the name differs from it."""
+    """Only settings that a person gave besides the profile differ from it."""
     settings = resolve_settings(TrainingSettings(profile="gpu", entropy=0.02), "cuda")
     assert settings == PpoSettings(
         num_envs=96,

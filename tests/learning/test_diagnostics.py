@@ -3,18 +3,18 @@ import pytest
 import torch
 
 from Daddy.core.clock import SystemClock
-from Daddy.learning.diagnostics import Milestones, MovementStats, Stopwatch, to_facts
+from Daddy.learning.diagnostics import Milestones, MovementStats, Stopwatch, rows_to_facts
 
 NAMES = ("badges", "map_id", "x", "y")
 
 
 def rows(*places):
-    """Telemetry of agents at (map, x, y)."""
+    """Return telemetry rows of agents at (map, x, y)."""
     return np.array([(0, map_id, x, y) for map_id, x, y in places], np.float32)
 
 
 def walked(*path):
-    """One agent that stands on each (map, x, y) in turn."""
+    """Return the statistics of one agent that visits each (map, x, y) in turn."""
     movement = MovementStats(NAMES, 1)
     movement.set_start(rows(path[0]))
     for place in path[1:]:
@@ -44,7 +44,7 @@ def test_standing_still_is_no_move_and_gives_no_share():
 
 
 def test_in_the_step_in_which_a_map_changes_coordinates_count_for_nothing():
-    """They are still the old map's; the cell behind the door is seen a step later."""
+    """On a map change the coordinates are still the old map's; they are right a step later."""
     movement = walked((1, 5, 5), (1, 5, 4), (2, 5, 4), (2, 0, 7), (2, 0, 6))
     assert {(cell >> 16, cell >> 8 & 255, cell & 255) for cell in movement.cells} == {
         (1, 4, 5),
@@ -124,7 +124,7 @@ def test_time_is_told_by_what_it_was_spent_on_and_only_once():
 
 
 def test_facts_have_the_telemetrys_names():
-    assert to_facts(("a", "b"), np.array([[1, 2], [3, 4]], np.float32)) == [
+    assert rows_to_facts(("a", "b"), np.array([[1, 2], [3, 4]], np.float32)) == [
         {"a": 1.0, "b": 2.0},
         {"a": 3.0, "b": 4.0},
     ]

@@ -1,4 +1,4 @@
-"""A backend is chosen by what was measured here, once for each shape of machine."""
+"""Tests of the choice of a backend by a measurement, made once for each kind of machine."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_a_perfect_critic_explains_everything_and_a_constant_one_nothing():
 
 
 def test_advantages_are_the_definition_written_out_over_any_ends():
-    """Sum over l of (gamma lambda)^l times the surprise at t+l, up to the episode's end."""
+    """The definition: sum over l of (gamma lambda)^l delta(t+l), up to the episode's end."""
     rng, gamma, lam = np.random.default_rng(3), 0.97, 0.9
     rewards, values = rng.normal(size=(2, 40, 5)).astype(np.float32)
     dones = rng.random((40, 5)) < 0.15

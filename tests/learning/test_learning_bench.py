@@ -1,4 +1,4 @@
-"""The bench that measures whether a quest is learnt: what it counts, keeps and puts in the way."""
+"""Tests of the bench `learning`: its counts, its resumed and finished runs, its figures."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ from Daddy.core.event_log import read_events
 from Daddy.learning.checkpoint import load_newest
 from scripts.benches import _learning_random, learning
 from scripts.benches._learning_pool import Pool, StoppedError
-from scripts.benches._learning_runs import PPO, PPO_ARCHIVE, RANDOM, WON, Arm, Run, Story, lean_game
-from scripts.benches.learning import Result, ratio, row
+from scripts.benches._learning_runs import (
+    PPO,
+    PPO_ARCHIVE,
+    RANDOM,
+    WON,
+    Arm,
+    Run,
+    RunProgress,
+    lean_game,
+)
+from scripts.benches.learning import Result, ratio, summarise
 from tests.patience import until
 
 
@@ -33,18 +42,22 @@ def result(reached: int | None, limit: int = 1000, **firsts: int) -> Result:
 
 
 def test_a_victory_is_an_episode_that_ended_before_its_length() -> None:
-    told = Story(100)
-    told.hear([event("result", 64, lengths=[100, 100])])
-    assert told.firsts == {}
-    told.hear([event("result", 128, lengths=[100, 99]), event("result", 192, lengths=[5])])
-    assert told.firsts == {WON: 128}
+    progress = RunProgress(100)
+    progress.add_events([event("result", 64, lengths=[100, 100])])
+    assert progress.firsts == {}
+    progress.add_events(
+        [event("result", 128, lengths=[100, 99]), event("result", 192, lengths=[5])]
+    )
+    assert progress.firsts == {WON: 128}
 
 
 def test_a_milestone_told_again_after_a_kill_counts_once_and_at_its_earliest() -> None:
-    told = Story(100)
+    progress = RunProgress(100)
     steps = (128, 64, 256)
-    told.hear([event("progress", step, milestone="met_elder", assists=[]) for step in steps])
-    assert (told.firsts, told.step, told.milestones) == ({"met_elder": 64}, 256, 1)
+    progress.add_events(
+        [event("progress", step, milestone="met_elder", assists=[]) for step in steps]
+    )
+    assert (progress.firsts, progress.step, progress.milestones) == ({"met_elder": 64}, 256, 1)
 
 
 def test_other_settings_are_another_run_and_the_same_ones_are_found_again(tmp_path: Path) -> None:
@@ -57,10 +70,10 @@ def test_other_settings_are_another_run_and_the_same_ones_are_found_again(tmp_pa
 
 
 def test_a_run_is_over_at_its_goal_unless_its_final_policy_counts(tmp_path: Path) -> None:
-    won = Story(100, 640, {WON: 640})
-    judged, plain = (Run(tmp_path, tmp_path, arm, 1, 1000) for arm in (PPO_ARCHIVE, PPO))
-    assert (judged.is_over(won), plain.is_over(won)) == (False, True)
-    assert not plain.is_over(Story(100, 640))
+    won = RunProgress(100, 640, {WON: 640})
+    evaluated, plain = (Run(tmp_path, tmp_path, arm, 1, 1000) for arm in (PPO_ARCHIVE, PPO))
+    assert (evaluated.is_over(won), plain.is_over(won)) == (False, True)
+    assert not plain.is_over(RunProgress(100, 640))
 
 
 def test_what_did_not_get_there_makes_a_bound_and_never_a_figure() -> None:
@@ -69,10 +82,10 @@ def test_what_did_not_get_there_makes_a_bound_and_never_a_figure() -> None:
     assert ratio(there, never) == "0.33 [0.20, 0.50] or less"
     assert ratio(never, there).endswith("or more")
     assert ratio(never, never).startswith("unknown")
-    told = row(never)
-    assert told["reached"].startswith("1 of 2, 50 %")
-    assert told["steps_mean"] == "900 [0, 2,171] or more"
-    assert told["steps"] == [None, 800]
+    figures = summarise(never)
+    assert figures["reached"].startswith("1 of 2, 50 %")
+    assert figures["steps_mean"] == "900 [0, 2,171] or more"
+    assert figures["steps"] == [None, 800]
 
 
 def test_random_keys_go_on_where_they_stopped_to_the_letter(tmp_path: Path, game: Path) -> None:
@@ -83,7 +96,7 @@ def test_random_keys_go_on_where_they_stopped_to_the_letter(tmp_path: Path, game
 
 
 def played(folder: Path, game: Path, steps: int, seed: int = 1) -> list[bytes]:
-    """What the environments are after so many steps."""
+    """Return the states of the environments after `steps` random steps."""
     small = {"num_envs": 2, "horizon": 32, "episode_steps": 40}
     run = Run(folder, game, RANDOM, seed, steps, small)
     settings = {**run.settings, "run_dir": str(folder / "run")}
@@ -91,32 +104,32 @@ def played(folder: Path, game: Path, steps: int, seed: int = 1) -> list[bytes]:
     folder.mkdir(exist_ok=True)
     config.write_text(json.dumps(settings))
     assert _learning_random.main(["--config", str(config)]) == 0
-    found = load_newest(folder / "run" / "slots" / "0" / "checkpoints")
-    assert found is not None
-    assert found.checkpoint.step == steps
-    return [one.numpy().tobytes() for _, one in sorted(found.checkpoint.tensors.items())]
+    loaded = load_newest(folder / "run" / "slots" / "0" / "checkpoints")
+    assert loaded is not None
+    assert loaded.checkpoint.step == steps
+    return [tensor.numpy().tobytes() for _, tensor in sorted(loaded.checkpoint.tensors.items())]
 
 
 def test_an_interrupted_run_goes_on_and_an_ended_one_is_not_repeated(
     tmp_path: Path, game: Path
 ) -> None:
-    """With real children: one is stopped somewhere, the next ends what it began."""
+    """Real child processes: the first is stopped, the second resumes and finishes the run."""
     small = {"num_envs": 2, "horizon": 8, "episode_steps": 5_000}
-    run, told = Run(tmp_path, game, RANDOM, 1, 1_600, small), list[str]()
-    impatient = Pool(1, told.append)
+    run, messages = Run(tmp_path, game, RANDOM, 1, 1_600, small), list[str]()
+    impatient = Pool(1, messages.append)
     threading.Thread(target=stop_once_it_plays, args=(impatient, run)).start()
     with pytest.raises(StoppedError):
         list(impatient.play([run]))
     assert not run.done.exists()
-    begun = run.story().step
+    begun = run.read_progress().step
     assert begun < run.limit
     for _ in range(2):
-        assert list(Pool(1, told.append).play([run])) == [run]
+        assert list(Pool(1, messages.append).play([run])) == [run]
     steps = [event["step"] for event in read_events(run.paths.events)]
-    assert max(steps) == run.story().step == run.limit
+    assert max(steps) == run.read_progress().step == run.limit
     assert len(list(run.paths.events.glob("*.jsonl"))) == 2
-    assert len(told) == 1
-    assert "won" not in run.story().firsts
+    assert len(messages) == 1
+    assert "won" not in run.read_progress().firsts
 
 
 def test_a_learner_as_users_run_it_is_measured_and_its_final_policy_judged(
@@ -125,19 +138,19 @@ def test_a_learner_as_users_run_it_is_measured_and_its_final_policy_judged(
     small = {"num_envs": 2, "horizon": 32, "batch_size": 32, "episode_steps": 50}
     run = Run(tmp_path, game, PPO_ARCHIVE, 1, 128, small)
     assert list(Pool(2, print).play([run])) == [run]
-    found = learning.result_of(run)
-    assert (found.reached, found.steps, found.won) == (None, 128, (0, 2))
-    assert found.wall_s > 0.0
-    judged = json.loads(run.judged.read_text())
-    assert [one["steps"] for one in judged["episodes"]] == [50, 50]
-    assert judged["weights"] == "checkpoint at step 128"
+    result = learning.read_result(run)
+    assert (result.reached, result.steps, result.won) == (None, 128, (0, 2))
+    assert result.wall_s > 0.0
+    evaluation = json.loads(run.evaluation.read_text())
+    assert [episode["steps"] for episode in evaluation["episodes"]] == [50, 50]
+    assert evaluation["weights"] == "checkpoint at step 128"
 
 
 def stop_once_it_plays(pool: Pool, run: Run) -> None:
-    until(lambda: run.story().step > 0)
+    until(lambda: run.read_progress().step > 0)
     pool.stop.set()
 
 
 def test_an_unknown_arm_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no 'qest' here"):
+    with pytest.raises(UsageError, match="there is no arm 'qest'"):
         learning.run(quick=True, state=tmp_path, only="qest")

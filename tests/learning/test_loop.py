@@ -142,7 +142,7 @@ def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path, memory):
 def test_a_stop_in_the_middle_of_a_rollout_changes_nothing_that_comes_after(
     tmp_path, memory, looks
 ):
-    """Stopped and continued until the end, wherever the stops fall."""
+    """The learner is stopped and resumed again and again, at different places of a rollout."""
     settings = replace(SETTINGS, horizon=64)
     long = replace(SCHEDULE, total_steps=8 * 64 * 4)
     more = {"memory": memory, "schedule": long, "settings": settings}
@@ -255,7 +255,7 @@ def test_every_parameter_is_in_the_optimizer_and_in_the_checkpoint(tmp_path, mem
     learner = start_learner(cartpole_parts(tmp_path, memory=memory))
     policy, optimizer = learner.parts.policy, learner.updater.optimizer
     assert optimizer.names == tuple(name for name, _ in policy.named_parameters())
-    assert optimizer.mean.numel() == sum(one.numel() for one in policy.parameters())
+    assert optimizer.mean.numel() == sum(parameter.numel() for parameter in policy.parameters())
     kept = to_checkpoint(learner).tensors
     assert {f"policy.{name}" for name in policy.state_dict()} <= kept.keys()
 
@@ -280,7 +280,7 @@ def test_where_the_time_goes_is_told_and_adds_up(tmp_path):
 
 
 def long_episode(facts):
-    """Milestones of CartPole, for want of a story: how long a pole stood."""
+    """Return milestones for CartPole: numbers of steps that the pole stood."""
     return [f"{steps} steps" for steps in (5, 30, 10_000) if facts.get("step", 0.0) >= steps]
 
 
@@ -341,7 +341,7 @@ def test_an_assist_that_does_not_work_is_told_once(tmp_path):
 
 
 class Curves:
-    """A board that remembers what stood on it."""
+    """A TensorBoard writer that records the names of its curves."""
 
     def __init__(self):
         self.names = set()
@@ -391,7 +391,7 @@ def test_the_first_update_tells_what_the_start_was_spent_on(tmp_path):
 
 
 class Partner(NoExchange):
-    """An exchange that hands out a version when told to, and keeps what it was given."""
+    """An exchange that returns the adoptions in `offers`, and records what is published."""
 
     def __init__(self):
         self.offers = deque()
@@ -432,14 +432,14 @@ def test_an_adopted_version_is_what_is_played_next(tmp_path):
     old_state = learner.collector.lstm_state.clone()
     adopt_newer(learner)
     assert learner.version == 8
-    played = {name: one for name, one in learner.weights().items() if "critic" not in name}
+    played = {name: value for name, value in learner.weights().items() if "critic" not in name}
     assert len(played) == len(new) - 2  # the critic may be fitted to the returns it knows
-    assert all(torch.equal(one, new[name]) for name, one in played.items())
+    assert all(torch.equal(value, new[name]) for name, value in played.items())
     assert not torch.equal(learner.collector.lstm_state, old_state)
 
 
 def test_a_version_adopted_before_anything_was_played_leaves_the_memory_as_it_was(tmp_path):
-    """A new process has no sequence to play again: what it restored is the best there is."""
+    """A new process has no sequence to recompute from, so the restored LSTM state stays."""
     parts = cartpole_parts(tmp_path, memory=16, schedule=SHORT)
     train(parts)
     partner = Partner()
@@ -477,7 +477,7 @@ def test_progress_is_published_at_the_interval_and_at_the_end(tmp_path):
 
 
 class Slow(Partner):
-    """A disk on which every contribution takes a while."""
+    """An exchange in which every contribution takes `seconds`."""
 
     def __init__(self, clock, seconds):
         super().__init__()
@@ -489,7 +489,7 @@ class Slow(Partner):
 
 
 class Ahead(SystemClock):
-    """Only the time that it is told has passed, however busy the machine."""
+    """A clock that the test sets, independent of the machine's speed."""
 
     def __init__(self):
         self.ahead = 0.0

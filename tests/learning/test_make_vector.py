@@ -1,4 +1,4 @@
-"""Every backend, with the real environment: same seeds and actions, same trajectories."""
+"""Tests of all backends with the real environment: equal seeds and actions, equal trajectories."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make() -> Iterator[Make]:
 
 
 def plain(value: Any) -> Any:
-    """Arrays, data classes and their containers as something that == compares exactly."""
+    """Convert arrays, data classes and containers to values that == compares exactly."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, np.ndarray):
@@ -53,7 +53,7 @@ def plain(value: Any) -> Any:
 
 
 def play(vector: VectorEnv, steps: int, seed: int) -> list[Any]:
-    """All that a vector says in `steps` random steps."""
+    """Return all results of a vector in `steps` random steps."""
     rng = np.random.default_rng(seed)
     said = []
     for _ in range(steps):
@@ -63,7 +63,7 @@ def play(vector: VectorEnv, steps: int, seed: int) -> list[Any]:
 
 
 def whole_story(vector: VectorEnv) -> list[Any]:
-    """Reset, episode ends, pictures, saved states, and going on from them after a detour."""
+    """Return the results of resets, episode ends, pictures, and of saved and restored states."""
     said = [plain(vector.reset(range(10, 10 + vector.num_envs)))]
     vector.request_pictures(frozenset({0, 4}))
     said += play(vector, 150, seed=1)
@@ -84,7 +84,7 @@ def test_every_backend_tells_the_story_that_serial_tells(make: Make, backend: st
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_groups_change_nothing_of_what_is_told(make: Make, backend: str) -> None:
-    """Six environments in two groups of three, over seats of two: the last of each is half full."""
+    """Six environments in two groups of three, two per process: the last process has one."""
     expected = whole_story(make("serial", num_envs=6))
     told = whole_story(make(backend, num_envs=6, groups=2))
     different = [i for i, (a, b) in enumerate(zip(expected, told, strict=True)) if a != b]
@@ -93,7 +93,7 @@ def test_groups_change_nothing_of_what_is_told(make: Make, backend: str) -> None
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_no_group_waits_for_a_slower_one(make: Make, backend: str) -> None:
-    """Action 1 sleeps: the other group plays its steps meanwhile, and then the slow one is told."""
+    """Action 1 sleeps: the other group finishes its steps first, then the slow group."""
     vector = make(backend, Dozing, num_envs=4, groups=2)
     assert vector.groups == (slice(0, 2), slice(2, 4))
     vector.reset(range(4))
@@ -115,8 +115,8 @@ def test_groups_are_of_equal_size_and_hold_everybody(
 ) -> None:
     members = split_into_groups(num_envs, wanted)
     assert len(members) == groups
-    assert [i for one in members for i in range(num_envs)[one]] == list(range(num_envs))
-    assert len({one.stop - one.start for one in members}) == 1
+    assert [i for group in members for i in range(num_envs)[group]] == list(range(num_envs))
+    assert len({group.stop - group.start for group in members}) == 1
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -90,7 +90,7 @@ def test_the_first_minibatch_of_an_update_has_a_ratio_of_one(tmp_path):
 
 
 def moved_batch(tmp_path, **settings):
-    """A minibatch with recurrent states and resets, and a policy that has moved on since."""
+    """Return a minibatch with LSTM states and resets, and a policy updated since."""
     learner = session_with(tmp_path, memory=8, horizon=64, batch_size=512, **settings)
     estimate_advantages(learner)
     with torch.no_grad():
@@ -103,7 +103,7 @@ def moved_batch(tmp_path, **settings):
 
 @pytest.mark.parametrize("value_clip", [0.0, 0.1])
 def test_the_loss_is_the_textbooks_sample_by_sample(tmp_path, value_clip):
-    """Written out once more, slowly: one environment step after the other, in numpy."""
+    """Return the loss and its parts, computed step by step in numpy."""
     learner, batch = moved_batch(
         tmp_path, clip=0.1, value_clip=value_clip, value_coefficient=0.53, entropy=0.01
     )
@@ -129,7 +129,7 @@ def test_the_loss_is_the_textbooks_sample_by_sample(tmp_path, value_clip):
 
 
 def one_by_one(policy, batch):
-    """Logits and values, each sequence stepped alone from its stored state."""
+    """Return logits and values, with each sequence stepped alone from its stored state."""
     steps, width = batch.starts.shape
     logits, values = np.zeros((steps, width, 2)), np.zeros((steps, width))
     for b in range(width):
@@ -139,8 +139,8 @@ def one_by_one(policy, batch):
                 state = torch.zeros_like(state)
             seen = {key: value[t, b : b + 1] for key, value in batch.observations.items()}
             with torch.no_grad():
-                one, value, state = policy.step(seen, state, torch.tensor([False]))
-            logits[t, b], values[t, b] = one[0].numpy(), float(value)
+                step_logits, value, state = policy.step(seen, state, torch.tensor([False]))
+            logits[t, b], values[t, b] = step_logits[0].numpy(), float(value)
     return logits, values
 
 
@@ -176,7 +176,7 @@ def test_the_entropy_bonus_keeps_choices_open(tmp_path):
 
 
 def test_a_learner_in_bfloat16_keeps_float32_weights_and_judges_in_float32(tmp_path, monkeypatch):
-    """CUDA's arithmetic as far as a CPU has it: its own autocast to bfloat16."""
+    """Imitate CUDA's mixed precision by the CPU's autocast to bfloat16."""
 
     def mixed(device):
         return torch.autocast("cpu", torch.bfloat16)

@@ -1,4 +1,4 @@
-"""Loading side by side: failures are raised where they are asked for, nothing is left open."""
+"""Tests of parallel loading: errors are raised on request, and nothing is left open."""
 
 import gc
 import threading

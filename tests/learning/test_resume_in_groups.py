@@ -1,4 +1,4 @@
-"""Stopping and going on while groups of environments are steps apart, in processes and threads."""
+"""Tests of stops and resumes while groups are steps apart, in processes and threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IN_SEQUENCES = replace(SETTINGS, horizon=64)
 def test_stops_between_groups_change_nothing_whatever_plays_them(
     tmp_path: Path, backend: Backend, looks: int
 ) -> None:
-    """Against a run that was never stopped, with its groups one after the other."""
+    """Compares with a run that was never stopped and stepped its groups in turn."""
     straight = _played(tmp_path / "straight", "serial", looks=0)
     parts = _played(tmp_path / "parts", backend, looks)
     assert [
@@ -35,7 +35,7 @@ def test_stops_between_groups_change_nothing_whatever_plays_them(
 
 
 def _played(folder: Path, backend: Backend, looks: int) -> Checkpoint:
-    """The last checkpoint of a run, asked to leave after so many `looks` in each attempt."""
+    """Return the last checkpoint of a run that each attempt stops after `looks` checks."""
     for term in range(1, 20):
         torch.manual_seed(999 + term)  # a new process begins with other generators
         with closing(make_vector(CartPole, 8, backend, cores=2, groups=2)) as vector:

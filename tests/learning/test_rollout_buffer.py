@@ -38,7 +38,7 @@ def test_every_step_is_in_exactly_one_minibatch(tmp_path):
 
 
 def test_a_minibatch_repeats_what_was_played(tmp_path):
-    """With unchanged weights, the stored log-probabilities and values come out again."""
+    """With unchanged weights, the policy gives the stored log-probabilities and values again."""
     learner = played(tmp_path, horizon=64)
     policy, rollout = learner.parts.policy, learner.rollout
     assert rollout.starts[1:].any(), "an episode should have ended for this test to mean anything"
@@ -141,7 +141,7 @@ def test_every_sequence_begins_with_the_memory_it_was_played_with(tmp_path):
 
 
 def test_advantages_join_over_a_rollouts_edge_through_the_critics_word(tmp_path):
-    """What follows the last step is judged in the memory and the observation that follow it."""
+    """The last values come from the observation and the LSTM state after the last step."""
     learner = played(tmp_path, horizon=32)
     with torch.no_grad():
         seen = {
@@ -163,8 +163,8 @@ def test_after_a_cut_the_memory_begins_anew_just_as_after_a_fall(tmp_path):
     rollout = learner.rollout
     assert rollout.starts[::5].all()
     assert rollout.starts.sum() == rollout.starts[::5].size
-    one = rollout.last_sequence(CPU)
-    _, values, _ = learner.parts.policy(one.observations, one.lstm_state, one.starts)
+    last = rollout.last_sequence(CPU)
+    _, values, _ = learner.parts.policy(last.observations, last.lstm_state, last.starts)
     assert np.allclose(values.detach().numpy(), rollout.values[-16:], atol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""What a picture costs those who train: nothing is drawn that is not due."""
+"""Tests of the drawing of pictures: only requested pictures are drawn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.learning.test_loop import SHORT, Watcher
 
 
 class Drawing(CartPole):
-    """Counts its pictures."""
+    """A CartPole that counts its drawn pictures."""
 
     drawn = 0
 

@@ -1,4 +1,4 @@
-"""The bench that measures what sharing weights is worth: its judge, crews, controls and figures."""
+"""Tests of the bench `sharing`: its evaluation, groups, controls and figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from scripts.version_history import read_history
 
 
 def state(seed: int) -> StateDict:
-    return {name: one.detach() for name, one in first_policy(seed).state_dict().items()}
+    return {name: value.detach() for name, value in first_policy(seed).state_dict().items()}
 
 
 def test_the_judges_cart_is_gymnasiums_to_the_last_fall() -> None:
@@ -61,7 +61,7 @@ def test_the_judge_asks_each_policy_as_it_would_ask_itself() -> None:
 
 def test_who_holds_the_pole_earns_everything_and_who_only_pushes_right_falls() -> None:
     def handmade(*push: float) -> StateDict:
-        made = {name: torch.zeros_like(one) for name, one in state(0).items()}
+        made = {name: torch.zeros_like(value) for name, value in state(0).items()}
         made["encoder.layers.0.weight"][0] = torch.tensor(push)
         made["encoder.layers.2.weight"][0, 0] = 1.0
         made["actor.weight"][:, 0] = torch.tensor([-1e4, 1e4])
@@ -80,7 +80,7 @@ def test_the_middle_half_of_the_seeds_counts_and_equal_sides_are_even() -> None:
     assert iqm(np.array([1.0, 2.0, 3.0])) == 2.0
     values = [100.0, 120.0, 90.0, 300.0]
     assert ratio(values, values) == {"ratio": 1.0, "low": 1.0, "high": 1.0}
-    double = ratio([2.0 * one for one in values], values)
+    double = ratio([2.0 * value for value in values], values)
     assert double == {"ratio": 2.0, "low": 2.0, "high": 2.0}
     told = ratio([110.0, 90.0, 100.0, 105.0], [100.0, 100.0, 100.0, 100.0])
     assert told["low"] < told["ratio"] < told["high"]
@@ -106,24 +106,26 @@ def test_a_crew_shares_through_a_real_folder_and_goes_the_same_way_twice(tmp_pat
     store = Store(SharedPaths(crew.root))
     state = decode(store.read_blob(history.versions[-1].state))
     newest = {name: value for name, value in state.items() if "critic" not in name}
-    adopted = [member.learner.weights() for member in crew.members]
-    assert any(all(torch.equal(one[name], newest[name]) for name in newest) for one in adopted)
+    adopted = [member.session.weights() for member in crew.members]
+    assert any(
+        all(torch.equal(weights[name], newest[name]) for name in newest) for weights in adopted
+    )
 
 
 def test_learners_on_their_own_begin_alike_and_part(tmp_path: Path) -> None:
     crew = Crew(7, tmp_path, 1, shares=False)
     first = state(7)
     for member in crew.members:
-        weights = member.learner.weights()
+        weights = member.session.weights()
         assert all(torch.equal(weights[name], first[name]) for name in first)
     crew.round()
-    biases = [member.learner.weights()["actor.bias"][0].item() for member in crew.members]
+    biases = [member.session.weights()["actor.bias"][0].item() for member in crew.members]
     assert len(set(biases)) == 4
     assert not crew.root.exists()
 
 
 def delta(seed: int = 0) -> StateDict:
-    return {name: one * 0.01 for name, one in state(seed).items()}
+    return {name: value * 0.01 for name, value in state(seed).items()}
 
 
 def test_each_lie_is_as_it_is_called() -> None:
@@ -141,8 +143,8 @@ def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
     crew = hostile.HostileCrew(7, tmp_path, 5, lie="nan", gated=gated)
     for _ in range(5):
         assert len(crew.round()) == 3
-    weights = [member.learner.weights() for member in crew.members if member.judged]
-    assert all(np.isfinite(norm(one)) == gated for one in weights)
+    weights = [member.session.weights() for member in crew.members if member.judged]
+    assert all(np.isfinite(norm(delta)) == gated for delta in weights)
     assert ("not finite" in crew.told()["refused_because"]) == gated
     assert judging_is_whole()
 
@@ -162,7 +164,7 @@ def judging_is_whole() -> bool:
 def test_every_contribution_of_the_race_is_in_the_result_and_the_control_counts_too(
     tmp_path: Path,
 ) -> None:
-    """One process after the other: nothing is lost here, on either side."""
+    """The processes run in turn: neither side loses anything."""
     for number in range(race.WRITERS):
         race._share_through_exchange(tmp_path, number, merges=3, size=5)
         race._share_through_one_file(tmp_path, number, merges=3, size=5)
@@ -176,13 +178,13 @@ def test_every_contribution_of_the_race_is_in_the_result_and_the_control_counts_
 
 
 def test_who_reads_before_another_writes_loses_the_others_merge(tmp_path: Path) -> None:
-    """The control's fault, one step at a time."""
-    one = partial(race._share_through_one_file, tmp_path, merges=1, size=0)
-    one(0)
+    """Show the control's lost update step by step."""
+    share_once = partial(race._share_through_one_file, tmp_path, merges=1, size=0)
+    share_once(0)
     before = (tmp_path / "latest.st").read_bytes()
-    one(1)
+    share_once(1)
     (tmp_path / "latest.st").write_bytes(before)
-    one(2)
+    share_once(2)
     assert race._counted(tmp_path) == 2
 
 

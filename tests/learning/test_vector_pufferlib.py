@@ -1,4 +1,4 @@
-"""What pufferlib alone does not give: quiet waiting, noticed deaths, nothing left behind."""
+"""Tests of the pufferlib vector: sleeping waits, errors for dead processes, no leftovers."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_an_env_process_killed_between_steps_does_not_lock_up_the_end(
 def test_signals_to_the_whole_job_leave_the_env_processes_to_the_driver(
     vector: PufferVector,
 ) -> None:
-    """A drain needs the environments once more, for the last checkpoint."""
+    """A draining learner still needs the environments for its last checkpoint."""
     for pid in vector.pids:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             os.kill(pid, number)

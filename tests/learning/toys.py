@@ -1,4 +1,4 @@
-"""Tiny environments with one peculiarity each, for tests of the vector."""
+"""Tiny environments for tests of the vector: slow, failing, and jumping ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Slow(gymnasium.Env[Any, Any]):
 
 
 class Failing(Slow):
-    """Fails when it is told to do 1."""
+    """Raises an error on action 1."""
 
     def step(self, action: Any) -> Any:
         if action == 1:
@@ -44,7 +44,7 @@ class Failing(Slow):
 
 
 class Dozing(Slow):
-    """Sleeps for half a second when it is told to do 1."""
+    """Sleeps for half a second on action 1."""
 
     def step(self, action: Any) -> Any:
         time.sleep(0.5 * float(action))
@@ -52,7 +52,7 @@ class Dozing(Slow):
 
 
 class Jumping(Slow):
-    """Stands elsewhere when it is told to do 1."""
+    """Reports a jump to another state on action 1."""
 
     def step(self, action: Any) -> Any:
         *told, _ = super().step(action)
