@@ -1,8 +1,7 @@
 """Implements Adam (Kingma and Ba, 2015) over one flat vector of all parameters.
 
-Gives the same numbers as torch.optim.Adam with gradient clipping (a test compares them).
-Constructing torch's own imports its compiler, one or two seconds of every start
-(docs/decisions/10-the-learner.md), and two flat moments are easy to checkpoint.
+Gives the same numbers as torch.optim.Adam with gradient clipping (a test compares them), without
+the one or two seconds in which torch's own imports its compiler (docs/decisions/10-the-learner.md).
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ class FlatAdam:
         self.steps = 0
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
         for parameter in self._parameters:
             parameter.grad = None
 

@@ -19,8 +19,7 @@ from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
 LIMIT = 500
 """Steps after which an episode is truncated, as in CartPole-v1."""
 SCALE = np.array([2.4, 3.0, 0.21, 3.0], np.float32)
-"""Divisors that scale observations to about 1: the failure limits of position and angle, and usual
-speeds."""
+"""Divisors of observations, which become about 1: failure limits, and usual speeds."""
 _TIP, _CART, _WIDE = slice(20, 50), slice(100, 120), 8
 """In a picture: rows of the pole's tip, rows of the cart, and the width of both in pixels."""
 
@@ -61,7 +60,6 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return {"state": (np.asarray(self._game.state, np.float32) / SCALE)[self._columns]}
 
     def telemetry(self) -> tuple[float, ...]:
-        """Return one number for each of `telemetry_names`."""
         return float(self._steps), float(self._episode), float(self._steps)
 
     def picture(self) -> bytes:
@@ -75,7 +73,6 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return bytes((four[:, 0] << 6) | (four[:, 1] << 4) | (four[:, 2] << 2) | four[:, 3])
 
     def save_state(self) -> bytes:
-        """Return everything on which later steps and episodes depend, as JSON bytes."""
         state = [float(value) for value in np.asarray(self._game.state)]
         record = {
             "state": state,
@@ -87,7 +84,6 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return json.dumps(record).encode()
 
     def load_state(self, data: bytes) -> dict[str, NDArray[np.float32]]:
-        """Restore a state of `save_state`; return its observation."""
         record = json.loads(data)
         self._game.reset(seed=0)
         self._game.np_random.bit_generator.state = record["generator"]

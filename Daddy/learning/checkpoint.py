@@ -63,7 +63,8 @@ def save_checkpoint(
     """
     _refuse_fenced(folder, checkpoint.term)
     name = f"t{checkpoint.term:06d}-s{checkpoint.step:012d}"
-    blob = tensors_to_bytes({key: _plain(value) for key, value in checkpoint.tensors.items()})
+    plain = {key: value.detach().cpu().contiguous() for key, value in checkpoint.tensors.items()}
+    blob = tensors_to_bytes(plain)
     write_atomic(folder / f"{name}.safetensors", blob)
     manifest = {
         "v": VERSION,
@@ -194,10 +195,6 @@ def _prune(folder: Path, max_keep: int, keep_hours: int) -> None:
     for path in checkpoints_to_delete(stamped, max_keep, keep_hours):
         path.unlink(missing_ok=True)
         path.with_suffix(".safetensors").unlink(missing_ok=True)
-
-
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().cpu().contiguous()
 
 
 def bytes_to_tensor(data: bytes) -> torch.Tensor:

@@ -1,10 +1,9 @@
 """Plays the policy in the environments for one rollout, one group of environments at a time.
 
-While the policy infers actions for one group, the others play, so no group waits for the slowest,
-and groups may be steps apart within a rollout. Promises that the rollout does not depend on which
-group was faster: the random numbers of a step are drawn for all groups at once, and statistics over
-all environments are updated in the order of the steps. The LSTM state and the episode starts are
-part of every checkpoint.
+While the policy infers actions for one group, the others play, so groups may be steps apart within
+a rollout. Promises that the rollout does not depend on which group was faster: the random numbers
+of a step are drawn for all groups at once, and statistics over all environments are updated in the
+order of the steps. The LSTM state and the episode starts are part of every checkpoint.
 """
 
 from __future__ import annotations
@@ -72,8 +71,7 @@ class Collector:
     def collect(self, rollout: Rollout, stop: Callable[[], object]) -> bool:
         """Fill `rollout` with the next horizon of every environment, or complete a partial one.
 
-        Return False if `stop()` returned a true value meanwhile; the rollout is then incomplete and
-        not ready for an update.
+        Return False, with a partial rollout, if `stop()` returned a true value meanwhile.
         """
         if not rollout.filled:
             rollout.episodes = []
@@ -87,7 +85,8 @@ class Collector:
             self.after_step(self.vector.groups[group])
             playing -= not self._send(rollout, progress, group, stop)
         full = progress.end == horizon
-        rollout.filled, rollout.completed = (0, True) if full else (progress.end, rollout.completed)
+        rollout.filled = 0 if full else progress.end
+        rollout.completed |= full
         return full
 
     def _send(
@@ -104,9 +103,8 @@ class Collector:
                 progress.end = t if stop() else progress.end
             if t == progress.end:
                 return False
-            rollout.lstm_states[t // rollout.sequences.length, :, members] = self.lstm_state[
-                :, members
-            ].cpu()
+            sequence = t // rollout.sequences.length
+            rollout.lstm_states[sequence, :, members] = self.lstm_state[:, members].cpu()
         self.choose_actions(rollout, progress, t, members)
         self.vector.send(group, rollout.actions[t, members])
         return True
@@ -147,8 +145,8 @@ class Collector:
     def _complete(self, rollout: Rollout, progress: RolloutProgress, t: int) -> None:
         """Normalise the rewards of step `t`, and collect the episodes that ended in it.
 
-        A truncated episode's last reward gets the discounted value of the state that follows. Its
-        final observation is not kept, so the value of the observation one step earlier is used.
+        A truncated episode's last reward gets a discounted value, of the observation one step
+        before its end, since the final observation is not kept.
         """
         rewards = self.normaliser(rollout.rewards[t], rollout.dones[t])
         bootstrap = self.settings.gamma * rollout.values[t] * rollout.truncations[t]

@@ -1,8 +1,7 @@
 """Prints a learner's progress for the person at the keyboard: periodic lines, and a summary.
 
-Stands between the loop and its event sink and frame sink, forwards every call, and remembers the
-figures of the next line. Prints a progress line at most every `every_s` seconds; versions,
-contributions, receipts, milestones and errors get lines of their own.
+Forwards every call of the loop to an event sink and a frame sink. Prints a progress line at most
+every `every_s` seconds, and lines for versions, contributions, receipts, milestones and errors.
 """
 
 from __future__ import annotations
@@ -101,7 +100,6 @@ class ConsoleReporter:
     # -- the frame sink
 
     def poll_requests(self) -> tuple[bool, frozenset[int]]:
-        """Return the requests of the frame sink below."""
         return self._frames.poll_requests()
 
     def send_reports(self, reports: Sequence[AgentReport]) -> None:
@@ -111,7 +109,6 @@ class ConsoleReporter:
         self._best = max(candidates, key=_rank, default=None)
 
     def send_picture(self, agent: int, picture: bytes) -> None:
-        """Forward a picture."""
         self._frames.send_picture(agent, picture)
 
     # -- lines

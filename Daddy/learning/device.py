@@ -48,11 +48,7 @@ def limit_threads(threads: int) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Make glibc keep the memory that torch frees, for the next allocation.
-
-    An update frees and allocates the same megabytes many times; returned to the kernel, they would
-    cost twenty thousand page faults per update (measured).
-    """
+    """Make glibc keep the memory that torch frees; else an update has 20,000 page faults."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _NEVER)

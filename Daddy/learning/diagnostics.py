@@ -1,9 +1,8 @@
 """Measures the health of a learner beyond its losses.
 
-Counts the seconds of each activity, the cells of the world that agents visited, the moves that led
-back to a recent cell, and the milestones reached. Knows no game: movement is measured where the
-workload's telemetry has the columns `map_id`, `y` and `x`, and the workload names the milestones.
-Totals over the run are part of every checkpoint.
+Counts the seconds of each activity, the visited cells of the world, the moves back to a recent
+cell, and the milestones reached. Knows no game: movement needs the telemetry columns `map_id`, `y`
+and `x`, and the workload names the milestones. Checkpoints hold the totals over the run.
 """
 
 from __future__ import annotations

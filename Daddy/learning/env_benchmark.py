@@ -1,8 +1,7 @@
 """Measures the speed of environments with random keys, and chooses the vector backend by it.
 
-All backends give the same trajectories, so each machine may choose the fastest without any effect
-on learning. The number of groups does change the last bits of the network's results, so it depends
-on the number of environments alone.
+All backends give the same trajectories, so each machine may choose the fastest. The number of
+groups changes the last bits of the network's results; it follows from that of environments alone.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ SECONDS = 0.5
 FORMAT = 1
 """Version of the record; a record of another version is measured again."""
 MIN_SPEEDUP = 1.25
-"""Speed over the default backend's that another one needs: jobs that start at the same time disturb
-each other's measurement."""
+"""Speed-up that replaces the default backend: jobs that start together disturb measurements."""
 _MOST_PER_CORE = 2
 """Environments measured per core and group at most: ninety-six would take seconds to make."""
 
@@ -111,10 +109,7 @@ def _read_record(
 
 
 def _candidates() -> tuple[Backend, ...]:
-    """Return the backends that use all cores, the default first.
-
-    `serial` is left out: on a busy machine a backend that needs one core looks best.
-    """
+    """Return the backends that use all cores; `serial` would win whenever the machine is busy."""
     return ("pufferlib", "threads") if puffer_installed() else ("threads",)
 
 

@@ -40,8 +40,8 @@ class WeightExchange(Protocol):
         """Return the weights to start from.
 
         A fresh peer gets the newest version; the first peer of a run writes `initial()` as version
-        0. `resumed` is the checkpointed result of `resume_state()`, None for a fresh peer. A
-        resumed peer keeps its own weights, `initial()`, rebased on a newer version if there is one.
+        0. A peer that resumes with `resumed`, the checkpointed `resume_state()`, keeps its own
+        weights, `initial()`, rebased on a newer version if there is one.
         """
         ...
 
@@ -144,26 +144,17 @@ NamesFromFacts = Callable[[Mapping[str, Any]], Sequence[str]]
 class StatefulEnv(Protocol):
     """Methods of a workload's environment beyond gymnasium's, below all wrappers.
 
-    ``start_step(action)`` and ``finish_step()``, two halves of a step, are optional.
+    `telemetry` has a number per name, `picture` is the screen at 2 bits a pixel (SCREEN_BYTES). A
+    state holds everything on which later steps and episodes depend; `load_state` returns its
+    observation. ``start_step(action)`` and ``finish_step()``, two halves of a step, are optional.
     """
 
     telemetry_names: tuple[str, ...]
 
-    def telemetry(self) -> Sequence[float]:
-        """Return one number for each of `telemetry_names`."""
-        ...
-
-    def picture(self) -> bytes:
-        """Return the screen at 2 bits a pixel: SCREEN_BYTES bytes."""
-        ...
-
-    def save_state(self) -> bytes:
-        """Return everything on which later steps and episodes depend."""
-        ...
-
-    def load_state(self, data: bytes) -> Mapping[str, NDArray[Any]]:
-        """Restore a state of `save_state`; return its observation."""
-        ...
+    def telemetry(self) -> Sequence[float]: ...
+    def picture(self) -> bytes: ...
+    def save_state(self) -> bytes: ...
+    def load_state(self, data: bytes) -> Mapping[str, NDArray[Any]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)

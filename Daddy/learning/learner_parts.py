@@ -21,13 +21,7 @@ from Daddy.core.settings import KEPT_CHECKPOINTS, Config
 from Daddy.core.shared_types import EventSink
 from Daddy.learning.device import keep_freed_memory, limit_threads, resolve_device
 from Daddy.learning.hyperparameters import PpoSettings, resolve_settings, seed_for
-from Daddy.learning.interfaces import (
-    EnvWorkload,
-    FrameSink,
-    LearnerLease,
-    Stopper,
-    WeightExchange,
-)
+from Daddy.learning.interfaces import EnvWorkload, FrameSink, LearnerLease, Stopper, WeightExchange
 from Daddy.learning.vector_rows import VectorEnv
 
 if TYPE_CHECKING:
@@ -46,8 +40,7 @@ Slurm job the emulators need most cores."""
 class LoopSchedule:
     """Intervals of the loop's recurring work, in environment steps of this peer or in seconds.
 
-    Sharing takes a hundredth of a learner's time at most, but is never more than ``longest_pause``
-    seconds apart.
+    Sharing takes a hundredth of the time at most, with pauses of up to ``longest_pause`` seconds.
     """
 
     total_steps: int
@@ -100,8 +93,7 @@ def assemble(
 ) -> Parts:
     """Return parts ready for `loop.train`. The caller closes their `vector` and `board`.
 
-    `environments` returns the vector, and may wait for it. ConfigError for a missing device; also
-    raises the errors of `environments`.
+    `environments` returns the vector, and may wait for it. ConfigError for a missing device.
     """
     training = config.training
     device = resolve_device(training.device)

@@ -1,8 +1,7 @@
 """The state of one learner: what the steps of the loop share, and its checkpoint.
 
-Promises exact resume: on a CPU a restored learner continues bit for bit as the learner that wrote
-the checkpoint, because the checkpoint holds all state: weights, optimizer, environments, the
-rollout in progress and every random generator.
+Promises exact resume: on a CPU a restored learner continues bit for bit, because the checkpoint
+holds weights, optimizer, environments, the rollout in progress and every random generator.
 """
 
 from __future__ import annotations
@@ -18,12 +17,7 @@ import torch
 from Daddy.core.assist_rules import refuse_missing_assists
 from Daddy.core.errors import ConfigError
 from Daddy.learning.adam import FlatAdam
-from Daddy.learning.checkpoint import (
-    Checkpoint,
-    bytes_to_tensor,
-    select_prefix,
-    tensor_to_bytes,
-)
+from Daddy.learning.checkpoint import Checkpoint, bytes_to_tensor, select_prefix, tensor_to_bytes
 from Daddy.learning.collector import Collector, new_collector
 from Daddy.learning.diagnostics import Milestones, MovementStats
 from Daddy.learning.hyperparameters import seed_for
@@ -50,9 +44,9 @@ class Counters:
 class LearnerState:
     """The parts, the experience and the counters of one learner.
 
-    `last_ran` holds the monotonic second (keys in `_steps`: the step) at which recurring work last
-    ran, `new_milestones` those that no curve shows yet, `assists_given_up` the assists reported as
-    failing, and `costs` the seconds spent on checks for versions and on contributions.
+    `last_ran` holds the monotonic second (keys in `_steps`: the step) of recurring work,
+    `new_milestones` those not yet on a curve, `assists_given_up` the assists reported as failing,
+    and `costs` the seconds spent on checks for versions and on contributions.
     """
 
     parts: Parts
@@ -93,16 +87,14 @@ class LearnerState:
         """Run the present weights over the newest sequence, which gives their LSTM state."""
         if self.rollout.completed and self.parts.policy.memory:
             last = self.rollout.last_sequence(self.parts.device)
-            *_, self.collector.lstm_state = self.parts.policy(
-                last.observations, last.lstm_state, last.starts
-            )
+            inputs = last.observations, last.lstm_state, last.starts
+            *_, self.collector.lstm_state = self.parts.policy(*inputs)
 
     def seconds_since(self, activity: str) -> float:
         """Return the seconds since `activity` was marked; infinity if it never was."""
         return self.parts.clock.monotonic() - self.last_ran.get(activity, float("-inf"))
 
     def mark(self, *activities: str) -> None:
-        """Note that these activities run now."""
         now = self.parts.clock.monotonic()
         self.last_ran.update(dict.fromkeys(activities, now))
 
@@ -181,7 +173,7 @@ def restore(learner: LearnerState, checkpoint: Checkpoint) -> None:
     with assists that are not in use.
     """
     tensors, facts = checkpoint.tensors, checkpoint.facts
-    _check_compatible(learner, tensors, facts)
+    _check_compatible(learner, checkpoint)
     learner.load_weights(select_prefix(tensors, "policy."))
     learner.updater.optimizer.load_state_dict(
         select_prefix(tensors, "optimizer."), int(facts["optimizer_steps"])
@@ -194,28 +186,26 @@ def restore(learner: LearnerState, checkpoint: Checkpoint) -> None:
     learner.version = int(facts["version"])
     learner.fleet_steps = int(facts["fleet_steps"])
     if facts["num_envs"] == learner.parts.vector.num_envs:
-        _restore_environments(learner, tensors, facts.get("rollout", {}))
+        _restore_environments(learner, checkpoint)
     learner.movement.load_state_dict(select_prefix(tensors, "gauges."))
     learner.milestones.first = dict(facts.get("milestones", {}))
     learner.milestones.assisted = dict(facts.get("milestones_helped", {}))
     restore_generators(select_prefix(tensors, "random."), facts["random"])
 
 
-def _restore_environments(
-    learner: LearnerState, tensors: Mapping[str, torch.Tensor], rollout_facts: Mapping[str, Any]
-) -> None:
-    collector, vector = learner.collector, learner.parts.vector
+def _restore_environments(learner: LearnerState, checkpoint: Checkpoint) -> None:
+    collector, vector, tensors = learner.collector, learner.parts.vector, checkpoint.tensors
     states = [tensor_to_bytes(tensors[f"environment.{env}"]) for env in range(vector.num_envs)]
     collector.observations = vector.load_states(states)
     collector.lstm_state = tensors["memory"].to(learner.parts.device)
     collector.starts = tensors["starts"].numpy().astype(bool)
-    learner.rollout.load_partial(select_prefix(tensors, "rollout."), rollout_facts)
+    facts = checkpoint.facts.get("rollout", {})
+    learner.rollout.load_partial(select_prefix(tensors, "rollout."), facts)
 
 
-def _check_compatible(
-    learner: LearnerState, tensors: Mapping[str, Any], facts: Mapping[str, Any]
-) -> None:
-    mismatch = find_mismatch(learner.parts.policy.state_dict(), select_prefix(tensors, "policy."))
+def _check_compatible(learner: LearnerState, checkpoint: Checkpoint) -> None:
+    facts, weights = checkpoint.facts, select_prefix(checkpoint.tensors, "policy.")
+    mismatch = find_mismatch(learner.parts.policy.state_dict(), weights)
     reason = f"its network has another shape ({mismatch})" if mismatch else ""
     if facts["workload"] != learner.parts.workload.name:
         reason = f"its workload is {facts['workload']!r}"

@@ -46,8 +46,7 @@ _BEAT_SECONDS = 30.0
 """Longest time between two heartbeats of a learner whose budget allows no check."""
 
 _REPORT_SECONDS = 10.0
-"""Time between two progress reports that no viewer asked for: a viewer that connects later, and the
-console's last line, need a recent one."""
+"""Time between two unrequested reports, for the console and for viewers that connect later."""
 
 _LEASE_LOST = "the lease was given to another process"
 _MAX_UPDATES_WITHOUT_GRADIENT = 20
@@ -56,10 +55,9 @@ _MAX_UPDATES_WITHOUT_GRADIENT = 20
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """The end of a learner, at step `step` of its own.
+    """The end of a learner at its own step `step`.
 
-    `kind`: `done` (total_steps reached), `drained` (stopped; a successor is to resume), `fenced`
-    (the lease was lost) or `diverged` (no finite gradient).
+    `kind`: `done` (total_steps), `drained` (to be resumed), `fenced` (lease lost) or `diverged`.
     """
 
     kind: str
@@ -116,9 +114,8 @@ def stop_reason(learner: LearnerState) -> tuple[str, str] | None:
 def adoption_is_due(learner: LearnerState) -> bool:
     """Return True when it is time to check for a newer version.
 
-    Checks are a second apart and bounded by their cost. After a contribution of this learner the
-    second is waived: it becomes part of a new version, and further contributions based on an old
-    version would be refused as stale.
+    Checks are a second apart and bounded by their cost. The second is waived after a contribution:
+    it becomes a new version, and contributions with an older base would be refused as stale.
     """
     contributed = learner.seconds_since("publish") < learner.seconds_since("adopt")
     rested = contributed or learner.seconds_since("adopt") >= _ADOPT_SECONDS
@@ -232,8 +229,8 @@ def publish_if_due(learner: LearnerState) -> None:
 def write_checkpoint(learner: LearnerState) -> None:
     """Write a checkpoint, unless the newest one holds the same state already.
 
-    A rollout in progress is stored too, but never over this term's own checkpoint of the same step:
-    the successor replays the rollout from there, with the same result.
+    A rollout in progress is stored too, but not over this term's own checkpoint of the same step,
+    from which a successor replays it with the same result.
     """
     schedule, steps = learner.parts.schedule, learner.counters.env_steps
     written = newest_term(learner.parts.checkpoints)

@@ -29,9 +29,8 @@ def make_vector(
 ) -> VectorEnv:
     """Make `num_envs` environments with `env_fn` (picklable) on `cores` cores (0: all usable).
 
-    They form up to `groups` groups of equal size (0: `groups_for`). The number does not depend on
-    the backend, because the network's results depend on it in the last bits. UsageError for less
-    than one environment or a backend that is not installed.
+    They form up to `groups` groups of equal size (0: `groups_for`), as many with every backend.
+    UsageError for less than one environment or a backend that is not installed.
     """
     if num_envs < 1:
         raise UsageError(f"{num_envs} environments cannot be played", "ask for at least one")

@@ -1,7 +1,6 @@
 """Plays a policy without learning: in many environments, or in one to show or evaluate it.
 
-Uses the learner's own collector, memory and sampling, so that measured steps cost what a learner's
-do, and equal weights, seeds and observations give equal actions.
+Uses the learner's collector, memory and sampling: the same actions, at the same cost.
 """
 
 from __future__ import annotations
@@ -15,16 +14,10 @@ from numpy.typing import NDArray
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import WeightsError
+from Daddy.learning import loop
 from Daddy.learning.collector import new_collector, sample
 from Daddy.learning.hyperparameters import seed_for
 from Daddy.learning.learner_parts import Parts
-from Daddy.learning.loop import (
-    TrainingOutcome,
-    adopt_newer,
-    collect_rollout,
-    start_learner,
-    stop_reason,
-)
 from Daddy.learning.policy import find_mismatch
 from Daddy.learning.rollout_buffer import Rollout
 from Daddy.learning.run_log import record_iteration
@@ -84,15 +77,15 @@ def make_agent(policy: ActorCritic, weights: Mapping[str, torch.Tensor], label: 
     return Agent(policy)
 
 
-def play(parts: Parts) -> TrainingOutcome:
+def play(parts: Parts) -> loop.TrainingOutcome:
     """Play the newest version until asked to stop; adopt newer ones between rollouts."""
-    learner = start_learner(parts)
-    while (stop := stop_reason(learner)) is None:
-        adopt_newer(learner, learns=False)
-        if collect_rollout(learner):
+    learner = loop.start_learner(parts)
+    while (stop := loop.stop_reason(learner)) is None:
+        loop.adopt_newer(learner, learns=False)
+        if loop.collect_rollout(learner):
             learner.counters.iterations += 1
             record_iteration(learner)
-    return TrainingOutcome(*stop, learner.counters.env_steps)
+    return loop.TrainingOutcome(*stop, learner.counters.env_steps)
 
 
 class BenchmarkPlayer:

@@ -157,8 +157,8 @@ def _size(box: Space[Any]) -> int:
 class ActorCritic(nn.Module):
     """The policy network with actor and critic.
 
-    Observations are a mapping of tensors (..., *shape) in the environment's own dtypes. The LSTM
-    state is (2, N, memory) float32: hidden and cell. Without an LSTM `memory` is 0.
+    Observations map keys to tensors (..., *shape) in the environment's own dtypes. The LSTM state
+    is (2, N, memory) float32: hidden and cell. Without an LSTM `memory` is 0.
     """
 
     def __init__(self, encoder: Encoder, actions: int, memory: int) -> None:

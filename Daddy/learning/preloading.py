@@ -1,10 +1,9 @@
 """Prepares a learner's imports, and loads environments and checkpoint in parallel with them.
 
 Call :func:`prepare_imports` before torch and gymnasium are imported: their dependencies print
-warnings into every log and load packages that are not needed, and torch's idle threads would spin
-on cores that the emulators need. Environments need no torch, so they load meanwhile: in processes
-of their own that are started first, or on a thread. An error in making them is raised where they
-are requested; environments that were never requested are closed. Imports no torch.
+warnings and load unneeded packages, and torch's idle threads would spin on cores that the emulators
+need. Environments need no torch, so they load meanwhile, in processes that are started first, or on
+a thread; their errors are raised where they are requested. Imports no torch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Adapter for pufferlib's Multiprocessing that sleeps while it waits.
 
-Uses pufferlib's shared memory and protocol, but not its waiting: there, driver and env processes
-poll without pause, the driver polls for ever if an env process dies, and env processes outlive a
-killed driver. Here both sides sleep on semaphores, a dead env process raises an error within
-seconds, and env processes end with their driver, also when it is killed.
+Uses pufferlib's shared memory and protocol. pufferlib's driver and env processes poll without
+pause, for ever if an env process dies, and env processes outlive a killed driver. Here both sides
+sleep on semaphores, a dead env process raises an error, and env processes end with their driver.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pure. Divides rewards by the running standard deviation of discounted returns.
 
 Keeps the critic's targets near 1 for any scale of rewards, so that one learning rate fits all
-workloads. One of the techniques that make PPO work by Engstrom et al. (2020), "Implementation
-matters".
+workloads (Engstrom et al., 2020, "Implementation matters").
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def write_error(learner: LearnerState, text: str) -> None:
 def record_milestones(learner: LearnerState, step: int, *, with_present: bool) -> None:
     """Write the milestones that are first reached in the rollout that ends at `step`.
 
-    They are read from the ends of its episodes, and with `with_present` (for a full rollout) from
-    the present telemetry, so that interruptions of a rollout do not change the result.
+    They are read from the ends of its episodes, and with `with_present` from present telemetry too:
+    for full rollouts only, so that interruptions do not change the result.
     """
     vector = learner.parts.vector
     facts: list[Mapping[str, Any]] = [end.info for end in learner.rollout.episodes]
@@ -193,5 +193,4 @@ def report_agents(learner: LearnerState) -> None:
     """Send the progress of each agent to the frame sink."""
     learner.mark("report")
     parts, step = learner.parts, learner.counters.env_steps
-    reports = parts.workload.reports(parts.vector)
-    parts.frames.send_reports([replace(report, step=step) for report in reports])
+    parts.frames.send_reports([replace(r, step=step) for r in parts.workload.reports(parts.vector)])

@@ -19,16 +19,14 @@ class Cost:
     last_s: float = 0.0
 
     def add_run(self, seconds: float) -> None:
-        """Add the seconds of one run."""
         self.total_s += seconds
         self.last_s = seconds
 
 
 def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float:
-    """Return the rate after `steps` of `total_steps`, both of the whole fleet.
+    """Return the rate after `steps` of `total_steps` of the whole fleet.
 
-    `constant`, or `linear` from `base` down to a tenth of it; an unlimited run (0) is constant. A
-    learner that joins late has the others' rate.
+    `constant`, or `linear` from `base` down to a tenth of it; an unlimited run (0) is constant.
     """
     if kind == "constant" or total_steps <= 0:
         return base

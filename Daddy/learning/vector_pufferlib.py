@@ -55,14 +55,12 @@ class PufferVector(VectorEnv):
         return tuple(process.pid for process in self._puffer.processes)
 
     def reset(self, seeds: Sequence[int]) -> Observations:
-        """Start an episode in every environment, environment i with seeds[i]."""
         numbers = [int(seed) for seed in seeds]
         messages = [("seeds", assignment.select(numbers)) for assignment in self._assignments]
         self._puffer.send_messages(messages)
         return self._observations(self._row)
 
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
-        """Start a step of one group."""
         members, rows = self.groups[group], self._blocks[group]
         self._actions[rows, 0] = actions
         self._actions[rows, 1] = self._requested[members] * DRAWN
@@ -83,17 +81,14 @@ class PufferVector(VectorEnv):
         )
 
     def telemetry(self) -> NDArray[np.float32]:
-        """Return the newest telemetry, (N, len(telemetry_names)) float32."""
         newest: NDArray[np.float32] = self._rows.telemetry[self._row]
         return newest
 
     def request_pictures(self, agents: frozenset[int]) -> None:
-        """Draw pictures of these environments, and no others, from the next step on."""
         self._requested[:] = False
         self._requested[[agent for agent in agents if agent < self.num_envs]] = True
 
     def pictures(self) -> dict[int, bytes]:
-        """Return the newest picture of each environment that was drawn in its last step."""
         pictures, row = self._rows.pictures, self._row
         return {i: pictures[row[i]].tobytes() for i in np.flatnonzero(self._pictured).tolist()}
 
@@ -104,7 +99,6 @@ class PufferVector(VectorEnv):
             return [state_path(folder, i).read_bytes() for i in range(self.num_envs)]
 
     def load_states(self, states: list[bytes]) -> Observations:
-        """Restore states of `save_states`; return their observations."""
         with tempfile.TemporaryDirectory(prefix="daddy-states-") as folder:
             for i, state in enumerate(states):
                 write_atomic(state_path(folder, i), state)

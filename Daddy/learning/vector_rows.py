@@ -1,8 +1,7 @@
 """The base class of vectors: environments as rows of shared arrays, in groups.
 
-Holds all that the backends have in common, so that they cannot differ: the layout of a row, an
-environment's step, reset, counters and states, the split into groups, and the step of all groups.
-A backend only decides which thread or process calls an environment.
+Holds all that the backends have in common: the layout of a row, an environment's step, reset,
+counters and states, and the groups. A backend only chooses the thread or process of a call.
 """
 
 from __future__ import annotations
@@ -71,10 +70,7 @@ class RowLayout:
 
 
 def row_layout(env: gymnasium.Env[Any, Any]) -> RowLayout:
-    """Return the layout for environments like `env`.
-
-    TypeError unless its observation space is a Dict and its action space Discrete.
-    """
+    """Return the row of environments like `env`; TypeError without Dict and Discrete spaces."""
     space, actions = env.observation_space, env.action_space
     if not isinstance(space, DictSpace) or not isinstance(actions, Discrete):
         raise TypeError(f"a workload needs Dict observations and Discrete actions, not {env}")

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from Daddy.learning.interfaces import Observations
 
 _SWITCH_INTERVAL_S = 0.0002
-"""Python's default, 5 ms, is fifteen steps of an emulator; all threads would wait as long while one
-loads a save state."""
+"""Time slice of a thread: in Python's default of 5 ms an emulator could take fifteen steps."""
 
 
 class CallBatch:
@@ -69,12 +68,10 @@ class SerialVector(VectorEnv):
         self._finished: SimpleQueue[tuple[int, CallBatch]] = SimpleQueue()
 
     def reset(self, seeds: Sequence[int]) -> Observations:
-        """Start an episode in every environment, environment i with seeds[i]."""
         self._call_each(lambda i: self._envs[i].reset(int(seeds[i])))
         return self._observations(slice(None))
 
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
-        """Start a step of one group."""
         members, requested = self.groups[group], self._requested
         chosen = dict(zip(range(members.start, members.stop), actions.tolist(), strict=True))
         self._drawn[group] = requested & chosen.keys()
@@ -101,28 +98,22 @@ class SerialVector(VectorEnv):
         )
 
     def telemetry(self) -> NDArray[np.float32]:
-        """Return the newest telemetry, (N, len(telemetry_names)) float32."""
         return self._rows.telemetry.copy()
 
     def request_pictures(self, agents: frozenset[int]) -> None:
-        """Draw pictures of these environments, and no others, from the next step on."""
         self._requested = frozenset(agents) & frozenset(range(self.num_envs))
 
     def pictures(self) -> dict[int, bytes]:
-        """Return the newest picture of each environment that was drawn in its last step."""
         return {i: self._rows.pictures[i].tobytes() for i in sorted(self._pictured)}
 
     def save_states(self) -> list[bytes]:
-        """Return a state per environment."""
         return self._call_each(lambda i: self._envs[i].save())
 
     def load_states(self, states: list[bytes]) -> Observations:
-        """Restore states of `save_states`; return their observations."""
         self._call_each(lambda i: self._envs[i].restore(states[i]))
         return self._observations(slice(None))
 
     def close(self) -> None:
-        """End all environments."""
         for env in self._envs:
             env.close()
 

@@ -38,9 +38,8 @@ _LIVENESS_S = 1.0
 class WorkerAssignment:
     """The environments of one env process: `first` to `first + count`, in a block of `size` rows.
 
-    Semaphores: `go` wakes this process. `others`, shared by the processes of a block, counts them
-    less one: each acquires it when it is done, and the last, which cannot, wakes the driver by
-    `done`.
+    Semaphores: `go` wakes this process. `others`, shared by a block, counts its processes less one:
+    each acquires it when it is done, and the last, which cannot, wakes the driver by `done`.
     """
 
     first: int

@@ -169,12 +169,7 @@ def _time_inference(learner: LearnerState) -> float:
 
 def iterate(learner: LearnerState, iterations: int) -> float:
     """Run iterations of the learner's loop; return their steps per second."""
-    from Daddy.learning.loop import (
-        adopt_newer,
-        collect_rollout,
-        estimate_advantages,
-        update_policy,
-    )
+    from Daddy.learning.loop import adopt_newer, collect_rollout, estimate_advantages, update_policy
     from Daddy.learning.run_log import record_iteration
 
     steps, start = 0, time.perf_counter()

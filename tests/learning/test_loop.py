@@ -12,13 +12,7 @@ from Daddy.learning import loop
 from Daddy.learning.checkpoint import list_manifests, load_newest, save_checkpoint
 from Daddy.learning.interfaces import NoExchange, NoFrames
 from Daddy.learning.learner_state import to_checkpoint
-from Daddy.learning.loop import (
-    adopt_newer,
-    adoption_is_due,
-    collect_rollout,
-    start_learner,
-    train,
-)
+from Daddy.learning.loop import adopt_newer, adoption_is_due, collect_rollout, start_learner, train
 from Daddy.learning.run_log import METRICS
 from Daddy.workloads import WORKLOADS
 from tests.learning.helpers import SCHEDULE, SETTINGS, FakeLease, StopAfter, cartpole_parts

@@ -113,9 +113,7 @@ def test_env_processes_in_the_middle_of_a_step_end_when_they_are_asked() -> None
     assert gone_within(1, family)
 
 
-def test_an_env_process_killed_between_steps_does_not_lock_up_the_end(
-    vector: PufferVector,
-) -> None:
+def test_an_env_process_killed_between_steps_does_not_lock_up_the_end(vector: PufferVector) -> None:
     family = processes(vector)
     os.kill(vector.pids[1], signal.SIGKILL)
     began = time.monotonic()
