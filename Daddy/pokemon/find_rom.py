@@ -46,6 +46,5 @@ def check_start_state(training: TrainingSettings) -> None:
     rom = load_configured_rom(training)
     state = start_state(rom, start)
     with closing(Emulator(rom.data)) as emulator:
-        check_playable(
-            emulator, state, f"the start state {start or default_start_name(rom)!r} of {rom.name}"
-        )
+        name = start or default_start_name(rom)
+        check_playable(emulator, state, f"the start state {name!r} of {rom.name}")

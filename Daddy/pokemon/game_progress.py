@@ -255,9 +255,7 @@ def not_started_reason(image: Image, earlier: Image | None = None) -> str | None
     times = [span(memory, ram.PLAY_TIME, ram.PLAY_TIME_BYTES) for memory in (image, earlier or b"")]
     if times[0] == times[1] and not times[0][1]:
         hours, _, minutes, seconds, frames = times[0]
-        return (
-            f"the play time stands still at {hours}:{minutes:02}:{seconds:02} and {frames} frames"
-        )
+        return f"the play time stands still at {hours}:{minutes:02}:{seconds:02}, {frames} frames"
     return None
 
 

@@ -211,9 +211,7 @@ class RewardTracker:
             self.records = update_records(before, now, self._real, uses)
         self._shrub = next_shrub(self._shrub, now)
         counts = self.memory.find_new(was, now) | achieved_units(before, self.records)
-        if "cell" in counts and now.map_id in story_milestones.unfinished_maps(
-            before.held, self._real
-        ):
+        if "cell" in counts and now.map_id in story_milestones.goal_maps(before.held, self._real):
             counts["cell"] *= self._weights.open_goal
         if blacked_out(was, now):
             counts["blackout"] = 1.0

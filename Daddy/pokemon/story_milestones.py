@@ -176,7 +176,7 @@ def place_key(map_id: int, real: bool = True, *part: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def unfinished_maps(held: frozenset[str], real: bool = True) -> frozenset[int]:
+def goal_maps(held: frozenset[str], real: bool = True) -> frozenset[int]:
     """Return the maps with a required milestone that is not in `held`."""
     required = REQUIRED[real]
     maps = {step.place for step in required.steps if step.name not in held}

@@ -125,9 +125,7 @@ _UNPAID: Final = """
 
 def _parse(table: str) -> tuple[StoryEvent, ...]:
     rows = (line.split() for line in table.strip().splitlines())
-    return tuple(
-        StoryEvent(name, int(flag, 16), int(on), star == "*") for flag, star, on, name in rows
-    )
+    return tuple(StoryEvent(row[3], int(row[0], 16), int(row[2]), row[1] == "*") for row in rows)
 
 
 STORY: Final = _parse(_STORY)

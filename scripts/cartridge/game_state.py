@@ -6,13 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scripts.cartridge.distances import Place, World
-from scripts.cartridge.symbols import (
-    MENU_ADDRESS,
-    MODE_ADDRESS,
-    SECRET_ADDRESS,
-    STORY,
-    SWITCHES,
-)
+from scripts.cartridge.symbols import MENU_ADDRESS, MODE_ADDRESS, SECRET_ADDRESS, STORY, SWITCHES
 
 FACING = {0: "down", 4: "up", 8: "left", 12: "right"}
 CUT = 0x0F

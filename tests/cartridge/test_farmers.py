@@ -37,10 +37,7 @@ class Farmer(NamedTuple):
 FARMERS = {
     "heal": Farmer("taught", BEFORE_NURSE, "a a b b", lambda now: now.hp_fraction),
     "store away": Farmer(
-        "taught",
-        BEFORE_MACHINE,
-        "a a down a b b a down a a b b",
-        lambda now: len(now.party),
+        "taught", BEFORE_MACHINE, "a a down a b b a down a a b b", lambda now: len(now.party)
     ),
     "store the first": Farmer(
         "taught", BEFORE_MACHINE, "a a a b b a down a a b b", lambda now: now.party[0].species

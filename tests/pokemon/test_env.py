@@ -256,11 +256,7 @@ def test_episodes_begin_from_a_given_save_state(make: Make, tmp_path: Path) -> N
     later.reset(seed=1)
     begun = dict(zip(later.telemetry_names, later.telemetry(), strict=True))
     left = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
-    assert (begun["map_id"], begun["events"], begun["cells"]) == (
-        left["map_id"],
-        left["events"],
-        1,
-    )
+    assert (begun["map_id"], begun["events"], begun["cells"]) == (left["map_id"], left["events"], 1)
 
 
 def test_a_missing_start_state_names_its_path(tmp_path: Path) -> None:

@@ -78,8 +78,7 @@ def test_the_museum_ticket_is_no_achievement_but_beating_a_leader_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "value"),
-    [(ram.MOVEMENT_FLAGS, 2), (ram.DUNGEON_WARP, 8), (ram.STATUS_FLAGS_6, 8)],
+    ("address", "value"), [(ram.MOVEMENT_FLAGS, 2), (ram.DUNGEON_WARP, 8), (ram.STATUS_FLAGS_6, 8)]
 )
 def test_in_the_middle_of_a_warp_there_is_no_position(address: int, value: int) -> None:
     data = put(image(map_id=1, player_x=5, player_y=5), ram.MAP_HEIGHT, 18, 20)

@@ -19,9 +19,7 @@ def envs() -> Iterator[list[PokemonRedEnv]]:
         env.close()
 
 
-def test_halves_of_two_games_told_apart_are_each_games_own_steps(
-    envs: list[PokemonRedEnv],
-) -> None:
+def test_halves_of_two_games_told_apart_are_each_games_own_steps(envs: list[PokemonRedEnv]) -> None:
     for number, env in enumerate(envs):
         env.reset(seed=number % 2)
     keys = np.random.default_rng(5).integers(len(BUTTONS), size=(80, 2)).tolist()

@@ -112,7 +112,7 @@ def test_names_are_told_once_and_every_map_of_a_milestone_has_a_name() -> None:
     maps = {
         *story_milestones.CRITICAL_MAPS,
         *story_milestones.HEALERS,
-        *story_milestones.unfinished_maps(frozenset()),
+        *story_milestones.goal_maps(frozenset()),
     }
     assert not [number for number in maps if map_name(number, real=True).startswith("map ")]
     assert len(set(story_milestones.CRITICAL_MAPS)) == len(story_milestones.CRITICAL_MAPS)
@@ -139,9 +139,9 @@ def test_milestones_are_told_in_the_order_of_a_game() -> None:
 
 def test_a_map_is_open_until_its_last_milestone_is_won() -> None:
     everything = set(story_milestones.milestone_names())
-    assert story_milestones.unfinished_maps(frozenset(everything)) == frozenset()
-    assert story_milestones.unfinished_maps(frozenset(everything - {"beat_brock"})) == {54}
-    assert 202 in story_milestones.unfinished_maps(frozenset(everything - {"lift_key_held"}))
+    assert story_milestones.goal_maps(frozenset(everything)) == frozenset()
+    assert story_milestones.goal_maps(frozenset(everything - {"beat_brock"})) == {54}
+    assert 202 in story_milestones.goal_maps(frozenset(everything - {"lift_key_held"}))
 
 
 def test_a_place_on_the_way_is_a_key_of_the_archive_and_no_milestone() -> None:
@@ -180,11 +180,11 @@ def test_on_the_cartridge_a_move_that_is_taught_is_a_milestone_too() -> None:
     data = creature(image(), 0, species=0xB0, hp=9, max_hp=9, level=5)
     put(data, ram.PARTY_MONS + ram.MON_MOVES, 0x21, CUT)
     assert story_milestones.reached_milestones(read_progress(data), real=False) == {"cut_taught"}
-    assert 5 in story_milestones.unfinished_maps(
+    assert 5 in story_milestones.goal_maps(
         frozenset(story_milestones.milestone_names(real=False)) - {"cut_taught"}, real=False
     )
     assert (
-        story_milestones.unfinished_maps(
+        story_milestones.goal_maps(
             frozenset(story_milestones.milestone_names(real=False)), real=False
         )
         == frozenset()

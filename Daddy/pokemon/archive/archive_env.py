@@ -206,13 +206,12 @@ class ArchivedEnv(PokemonRedEnv):
             except RomError as error:
                 reason = error.message
                 self._archive.exclude_state(entry, reason)
-                self.load_state(before)  # half of a state may be in the emulator
+                self.load_state(before)  # the failed load may have changed the emulator
                 self._log = log
             else:
                 self._loads += 1
-                self._history.start_try(
-                    keys.next_key(frozenset(provenance.held), self._keys()), entry.sha256
-                )
+                key = keys.next_key(frozenset(provenance.held), self._keys())
+                self._history.start_try(key, entry.sha256)
                 self._history.followed = max(self._history.followed, self._history.rank)
                 self._log = claim_format.InputLog(provenance.claim) if provenance.claim else None
                 self._visited_keys.clear()

@@ -42,7 +42,7 @@ _START_LIMIT = 1_024
 
 @dataclass(frozen=True)
 class Claim:
-    """States that `inputs`, one action a byte, lead from `parent` to a state that holds `held`.
+    """Asserts that `inputs`, one action a byte, lead from `parent` to a state that holds `held`.
 
     `parent` is the `claim_hash` of the claim to continue from, or "" for the start of the game;
     then `start` is {"seed": n}, or the state of the random generator with which the episode began.
@@ -101,13 +101,11 @@ def join_ancestors(claim: Claim, find: FindClaim, bases: Container[str]) -> Clai
         before = find(claim.parent)
         if before is None:
             raise FileError(
-                f"its parent {claim.parent[:12]} is not known here", "claim from a newer state"
+                f"its parent {claim.parent[:12]} is not known here", "use a newer state"
             )
         inputs = before.inputs + claim.inputs
         if len(inputs) > MAX_INPUTS:
-            raise FileError(
-                f"its replay takes over {MAX_INPUTS} inputs", "claim from a newer state"
-            )
+            raise FileError(f"its replay takes over {MAX_INPUTS} inputs", "use a newer state")
         claim = replace(claim, parent=before.parent, start=before.start, inputs=inputs)
     return claim
 
@@ -220,6 +218,9 @@ def claims_to_submit(own: Iterable[str], find: FindClaim, published: Iterable[Cl
 
 
 def rebase_for_run(claim: Claim, find: FindClaim, run_hashes: Mapping[str, str]) -> Claim:
-    """Rebase a claim on an ancestor in `run_hashes`: run hash by hash here. FileError."""
+    """Rewrite a claim so that it continues from an ancestor that the run has. FileError.
+
+    `run_hashes`: the run's hash of a claim by the hash of the same claim here.
+    """
     whole = join_ancestors(claim, find, run_hashes)
     return Claim(run_hashes.get(whole.parent, ""), whole.start, whole.inputs, whole.held)

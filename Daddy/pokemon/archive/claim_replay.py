@@ -98,7 +98,7 @@ def replay_claim(
     """
     claims = ClaimStore(archive.folder)
     try:
-        origin = _find_origin(claim, archive, claims, find or claims.find_claim)
+        origin = _origin(claim, archive, claims, find or claims.find_claim)
     except FileError as error:
         return ReplayResult(None, error.message)
     with tempfile.TemporaryDirectory(prefix="daddy-replay-") as folder:
@@ -119,9 +119,7 @@ def replay_claim(
     return ReplayResult(entry, "reached")
 
 
-def _find_origin(
-    claim: Claim, archive: Archive, claims: ClaimStore, find: FindClaim
-) -> ReplayStart:
+def _origin(claim: Claim, archive: Archive, claims: ClaimStore, find: FindClaim) -> ReplayStart:
     """Find the last ancestor whose state is in the archive, else the start of the game.
 
     FileError when an ancestor is missing, or the claim's own state is in the archive already.
@@ -135,9 +133,8 @@ def _find_origin(
     whole = claim_format.join_ancestors(claim, find, states)
     if not whole.parent:
         return ReplayStart(whole)
-    return ReplayStart(
-        whole, states[whole.parent].sha256, *archive.read_state(states[whole.parent])
-    )
+    entry = states[whole.parent]
+    return ReplayStart(whole, entry.sha256, *archive.read_state(entry))
 
 
 def _provenance(
@@ -175,9 +172,8 @@ def record_milestone(archive: Archive, game: ReplayGame, milestone: str, real: b
     reason = "claims that it goes on from are gone, or it is too long"
     for claim in claims_reaching(ClaimStore(archive.folder), milestone)[:_ATTEMPTS]:
         with tempfile.TemporaryDirectory(prefix="daddy-champion-") as folder:
-            result = _run_child(
-                ReplayStart(claim), game, archive.rules.square, Path(folder), milestone
-            )
+            start, square = ReplayStart(claim), archive.rules.square
+            result = _run_child(start, game, square, Path(folder), milestone)
             if isinstance(result, str):
                 reason = result
             elif milestone not in result[0]["held"]:

@@ -55,9 +55,8 @@ class Provenance:
     def entry(self, sha256: str) -> StateEntry:
         """Return the catalogue entry of the state with this hash."""
         place = keys.place_hash(self.held)
-        return StateEntry(
-            keys.rank(self.held), keys.key_hash(self.held), place, self.hp, self.step, sha256
-        )
+        key = keys.key_hash(self.held)
+        return StateEntry(keys.rank(self.held), key, place, self.hp, self.step, sha256)
 
 
 _PROVENANCE = TypeAdapter(Provenance)
@@ -79,7 +78,7 @@ def encode_state(provenance: Provenance, state: bytes) -> bytes:
 
 
 def decode_state(data: bytes, required: Compatibility, name: str) -> tuple[Provenance, bytes]:
-    """Decode provenance and state; FileError naming `name` if damaged or not `required`."""
+    """Decode provenance and state; FileError naming `name` if damaged or unfit for `required`."""
     try:
         magic, length = _LENGTHS.unpack_from(data)
         header, state = data[_LENGTHS.size :][:length], data[_LENGTHS.size + length :]

@@ -91,7 +91,7 @@ def choose_state_to_load(
     if not rules.follow:
         return StateChoice(None, "states are loaded at the start of episodes only")
     if is_try_over(history, rules):
-        return _after_dry_try(history, stored, rules, draw)
+        return _leave(history, stored, rules, draw)
     states = [entry for entry in stored.entries if not is_demoted(entry, stored, rules)]
     if not states:
         return StateChoice(None, "no state is worth following")
@@ -106,9 +106,7 @@ def choose_state_to_load(
     return StateChoice(_pick(strongest, [1.0] * len(strongest), draw), reason)
 
 
-def _after_dry_try(
-    history: EnvHistory, stored: Catalogue, rules: ArchiveRules, draw: Draw
-) -> StateChoice:
+def _leave(history: EnvHistory, stored: Catalogue, rules: ArchiveRules, draw: Draw) -> StateChoice:
     """Choose a state after a dry try; it may be the same state again."""
     origin = history.tried[:8] or "its last"
     reason = f"{history.idle_steps} steps from {origin} brought nothing new"
@@ -125,9 +123,7 @@ def _draw_state(stored: Catalogue, rules: ArchiveRules, draw: Draw) -> StateEntr
     is drawn seldom after many dry tries. New places and places with few visits weigh more.
     """
     ranks = [places for _, places in sorted(stored.by_rank.items(), reverse=True)]
-    weights = [
-        rules.stray**depth * _freshness(places, stored) for depth, places in enumerate(ranks)
-    ]
+    weights = [rules.stray**n * _freshness(places, stored) for n, places in enumerate(ranks)]
     places = _pick(ranks, weights, draw)
     weights = [_freshness([states], stored) * _novelty(states, stored) for states in places]
     group = _pick(places, weights, draw)
@@ -210,9 +206,7 @@ def _has_room(rank: int, stored: Catalogue, rules: ArchiveRules) -> bool:
 
 def _room(rank: int, stored: Catalogue, rules: ArchiveRules) -> int:
     """Return the number of places with `rank` milestones to keep; higher ranks are served first."""
-    ahead = sum(
-        min(len(places), rules.places) for at, places in stored.by_rank.items() if at > rank
-    )
+    ahead = sum(min(len(places), rules.places) for n, places in stored.by_rank.items() if n > rank)
     return max(0, min(rules.places, rules.most_keys - ahead))
 
 
@@ -225,9 +219,7 @@ def decide_to_keep(held: frozenset[str], stored: Catalogue, rules: ArchiveRules)
     usable = sum(not is_demoted(entry, stored, rules) for entry in states)
     if usable >= rules.per_key:
         return KeepDecision(False, f"{usable} states hold the same {rank} milestones here")
-    return KeepDecision(
-        True, f"{usable} of {rules.per_key} states hold these {rank} milestones here"
-    )
+    return KeepDecision(True, f"{usable} of {rules.per_key} states have these {rank} milestones")
 
 
 def decide_to_keep_stronger(
@@ -239,9 +231,7 @@ def decide_to_keep_stronger(
         return KeepDecision(False, f"no state holds these {rank} milestones here")
     best = max((entry.hp for entry in states if not is_demoted(entry, stored, rules)), default=0)
     if hp < rules.stronger * best:
-        return KeepDecision(
-            False, f"a state of these {rank} milestones here has {best} HP, this {hp}"
-        )
+        return KeepDecision(False, f"a state of these {rank} milestones has {best} HP, this {hp}")
     return KeepDecision(True, f"{hp} HP, {best} before with these {rank} milestones here")
 
 

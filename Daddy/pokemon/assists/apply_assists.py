@@ -1,7 +1,7 @@
 """Applies assists between two steps: writes the bytes that they decide on to the emulator's memory.
 
 At most one assist intervenes per step. If the effect fails to appear, the bytes that are unchanged
-since are restored; after three failures in a row the assist is disabled for the game.
+since are restored; after three failures in a row the environment disables the assist.
 """
 
 from __future__ import annotations

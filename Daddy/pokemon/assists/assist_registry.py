@@ -42,9 +42,7 @@ def toss_junk(now: StepState) -> Intervention | None:
     writes = [(ram.BAG + place, value) for place, value in enumerate(listed)]
     cursor = ((ram.BAG_COUNT, len(remaining)), (ram.BAG_CURSOR, 0), (ram.LIST_SCROLL, 0))
     tossed = len(bag) - len(remaining)
-    return Intervention(
-        f"the bag was full: {tossed} of {len(bag)} items tossed", (*writes, *cursor)
-    )
+    return Intervention(f"bag was full: {tossed} of {len(bag)} items tossed", (*writes, *cursor))
 
 
 def fill_purse(now: StepState) -> Intervention | None:
@@ -214,9 +212,7 @@ def set_switches(now: StepState) -> Intervention | None:
     for switch in SWITCHES.get(now.progress.map_id, ()):
         if not now.has_event(switch):
             anew = (ram.MAP_SCRIPT_FLAGS, now.read_byte(ram.MAP_SCRIPT_FLAGS) | ram.SWITCHES_ANEW)
-            return Intervention(
-                f"a boulder is on switch {switch:#x}", (now.event_write(switch), anew)
-            )
+            return Intervention(f"boulder on switch {switch:#x}", (now.event_write(switch), anew))
     return None
 
 

@@ -40,9 +40,8 @@ class InputRecorder:
         self._operations += operation
         self._read_memory = read_memory
         self._frames_since_digest += frames
-        self._digest_due |= recording_format.changes_memory(
-            emulator_operations.decode_operation(operation, 0)
-        )
+        decoded = emulator_operations.decode_operation(operation, 0)
+        self._digest_due |= recording_format.changes_memory(decoded)
         if self._frames_since_digest >= DIGEST_FRAMES:
             self._digests += recording_format.memory_digest(read_memory())
             self._frames_since_digest, self._digest_due = 0, False

@@ -134,9 +134,8 @@ def decode_recording(data: bytes, name: str) -> Recording:
     """Decode a recording; FileError naming `name` when `data` is damaged or invalid."""
     try:
         header, packed, digests = _parts(data)
-        recording = Recording(
-            **_facts(header), operations=inflate(packed, OPERATIONS_LIMIT), digests=digests
-        )
+        operations = inflate(packed, OPERATIONS_LIMIT)
+        recording = Recording(**_facts(header), operations=operations, digests=digests)
         _check_counts(recording)
     except (ValueError, KeyError, TypeError, RecursionError, struct.error, zlib.error) as error:
         raise FileError(

@@ -121,9 +121,8 @@ class VerifyingPlayer:
         """Do the next operation, and compare the digest that follows it, if any; RomError."""
         if self._failure is not None:
             raise self._failure
-        operation = emulator_operations.decode_operation(
-            self._recording.operations, self._now.offset
-        )
+        operations = self._recording.operations
+        operation = emulator_operations.decode_operation(operations, self._now.offset)
         self._do(operation)
         frames, since = self.frames + operation.frames, self._now.since + operation.frames
         due = self._now.due or recording_format.changes_memory(operation)
@@ -242,9 +241,8 @@ class ReadAhead:
         if operation.kind == OperationKind.LOAD and self._player.frames > self._begins:
             report.cuts.append(self._player.frames)
         if operation.frames or operation.kind == OperationKind.LOAD:
-            now = story_milestones.reached_milestones(
-                read_progress(self._player.memory()), self._real
-            )
+            progress = read_progress(self._player.memory())
+            now = story_milestones.reached_milestones(progress, self._real)
             if self._player.frames <= self._begins:
                 report.held = now
             for name in sorted(now - report.held - report.reached.keys()):

@@ -126,9 +126,8 @@ def _from_file(rom: Rom, path: Path, folder: StartStateFolder) -> bytes:
             "a PyBoy state has about 150,000 bytes; check the path",
         ) from error
     origin = f"file{sha256_hex(data)[:24]}"
-    return folder.get_or_make(
-        "adopted", origin, lambda: convert_foreign_state(rom, data, str(path))
-    )
+    convert = partial(convert_foreign_state, rom, data, str(path))
+    return folder.get_or_make("adopted", origin, convert)
 
 
 # -- routes

@@ -128,7 +128,7 @@ def test_a_place_is_kept_by_the_first_who_comes_there_and_is_nothing_new_to_the_
 ) -> None:
     first, second = make(replace(RULES, square=2)), make(replace(RULES, square=2), seed=2)
     kept = [str(first.step(key)[4].get("archive")) for key in (2, 2, 2, 2)]
-    assert sum("states hold these 0 milestones here" in said for said in kept) >= 1
+    assert sum("states have these 0 milestones" in said for said in kept) >= 1
     names = {entry.sha256 for entry in first._archive.list_states(force=True).entries}
     assert first._archive.list_states().visits == {}, "what is new is no visit"
     for key in (2, 2, 2, 2):
@@ -253,9 +253,7 @@ def test_an_episode_from_a_state_without_anything_new_counts_as_a_dry_try(make: 
     assert env._history.tried == ""
 
 
-def test_an_episode_that_ends_soon_after_a_state_was_reached_says_nothing_of_it(
-    make: Make,
-) -> None:
+def test_an_episode_that_ends_soon_after_a_state_was_reached_says_nothing_of_it(make: Make) -> None:
     steps = len(advance(make(replace(RULES, per_key=0)), 3))
     env = make(episode_steps=steps + 2)
     advance(env, 3)

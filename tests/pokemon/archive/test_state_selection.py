@@ -94,7 +94,7 @@ def test_a_stronger_party_is_worth_a_place_in_a_full_set_and_the_weakest_goes() 
     verdict = decide_to_keep_stronger(held(4), 32, seen, RULES)
     assert (verdict.keep, verdict.reason) == (
         False,
-        "a state of these 4 milestones here has 30 HP, this 32",
+        "a state of these 4 milestones has 30 HP, this 32",
     )
     tired = Catalogue(tuple(full), dry={full[2].sha256: 9})
     assert decide_to_keep_stronger(held(4), 31, tired, RULES).keep, "the strongest leads nowhere"

@@ -105,7 +105,7 @@ def test_a_full_bag_keeps_balls_key_items_and_hms() -> None:
     paper = Paper().bag(JUNK, BALL, PARCEL, TM01, HM01, *[JUNK] * 15).set(bag_cursor=7)
     act = decide("toss_junk", paper)
     assert act is not None
-    assert act.reason == "the bag was full: 17 of 20 items tossed"
+    assert act.reason == "bag was full: 17 of 20 items tossed"
     paper.apply(act)
     assert paper.progress.bag == ((BALL, 1), (PARCEL, 1), (HM01, 1))
     assert paper.image[ram.BAG + 6 - ram.RAM_START] == 0xFF
