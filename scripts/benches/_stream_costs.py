@@ -75,10 +75,7 @@ def _overhead_s(tally: Tally) -> float:
 def measure(quick: bool) -> dict[str, dict[str, float]]:
     """Measure microseconds in the hook per environment step and files opened, wanted and not."""
     prepare_imports()
-    return {
-        "not_wanted": _hook(frozenset(), quick),
-        "wanted": _hook(AGENTS, quick),
-    }
+    return {"not_wanted": _hook(frozenset(), quick), "wanted": _hook(AGENTS, quick)}
 
 
 def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:

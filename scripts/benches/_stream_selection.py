@@ -7,13 +7,7 @@ import random
 from statistics import mean, median
 
 from Daddy.core.shared_types import AgentReport
-from Daddy.streaming.best_selector import (
-    AgentKey,
-    FeaturedAgent,
-    FeaturingRules,
-    score,
-    select_top,
-)
+from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, score, select_top
 from Daddy.streaming.login.fleet_state import FleetState
 from Daddy.streaming.protocol.messages import row_from_report
 from Daddy.streaming.protocol.spool_segment import Segment

@@ -16,7 +16,7 @@ from Daddy.streaming.protocol.framing import (
     Message,
     MessageKind,
     Reason,
-    bye_message,
+    make_bye,
     pack_json,
     pack_message,
 )
@@ -98,7 +98,7 @@ def relay_says(chance: random.Random) -> Message:
         Message(MessageKind.FRAME, _frame(number, 0), chance.randrange(0xFFFF)),
         Message(MessageKind.NOTE, b"slot-0/3 won badge 4"),
         Message(MessageKind.PING, pack_stamps(chance.randrange(2**40))),
-        bye_message(Reason.DONE, "the relay ends"),
+        make_bye(Reason.DONE, "the relay ends"),
     ))  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def viewer_says(chance: random.Random) -> Message:
         Message(MessageKind.ACK, pack_ack(chance.randrange(50)), stream),
         Message(MessageKind.NEED_KEY, b"", stream),
         Message(MessageKind.PONG, pack_stamps(chance.randrange(2**40), 5)),
-        bye_message(Reason.DONE, "the viewer was closed"),
+        make_bye(Reason.DONE, "the viewer was closed"),
     ))  # fmt: skip
 
 

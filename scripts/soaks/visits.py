@@ -24,12 +24,7 @@ from Daddy.streaming.login.spool import read_watch_request
 from Daddy.streaming.protocol import frame_codec, framing, messages
 from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError
 from Daddy.streaming.protocol.handshake import RELAY, VIEWER, StreamSession
-from Daddy.streaming.protocol.messages import (
-    Status,
-    Subscription,
-    read_status,
-    read_subscription,
-)
+from Daddy.streaming.protocol.messages import Status, Subscription, read_status, read_subscription
 from Daddy.streaming.protocol.spool_segment import (
     HEAD,
     CapturedPicture,

@@ -26,7 +26,7 @@ RULES = FeaturingRules(
 )
 
 
-def candidate(name: str, score: int = 0, gain: float = 0.0, seen: float = 100.0, episode: int = 0):
+def agent(name: str, score: int = 0, gain: float = 0.0, seen: float = 100.0, episode: int = 0):
     peer, agent = name.split("/")
     facts = report(
         int(agent), badges=score // 2, story_flags=score - score // 2, episode_return=gain,
@@ -47,24 +47,18 @@ def names(selection: Selection) -> list[str]:
 @pytest.mark.parametrize(
     ("candidates", "best"),
     [
-        ([candidate("a/0", 1), candidate("b/0", 3), candidate("c/0", 2)], ["b/0", "c/0"]),
-        (
-            [candidate("a/0", 1, 5.0), candidate("b/0", 1, 9.0), candidate("c/0", 1, 7.0)],
-            ["b/0", "c/0"],
-        ),
-        (
-            [candidate("a/0", seen=98), candidate("b/0", seen=99.5), candidate("c/0", seen=99)],
-            ["b/0", "c/0"],
-        ),
-        ([candidate("a/0", 4), candidate("a/1", 5), candidate("b/0", 1)], ["a/1", "a/0"]),
-        ([candidate("a/0", 4)], ["a/0"]),
+        ([agent("a/0", 1), agent("b/0", 3), agent("c/0", 2)], ["b/0", "c/0"]),
+        ([agent("a/0", 1, 5.0), agent("b/0", 1, 9.0), agent("c/0", 1, 7.0)], ["b/0", "c/0"]),
+        ([agent("a/0", seen=98), agent("b/0", seen=99.5), agent("c/0", seen=99)], ["b/0", "c/0"]),
+        ([agent("a/0", 4), agent("a/1", 5), agent("b/0", 1)], ["a/1", "a/0"]),
+        ([agent("a/0", 4)], ["a/0"]),
         ([], []),
     ],
     ids=[
         "score first",
         "then return",
         "then the newest",
-        "two of candidate job",
+        "two of one job",
         "fewer",
         "nobody",
     ],
@@ -76,16 +70,16 @@ def test_badges_and_flags_then_return_then_recency(candidates, best) -> None:
 @pytest.mark.parametrize(
     ("holder", "rival", "since", "ended", "stays"),
     [
-        (candidate("a/0", 5), candidate("b/0", 9), 90, None, True),
-        (candidate("a/0", 5), candidate("b/0", 9), 80, None, False),
-        (candidate("a/0", 5), candidate("b/0", 6), 70, None, True),
-        (candidate("a/0", 5), candidate("b/0", 6), 40, None, False),
-        (candidate("a/0", 5), candidate("b/0", 5, 0.5), 40, None, False),
-        (candidate("a/0", 5, seen=95.0), candidate("b/0", 5, seen=100.0), 0, None, True),
-        (candidate("a/0", 0), candidate("b/0", 1), 85, 98.0, True),
-        (candidate("a/0", 0), candidate("b/0", 1), 85, 97.0, False),
-        (candidate("a/0", 0), candidate("b/0", 1), 95, 96.0, True),
-        (candidate("a/0", 5, seen=89), candidate("b/0", 1), 95, None, False),
+        (agent("a/0", 5), agent("b/0", 9), 90, None, True),
+        (agent("a/0", 5), agent("b/0", 9), 80, None, False),
+        (agent("a/0", 5), agent("b/0", 6), 70, None, True),
+        (agent("a/0", 5), agent("b/0", 6), 40, None, False),
+        (agent("a/0", 5), agent("b/0", 5, 0.5), 40, None, False),
+        (agent("a/0", 5, seen=95.0), agent("b/0", 5, seen=100.0), 0, None, True),
+        (agent("a/0", 0), agent("b/0", 1), 85, 98.0, True),
+        (agent("a/0", 0), agent("b/0", 1), 85, 97.0, False),
+        (agent("a/0", 0), agent("b/0", 1), 95, 96.0, True),
+        (agent("a/0", 5, seen=89), agent("b/0", 1), 95, None, False),
     ],
     ids=[
         "within the dwell time",
@@ -107,45 +101,42 @@ def test_a_place_is_kept_until_there_is_reason(holder, rival, since, ended, stay
 
 
 def test_every_change_has_a_reason_and_no_change_has_none() -> None:
-    first = select_top([candidate("a/0", 1)], [], 2, 100.0, RULES)
+    first = select_top([agent("a/0", 1)], [], 2, 100.0, RULES)
     assert first.reasons == ("a/0 takes a free place",)
-    assert select_top([candidate("a/0", 1)], first.places, 2, 101.0, RULES).reasons == ()
-    rivals = [candidate("a/0", 1, seen=130), candidate("b/0", 9, seen=130)]
+    assert select_top([agent("a/0", 1)], first.places, 2, 101.0, RULES).reasons == ()
+    rivals = [agent("a/0", 1, seen=130), agent("b/0", 9, seen=130)]
     changed = select_top(rivals, first.places, 1, 130.0, RULES)
     assert changed.reasons == ("b/0 replaces a/0: 8 points ahead",)
 
 
 def test_who_stays_keeps_the_side_of_the_window() -> None:
     current = [place("a/0", 90), place("b/0", 90)]
-    chosen = select_top([candidate("a/0", 1), candidate("b/0", 9)], current, 2, 100.0, RULES)
+    chosen = select_top([agent("a/0", 1), agent("b/0", 9)], current, 2, 100.0, RULES)
     assert names(chosen) == ["a/0", "b/0"]
 
 
 def test_the_end_of_an_episode_is_noted_once() -> None:
     current = [place("a/0", 50, episode=0)]
-    after = select_top([candidate("a/0", episode=1)], current, 1, 100.0, RULES)
+    after = select_top([agent("a/0", episode=1)], current, 1, 100.0, RULES)
     assert after.places[0].ended == 100.0
-    later = select_top([candidate("a/0", episode=1, seen=105)], after.places, 1, 105.0, RULES)
+    later = select_top([agent("a/0", episode=1, seen=105)], after.places, 1, 105.0, RULES)
     assert later.places[0].ended == 100.0
 
 
 def test_fewer_places_are_filled_by_those_who_came_first() -> None:
     current = [place("a/0", 90), place("b/0", 90)]
-    chosen = select_top([candidate("a/0", 1), candidate("b/0", 2)], current, 1, 100.0, RULES)
+    chosen = select_top([agent("a/0", 1), agent("b/0", 2)], current, 1, 100.0, RULES)
     assert names(chosen) == ["a/0"]
 
 
 def test_who_would_only_flash_by_waits_unless_nobody_else_does() -> None:
-    soon = candidate("a/0", 9)._replace(episode_left_s=RULES.flash_s - 1)
-    assert names(select_top([soon, candidate("b/0", 5)], [], 1, 100.0, RULES)) == ["b/0"]
-    assert names(select_top([soon, candidate("b/0", 5)], [], 2, 100.0, RULES)) == [
-        "b/0",
-        "a/0",
-    ]
+    soon = agent("a/0", 9)._replace(episode_left_s=RULES.flash_s - 1)
+    assert names(select_top([soon, agent("b/0", 5)], [], 1, 100.0, RULES)) == ["b/0"]
+    assert names(select_top([soon, agent("b/0", 5)], [], 2, 100.0, RULES)) == ["b/0", "a/0"]
     current = [place("c/0", 50)]
-    fleet = [soon, candidate("b/0", 5), candidate("c/0", 1)]
+    fleet = [soon, agent("b/0", 5), agent("c/0", 1)]
     assert names(select_top(fleet, current, 1, 100.0, RULES)) == ["b/0"]
-    assert names(select_top([soon, candidate("c/0", 1)], current, 1, 100.0, RULES)) == ["a/0"]
+    assert names(select_top([soon, agent("c/0", 1)], current, 1, 100.0, RULES)) == ["a/0"]
     assert names(select_top(fleet, current, 1, 100.0, RULES, pins("a/0"))) == ["a/0"]
     shown = [place("a/0", 90)]
     assert names(select_top(fleet, shown, 1, 100.0, RULES)) == ["a/0"], "who is shown already stays"
@@ -174,43 +165,38 @@ def pins(*names: str) -> list[AgentKey]:
 
 
 def test_who_is_pinned_gets_the_weakest_place_at_once_and_keeps_it() -> None:
-    fleet = [candidate("a/0", 9), candidate("b/0", 8), candidate("c/0", 1)]
+    fleet = [agent("a/0", 9), agent("b/0", 8), agent("c/0", 1)]
     current = [place("a/0", 99), place("b/0", 99)]
     entered = select_top(fleet, current, 2, 100.0, RULES, pins("c/0"))
     assert names(entered) == ["a/0", "c/0"]
     assert entered.reasons == ("c/0 replaces b/0: it is pinned",)
-    later = [candidate(str(c.key), c.rank[0], seen=500.0) for c in fleet]
-    assert names(select_top(later, entered.places, 2, 500.0, RULES, pins("c/0"))) == [
-        "a/0",
-        "c/0",
-    ]
+    later = [agent(str(c.key), c.rank[0], seen=500.0) for c in fleet]
+    assert names(select_top(later, entered.places, 2, 500.0, RULES, pins("c/0"))) == ["a/0", "c/0"]
     freed = select_top(later, entered.places, 2, 500.0, RULES)
     assert names(freed) == ["a/0", "b/0"]
 
 
 def test_who_is_pinned_comes_back_after_a_change_of_jobs() -> None:
-    others = [candidate("a/0", 9, seen=120.0), candidate("b/0", 8, seen=120.0)]
+    others = [agent("a/0", 9, seen=120.0), agent("b/0", 8, seen=120.0)]
     current = [place("c/0", 90), place("a/0", 90)]
-    gone = select_top(
-        [*others, candidate("c/0", 1, seen=100.0)], current, 2, 120.0, RULES, pins("c/0")
-    )
+    gone = select_top([*others, agent("c/0", 1, seen=100.0)], current, 2, 120.0, RULES, pins("c/0"))
     assert set(names(gone)) == {"a/0", "b/0"}, "no place stays empty meanwhile"
     back = select_top(
-        [*others, candidate("c/0", 0, seen=121.0)], gone.places, 2, 121.0, RULES, pins("c/0")
+        [*others, agent("c/0", 0, seen=121.0)], gone.places, 2, 121.0, RULES, pins("c/0")
     )
     assert set(names(back)) == {"a/0", "c/0"}
 
 
 def test_with_fewer_places_the_pinned_stay() -> None:
     current = [place("a/0", 90), place("b/0", 90), place("c/0", 90)]
-    fleet = [candidate("a/0", 5), candidate("b/0", 5), candidate("c/0", 1)]
+    fleet = [agent("a/0", 5), agent("b/0", 5), agent("c/0", 1)]
     assert names(select_top(fleet, current, 2, 100.0, RULES, pins("c/0"))) == ["a/0", "c/0"]
     assert names(select_top(fleet, current, 1, 100.0, RULES, pins("c/0", "b/0"))) == ["c/0"]
 
 
 agents = st.lists(
     st.builds(
-        candidate,
+        agent,
         st.sampled_from([f"{peer}/{agent}" for peer in "abcd" for agent in range(4)]),
         st.integers(0, 20),
         st.floats(-10, 10),

@@ -100,9 +100,7 @@ def test_a_wait_that_is_none_is_exit_2(capsys) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_says_goodbye_to_the_relay_and_ends_in_good_order(
-    number: int,
-    token: Path,
-    tmp_path: Path,
+    number: int, token: Path, tmp_path: Path
 ) -> None:
     port, known = free_port(), load_tokens([token])
     viewer = start(VIEWER, "--port", port, "--json", "--wait", 30, "--token", token, home=tmp_path)
@@ -133,7 +131,7 @@ def introduce(wire: socket.socket, known: tuple[Token, ...]) -> StreamSession:
 def test_without_pygame_lines_are_printed(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['pygame'] = None; from Daddy.streaming import tunnel_server; "
-        "sys.exit(tunnel_server.main(['--port', '0', '--seconds', '0.2']))"
+        "sys.exit(tunnel_server.main(['--port', '0', '--seconds', '1']))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

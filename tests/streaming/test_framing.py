@@ -18,8 +18,8 @@ from Daddy.streaming.protocol.framing import (
     MessageSplitter,
     ProtocolError,
     Reason,
-    bye_message,
     clean_text,
+    make_bye,
     pack_message,
     read_bye,
     unpack_json,
@@ -93,7 +93,7 @@ def test_text_from_the_wire_cannot_steer_a_terminal() -> None:
 
 
 def test_a_farewell_carries_its_reason_and_is_cut_to_its_bound() -> None:
-    code, text = read_bye(bye_message(Reason.REFUSED, "no" * 200).body)
+    code, text = read_bye(make_bye(Reason.REFUSED, "no" * 200).body)
     assert code == Reason.REFUSED
     assert text.startswith("nono")
 

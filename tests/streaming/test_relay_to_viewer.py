@@ -353,10 +353,7 @@ def test_a_frozen_viewer_is_sent_little_and_given_up(run, token, monkeypatch) ->
     """TCP and ssh would take megabytes; unacknowledged pictures stay below 64 KiB."""
     monkeypatch.setattr(handshake, "SILENT_S", 7.0)
     stop = threading.Event()
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        learners(run / "stream"),
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as listener, learners(run / "stream"):
         listener.settimeout(10)
         served = make_relay(
             run, listener.getsockname()[1], [token], Subscription(2, 30), "spool", SystemClock()

@@ -32,8 +32,8 @@ def record(step: int) -> CapturedPicture:
 def test_what_is_put_comes_out_once_in_order(ends: Ends) -> None:
     learner, streamer = ends
     put = [record(step) for step in range(5)]
-    for record in put:
-        learner.write_picture(record)
+    for captured in put:
+        learner.write_picture(captured)
     assert streamer.read_pictures() == put
     assert streamer.read_pictures() == []
     assert streamer.lost == 0

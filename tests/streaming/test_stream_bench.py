@@ -19,12 +19,7 @@ def test_bytes_keep_to_their_targets_and_what_was_not_measured_is_not_called_met
     found = stream.run(quick=True, only="codecs")
     table = found["targets"]
     met = {name: row["met"] for name, row in table.items()}
-    assert {name for name, value in met.items() if value} == {
-        "T4 delta",
-        "T4 key",
-        "T4 seed",
-        "T5",
-    }
+    assert {name for name, value in met.items() if value} == {"T4 delta", "T4 key", "T4 seed", "T5"}
     others = {value for name, value in met.items() if not name.startswith(("T4", "T5"))}
     assert others == {None}
     assert {f"T{number}" for number in range(1, 15)} <= {name.split()[0] for name in met}

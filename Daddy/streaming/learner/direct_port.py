@@ -22,7 +22,7 @@ from typing import Any
 
 from Daddy.core.errors import DaddyError
 from Daddy.streaming.login import spool
-from Daddy.streaming.protocol import framing
+from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError, Reason, make_bye
 from Daddy.streaming.protocol.handshake import VIEWER, SessionSocket, Token
 from Daddy.streaming.protocol.messages import pack_stamps, read_stamps
 from Daddy.streaming.protocol.spool_segment import WriterIdentity
@@ -83,7 +83,7 @@ class DirectPort:
     """Listens for relays while a viewer watches; ``port`` is 0 while the port is closed."""
 
     def __init__(
-        self, stream: Path, writer: WriterIdentity, opening: Callable[[], Sequence[framing.Message]]
+        self, stream: Path, writer: WriterIdentity, opening: Callable[[], Sequence[Message]]
     ) -> None:
         """Call ``opening`` for the first messages to a relay that has proved the token."""
         self._stream = stream
@@ -114,7 +114,7 @@ class DirectPort:
     def authenticated_count(self) -> int:
         return sum(relay.greeted for relay in self.relays)
 
-    def broadcast(self, messages: Sequence[framing.Message]) -> None:
+    def broadcast(self, messages: Sequence[Message]) -> None:
         """Send messages to every relay that has proved the token."""
         for relay in self.relays:
             if relay.greeted:
@@ -147,8 +147,8 @@ class DirectPort:
         for relay in list(self.relays):
             try:
                 self._serve(relay, now, readable=relay in ready)
-            except framing.ProtocolError as error:
-                self._drop(relay, framing.bye_message(error.reason, str(error)))
+            except ProtocolError as error:
+                self._drop(relay, make_bye(error.reason, str(error)))
             except OSError:
                 self._drop(relay)
 
@@ -158,7 +158,7 @@ class DirectPort:
             return
         ours = self._address_is_ours()
         for relay in list(self.relays):
-            self._drop(relay, framing.bye_message(framing.Reason.DONE, "the job stops listening"))
+            self._drop(relay, make_bye(Reason.DONE, "the job stops listening"))
         self._socket.close()
         self._socket, self.address, self.port = None, "", 0
         if ours:
@@ -179,10 +179,9 @@ class DirectPort:
         return published is not None and (published.incarnation, published.port) == ours
 
     def _publish(self) -> None:
-        address = spool.JobAddress(
-            self.address, self.port, self._writer.incarnation, self._writer.host
-        )
-        spool.write_address(self._stream, self._writer.peer, address)
+        writer = self._writer
+        address = spool.JobAddress(self.address, self.port, writer.incarnation, writer.host)
+        spool.write_address(self._stream, writer.peer, address)
 
     def _accept(self, listener: socket.socket, now: float) -> None:
         try:
@@ -210,13 +209,11 @@ class DirectPort:
 
     def _serve(self, relay: _IncomingRelay, now: float, *, readable: bool) -> None:
         for message in relay.receive(now) if readable else ():
-            if message.kind == framing.MessageKind.BYE:
+            if message.kind == MessageKind.BYE:
                 raise ConnectionResetError
-            if message.kind == framing.MessageKind.PING:
+            if message.kind == MessageKind.PING:
                 theirs, _ = read_stamps(message.body)
-                pong = framing.Message(
-                    framing.MessageKind.PONG, pack_stamps(theirs, round(now * 1000))
-                )
+                pong = Message(MessageKind.PONG, pack_stamps(theirs, round(now * 1000)))
                 relay.session.send(pong)
         if relay.session.established and not relay.greeted:
             relay.greeted = True
@@ -224,9 +221,9 @@ class DirectPort:
                 relay.session.send(message)
         relay.flush()
         if relay.is_overdue(now) or len(relay.out) > OUT_LIMIT:
-            raise framing.ProtocolError("too late, silent or not reading", framing.Reason.SILENT)
+            raise ProtocolError("too late, silent or not reading", Reason.SILENT)
 
-    def _drop(self, relay: _IncomingRelay, last: framing.Message | None = None) -> None:
+    def _drop(self, relay: _IncomingRelay, last: Message | None = None) -> None:
         """Close a connection; an unauthenticated peer gets no last message."""
         relay.close(last if relay.greeted else None)
         self.relays.remove(relay)

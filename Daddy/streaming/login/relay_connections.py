@@ -104,7 +104,7 @@ class OutgoingConnection:
 
     def close(self) -> None:
         """Send BYE if a viewer is connected, and close."""
-        self._drop(framing.bye_message(framing.Reason.DONE, "the relay ends"))
+        self._drop(framing.make_bye(framing.Reason.DONE, "the relay ends"))
 
     def _connect(self, now: float) -> None:
         sock = self._open_socket or socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -156,11 +156,9 @@ class OutgoingConnection:
     def _fail(self, now: float, error: Exception) -> None:
         """Close, with a BYE if the viewer broke the protocol; connect again after a pause."""
         self.trouble = self._describe(error)
-        last = (
-            framing.bye_message(error.reason, str(error))
-            if isinstance(error, framing.ProtocolError)
-            else None
-        )
+        last = None
+        if isinstance(error, framing.ProtocolError):
+            last = framing.make_bye(error.reason, str(error))
         self._drop(last)
         pause = BACKOFF_S[min(self._attempt, len(BACKOFF_S) - 1)] * random.uniform(0.8, 1.2)
         self._attempt += 1

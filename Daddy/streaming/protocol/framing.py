@@ -151,7 +151,7 @@ def clean_text(text: object, limit: int = 64) -> str:
     return "".join(c for c in str(text)[:limit] if c.isprintable())
 
 
-def bye_message(reason: Reason, text: str) -> Message:
+def make_bye(reason: Reason, text: str) -> Message:
     """Return a BYE with its reason and a sentence for the person."""
     most = BODY_LIMIT[MessageKind.BYE] - 1
     return Message(MessageKind.BYE, bytes([reason]) + text.encode()[:most])

@@ -20,7 +20,7 @@ from dataclasses import replace
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError
 from Daddy.core.machine_info import listening_program, socket_owner
-from Daddy.streaming.protocol import framing
+from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError, Reason, make_bye
 from Daddy.streaming.protocol.handshake import VIEWER, SessionSocket, Token
 from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.viewer.connect_plan import SleepDetector
@@ -60,7 +60,7 @@ MAX_CONNECTIONS = 8
 OUT_LIMIT = 64 * 1024
 """Bytes waiting for a relay above which it is disconnected, because it does not read."""
 _NOTES = 12
-_REFUSALS = (framing.Reason.VERSION, framing.Reason.NO_COMMON_TOKEN, framing.Reason.REFUSED)
+_REFUSALS = (Reason.VERSION, Reason.NO_COMMON_TOKEN, Reason.REFUSED)
 
 
 class Receiver:
@@ -136,8 +136,8 @@ class Receiver:
                 if connection.relay_state:
                     connection.session.send(self._subscribe_message())
 
-    def _subscribe_message(self) -> framing.Message:
-        return framing.Message(framing.MessageKind.SUBSCRIBE, self._subscription.to_body())
+    def _subscribe_message(self) -> Message:
+        return Message(MessageKind.SUBSCRIBE, self._subscription.to_body())
 
     def close(self) -> None:
         """Send BYE to every relay and end the thread."""
@@ -158,7 +158,7 @@ class Receiver:
                 self._adopted.clear()
                 self._check_connections()
         with self._lock:
-            last = framing.bye_message(framing.Reason.DONE, "the viewer was closed")
+            last = make_bye(Reason.DONE, "the viewer was closed")
             for connection in list(self._connections):
                 self._drop(connection, last)
             for sock, _ in self._adopted:
@@ -203,11 +203,11 @@ class Receiver:
                     connection.session.send(answer)
                 self._notes += [text] if text else []
             connection.flush()
-        except framing.ProtocolError as error:
+        except ProtocolError as error:
             self.trouble = str(error)
             if error.reason in _REFUSALS:
                 self.refused = self.trouble
-            self._drop(connection, framing.bye_message(error.reason, str(error)))
+            self._drop(connection, make_bye(error.reason, str(error)))
         except OSError:
             self._drop(connection)
 
@@ -218,13 +218,13 @@ class Receiver:
             if slept or len(connection.out) > OUT_LIMIT:
                 self._drop(connection)
             elif connection.is_overdue(now):
-                silent = framing.bye_message(framing.Reason.SILENT, "nothing was heard for 15 s")
+                silent = make_bye(Reason.SILENT, "nothing was heard for 15 s")
                 self._drop(connection, silent if connection.relay_state else None)
             else:
                 with contextlib.suppress(OSError):
                     connection.flush()
 
-    def _drop(self, connection: RelayConnection, last: framing.Message | None = None) -> None:
+    def _drop(self, connection: RelayConnection, last: Message | None = None) -> None:
         self._selector.unregister(connection.socket)
         connection.close(last)
         self._connections.remove(connection)

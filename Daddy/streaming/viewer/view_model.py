@@ -273,8 +273,7 @@ class RelayState:
         stream = self._stream(message.stream)
         pixels = stream.decoder.decode(frame)
         if pixels is None:
-            failures = self._decode_failures
-            failures.append(now)
+            (failures := self._decode_failures).append(now)
             if len(failures) == failures.maxlen and now - failures[0] < _DECODE_FAILURES_S:
                 raise ProtocolError("three pictures in ten seconds could not be decoded")
             return [Message(MessageKind.NEED_KEY, stream=message.stream)]
