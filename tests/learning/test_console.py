@@ -37,7 +37,7 @@ class Sinks:
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
         self.events.append((event, step, dict(data)))
 
-    asks = b"\1"
+    request_counter = b"\1"
 
     def poll_requests(self) -> tuple[bool, frozenset[int]]:
         return True, frozenset({1})
