@@ -123,7 +123,7 @@ def adoption_is_due(learner: LearnerState) -> bool:
 
 
 def send_heartbeat(learner: LearnerState) -> None:
-    """Write a heartbeat if the last one is 30 s old: other jobs take a silent learner for dead."""
+    """Write a heartbeat if the last one is 30 s old, lest other jobs count the learner as dead."""
     if learner.seconds_since("beat") >= _BEAT_SECONDS:
         learner.mark("beat")
         with learner.collector.stopwatch.measure("share"):

@@ -103,9 +103,9 @@ class Run:
     @cached_property
     def folder(self) -> Path:
         """The folder of this run, named after its settings."""
-        words = self.arm.name.replace(" ", "-").replace("+", "with")
+        slug = self.arm.name.replace(" ", "-").replace("+", "with")
         key = {**self.settings, "learns": self.arm.learns}
-        return self.root / f"{words}-{self.seed}-{sha256_hex(canonical_json(key))[:8]}"
+        return self.root / f"{slug}-{self.seed}-{sha256_hex(canonical_json(key))[:8]}"
 
     @property
     def paths(self) -> RunPaths:

@@ -112,7 +112,7 @@ def cartpole_parts(folder: Path, *, memory: int = 0, seed: int = 1, **changes: A
         "device": torch.device("cpu"),
         "seed": seed,
         "checkpoints": folder,
-        "lease": FakeLease(),
+        "lease": FakeLease(changes.pop("term", 1)),
         "exchange": NoExchange(),
         "frames": NoFrames(),
         "stopper": Never(),

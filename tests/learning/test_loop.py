@@ -170,10 +170,10 @@ def test_a_rollout_begun_with_other_weights_is_not_learnt_from(tmp_path):
     partner.join_fleet = lambda initial, resumed: Adoption(
         8, {name: value + 1.0 for name, value in initial().items()}, "rebased"
     )
-    parts = cartpole_parts(tmp_path, settings=settings, exchange=partner, lease=FakeLease(term=2))
+    parts = cartpole_parts(tmp_path, settings=settings, exchange=partner, term=2)
     assert start_learner(parts).rollout.filled == 0
     other = replace(settings, horizon=32)
-    parts = cartpole_parts(tmp_path, settings=other, lease=FakeLease(term=2))
+    parts = cartpole_parts(tmp_path, settings=other, term=2)
     assert start_learner(parts).rollout.filled == 0
 
 
@@ -198,7 +198,7 @@ def test_the_resumed_learner_says_where_it_goes_on_and_what_it_passed_over(tmp_p
     schedule = replace(SCHEDULE, total_steps=1024, checkpoint_interval=512)
     train(cartpole_parts(tmp_path, schedule=schedule))
     list_manifests(tmp_path)[0].with_suffix(".safetensors").write_bytes(b"torn")
-    parts = cartpole_parts(tmp_path, schedule=schedule, lease=FakeLease(term=2))
+    parts = cartpole_parts(tmp_path, schedule=schedule, term=2)
     train(parts)
     ((step, data),) = parts.events.states("resumed")
     assert (step, data["checkpoint_step"]) == (512, 512)
@@ -206,9 +206,9 @@ def test_the_resumed_learner_says_where_it_goes_on_and_what_it_passed_over(tmp_p
 
 
 def test_checkpoints_go_on_growing_even_if_the_terms_began_anew(tmp_path):
-    train(cartpole_parts(tmp_path, schedule=SHORT, lease=FakeLease(term=7)))
+    train(cartpole_parts(tmp_path, schedule=SHORT, term=7))
     longer = replace(SHORT, total_steps=256 * 5)
-    train(cartpole_parts(tmp_path, schedule=longer, lease=FakeLease(term=1)))
+    train(cartpole_parts(tmp_path, schedule=longer, term=1))
     assert load_newest(tmp_path).checkpoint.step == 256 * 5
 
 
@@ -236,7 +236,7 @@ def test_a_learner_whose_gradients_are_never_finite_gives_up_and_keeps_its_good_
 ):
     train(cartpole_parts(tmp_path, schedule=SHORT))
     poisoned = replace(SETTINGS, value_coefficient=float("nan"))
-    parts = cartpole_parts(tmp_path, settings=poisoned, lease=FakeLease(term=2))
+    parts = cartpole_parts(tmp_path, settings=poisoned, term=2)
     outcome = train(parts)
     assert outcome.kind == "diverged"
     assert load_newest(tmp_path).checkpoint.step == 768
@@ -290,9 +290,7 @@ def test_a_milestone_is_told_once_kept_and_not_told_again_after_a_restart(tmp_pa
     kept = load_newest(tmp_path).checkpoint.facts["milestones"]
     assert kept == {name: step for step, name in told}
     longer = replace(schedule, total_steps=256 * 5)
-    again = cartpole_parts(
-        tmp_path, schedule=longer, milestones_reached=long_episode, lease=FakeLease(term=2)
-    )
+    again = cartpole_parts(tmp_path, schedule=longer, milestones_reached=long_episode, term=2)
     train(again)
     assert [row for row in again.events.rows if row[0] == "progress"] == []
     rows = [data for event, _, data in again.events.rows if event == "metric"]
@@ -349,11 +347,11 @@ class Curves:
 
 def test_a_checkpoint_goes_to_no_learner_with_fewer_assists(tmp_path):
     train(cartpole_parts(tmp_path, schedule=SHORT, assists=("money", "flash")))
-    fewer = cartpole_parts(tmp_path, schedule=SHORT, assists=("flash",), lease=FakeLease(term=2))
+    fewer = cartpole_parts(tmp_path, schedule=SHORT, assists=("flash",), term=2)
     with pytest.raises(WeightsError, match="the assists money, which are not in use here"):
         train(fewer)
     more = ("money", "flash", "flute")
-    again = cartpole_parts(tmp_path, schedule=SHORT, assists=more, lease=FakeLease(term=3))
+    again = cartpole_parts(tmp_path, schedule=SHORT, assists=more, term=3)
     assert train(again).kind == "done"
 
 
@@ -437,7 +435,7 @@ def test_a_version_adopted_before_anything_was_played_leaves_the_memory_as_it_wa
     parts = cartpole_parts(tmp_path, memory=16, schedule=SHORT)
     train(parts)
     partner = Partner()
-    again = cartpole_parts(tmp_path, memory=16, exchange=partner, lease=FakeLease(term=2))
+    again = cartpole_parts(tmp_path, memory=16, exchange=partner, term=2)
     learner = start_learner(again)
     restored = learner.collector.lstm_state.clone()
     assert restored.any()
@@ -456,7 +454,7 @@ def test_a_checkpoint_from_before_the_gauges_goes_on(tmp_path):
     save_checkpoint(tmp_path / "old", replace(kept, tensors=tensors, facts=facts), 3)
     longer = replace(SHORT, total_steps=256 * 5)
     for name in ("new", "old"):
-        train(cartpole_parts(tmp_path / name, schedule=longer, lease=FakeLease(term=2)))
+        train(cartpole_parts(tmp_path / name, schedule=longer, term=2))
     new, old = (load_newest(tmp_path / name).checkpoint for name in ("new", "old"))
     assert [
         name for name in new.tensors if not torch.equal(new.tensors[name], old.tensors[name])
@@ -546,7 +544,7 @@ def test_who_cannot_afford_a_look_beats_twice_a_minute(tmp_path):
 def test_the_exchange_gets_its_bookkeeping_back_after_a_restart(tmp_path):
     first, second = Partner(), Partner()
     train(cartpole_parts(tmp_path, exchange=first, schedule=SHORT))
-    train(cartpole_parts(tmp_path, exchange=second, schedule=SHORT, lease=FakeLease(term=2)))
+    train(cartpole_parts(tmp_path, exchange=second, schedule=SHORT, term=2))
     assert first.resumed is None
     assert second.resumed == b"base v7"
 
