@@ -17,8 +17,8 @@ from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_types import Adoption
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.interfaces import WeightExchange
-from Daddy.weights import peer_progress
 from Daddy.weights import weight_exchange as exchanging
+from Daddy.weights.encoding import state_arithmetic
 from Daddy.weights.encoding.state_arithmetic import StateDict, add_scaled, copy_state, difference
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.merge import contributions, make_version
@@ -154,7 +154,8 @@ def open_gate() -> Iterator[None]:
         (make_version, "judge_values", _admit),
         (make_version, "cap_claimed_steps", _as_claimed),
         (make_version, "norm", _unknown),  # what is no number could not be written down
-        *((module, "is_finite", _always) for module in (exchanging, make_version, peer_progress)),
+        # `peer_progress` reads the function from its own module, the others hold its name
+        *((m, "is_finite", _always) for m in (exchanging, make_version, state_arithmetic)),
     ]
     kept = [(module, name, getattr(module, name)) for module, name, _ in off]
     try:
