@@ -1,4 +1,4 @@
-"""Waits for the agent while a script has control of the game.
+"""Waits in place of the agent while a script has control of the game.
 
 While no button works it presses none; while only A and B work (a text) it presses A. It stops at a
 question, which the agent answers. The wait is bounded, and the caller counts its steps.

@@ -45,9 +45,8 @@ FRAMES_PER_PICTURE: Final = 4
 """Frames from one picture to the next while play is streamed or filmed: 15 pictures a second."""
 FRAMES_PER_SECOND: Final = 59.7275
 _PRIMING_FRAMES: Final = 16
-"""Frames after power-on until a whole one was drawn. Before that pyboy 2.7.0 does not know the
-first line of the window, which its save states lack: a loaded state's first picture would
-differ."""
+"""Frames until a whole one was drawn. Before, pyboy 2.7.0 does not know the window's first line,
+which its save states lack: the first picture of a loaded state would differ."""
 PYBOY_VERSION: Final = version("pyboy")
 """Version of pyboy; a save state of ours is loaded only by the version that wrote it."""
 STATE_FORMAT: Final = int(STATE_VERSION)

@@ -76,8 +76,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """Open the game `rom` (None: the variable DADDY_ROM, else the free cartridge).
 
         `init_state` names the state that episodes begin from; `assists` are names of
-        `assist_rules`; `recorder` is made by `recorder_at_start`. ValueError for an unknown assist;
-        RomError.
+        `assist_rules` (ValueError); `recorder` is made by `recorder_at_start`. RomError.
         """
         self.rom = load_rom(find_rom(rom), allow_unknown_rom)
         self.observation_space = observation_space()

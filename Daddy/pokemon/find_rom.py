@@ -33,8 +33,7 @@ def load_configured_rom(training: TrainingSettings) -> Rom:
 def check_start_state(training: TrainingSettings) -> None:
     """Raise RomError (exit code 7) unless an agent can play on from the start state.
 
-    The cartridge's own beginning is not checked. Any other state is made now, if it does not exist
-    yet, and kept for the environments.
+    The cartridge's own beginning is not checked. Any other state is made if it does not exist.
     """
     start = training.start
     if not start and training.rom in (None, str(cartridge_path())):

@@ -232,7 +232,7 @@ def player_on_screen(image: Image) -> tuple[int, int]:
 
 
 def is_free(now: Progress, image: Image) -> bool:
-    """Return True if the next key can move the player: no fight, text, menu, script or half step.
+    """Return True if the next key can move the player: no fight, text, menu, script or walking.
 
     `image` is the one of `now`, with up-to-date bytes at WALKED_BY_GAME and WALK_COUNTER.
     """

@@ -5,8 +5,7 @@ flag of an event that is prepared elsewhere. A policy tells the arrays by type: 
 uint8 boxes are pictures, one-dimensional uint8 boxes are packed bits (least significant first),
 other integers are category numbers, float32 boxes are scalars of about unit size.
 
-Cached functions return the same array for equal bytes, which change in few steps; their callers
-copy it.
+Cached functions return the same array for equal bytes; their callers copy it.
 """
 
 from __future__ import annotations
@@ -166,8 +165,7 @@ def _member_facts(member: Creature) -> list[float]:
 def visited_mask(progress: Progress, visited: VisitedCells) -> NDArray[np.uint8]:
     """Return (72, 80) uint8: 255 on the visited cells in sight, 8x8 pixels each.
 
-    All 0 in a battle, which hides the map. The picture may begin within a cell, as the game scrolls
-    by pixels.
+    All 0 in a battle. The picture may begin within a cell, as the game scrolls by pixels.
     """
     if progress.battle:
         return np.zeros((HEIGHT, WIDTH), np.uint8)

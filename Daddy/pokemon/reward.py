@@ -38,8 +38,7 @@ _HOLDINGS: Final = (
 class Records(NamedTuple):
     """Holds the best values of one episode, which have been paid; they only grow.
 
-    Bit n stands for map, event, item or move n. `held`: names of milestones; `uses`: bits of
-    `field_move_uses`.
+    Bit n stands for map, event, item or move n. `held`: milestones; `uses`: `field_move_uses`.
     """
 
     maps: int = 0
@@ -67,8 +66,7 @@ def records_from(facts: Mapping[str, Any]) -> Records:
 def update_records(records: Records, now: Progress, real: bool, uses: int = 0) -> Records:
     """Return the records that include `now`; the same object if nothing is new.
 
-    `real`: Red or Blue, else the cartridge. When a game begins or is loaded, this gives the
-    baseline, so that nothing the game already holds is paid.
+    `real`: Red or Blue, else the cartridge. From empty records this is a game's baseline.
     """
     updated = Records(
         records.maps | (1 << now.map_id if now.placed else 0),

@@ -154,8 +154,7 @@ def _reached(events: int, evidence: Evidence, real: bool) -> frozenset[str]:
 def archive_key(progress: Progress, real: bool = True, square: int = 0) -> frozenset[str]:
     """Return the key of a state in an archive: its milestones, and its place if on the way.
 
-    A place is a map, or a square of `square` cells a side on it. In a warp, a battle or a text the
-    key has no place.
+    A place is a map, or a square of `square` cells a side; none in a warp, a battle or a text.
     """
     held = reached_milestones(progress, real)
     if not progress.placed or progress.battle or progress.text_box:

@@ -44,9 +44,8 @@ class ArchiveAccess:
 class ArchivedEnv(PokemonRedEnv):
     """Plays with the archive that `access` names; all other arguments are `PokemonRedEnv`'s.
 
-    The info of a step has ``archive``, the reason, when a state was kept or loaded, and ``jumped``
-    when the environment loaded a state. The info of an episode's last step has ``loaded``: true if
-    a state was loaded in the episode.
+    A step's info has ``archive``, the reason, when a state was kept or loaded, and ``jumped`` when
+    one was loaded; an episode's last info has ``loaded``: true if one was loaded in the episode.
     """
 
     telemetry_names = (*TELEMETRY, "milestones", "loads", "lived")
@@ -144,10 +143,7 @@ class ArchivedEnv(PokemonRedEnv):
         return self._keep(held, decision)[1] if decision.keep else ""
 
     def _keep(self, held: frozenset[str], decision: KeepDecision) -> tuple[str, str]:
-        """Keep the state if `decision` says so; return its hash, or "", and the reason.
-
-        The input log begins anew at the claim of the kept state.
-        """
+        """Keep the state if so decided, and begin a new log; return its hash, or "", and reason."""
         if not decision.keep:
             return "", decision.reason
         now = self._history

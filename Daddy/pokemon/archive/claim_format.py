@@ -45,8 +45,7 @@ class Claim:
     """Asserts that `inputs`, one action a byte, lead from `parent` to a state that holds `held`.
 
     `parent` is the `claim_hash` of the claim to continue from, or "" for the start of the game;
-    then `start` is {"seed": n}, or the state of the random generator with which the episode began.
-    A claim has the same bytes on every machine; a state has not, as it names its slot.
+    then `start` is {"seed": n}, or the state of the random generator at the episode's start.
     """
 
     parent: str
@@ -218,9 +217,6 @@ def claims_to_submit(own: Iterable[str], find: FindClaim, published: Iterable[Cl
 
 
 def rebase_for_run(claim: Claim, find: FindClaim, run_hashes: Mapping[str, str]) -> Claim:
-    """Rewrite a claim so that it continues from an ancestor that the run has. FileError.
-
-    `run_hashes`: the run's hash of a claim by the hash of the same claim here.
-    """
+    """Rewrite a claim to continue from one of the run (`run_hashes` by hash here). FileError."""
     whole = join_ancestors(claim, find, run_hashes)
     return Claim(run_hashes.get(whole.parent, ""), whole.start, whole.inputs, whole.held)

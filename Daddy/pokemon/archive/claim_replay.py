@@ -1,9 +1,8 @@
 """Replays a claim in a child process, and keeps the state that the child reaches.
 
 `replay_claim` and `record_milestone` start ``python -m Daddy.pokemon.archive.claim_replay`` with a
-task (JSON) and a folder, and wait a bounded time. Only a state that the child itself reached enters
-the archive. If the child hangs or crashes, or the inputs lead elsewhere, the claim is refused with
-the reason.
+task (JSON) and a folder, and wait a bounded time. Only a state that the child itself reached is
+kept. If the child hangs or crashes, or the inputs lead elsewhere, the claim is refused.
 """
 
 from __future__ import annotations
@@ -61,10 +60,7 @@ class ReplayGame:
 
 @dataclass(frozen=True)
 class ReplayStart:
-    """Holds the claim to replay (see `join_ancestors`), and the archived state to begin from.
-
-    Without a state (hash, provenance and bytes are empty) it begins at the start of the game.
-    """
+    """Holds the claim to replay, and the state to begin from; empty for the start of the game."""
 
     claim: Claim
     sha256: str = ""
@@ -93,8 +89,7 @@ def replay_claim(
 ) -> ReplayResult:
     """Replay `claim` in a child and keep the state that it reaches; an invalid claim is refused.
 
-    `author` names the claim's maker; `find` finds its ancestors, by default in the archive's
-    claims. OSError of the archive's disk.
+    `author` names the claim's maker; `find` finds its ancestors (default: here). OSError.
     """
     claims = ClaimStore(archive.folder)
     try:
@@ -120,10 +115,7 @@ def replay_claim(
 
 
 def _origin(claim: Claim, archive: Archive, claims: ClaimStore, find: FindClaim) -> ReplayStart:
-    """Find the last ancestor whose state is in the archive, else the start of the game.
-
-    FileError when an ancestor is missing, or the claim's own state is in the archive already.
-    """
+    """Find the last ancestor with a state here, or the game's start. FileError if not possible."""
     entries = {entry.sha256: entry for entry in archive.list_states().entries}
     states = {
         ident: entries[state] for ident, state in claims.claim_state_pairs() if state in entries
@@ -184,10 +176,7 @@ def record_milestone(archive: Archive, game: ReplayGame, milestone: str, real: b
 
 
 def claims_reaching(claims: ClaimStore, milestone: str) -> list[Claim]:
-    """List claims that hold `milestone`, with all inputs since the game's start, shortest first.
-
-    FileError when there is none.
-    """
+    """List claims that hold `milestone`, from the game's start, shortest first. FileError."""
     found = [claims.find_claim(ident) for ident, _ in claims.claim_state_pairs()]
     readable = [claim for claim in found if claim is not None]
     holding = [claim for claim in readable if milestone in claim.held]

@@ -2,8 +2,7 @@
 
 A file is named ``claims/<claim>-<state>.claim``: the claim's hash, and the hash of the state that
 it leads to in this archive. A claim stays when its state is removed, because later claims continue
-from it; `remove_unused` removes claims without a state among their descendants. A damaged file is
-ignored.
+from it; `remove_unused` removes those without a state among their descendants.
 """
 
 from __future__ import annotations

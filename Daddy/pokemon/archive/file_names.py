@@ -33,10 +33,7 @@ _IN_ORDER = attrgetter("rank", "key", "place", "hp", "age", "sha256")
 
 @dataclass(frozen=True, slots=True, order=True)
 class StateEntry:
-    """Holds the facts in a state's file name. Sorts by rank, key, place, HP and age.
-
-    `rank`: number of milestones; `age`: steps that its environment had played, ever.
-    """
+    """Holds the facts in a state's name, in sort order; `rank` counts milestones, `age` steps."""
 
     rank: int
     key: str

@@ -132,10 +132,9 @@ def _draw_state(stored: Catalogue, rules: ArchiveRules, draw: Draw) -> StateEntr
 
 
 def _freshness(places: Sequence[Sequence[StateEntry]], stored: Catalogue) -> float:
-    """Return the weight of a group of places: more dry tries from them make it smaller.
+    """Return the weight of a group of places, which falls with the dry tries per place.
 
-    Dry tries are summed over a place's states, so that a new state does not reset them, and
-    averaged over the places, so that many places do not weigh more than few.
+    Dry tries are summed over a place's states, so that a new state does not reset them.
     """
     dryness = sum(_dryness(entry, stored) for states in places for entry in states) / len(places)
     return 1 / (1 + dryness / _HALVING_TRIES)
@@ -167,8 +166,7 @@ def choose_episode_start(stored: Catalogue, rules: ArchiveRules, draw: Draw) -> 
     """Choose the state that an episode begins from; None for the start of the game.
 
     With `starts` a state's weight is 1 / sqrt(1 + tries). With `follow` alone the draw is the one
-    after a dry try: an episode from the game's start is too short to reach the fleet's latest
-    states.
+    after a dry try: an episode from the game's start cannot reach the fleet's latest states.
     """
     if not (rules.starts or rules.follow):
         return StateChoice(None, "episodes begin where the game does")

@@ -115,11 +115,7 @@ class EffectOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AssistState:
-    """Holds the history of assists in a game.
-
-    `used`: assists that intervened in it or in its ancestors. `failures`: number in a row, by name.
-    `open`: interventions whose effect is awaited, by name.
-    """
+    """Holds, by assist: use in this game or its ancestors, failures in a row, awaited effects."""
 
     used: frozenset[str] = frozenset()
     failures: Mapping[str, int] = field(default_factory=dict)

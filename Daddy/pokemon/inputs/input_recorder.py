@@ -56,10 +56,8 @@ class InputRecorder:
     def record_save(self, state: bytes, read_memory: ReadMemory) -> None:
         """Record that a state was saved, which can be loaded later."""
         key = sha256(state).digest()
-        if (
-            key not in self._saved_states
-            and len(self._saved_states) < emulator_operations.MAX_SAVED_STATES
-        ):
+        full = len(self._saved_states) >= emulator_operations.MAX_SAVED_STATES
+        if key not in self._saved_states and not full:
             self._saved_states[key] = len(self._saved_states)
             self.record_operation(emulator_operations.KEEP, 0, read_memory)
 

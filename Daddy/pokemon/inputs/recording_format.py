@@ -96,10 +96,7 @@ def memory_digest(memory: bytes | bytearray) -> bytes:
 
 
 def changes_memory(operation: Operation) -> bool:
-    """Return True if an operation plays a frame, writes a byte or loads a state.
-
-    After such operations at the end of a recording a last digest is needed.
-    """
+    """Return True if a digest is due after an operation: it plays frames, writes or loads."""
     return operation.frames > 0 or operation.kind in (OperationKind.WRITE, OperationKind.LOAD)
 
 

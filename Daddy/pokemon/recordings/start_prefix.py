@@ -21,10 +21,7 @@ def recorder_at_power_on(rom: Rom) -> InputRecorder:
 
 
 def recorder_at_start(rom: Rom, start: str = "") -> InputRecorder:
-    """Make a recorder for an emulator that is about to load the start state; RomError.
-
-    The state, byte for byte, is among the recorder's saved states.
-    """
+    """Make a recorder for an emulator that is about to load the start state. RomError."""
     state = start_state(rom, start)
     for play in attempts_to_reach(rom, start or default_start_name(rom)):
         recorder = recorder_at_power_on(rom)

@@ -1,8 +1,7 @@
 """Plays a route by rules, one key at a time; each key depends on the memory read before it.
 
 The player has no map: when a key does not move it, that direction is blocked at that cell
-(`WalkMap`). A step of the route that takes too many keys ends in a StuckError with the step, the
-place and the reason.
+(`WalkMap`). A step of the route that takes too many keys ends in a StuckError with the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from Daddy.core.errors import RomError
 from Daddy.pokemon.starts.player_view import STEERING, STEPS, Cell, Menu, PlayerView, read_view
 from Daddy.pokemon.starts.start_routes import (
     ChooseEntry,
-    OpenTitleMenu,
+    OpenMenu,
     ReadIntroduction,
     ReadUntil,
     RouteStep,
@@ -110,7 +109,7 @@ class RoutePlayer:
         self._flight = cycle(_FLEE)
         self._steps: dict[type[RouteStep], Callable[..., None]] = {
             WalkTo: self._walk_to, TalkUntil: self._talk, ReadUntil: self._read,
-            OpenTitleMenu: self._open_title_menu, ChooseEntry: self._choose,
+            OpenMenu: self._open_title_menu, ChooseEntry: self._choose,
             SetOptions: self._set_options, ReadIntroduction: self._read_introduction,
         }  # fmt: skip
 
@@ -212,7 +211,7 @@ class RoutePlayer:
         ground.mark_blocked(before.cell, button)
         return now
 
-    def _open_title_menu(self, _: OpenTitleMenu) -> None:
+    def _open_title_menu(self, _: OpenMenu) -> None:
         self._open_menu("start", _TOP_LIST)
 
     def _open_menu(self, button: str, last: int) -> None:

@@ -44,7 +44,7 @@ class ReadUntil:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTitleMenu:
+class OpenMenu:
     """Presses START until the menu after the title is open."""
 
 
@@ -66,9 +66,7 @@ class ReadIntroduction:
     """Presses A until the player can walk for the first time."""
 
 
-RouteStep = (
-    WalkTo | TalkUntil | ReadUntil | OpenTitleMenu | ChooseEntry | SetOptions | ReadIntroduction
-)
+RouteStep = WalkTo | TalkUntil | ReadUntil | OpenMenu | ChooseEntry | SetOptions | ReadIntroduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ REAL: Final = (
         "bedroom",
         "",
         (
-            OpenTitleMenu(),
+            OpenMenu(),
             ChooseEntry(_OPTIONS, last=1),
             SetOptions(),
             ChooseEntry(_NEW_GAME, last=1),

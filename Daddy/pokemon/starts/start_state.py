@@ -45,8 +45,7 @@ _PAUSE_FRAMES = 24
 def start_state(rom: Rom, start: StrPath | None = None) -> bytes:
     """Return the save state that episodes begin from; the module describes the names `start`.
 
-    An empty `start` means `default_start_name`. RomError when there is no such state, or it cannot
-    be used.
+    An empty `start` means `default_start_name`. RomError when the state is missing or unusable.
     """
     name = str(start or "") or default_start_name(rom)
     if name == BEGINNING:
@@ -146,8 +145,7 @@ def _played(rom: Rom, name: str, folder: StartStateFolder) -> bytes:
 def attempts_to_reach(rom: Rom, name: str) -> list[Callable[[Emulator], None]]:
     """List functions that play an emulator from power-on to a start state; RomError, StuckError.
 
-    Their states may differ in bytes from the kept state. The list is empty for a file and for a
-    state recorded by hand.
+    Their states may differ from the kept one. The list is empty for files and recorded states.
     """
     if name == BEGINNING:
         return [partial(play_introduction, real=rom.real)]

@@ -57,10 +57,7 @@ class StartStateFolder:
             return None
 
     def get_or_make(self, name: str, origin: str, make: Callable[[], bytes]) -> bytes:
-        """Return the state if it is in the folder; else make it and write it.
-
-        If the folder cannot be written, a warning is printed and the state is made again next time.
-        """
+        """Return the state if it is in the folder; else make it, and write it if possible."""
         if (state := self.read_verified(name, origin)) is not None:
             return state
         state = make()

@@ -189,7 +189,7 @@ def test_the_header_of_the_real_cartridge_around_another_game_is_refused_by_the_
     monkeypatch.setattr("Daddy.pokemon.starts.route_player.MAX_PRESSES", 40)
     monkeypatch.setattr(starting, "ATTEMPTS", 1)
     red = Rom("Pokémon Red", "f" * 40, bytes(data), real=True)
-    with pytest.raises(RomError, match=r"'pokedex' of Pokémon Red.*step 1 of 7, OpenTitleMenu\(\)"):
+    with pytest.raises(RomError, match=r"'pokedex' of Pokémon Red.*step 1 of 7, OpenMenu\(\)"):
         start_state(red)
 
 
