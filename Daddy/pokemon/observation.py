@@ -193,8 +193,8 @@ def _band(cells: bytes) -> bytes:
 
 def packed_events(progress: Progress) -> NDArray[np.uint8]:
     """Return (320,) uint8, the event bytes as the game packs them, without NEVER_OBSERVED."""
-    known = progress.events & _KNOWN
-    return np.frombuffer(known.to_bytes(ram.EVENT_BYTES, "little"), np.uint8).copy()
+    visible = progress.events & _KNOWN
+    return np.frombuffer(visible.to_bytes(ram.EVENT_BYTES, "little"), np.uint8).copy()
 
 
 def scalars(progress: Progress) -> NDArray[np.float32]:

@@ -64,7 +64,7 @@ QUESTION: Final = 0x14
 """Kind of a text box with two answers: yes and no, or buy and sell."""
 
 MAP_SCRIPT_FLAGS: Final = 0xD126
-"""Bit 5: the map's script looks at its switches again, as after it was loaded."""
+"""Bit 5: the map's script reads its switches again, as after loading the map."""
 SWITCHES_ANEW: Final = 1 << 5
 NO_BATTLE_STEPS: Final = 0xD13C
 """Cells to walk until wild creatures can appear; set to 3 after a fight."""

@@ -107,7 +107,9 @@ class Atlas:
 
 def read_atlas(rom: bytes) -> Atlas:
     """Read all maps from the cartridge's image."""
-    maps, rules, flags, letters, forks = (_word(rom, DIRECTORY + 2 * at) for at in range(5))
+    maps, rules, flags, letters, forks = (
+        _word(rom, DIRECTORY + 2 * address) for address in range(5)
+    )
     leading = _records(rom, forks + 3, FORK_RECORD)
     plans = {}
     while rom[maps] != NONE:
@@ -126,23 +128,23 @@ def _flags_of(plans: dict[int, MapPlan]) -> list[int]:
     return [t.flag for plan in plans.values() for t in plan.things if t.flag is not None]
 
 
-def _read_flags(rom: bytes, at: int, count: int) -> tuple[tuple[int, int], ...]:
-    places = range(at, at + 3 * count, 3)
+def _read_flags(rom: bytes, address: int, count: int) -> tuple[tuple[int, int], ...]:
+    places = range(address, address + 3 * count, 3)
     return tuple((_word(rom, place), rom[place + 2].bit_length() - 1) for place in places)
 
 
-def _read_map(rom: bytes, at: int, forks: list[bytes]) -> MapPlan:
-    height, width = rom[at + 1], rom[at + 2]
-    cells, warps, things = (_word(rom, at + offset) for offset in (5, 7, 9))
+def _read_map(rom: bytes, address: int, forks: list[bytes]) -> MapPlan:
+    height, width = rom[address + 1], rom[address + 2]
+    cells, warps, things = (_word(rom, address + offset) for offset in (5, 7, 9))
     links = {}
-    for button, place in zip(LINK_BUTTONS, range(at + 11, at + 19, 2), strict=True):
+    for button, place in zip(LINK_BUTTONS, range(address + 11, address + 19, 2), strict=True):
         if rom[place] != NONE:
             links[button] = (rom[place], (rom[place + 1] ^ 128) - 128)
     return MapPlan(
-        number=rom[at],
+        number=rom[address],
         cells=tuple(rom[cells + y * width : cells + (y + 1) * width] for y in range(height)),
         warps=tuple(Warp(*record) for record in _records(rom, warps, 5)),
-        forks=tuple(Fork(*record[1:]) for record in forks if record[0] == rom[at]),
+        forks=tuple(Fork(*record[1:]) for record in forks if record[0] == rom[address]),
         things=tuple(_thing(record) for record in _records(rom, things, 8)),
         links=links,
     )
@@ -154,13 +156,13 @@ def _thing(record: bytes) -> Thing:
     return Thing(y, x, DIRECTIONS[look & 15], look >> 4, own_flag, kind)
 
 
-def _records(rom: bytes, at: int, size: int) -> list[bytes]:
+def _records(rom: bytes, address: int, size: int) -> list[bytes]:
     records = []
-    while rom[at] != NONE:
-        records.append(rom[at : at + size])
-        at += size
+    while rom[address] != NONE:
+        records.append(rom[address : address + size])
+        address += size
     return records
 
 
-def _word(rom: bytes, at: int) -> int:
-    return rom[at] | rom[at + 1] << 8
+def _word(rom: bytes, address: int) -> int:
+    return rom[address] | rom[address + 1] << 8

@@ -15,7 +15,7 @@ _NAMES: Final = [flag.name for flag in STORY + SWITCHES]
 _NUMBERS: Final = {facts.name: facts.number for facts in MAPS}
 
 
-def told(facts: Facts, flag: str) -> bool:
+def has_happened(facts: Facts, flag: str) -> bool:
     """Return True if this event has happened."""
     return _NAMES.index(flag) in facts.set_flags
 
@@ -31,21 +31,21 @@ def free(facts: Facts) -> bool:
 
 
 STOPS: Final[dict[str, Callable[[Facts], bool]]] = {
-    "letter": lambda facts: told(facts, "GOT_LETTER"),
+    "letter": lambda facts: has_happened(facts, "GOT_LETTER"),
     "stonewick": lambda facts: is_in(facts, "STONEWICK"),
-    "errand": lambda facts: told(facts, "ASKED_STONE"),
-    "stone": lambda facts: told(facts, "GOT_STONE"),
-    "book": lambda facts: told(facts, "GOT_CUT"),
+    "errand": lambda facts: has_happened(facts, "ASKED_STONE"),
+    "stone": lambda facts: has_happened(facts, "GOT_STONE"),
+    "book": lambda facts: has_happened(facts, "GOT_CUT"),
     "taught": lambda facts: bool(facts.cutters),
     "thorns": lambda facts: bool(facts.cutters) and facts.shrub_tile,
     "hall": lambda facts: is_in(facts, "HALL OF SPARKS"),
-    "pier": lambda facts: told(facts, "BEAT_LEADER3") and is_in(facts, "PORT LANTERN"),
+    "pier": lambda facts: has_happened(facts, "BEAT_LEADER3") and is_in(facts, "PORT LANTERN"),
     "isle": lambda facts: is_in(facts, "GULL ISLE"),
-    "lever": lambda facts: told(facts, "SLUICE_OPEN"),
-    "keeper": lambda facts: told(facts, "GOT_KEY") and is_in(facts, "KEEPER'S HOUSE"),
+    "lever": lambda facts: has_happened(facts, "SLUICE_OPEN"),
+    "keeper": lambda facts: has_happened(facts, "GOT_KEY") and is_in(facts, "KEEPER'S HOUSE"),
     "tower": lambda facts: is_in(facts, "LIGHTHOUSE"),
-    "lamp": lambda facts: told(facts, "GOT_LAMP") and is_in(facts, "GULL ISLE"),
-    "blessed": lambda facts: told(facts, "BLESSED"),
+    "lamp": lambda facts: has_happened(facts, "GOT_LAMP") and is_in(facts, "GULL ISLE"),
+    "blessed": lambda facts: has_happened(facts, "BLESSED"),
     "climb": lambda facts: is_in(facts, "LOWER CLIMB"),
 }
 """Tests of the points, in the order of the story: a letter to carry, the first hall's town, the

@@ -49,10 +49,10 @@ def _include(sources: Mapping[str, str], name: str, depth: int) -> Iterator[Line
 
 def _without_comment(raw: str) -> str:
     quoted = False
-    for at, character in enumerate(raw):
+    for index, character in enumerate(raw):
         quoted ^= character == '"'
         if character == ";" and not quoted:
-            return raw[:at]
+            return raw[:index]
     return raw
 
 

@@ -29,5 +29,7 @@ def _tile(rows: list[str]) -> bytes:
             raise AsmError(f"picture row {row!r} has a character outside {SHADES!r}")
         shades = [SHADES.index(pixel) for pixel in row]
         for plane in (0, 1):
-            planes.append(sum((shade >> plane & 1) << 7 - at for at, shade in enumerate(shades)))
+            planes.append(
+                sum((shade >> plane & 1) << 7 - index for index, shade in enumerate(shades))
+            )
     return bytes(planes)

@@ -211,7 +211,9 @@ def claims_to_submit(own: Iterable[str], find: FindClaim, published: Iterable[Cl
     new = []
     for name in distinct_claims(own, find):
         claim = find(name)
-        if claim is not None and not any(keys.milestones(claim.held) <= theirs for theirs in held):
+        if claim is not None and not any(
+            keys.milestones(claim.held) <= published_set for published_set in held
+        ):
             new.append(name)
     return new
 

@@ -177,8 +177,8 @@ def record_milestone(archive: Archive, game: ReplayGame, milestone: str, real: b
 
 def claims_reaching(claims: ClaimStore, milestone: str) -> list[Claim]:
     """List claims that hold `milestone`, from the game's start, shortest first. FileError."""
-    found = [claims.find_claim(ident) for ident, _ in claims.claim_state_pairs()]
-    readable = [claim for claim in found if claim is not None]
+    candidates = [claims.find_claim(ident) for ident, _ in claims.claim_state_pairs()]
+    readable = [claim for claim in candidates if claim is not None]
     holding = [claim for claim in readable if milestone in claim.held]
     if not holding:
         reached = sorted({name for claim in readable for name in keys.milestones(claim.held)})

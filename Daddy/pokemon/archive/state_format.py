@@ -98,8 +98,8 @@ def decode_state(data: bytes, required: Compatibility, name: str) -> tuple[Prove
 def _difference(provenance: Provenance, required: Compatibility) -> str:
     """Return the reason for which this run cannot load the state; "" if it can."""
     for name in ("rom_sha1", "pyboy"):
-        theirs, ours = getattr(provenance, name), getattr(required, name)
-        if theirs != ours:
-            return f"{name} {theirs}, here it is {ours}"
+        actual, expected = getattr(provenance, name), getattr(required, name)
+        if actual != expected:
+            return f"{name} {actual}, here it is {expected}"
     difference = missing_assists(provenance.assists, required.assists)
     return f"it was reached with the assists {difference}" if difference else ""

@@ -138,8 +138,8 @@ def _child_fault(code: int, stderr: str) -> str:
     return f"the emulator failed on it: {last[0]}"
 
 
-def _refusal(what: str, fault: str) -> RomError:
-    return RomError(f"the save state {what} cannot be used: {fault}", REMEDY)
+def _refusal(name: str, fault: str) -> RomError:
+    return RomError(f"the save state {name} cannot be used: {fault}", REMEDY)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

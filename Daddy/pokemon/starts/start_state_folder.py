@@ -70,8 +70,8 @@ class StartStateFolder:
     def state_names(self, origin: str) -> list[str]:
         """List the names of the states with this origin."""
         tail = f"-{origin}-pyboy{PYBOY_VERSION}.start"
-        found = (self.root / self.sha1).glob(f"*{tail}")
-        return sorted(path.name.removesuffix(tail) for path in found)
+        paths = (self.root / self.sha1).glob(f"*{tail}")
+        return sorted(path.name.removesuffix(tail) for path in paths)
 
     def _verified(self, data: bytes, wanted: Mapping[str, Any]) -> bytes:
         head, line, packed = data.split(b"\n", 2)
