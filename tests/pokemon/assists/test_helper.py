@@ -125,10 +125,10 @@ def test_what_the_game_changed_meanwhile_is_not_taken_back() -> None:
 
 
 def test_a_success_forgets_the_failures_before_it() -> None:
-    memoir = AssistState(failures={"flute": 2, "flash": 1}).after_outcome(
+    history = AssistState(failures={"flute": 2, "flash": 1}).after_outcome(
         "flute", EffectOutcome.WORKED
     )
-    assert memoir.failures == {"flash": 1}
+    assert history.failures == {"flash": 1}
     assert AssistState(failures={"flute": 2}).after_outcome(
         "flute", EffectOutcome.MOOT
     ).failures == {"flute": 2}
