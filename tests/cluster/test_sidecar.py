@@ -40,7 +40,7 @@ class RecordingWatch(FailoverWatch):
         super().__post_init__()
         self.passes = []
 
-    def _program(self, *options, release=""):
+    def _run_single_pass(self, *options, release=""):
         self.passes.append(options)
         return {"final": None, "wake_in_s": 60.0}
 
