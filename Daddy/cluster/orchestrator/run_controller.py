@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in parsers.values():
         _add_settings(command)
     start = parsers["start"].add_argument
-    start("--dry-run", action="store_true", help="the planned actions, printed only")
+    start("--dry-run", action="store_true", help="print of the planned actions without effect")
     start("--foreground", action="store_true", help="a controller in this terminal, no daemon")
     no_daemon = "no daemon: the jobs make the controller's passes"
     start("--no-daemon", dest="daemon", action="store_false", help=no_daemon)
@@ -69,8 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     status("--json", dest="as_json", action="store_true", help="one JSON object, for scripts")
     status("--watch", action="store_true", help="a screen that is redrawn until Ctrl-C")
     stop = parsers["stop"].add_mutually_exclusive_group()
-    stop.add_argument("--now", action="store_true", help="immediate cancels, without checkpoints")
-    drain = "an exit of each job after a checkpoint (default)"
+    stop.add_argument("--now", action="store_true", help="immediate end: the jobs are cancelled")
+    drain = "orderly end: each job writes a checkpoint and exits (default)"
     stop.add_argument("--drain", dest="now", action="store_false", default=False, help=drain)
     for word in ("logs", "attach"):
         slot = "number of one slot (default: all; attach: the lowest that trains)"
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parsers["ensure"].add_argument("--print-units", action="store_true", help=units)
     clean = parsers["clean"].add_argument
     clean("--yes", action="store_true", help="removal of the listed files")
-    clean("--days", type=float, default=7.0, help="least age of logs and scripts in days (7)")
+    clean("--days", type=float, default=7.0, help="least age of logs, scripts in days (default 7)")
     return parser
 
 
@@ -93,11 +93,11 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     add("--site", help="site profile in cluster/sites, such as testbed (default $DADDY_SITE)")
     partition = "Slurm partition of the jobs (default: slurm.partition)"
     add("--partition", dest="slurm.partition", metavar="NAME", help=partition)
-    slots = "slots, which is jobs that run at once (default: slurm.max_running)"
+    slots = "number of slots: jobs that run at once (default: slurm.max_running)"
     add("--ddp-world-size", dest="slurm.max_running", type=_positive, metavar="N", help=slots)
     kinds, executor = ("auto", "slurm", "local"), "scheduler of the jobs (default: auto)"
     add("--executor", dest="controller.executor", choices=kinds, help=executor)
-    cartridge = "the free game instead of a ROM, as intended"
+    cartridge = "consent to play the free game instead of a ROM"
     add("--cartridge", dest="training.cartridge", action="store_const", const=True, help=cartridge)
 
 

@@ -86,7 +86,7 @@ class Scheduler(Protocol):
         """Submit one job, without retries."""
 
     def snapshot(self) -> QueueReading:
-        """List every job of this run; ``Unknown`` where the listing fails."""
+        """List every job of this run; ``UnknownQueue`` where the listing fails."""
 
     def signal(self, job: JobRef) -> None:
         """Send SIGUSR1 to the job's program: it writes a checkpoint and exits."""

@@ -1,8 +1,8 @@
 """Adapter for Slurm: implements ``Scheduler`` with sbatch, squeue, scancel, scontrol and sacct.
 
-A listing that fails or has a damaged line is ``Unknown``. An unanswered submission may have made a
-job; its sbatch has been killed by then, so a later listing shows whether the job exists. Jobs are
-cancelled and changed by id *and* token only.
+A listing that fails or has a damaged line is an ``UnknownQueue``. An unanswered submission may have
+made a job; its sbatch has been killed by then, so a later listing shows whether the job exists.
+Jobs are cancelled and changed by id *and* token only.
 """
 
 from __future__ import annotations
