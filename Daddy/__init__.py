@@ -1,6 +1,6 @@
 """Daddy: four Slurm jobs, some laptops, one Pokémon Red agent.
 
-Three floors. Entries (``train_slim``, ``run_actors_only``, ``autotune``, ``dashboard``, ``play``)
-wire; ``pokemon``, ``learning``, ``weights``, ``streaming``, ``hardware`` and ``cluster`` do, side
-by side, without importing each other; ``core`` knows only the standard library and pydantic.
+Three layers. The entry points (``train_slim``, ``run_actors_only``, ``autotune``, ``dashboard``,
+``play``) combine the packages ``pokemon``, ``learning``, ``weights``, ``streaming``, ``hardware``
+and ``cluster``, which do not import each other. ``core`` imports none of them.
 """

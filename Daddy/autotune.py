@@ -1,8 +1,7 @@
-"""Entry: how many environments fit this machine? Measure with the real thing and remember it.
+"""Entry: measures the number of environments that this machine runs well, and stores it.
 
 `python -m Daddy.autotune --user-id $(hostname)` stores a profile that `run_actors_only --num-envs
-auto` uses. What is measured is what will run: the game, the network, the backend, one core less
-than there are.
+auto` uses. It measures with the real game, network and backend, on all cores but one.
 """
 
 from __future__ import annotations
@@ -20,21 +19,24 @@ from Daddy.workloads import WORKLOADS
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="autotune",
-        description="Measure how many environments this machine runs well, and remember it.",
-    )
+    """Return the parser of the command line."""
+    text = "Measure the number of environments that this machine runs well, and store it."
+    parser = argparse.ArgumentParser(prog="autotune", description=text)
     laptop_cli.add_flags(parser)
-    parser.add_argument("--quick", action="store_true", help="a fifth of the time, rougher")
     parser.add_argument(
-        "--workload", choices=tuple(WORKLOADS), default="pokemon_red", help="what is played"
+        "--quick", action="store_true", help="measure a fifth of the time, less exact"
+    )
+    parser.add_argument(
+        "--workload",
+        choices=tuple(WORKLOADS),
+        default="pokemon_red",
+        help="environment (pokemon_red)",
     )
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, store, tell. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 the profile folder."""
+    """Measure, store and print. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 profile folder."""
     args = make_parser().parse_args(argv)
     prepare_imports()
     user_id = laptop_cli.peer_name(args.user_id)
@@ -51,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

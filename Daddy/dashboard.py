@@ -1,7 +1,7 @@
-"""Entry: a live look at one run in the terminal: what ``status`` shows, and what is learnt.
+"""Entry: shows a run live in the terminal: its status, learning curve, laptop and viewer.
 
-``python -m Daddy.dashboard --run-dir runs/slim_run``; ``--once`` prints one picture and leaves.
-It reads the run directory alone: it needs no controller and asks no scheduler.
+``python -m Daddy.dashboard --run-dir runs/slim_run``; ``--once`` prints the screen once and exits.
+It reads only the run directory: it needs no controller and calls no scheduler.
 """
 
 from __future__ import annotations
@@ -42,38 +42,38 @@ _CURVE_BINS = 48
 
 
 @dataclass(slots=True)
-class AttemptEvents:
-    """One try to fill a slot: the last event of each state that its job told."""
+class SlotAttempt:
+    """The events of one attempt (one job): state → its last event."""
 
     token: str
-    told: dict[str, Event] = field(default_factory=dict)
+    events: dict[str, Event] = field(default_factory=dict)
 
     def time_of(self, state: str) -> float | None:
-        """Wall seconds at which it was in this state last; None: not yet."""
-        return float(self.told[state]["ts"]) if state in self.told else None
+        """Return the wall time of its last event with this state, or None."""
+        return float(self.events[state]["ts"]) if state in self.events else None
 
     def facts_of(self, state: str) -> Mapping[str, Any]:
-        """Facts that came with a state; empty where it was not reached."""
-        return self.told[state]["data"] if state in self.told else {}
+        """Return the data of that event; empty without one."""
+        return self.events[state]["data"] if state in self.events else {}
 
     @property
     def slot(self) -> int | None:
-        """None before it has claimed one."""
+        """The slot that it claimed, or None."""
         return self.facts_of("claimed").get("slot")
 
     @property
     def job_id(self) -> str:
-        named = (self.facts_of(state).get("job_id") for state in self.told)
-        return str(next(filter(None, named), ""))
+        ids = (self.facts_of(state).get("job_id") for state in self.events)
+        return str(next(filter(None, ids), ""))
 
     @property
     def last_seen(self) -> float:
-        return max(float(event["ts"]) for event in self.told.values())
+        return max(float(event["ts"]) for event in self.events.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode: when, by which learner, and its return."""
+    """One finished episode: its end in wall seconds, its learner and its return."""
 
     ts: float
     peer: str
@@ -82,7 +82,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """A slot passed on: seconds from the predecessor's goodbye to the successor's first line."""
+    """A slot taken over: ``gap_s`` from the predecessor's last event to the successor's first."""
 
     slot: int
     at: float
@@ -93,7 +93,7 @@ class Handover:
 
 @dataclass(slots=True)
 class Laptop:
-    """Versions that a laptop played, and the way they came."""
+    """Versions that a laptop played, and the transport that brought them."""
 
     versions: list[int] = field(default_factory=list)
     transport: str = ""
@@ -101,56 +101,56 @@ class Laptop:
 
 @dataclass(slots=True)
 class Viewer:
-    """Frames that the viewer showed, by agent, and the way they came."""
+    """Frames that the viewer showed, by agent, and the transport that brought them."""
 
     frames: Counter[str] = field(default_factory=Counter)
     live: frozenset[str] = frozenset()
-    """Agents of whom the last report brought new frames."""
+    """Agents with new frames in the last report."""
     transport: str = ""
 
 
 @dataclass(slots=True)
 class EventSummary:
-    """All that the events of a run tell."""
+    """A summary of all events of a run."""
 
-    attempts: dict[str, AttemptEvents] = field(default_factory=dict)
-    heard: dict[str, Event] = field(default_factory=dict)
-    """What each learner told of its slot, the newest of each fact."""
+    attempts: dict[str, SlotAttempt] = field(default_factory=dict)
+    latest: dict[str, Event] = field(default_factory=dict)
+    """Learner → its newest data, key by key."""
     episodes: list[Episode] = field(default_factory=list)
     random_episodes: list[Episode] = field(default_factory=list)
     laptop: Laptop = field(default_factory=Laptop)
     viewer: Viewer = field(default_factory=Viewer)
 
-    def in_slot(self, slot: int) -> list[AttemptEvents]:
-        """Attempts that held ``slot``, oldest first."""
-        mine = [attempt for attempt in self.attempts.values() if attempt.slot == slot]
-        return sorted(mine, key=lambda attempt: attempt.time_of("claimed") or 0.0)
+    def in_slot(self, slot: int) -> list[SlotAttempt]:
+        """Return the attempts that held ``slot``, oldest first."""
+        attempts = [attempt for attempt in self.attempts.values() if attempt.slot == slot]
+        return sorted(attempts, key=lambda attempt: attempt.time_of("claimed") or 0.0)
 
     def handovers(self) -> list[Handover]:
-        """Every passing on of a slot whose predecessor said goodbye, oldest first."""
+        """List the takeovers of slots whose predecessor ended in order, oldest first."""
         slots = {attempt.slot for attempt in self.attempts.values() if attempt.slot is not None}
-        found = [
+        handovers = [
             Handover(slot, began, max(0.0, began - left), old.token, new.token)
             for slot in slots
             for old, new in pairwise(self.in_slot(slot))
             if (left := old.time_of("goodbye")) is not None
             and (began := new.time_of("started")) is not None
         ]
-        return sorted(found, key=lambda passed: passed.at)
+        return sorted(handovers, key=lambda handover: handover.at)
 
 
 def add_events(events: Iterable[Event], fleet: EventSummary | None = None) -> EventSummary:
-    """Take events into ``fleet`` (a new one unless given) and return it."""
+    """Add events to ``fleet`` (default: a new summary) and return it."""
     fleet = fleet or EventSummary()
     for event in events:
         data, source = event["data"], event["source"]
         if source["kind"] == "learner" and event["event"] in ("state", "metric"):
-            heard = {} if data.get("state") == "claimed" else fleet.heard.get(source["id"], {})
-            fleet.heard[source["id"]] = {**heard, **data, "ts": event["ts"]}
+            latest = {} if data.get("state") == "claimed" else fleet.latest.get(source["id"], {})
+            fleet.latest[source["id"]] = {**latest, **data, "ts": event["ts"]}
         match source["kind"], event["event"], data.get("state") or data.get("result"):
             case "learner", "state", state if "token" in data:
-                attempt = fleet.attempts.setdefault(data["token"], AttemptEvents(data["token"]))
-                attempt.told[str(state)] = event
+                attempt = fleet.attempts.setdefault(data["token"], SlotAttempt(data["token"]))
+                attempt.events[str(state)] = event
             case "learner", "result", "episodes":
                 fleet.episodes += _episodes(event)
             case "demo", "result", "random":
@@ -173,22 +173,22 @@ def _episodes(event: Event) -> list[Episode]:
 
 
 class RunView:
-    """A run's status record and its events, kept up to date from disk."""
+    """The status record and the events of a run, read from disk."""
 
     def __init__(self, run: RunPaths, clock: Clock, extra: Sequence[Path] = ()) -> None:
         self.fleet = EventSummary()
         self.status: dict[str, Any] = {}
-        """Empty where no configuration can be read; ``why`` says why."""
+        """Empty where no configuration can be read; ``why`` has the reason."""
         self._run, self._clock, self.why = run, clock, ""
         self._tails = [EventTail(folder) for folder in (run.events, *extra)]
 
     @property
     def steps(self) -> int:
-        """Steps of all contributors in the newest version."""
+        """Environment steps of all contributors in the newest version."""
         return int(self.status["steps"]["done"]) if self.status else 0
 
     def refresh(self) -> RunView:
-        """Read what was written since the last look."""
+        """Read the files written since the last call."""
         for tail in self._tails:
             add_events(tail.read_new(), self.fleet)
         unasked = UnknownQueue(self._clock.now(), "the dashboard does not ask the scheduler")
@@ -201,25 +201,24 @@ class RunView:
         return self
 
     def renderable(self, width: int) -> RenderableType:
-        """The whole picture: the run's status, the learning curve, hand-overs, laptop, viewer."""
+        """Return the whole screen: status, learning curve, takeovers, laptop and viewer."""
         fleet, name, now = self.fleet, self._run.root.name, self._clock.now()
-        status = (
-            render_screen(name, self.status, now, width)
-            if self.status
-            else _told(fleet, now, self.why)
-        )
+        if self.status:
+            status: RenderableType = render_screen(name, self.status, now, width)
+        else:
+            status = _latest_slots(fleet, now, self.why)
         learning = Panel(_learning(fleet), title="return per episode", title_align="left")
         return Group(status, learning, _footer(fleet))
 
 
-def _told(fleet: EventSummary, now: float, why: str) -> str:
-    """What learners told last of their slots; ``why`` no more is known."""
+def _latest_slots(fleet: EventSummary, now: float, why: str) -> str:
+    """Return ``why`` there is no status, and the newest data of each slot."""
     slots = [
-        f"slot {one['slot']} {one['state']}: version {one.get('version', 0):.0f}, "
-        f"{format_count(one.get('steps_per_second', 0.0))} steps/s, "
-        f"{format_age(now - one['ts'])} ago"
-        for one in fleet.heard.values()
-        if "slot" in one
+        f"slot {facts['slot']} {facts['state']}: version {facts.get('version', 0):.0f}, "
+        f"{format_count(facts.get('steps_per_second', 0.0))} steps/s, "
+        f"{format_age(now - facts['ts'])} ago"
+        for facts in fleet.latest.values()
+        if "slot" in facts
     ]
     return f"{why}\n" + ("\n".join(slots) or "no job was started yet")
 
@@ -236,26 +235,26 @@ def _learning(fleet: EventSummary) -> Text:
 
 
 def learning_curve(episodes: Sequence[Episode]) -> list[float]:
-    """Mean returns of equally many episodes each, in the order in which they ended."""
+    """Return the mean returns of equal groups of episodes, in the order of their ends."""
     values = [episode.value for episode in sorted(episodes, key=lambda episode: episode.ts)]
     size = ceil(len(values) / _CURVE_BINS)
     return [fmean(values[first : first + size]) for first in range(0, len(values), size)]
 
 
 def mean_return(episodes: Sequence[Episode]) -> float:
-    """Mean return; 0 of none."""
+    """Return the mean return, 0 without episodes."""
     return fmean(episode.value for episode in episodes) if episodes else 0.0
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """One block character per value, lowest to highest."""
+    """Draw one block character per value; its height is the value."""
     low, high = min(values), max(values)
     span = (high - low) or 1.0
     return "".join(_BLOCKS[int((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
 
 
 def _footer(fleet: EventSummary) -> Text:
-    gaps, versions = [passed.gap_s for passed in fleet.handovers()], fleet.laptop.versions
+    gaps, versions = [handover.gap_s for handover in fleet.handovers()], fleet.laptop.versions
     average = f", {fmean(gaps):.1f} s each" if gaps else ""
     played = f"version {versions[-1]} ({len(set(versions))} played)" if versions else "none yet"
     viewer = f"{fleet.viewer.frames.total():,} frames of {len(fleet.viewer.frames)} agents"
@@ -263,10 +262,11 @@ def _footer(fleet: EventSummary) -> Text:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, look, draw once a second."""
+    """Print the screen once, or redraw it once a second."""
     parser = argparse.ArgumentParser(prog="dashboard", description=__doc__)
-    parser.add_argument("--run-dir", type=Path, default=Path("runs/slim_run"))
-    parser.add_argument("--once", action="store_true", help="print one picture and leave")
+    flag, folder = parser.add_argument, Path("runs/slim_run")
+    flag("--run-dir", type=Path, default=folder, help=f"run directory ({folder})")
+    flag("--once", action="store_true", help="print the screen once and exit")
     args = parser.parse_args(argv)
     if not args.run_dir.is_dir():
         raise FileError(f"there is no run at {args.run_dir}", "name a run directory: --run-dir")

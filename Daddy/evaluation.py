@@ -1,7 +1,6 @@
-"""Evaluate an agent, or two versions: episodes from fresh seeds, milestones and returns.
+"""Evaluates an agent, or compares two versions: episodes by seed, milestones and returns.
 
-Stands below `play`. Promises that every episode is told as it came out, and that the same weights
-and seeds give the same table.
+Part of `play`. Every episode is reported; equal weights and seeds give an equal table.
 """
 
 from __future__ import annotations
@@ -45,15 +44,16 @@ if TYPE_CHECKING:
     from Daddy.playback_setup import Actor
     from Daddy.pokemon.env import PokemonRedEnv
 
+Weights = LoadedWeights | None
 FORMAT = 1
 _BAR = 24
 
 
 @dataclass
 class EpisodeResult:
-    """One episode: `reached` maps each milestone to the step that first held it.
+    """The result of an episode; `reached` maps a milestone to the step that first reached it.
 
-    `assisted` are those among them before which a scripted help had acted.
+    `assisted` are those reached after an assist had acted.
     """
 
     seed: int
@@ -68,16 +68,16 @@ class EpisodeResult:
 
 
 def play_one_episode(game: PokemonRedEnv, actor: Actor, seed: int) -> EpisodeResult:
-    """Play an episode to its end; what held at its start does not count as reached."""
+    """Play an episode to its end; milestones of its start state do not count as reached."""
     played, held = EpisodeResult(seed), None
-    for moment in episode_steps(game, actor, seed):
+    for step in episode_steps(game, actor, seed):
         now = story_milestones.reached_milestones(game.progress, game.rom.real)
         held = now if held is None else held
         for name in now - held - played.reached.keys():
-            played.reached[name] = moment.step
+            played.reached[name] = step.step
             played.assisted += [name] if game.assists_used else []
-        played.steps, played.won = moment.step, moment.won
-        played.episode_return += moment.reward
+        played.steps, played.won = step.step, step.won
+        played.episode_return += step.reward
     facts = dict(zip(game.telemetry_names, game.telemetry(), strict=True))
     played.badges = int(facts["badges"])
     played.maps, played.cells = int(facts["maps"]), int(facts["cells"])
@@ -87,60 +87,56 @@ def play_one_episode(game: PokemonRedEnv, actor: Actor, seed: int) -> EpisodeRes
 def evaluate_episodes(
     game: PokemonRedEnv, actor: Actor, seeds: Sequence[int]
 ) -> list[EpisodeResult]:
-    """One episode of each seed; each is told on stderr."""
-    done, names = list[EpisodeResult](), len(story_milestones.milestone_names(game.rom.real))
+    """Play an episode per seed and report each on stderr."""
+    results, names = list[EpisodeResult](), len(story_milestones.milestone_names(game.rom.real))
     for seed in seeds:
         played = play_one_episode(game, actor, seed)
-        done.append(played)
+        results.append(played)
         reached = f"{len(played.reached)} of {names} milestones in {played.steps} steps"
         line = f"seed {seed}: return {played.episode_return:.2f}, {reached}"
-        print(f"  {len(done):3d}/{len(seeds)}  {line}", file=sys.stderr, flush=True)
-    return done
+        print(f"  {len(results):3d}/{len(seeds)}  {line}", file=sys.stderr, flush=True)
+    return results
 
 
-def evaluate_in_processes(
-    config: Config,
-    game: PokemonRedEnv,
-    found: LoadedWeights | None,
-    seeds: Sequence[int],
-    jobs: int,
+def evaluate_parallel(
+    config: Config, game: PokemonRedEnv, weights: Weights, seeds: Sequence[int], jobs: int
 ) -> list[EpisodeResult]:
-    """The same, with these weights (None: random buttons), on `jobs` processes.
+    """Play an episode per seed with these weights (None: random buttons) on `jobs` processes.
 
-    All of them play the very same weights: a run that is being trained moves on meanwhile.
+    All processes get the weights from here, because the run may publish newer ones meanwhile.
     """
-    actor, jobs = make_actor(game, found), min(jobs, len(seeds))
+    actor, jobs = make_actor(game, weights), min(jobs, len(seeds))
     if jobs == 1:
         return evaluate_episodes(game, actor, seeds)
     shares = [seeds[job * len(seeds) // jobs : (job + 1) * len(seeds) // jobs]
               for job in range(jobs)]  # fmt: skip
-    share = partial(_judge_share, os.getpid(), config, found)
+    share = partial(_evaluate_share, os.getpid(), config, weights)
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         try:
-            return [played for done in pool.map(share, shares) for played in done]
+            return [result for results in pool.map(share, shares) for result in results]
         except BrokenProcessPool as error:
-            raise DaddyError("a process that judged was killed", "ask for fewer --jobs") from error
+            raise DaddyError("an evaluating process was killed", "use fewer --jobs") from error
         except KeyboardInterrupt:
             for child in active_children():
                 child.terminate()
             raise
 
 
-def _judge_share(
-    parent: int, config: Config, found: LoadedWeights | None, seeds: Sequence[int]
+def _evaluate_share(
+    parent: int, config: Config, weights: Weights, seeds: Sequence[int]
 ) -> list[EpisodeResult]:
-    """A child's part."""
+    """Play a child process's share of the seeds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     die_with_parent(parent)
     prepare_imports()
     with closing(open_game(config)) as game:
-        return evaluate_episodes(game, make_actor(game, found), seeds)
+        return evaluate_episodes(game, make_actor(game, weights), seeds)
 
 
 def result_as_json(
-    label: str, game: PokemonRedEnv, done: Sequence[EpisodeResult]
+    label: str, game: PokemonRedEnv, results: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
-    """The whole result as JSON; intervals are 95 %."""
+    """Return the whole result as JSON, with 95 % intervals."""
     names = story_milestones.milestone_names(game.rom.real)
     return {
         "v": FORMAT,
@@ -148,43 +144,36 @@ def result_as_json(
         "game": game.rom.name,
         "assists": list(game.assists),
         "episode_steps": game.episode_steps,
-        "episodes": [asdict(one) for one in done],
-        "return": _interval(mean_interval([one.episode_return for one in done])),
-        "steps": _interval(mean_interval([float(one.steps) for one in done])),
-        "won": _interval(share_interval(sum(one.won for one in done), len(done))),
-        "milestones": {name: _milestone(name, done) for name in names},
+        "episodes": [asdict(result) for result in results],
+        "return": _interval(mean_interval([result.episode_return for result in results])),
+        "steps": _interval(mean_interval([float(result.steps) for result in results])),
+        "won": _interval(share_interval(sum(result.won for result in results), len(results))),
+        "milestones": {name: _milestone(name, results) for name in names},
     }
 
 
-def _milestone(name: str, done: Sequence[EpisodeResult]) -> dict[str, Any]:
-    at = sorted(one.reached[name] for one in done if name in one.reached)
-    share = _interval(share_interval(len(at), len(done)))
-    helped = sum(name in one.assisted for one in done)
-    return {
-        "reached": len(at),
-        "assisted": helped,
-        **share,
-        "median_step": median(at) if at else None,
-    }
+def _milestone(name: str, results: Sequence[EpisodeResult]) -> dict[str, Any]:
+    steps = sorted(result.reached[name] for result in results if name in result.reached)
+    share = _interval(share_interval(len(steps), len(results)))
+    helped = sum(name in result.assisted for result in results)
+    step = median(steps) if steps else None
+    return {"reached": len(steps), "assisted": helped, **share, "median_step": step}
 
 
-def _interval(one: Interval) -> dict[str, float | None]:
-    """JSON knows no infinity: where nothing is known stands null."""
-    whole = one.low > float("-inf")
-    return {
-        "mean": one.middle,
-        "low": one.low if whole else None,
-        "high": one.high if whole else None,
-    }
+def _interval(interval: Interval) -> dict[str, float | None]:
+    """Return an interval as JSON, with null for an infinite end."""
+    finite = interval.low > float("-inf")
+    low, high = (interval.low, interval.high) if finite else (None, None)
+    return {"mean": interval.middle, "low": low, "high": high}
 
 
 def format_result(result: Mapping[str, Any]) -> str:
-    """The result for people: returns, then every milestone that somebody reached."""
+    """Format the result as text: returns, then every milestone reached in any episode."""
     count = len(result["episodes"])
-    what = f"{count} episodes of at most {result['episode_steps']:,} steps; 95 % intervals"
+    episodes = f"{count} episodes of at most {result['episode_steps']:,} steps; 95 % intervals"
     sums = f"return {_range(result['return'], 2)}   steps {_range(result['steps'], 0)}"
     lines = [
-        f"{result['weights']} in {result['game']}: {what}",
+        f"{result['weights']} in {result['game']}: {episodes}",
         f"  {sums}   won {_percent(result['won'])}",
         "",
         f"  {'milestone':26s} reached   share of episodes" + " " * (_BAR - 2) + "median step",
@@ -192,25 +181,25 @@ def format_result(result: Mapping[str, Any]) -> str:
     if result["assists"]:
         lines[1:1] = [f"  assists: {', '.join(result['assists'])}"]
         lines[-1] += "  assisted"
-    some = {name: one for name, one in result["milestones"].items() if one["reached"]}
-    for name, one in some.items():
-        bar = "#" * round(_BAR * one["mean"])
-        told = f"{one['reached']:3d} of {count:<3d} {_percent(one):>18s}  {bar:{_BAR}s}"
-        helped = f" {one['assisted']:9d}" if result["assists"] else ""
-        lines.append(f"  {name:26s} {told} {one['median_step']:8.0f}{helped}")
-    missing = len(result["milestones"]) - len(some)
+    reached = {name: row for name, row in result["milestones"].items() if row["reached"]}
+    for name, row in reached.items():
+        bar = "#" * round(_BAR * row["mean"])
+        share = f"{row['reached']:3d} of {count:<3d} {_percent(row):>18s}  {bar:{_BAR}s}"
+        helped = f" {row['assisted']:9d}" if result["assists"] else ""
+        lines.append(f"  {name:26s} {share} {row['median_step']:8.0f}{helped}")
+    missing = len(result["milestones"]) - len(reached)
     lines.append(f"  {missing} of {len(result['milestones'])} milestones were never reached")
     return "\n".join(lines)
 
 
-def _range(one: Mapping[str, float | None], digits: int) -> str:
-    if one["low"] is None:
-        return f"{one['mean']:.{digits}f} (one episode: no interval)"
-    return f"{one['mean']:.{digits}f} [{one['low']:.{digits}f}, {one['high']:.{digits}f}]"
+def _range(row: Mapping[str, float | None], digits: int) -> str:
+    if row["low"] is None:
+        return f"{row['mean']:.{digits}f} (one episode: no interval)"
+    return f"{row['mean']:.{digits}f} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
 
 
-def _percent(one: Mapping[str, Any]) -> str:
-    return f"{100 * one['mean']:.0f} % [{100 * one['low']:.0f}, {100 * one['high']:.0f}]"
+def _percent(row: Mapping[str, Any]) -> str:
+    return f"{100 * row['mean']:.0f} % [{100 * row['low']:.0f}, {100 * row['high']:.0f}]"
 
 
 # -- two versions of a run
@@ -219,31 +208,28 @@ def _percent(one: Mapping[str, Any]) -> str:
 def compare_versions(
     config: Config, where: Path | None, numbers: Sequence[int], seeds: Sequence[int], jobs: int
 ) -> dict[str, Any]:
-    """Judge two versions from the same seeds; the comparison as JSON, and noted for status.
+    """Evaluate two versions on the same seeds; return the comparison as JSON and store it.
 
-    ``where`` names a run or a shared folder; None: the configuration's. WeightsError when one of
-    the versions is not kept.
+    ``where`` is a run or a shared folder; None: the configuration's. Raises WeightsError when the
+    weights of a version are no longer stored.
     """
     store = _open_store(where)
     versions = [store.version(number) for number in numbers]
-    found = [_weights_of(store, version, config.training.assists) for version in versions]
+    loaded = [_weights_of(store, version, config.training.assists) for version in versions]
     with closing(open_game(config)) as game:
-        played = [evaluate_in_processes(config, game, weights, seeds, jobs) for weights in found]
+        played = [evaluate_parallel(config, game, weights, seeds, jobs) for weights in loaded]
         result = comparison_as_json(numbers, game, played)
-    _note(store, versions, config, result)
+    _store_pairs(store, versions, config, result)
     return result
 
 
 def _open_store(where: Path | None) -> Store:
-    root = (
-        where.expanduser().absolute()
-        if where
-        else shared_paths(load_config(None, {}, os.environ)).root
-    )
-    place = locate_at(root)
+    if where is None:
+        where = shared_paths(load_config(None, {}, os.environ)).root
+    place = locate_at(where.expanduser().absolute())
     if place.pulled:
         raise WeightsError(
-            f"{place.shared.root} is a copy that was pulled", "compare versions on the cluster"
+            f"{place.shared.root} is a pulled copy", "compare versions on the cluster"
         )
     store = Store(place.shared)
     refuse_other_workload(store.card().workload, place.shared.root)
@@ -261,8 +247,8 @@ def _weights_of(store: Store, version: Version, assists: Sequence[str]) -> Loade
 def comparison_as_json(
     numbers: Sequence[int], game: PokemonRedEnv, played: Sequence[Sequence[EpisodeResult]]
 ) -> dict[str, Any]:
-    """Mean returns and their difference, first version less second, as JSON; 95 % intervals."""
-    returns = [[one.episode_return for one in side] for side in played]
+    """Return mean returns and their difference (first less second) as JSON; 95 % intervals."""
+    returns = [[result.episode_return for result in side] for side in played]
     differences = [ours - theirs for ours, theirs in zip(*returns, strict=True)]
     return {
         "v": FORMAT,
@@ -270,7 +256,7 @@ def comparison_as_json(
         "game": game.rom.name,
         "assists": list(game.assists),
         "episode_steps": game.episode_steps,
-        "seeds": [one.seed for one in played[0]],
+        "seeds": [result.seed for result in played[0]],
         "returns": returns,
         "means": [_interval(mean_interval(side)) for side in returns],
         "difference": _interval(mean_interval(differences)),
@@ -278,27 +264,27 @@ def comparison_as_json(
 
 
 def format_comparison(result: Mapping[str, Any]) -> str:
-    """The comparison for people."""
+    """Format the comparison as text."""
     first, second = (f"v{number}" for number in result["versions"])
     count, steps = len(result["seeds"]), result["episode_steps"]
     pairs = f"{count} pairs of episodes of at most {steps:,} steps from the same starts"
     rows = [(first, result["means"][0]), (second, result["means"][1]),
             (f"{first} - {second}", result["difference"])]  # fmt: skip
     lines = [f"{first} and {second} in {result['game']}: {pairs}; 95 % intervals"]
-    lines += [f"  {name:14s} return {_range(one, 2)}" for name, one in rows]
+    lines += [f"  {name:14s} return {_range(row, 2)}" for name, row in rows]
     return "\n".join(lines)
 
 
-def _note(
+def _store_pairs(
     store: Store, versions: Sequence[Version], config: Config, result: Mapping[str, Any]
 ) -> None:
-    """Keep the pairs where retention and status look for them; a folder of others is left alone."""
+    """Store the pairs for retention and status; only warn if the folder is read-only."""
     sides = sorted(zip(versions, result["returns"], strict=True), key=lambda side: -side[0].version)
     (newer, ours), (older, theirs) = sides
     conditions = f"{result['game']} from {config.training.start}, {result['episode_steps']} steps"
     conditions += f", assists {', '.join(result['assists']) or 'none'}"
-    rows = [(int(seed), round(mine, 6), round(other, 6))
-            for seed, mine, other in zip(result["seeds"], ours, theirs, strict=True)]  # fmt: skip
+    rows = [(int(seed), round(new, 6), round(old, 6))
+            for seed, new, old in zip(result["seeds"], ours, theirs, strict=True)]  # fmt: skip
     states = (newer.version, newer.state, older.version, older.state)
     now = SystemClock().now()
     try:
@@ -306,4 +292,4 @@ def _note(
             pairs = tuple(rows[first : first + PAIRS_LIMIT])
             write_evaluation(store, Evaluation(newer.run_id, *states, conditions, pairs, now))
     except OSError as error:
-        print(f"warning: not kept for status: {error}", file=sys.stderr)
+        print(f"warning: not stored for status: {error}", file=sys.stderr)

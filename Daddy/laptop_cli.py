@@ -1,7 +1,6 @@
-"""Parts of a laptop's commands: flags, the machine's facts, a session with a run, a measurement.
+"""Parts that `run_actors_only` and `autotune` share: flags, machine facts, measurement, session.
 
-Stands above the packages and below `run_actors_only` and `autotune`, which never import each other.
-One core is left to the person, and everything here runs at low priority.
+Both programs leave one core to the person and run at low priority.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ if TYPE_CHECKING:
     from Daddy.learning.vector_rows import VectorEnv
 
 HORIZON = 16
-"""Steps per environment between two looks at the clock while measuring."""
+"""Steps per environment between two readings of the clock while measuring."""
 NICENESS = 10
-"""How far we give way by default: a busy editor keeps nine tenths of a shared core."""
-ASSISTS_HELP = "scripted helps: none, peers, or names with commas between (docs/assists.md)"
+"""Default niceness: a busy editor gets nine tenths of a shared core."""
+ASSISTS_HELP = "assists: none, peers, or names with commas between (docs/assists.md)"
 SECONDS_PER_COUNT = 3.0
 QUICK_SECONDS_PER_COUNT = 0.6
 
 
 @dataclass
 class LaptopLimits:
-    """The laptop's place and its reasons to leave: a signal, or the steps or seconds asked for."""
+    """A laptop's substitute for a slot, with its limits: a signal, steps or seconds."""
 
     max_steps: int
     max_seconds: float
@@ -54,33 +53,33 @@ class LaptopLimits:
     signals: StopSignal
     term: int = 1
     steps: int = 0
-    begun: float = field(init=False)
+    started_at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.begun = self.clock.monotonic()
+        self.started_at = self.clock.monotonic()
 
     def held(self) -> bool:
-        """A laptop's place is not taken away."""
+        """Return True: a laptop has no slot that it could lose."""
         return True
 
     def beat(self, data: Mapping[str, object]) -> None:
-        """Note the steps so far."""
+        """Record the steps so far."""
         self.steps = int(str(data.get("env_steps", self.steps)))
 
     def stop_reason(self) -> str | None:
-        """The reason to leave now; None to go on."""
+        """Return the reason to stop now, or None."""
         if 0 < self.max_steps <= self.steps:
             return f"{self.max_steps} steps, as asked"
-        if 0 < self.max_seconds <= self.clock.monotonic() - self.begun:
+        if 0 < self.max_seconds <= self.clock.monotonic() - self.started_at:
             return f"{self.max_seconds:g} s, as asked"
         return self.signals.stop_reason()
 
 
 @dataclass(frozen=True)
 class LaptopSession:
-    """One session of a laptop with a run: ``groups`` of environments (0: choose).
+    """One session of a laptop with a run; ``groups`` of environments (0: choose).
 
-    ``push``: hand in the contributions.
+    ``contribute``: learn and queue contributions. ``push``: upload them.
     """
 
     config: Config
@@ -94,24 +93,23 @@ class LaptopSession:
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags that say whose machine this is, what is played and on what."""
+    """Add the flags for the user id, the game, the assists, the device and the niceness."""
     flag = parser.add_argument
-    named = "your name among the peers, such as $(hostname) (default: this host's name)"
-    flag("--user-id", default="", help=named)
+    flag("--user-id", default="", help="your name in the run (this host's name)")
     flag("--profile-dir", type=Path,
-         help="where measured profiles are kept (default: ~/.config/daddy/profiles)")  # fmt: skip
-    flag("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
+         help="folder of measured profiles (~/.config/daddy/profiles)")  # fmt: skip
+    flag("--rom", help="your PokemonRed.gb (DADDY_ROM, else the cartridge)")
     flag("--cartridge", action="store_true", help="play the free cartridge")
     flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
     flag("--assists", metavar="NAMES", help=ASSISTS_HELP)
     flag("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"),
-         help="where the network runs (auto)")  # fmt: skip
+         help="device of the network (auto)")  # fmt: skip
     flag("--nice", type=int, default=NICENESS, choices=range(20), metavar="0-19",
-         help=f"how far this gives way to your other programs ({NICENESS})")  # fmt: skip
+         help=f"niceness: higher leaves more to your programs ({NICENESS})")  # fmt: skip
 
 
 def peer_name(text: str) -> str:
-    """The peer name for a user id, said aloud where it had to be changed; UsageError if none."""
+    """Return the peer name of a user id; print it if it differs. UsageError if none is possible."""
     given = text or machine_info.host_name()
     name = to_peer(given)
     if text and name != text:
@@ -120,7 +118,7 @@ def peer_name(text: str) -> str:
 
 
 def profile_folder(args: argparse.Namespace) -> Path:
-    """Where the profiles of this command line lie."""
+    """Return the folder of the profiles for this command line."""
     chosen: Path | None = args.profile_dir
     return chosen.expanduser() if chosen else default_folder(os.environ, Path.home())
 
@@ -128,9 +126,9 @@ def profile_folder(args: argparse.Namespace) -> Path:
 def game_config(
     args: argparse.Namespace, workload: str, terms: Mapping[str, str] | None = None
 ) -> Config:
-    """The shipped configuration with what the command line says; ConfigError where it is wrong.
+    """Return the default configuration changed by a run's contract, then by the command line.
 
-    Below that with a run's `terms` (`core.run_contract`), where it is a run's that we play for.
+    Raises UsageError and ConfigError. `terms` is the contract of the run that is played, if any.
     """
     if args.cartridge and args.rom:
         raise UsageError("--cartridge and --rom exclude each other", "give one of them")
@@ -149,79 +147,78 @@ def game_config(
 
 
 def _rom(args: argparse.Namespace) -> str | None:
-    """An absolute path: a person means the folder they stand in, not the config file's."""
+    """Return the absolute path of the ROM; a relative path is relative to the working folder."""
     given = cartridge_path() if args.cartridge else args.rom or os.environ.get(ENVIRONMENT_VARIABLE)
     return str(Path(given).expanduser().resolve()) if given else None
 
 
 def machine_facts() -> MachineFacts:
-    """What this machine is, before we step back on it."""
+    """Read the machine's facts."""
     from Daddy.learning.device import has_gpu
 
     return MachineFacts(machine_info.usable_cores(), machine_info.memory_bytes()[0], has_gpu())
 
 
 def cores_for_us() -> int:
-    """Cores that environments and network may use: all but the person's."""
+    """Count the cores for environments and network: all but the person's."""
     return max(1, machine_info.usable_cores() - CORES_FOR_THE_PERSON)
 
 
 def with_training(config: Config, **changes: object) -> Config:
-    """The configuration with these settings of ``training``; ValidationError where one is wrong."""
+    """Return the configuration with changed ``training`` settings. Raises ValidationError."""
     training = type(config.training).model_validate({**config.training.model_dump(), **changes})
     return config.model_copy(update={"training": training})
 
 
 def make_environments(config: Config, count: int, groups: int = 0) -> VectorEnv:
-    """`count` environments on the cores that are ours; the caller closes them."""
+    """Open `count` environments on our cores; the caller closes them."""
     from Daddy.learning.make_vector import make_vector
 
     training = config.training
     make_env = WORKLOADS[training.workload].make_env(config)
-    how = (training.vector_backend, cores_for_us(), groups)
-    return make_vector(make_env, count, *how)
+    return make_vector(make_env, count, training.vector_backend, cores_for_us(), groups)
 
 
 @contextmanager
 def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[], int]]:
-    """A fresh network that plays `count` environments; each call is one short horizon."""
+    """Yield a function that plays a short horizon in `count` environments and returns its steps."""
     from Daddy.learning.device import resolve_device
     from Daddy.learning.hyperparameters import resolve_settings
     from Daddy.learning.play_loop import BenchmarkPlayer
 
-    where = resolve_device(config.training.device)
+    torch_device = resolve_device(config.training.device)
     training = config.training.model_copy(update={"num_envs": count, "horizon": HORIZON})
     with closing(make_environments(config, count, groups)) as vector:
         workload = WORKLOADS[training.workload]
         policy = workload.make_policy(vector.observation_space, vector.action_space)
-        settings = resolve_settings(training, where.type)
-        yield BenchmarkPlayer(vector, policy, settings, where, training.seed).step
+        settings = resolve_settings(training, torch_device.type)
+        yield BenchmarkPlayer(vector, policy, settings, torch_device, training.seed).step
 
 
 def measure_machine(
     config: Config, user_id: str, seconds: float, clock: Clock, niceness: int = NICENESS
 ) -> Profile:
-    """Sweep environment counts with the real thing; each result is printed as it comes."""
+    """Measure the real environments and network by count, and print each result."""
     from Daddy.learning.device import limit_threads
 
     facts = machine_facts()
     machine_info.lower_priority(niceness)
     limit_threads(1)
-    _say(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
-    _say(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
-    _say("  environments    steps/s   memory")
+    _print(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
+    _print(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
+    _print("  environments    steps/s   memory")
     resident = partial(machine_info.resident_bytes, os.getpid())
     counts = recommend_envs.counts_to_try(facts)
     player = partial(open_player, config, 0)
-    rows = env_count_sweep.sweep_counts(counts, player, resident, clock, seconds, _tell)
+    rows = env_count_sweep.sweep_counts(counts, player, resident, clock, seconds, _print_row)
     advice = recommend_envs.recommend_measured(facts, rows)
     usual = next(row for row in rows if row.envs == advice.envs)
     others = []
     for backend, groups in _backends(config):
         player = partial(open_player, with_training(config, vector_backend=backend), groups)
-        found = env_count_sweep.measure_count(advice.envs, player, resident, clock, seconds)
-        others.append(replace(found, backend=backend, groups=groups))
-        _tell(others[-1])
+        measured = env_count_sweep.measure_count(advice.envs, player, resident, clock, seconds)
+        others.append(replace(measured, backend=backend, groups=groups))
+        _print_row(others[-1])
     best, why = recommend_envs.choose_backend(facts, usual, others)
     table = recommend_envs.recommend(facts).envs
     beside = f"the guide's table, without a measurement: {table} environments"
@@ -239,16 +236,16 @@ def measure_machine(
 
 
 def _backends(config: Config) -> Iterator[tuple[str, int]]:
-    """Backends and groups other than the usual ones; none where the person has set one."""
+    """Yield the backends and groups to try beside the default; none if the person has set one."""
     from Daddy.learning.make_vector import puffer_installed
 
     if config.training.vector_backend == "auto":
         yield from product(["pufferlib"] * puffer_installed() + ["threads"], (1, 2, 4))
 
 
-def _tell(row: Measurement) -> None:
-    way = f"   {row.backend} in {row.groups} groups" if row.groups else ""
-    _say(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB{way}")
+def _print_row(row: Measurement) -> None:
+    backend = f"   {row.backend} in {row.groups} groups" if row.groups else ""
+    _print(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB{backend}")
 
 
-_say = partial(print, flush=True)
+_print = partial(print, flush=True)

@@ -1,8 +1,7 @@
-"""Entry: watch an agent play, in a window or as a film; judge it; record a start state by hand.
+"""Entry: shows an agent in a window or as a video; evaluates it; records a start state.
 
-`python -m Daddy.play --weights DIR` shows what a learner would do: the same buttons for the same
-frames, drawn from the same distribution. `python -m Daddy.play evaluate` counts instead of showing.
-Parses and wires; decides nothing.
+`python -m Daddy.play --weights DIR` plays as a learner does: the same frames per button, and
+actions sampled from the policy. `python -m Daddy.play evaluate` counts milestones and returns.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.settings import Config
 from Daddy.learning.preloading import prepare_imports
+from Daddy.playback_setup import LoadedWeights, play_episodes
 from Daddy.weights.locate_weights import version_number
 
 SECONDS_OF_FILM = 30.0
@@ -27,56 +27,55 @@ EPISODES = 10
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line of showing and recording."""
+    """Return the parser of `play` without a verb."""
     parser = argparse.ArgumentParser(
         prog="play",
-        description="Watch an agent play, or a recording again. Verbs, with --help of their own: "
-        "`play evaluate` judges an agent, `play verify` a recording, `play export` makes one of a "
-        "run's way to a milestone.",
+        description="Watch an agent play, or replay a recording. Verbs, each with --help: `play "
+        "evaluate` evaluates an agent, `play verify` verifies a recording, `play export` makes a "
+        "recording of a run's path to a milestone.",
     )
     source = _add_agent(parser, required=True)
     source.add_argument("--recording", type=Path, metavar="FILE",
-                        help="a recording: verified and played again with your game")  # fmt: skip
+                        help="recording to verify and replay with your game")  # fmt: skip
     source.add_argument("--record-start", metavar="NAME",
-                        help="play yourself; F5 keeps the moment as this start state")  # fmt: skip
+                        help="start state to record: you play, F5 saves the state")  # fmt: skip
     _add_game(parser)
     flag = parser.add_argument
-    film = parser.add_mutually_exclusive_group()
-    film.add_argument("--gif", type=Path, metavar="FILE", help="no window: write a GIF")
-    film.add_argument("--mp4", type=Path, metavar="FILE", help="no window: write an MP4 (ffmpeg)")
+    video = parser.add_mutually_exclusive_group()
+    video.add_argument("--gif", type=Path, metavar="FILE", help="GIF to write instead of a window")
+    video.add_argument("--mp4", type=Path, metavar="FILE", help="MP4 to write instead (by ffmpeg)")
     flag("--seconds", type=float, metavar="N",
-         help=f"seconds of the game (a film {SECONDS_OF_FILM:g}, a window endless)")  # fmt: skip
-    flag("--speed", type=float, default=1.0, metavar="X", help="times the game's own speed (1)")
-    flag("--from", type=int, dest="first", metavar="STEP", help="of a recording: begin there")
+         help=f"seconds of the game (video {SECONDS_OF_FILM:g}, window endless)")  # fmt: skip
+    flag("--speed", type=float, default=1.0, metavar="X", help="factor of the game's own speed (1)")
+    flag("--from", type=int, dest="first", metavar="STEP", help="first step of a recording to show")
     return parser
 
 
-def make_judge_parser() -> argparse.ArgumentParser:
-    """The command line of judging."""
+def make_evaluate_parser() -> argparse.ArgumentParser:
+    """Return the parser of `play evaluate`."""
     parser = argparse.ArgumentParser(
         prog="play evaluate",
-        description="Play episodes from fresh seeds; tell milestones and returns with 95 % "
-        "confidence intervals.",
+        description="Play episodes by seed; print milestones and returns with 95 % confidence "
+        "intervals.",
     )
     _add_agent(parser, required=False)
     _add_game(parser)
     flag = parser.add_argument
     flag("--versions", nargs=2, type=version_number, metavar=("vA", "vB"),
-         help="two versions of a run (--weights, or the config's): pairs of episodes from the same "
-         "starts, and the difference")  # fmt: skip
-    flag("--episodes", type=int, default=EPISODES, metavar="N", help=f"how many ({EPISODES})")
-    flag("--jobs", type=int, default=1, metavar="N", help="processes that share the episodes (1)")
-    flag("--json", type=Path, metavar="FILE", help="write the whole result there")
+         help="two versions of a run (--weights, else the config's) to compare")  # fmt: skip
+    flag("--episodes", type=int, default=EPISODES, metavar="N", help=f"episodes ({EPISODES})")
+    flag("--jobs", type=int, default=1, metavar="N", help="processes that play the episodes (1)")
+    flag("--json", type=Path, metavar="FILE", help="file for the whole result as JSON")
     return parser
 
 
 def _add_agent(parser: argparse.ArgumentParser, *, required: bool) -> Any:
-    """Flags that say which agent plays; the group of those that exclude each other."""
+    """Add the flags for the agent; return the group of those that exclude each other."""
     source = parser.add_mutually_exclusive_group(required=required)
     source.add_argument("--weights", type=Path, metavar="DIR|FILE",
-                        help="a shared_weights folder, a run, or a checkpoint")  # fmt: skip
-    source.add_argument("--random", action="store_true", help="press any button: no weights needed")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the first episode (1)")
+                        help="shared_weights folder, run, or checkpoint")  # fmt: skip
+    source.add_argument("--random", action="store_true", help="random buttons, no weights")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="first seed (1)")
     return source
 
 
@@ -84,22 +83,22 @@ def _add_game(parser: argparse.ArgumentParser) -> None:
     playback_setup.add_game_flags(parser)
     flag = parser.add_argument
     flag("--assists", metavar="NAMES", help=laptop_cli.ASSISTS_HELP)
-    flag("--episode-steps", type=int, metavar="N", help="actions after which an episode is cut")
+    flag("--episode-steps", type=int, metavar="N", help="longest episode in steps (2048)")
     parser.set_defaults(device="cpu")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done, 2 usage, 6 weights, 7 ROM, save state or recording, 8 no display, 9 files."""
+    """Run `play`; return 0 done, 2 usage, 6 weights, 7 ROM or state, 8 no display, 9 files."""
     typed = list(sys.argv[1:] if argv is None else argv)
     if typed[:1] in (["verify"], ["export"]):
         from Daddy import recording_cli
 
         return recording_cli.VERBS[typed[0]](typed[1:])
     if typed[:1] == ["evaluate"]:
-        return _evaluate(make_judge_parser().parse_args(typed[1:]))
+        return _evaluate(make_evaluate_parser().parse_args(typed[1:]))
     args = make_parser().parse_args(typed)
     if args.speed <= 0 or (args.seconds is not None and args.seconds <= 0):
-        raise UsageError("--speed and --seconds must be more than 0", "leave them away")
+        raise UsageError("--speed and --seconds must be more than 0", "leave them out")
     if (path := args.gif or args.mp4) is not None:
         from Daddy.streaming.viewer.clip_writer import check_video_path
 
@@ -113,36 +112,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         from Daddy.start_state_capture import record_start_state
 
         return record_start_state(args.record_start, _config(args), SystemClock())
-    return _show(args)
+    return _show_agent(args)
 
 
 def _config(args: argparse.Namespace) -> Config:
     config = laptop_cli.game_config(args, playback_setup.GAME)
-    asked = {name: getattr(args, name) for name in ("start", "episode_steps")}
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    flags = {name: getattr(args, name) for name in ("start", "episode_steps")}
+    given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     return laptop_cli.with_training(config, **given)
 
 
-def _label(found: playback_setup.LoadedWeights | None) -> str:
-    return found.label if found else "random buttons"
+def _load_weights(args: argparse.Namespace, config: Config) -> LoadedWeights | None:
+    path, assists = args.weights, config.training.assists
+    return playback_setup.find_weights(path, assists) if path else None
 
 
-def _show(args: argparse.Namespace) -> int:
+def _label(weights: LoadedWeights | None) -> str:
+    return weights.label if weights else "random buttons"
+
+
+def _show_agent(args: argparse.Namespace) -> int:
     path, config = args.gif or args.mp4, _config(args)
-    found = (
-        playback_setup.find_weights(args.weights, config.training.assists) if args.weights else None
-    )
+    weights = _load_weights(args, config)
     with closing(playback_setup.open_game(config)) as game:
-        actor = playback_setup.make_actor(game, found)
-        print(f"{_label(found)} in {game.rom.name}", flush=True)
+        actor = playback_setup.make_actor(game, weights)
+        print(f"{_label(weights)} in {game.rom.name}", flush=True)
         if path is None:
-            _in_window(args, game, actor, _label(found))
+            _show_in_window(args, game, actor, _label(weights))
         else:
-            _on_film(args, game, actor, path)
+            _write_video(args, game, actor, path)
     return 0
 
 
-def _on_film(args: argparse.Namespace, game: Any, actor: playback_setup.Actor, path: Path) -> None:
+def _write_video(
+    args: argparse.Namespace, game: Any, actor: playback_setup.Actor, path: Path
+) -> None:
     from Daddy.pokemon.emulator import FRAMES_PER_PICTURE, FRAMES_PER_SECOND
     from Daddy.streaming.viewer.clip_writer import write_video
 
@@ -150,41 +154,41 @@ def _on_film(args: argparse.Namespace, game: Any, actor: playback_setup.Actor, p
     wanted = round((args.seconds or SECONDS_OF_FILM) * rate)
     pictures: list[bytes] = []
     game.set_watcher(lambda: pictures.append(game.picture()))
-    playback_setup.play_episodes(game, actor, args.seed, lambda: len(pictures) < wanted)
+    play_episodes(game, actor, args.seed, lambda: len(pictures) < wanted)
     write_video(path, pictures[:wanted], rate * args.speed)
     print(f"wrote {path}: {len(pictures[:wanted]) / rate:.1f} s of the game", flush=True)
 
 
-def _in_window(
+def _show_in_window(
     args: argparse.Namespace, game: Any, actor: playback_setup.Actor, label: str
 ) -> None:
     from Daddy.pokemon.emulator import FRAMES_PER_PICTURE, FRAMES_PER_SECOND
     from Daddy.streaming.viewer.pygame_window import GameWindow
 
     pacer, pause = playback_setup.Pacer(SystemClock()), FRAMES_PER_PICTURE / FRAMES_PER_SECOND
-    left = args.seconds or float("inf")
+    left_s = args.seconds or float("inf")
 
-    def watch() -> None:
-        nonlocal left
-        left -= pause
+    def show_picture() -> None:
+        nonlocal left_s
+        left_s -= pause
         if not window.closed and {"q", "escape"} & set(window.show_picture(game.picture())):
             window.closed = True
         pacer.wait(pause / args.speed)
 
     with closing(GameWindow(f"Daddy: {label}")) as window:
-        game.set_watcher(watch)
-        playback_setup.play_episodes(game, actor, args.seed, lambda: left > 0 and not window.closed)
+        game.set_watcher(show_picture)
+        play_episodes(game, actor, args.seed, lambda: left_s > 0 and not window.closed)
 
 
 def _evaluate(args: argparse.Namespace) -> int:
     from Daddy import evaluation
 
     if args.episodes < 1 or args.jobs < 1:
-        raise UsageError("--episodes and --jobs must be at least 1", "leave them away")
+        raise UsageError("--episodes and --jobs must be at least 1", "leave them out")
     if args.versions and (args.random or args.versions[0] == args.versions[1]):
         raise UsageError("--versions compares two versions of a run", "name two, without --random")
     if not (args.versions or args.weights or args.random):
-        raise UsageError("nothing to evaluate", "say --weights, --versions or --random")
+        raise UsageError("nothing to evaluate", "give --weights, --versions or --random")
     prepare_imports()
     config = _config(args)
     seeds = range(args.seed, args.seed + args.episodes)
@@ -192,14 +196,10 @@ def _evaluate(args: argparse.Namespace) -> int:
         result = evaluation.compare_versions(config, args.weights, args.versions, seeds, args.jobs)
         print(evaluation.format_comparison(result), flush=True)
     else:
-        found = (
-            playback_setup.find_weights(args.weights, config.training.assists)
-            if args.weights
-            else None
-        )
+        weights = _load_weights(args, config)
         with closing(playback_setup.open_game(config)) as game:
-            played = evaluation.evaluate_in_processes(config, game, found, seeds, args.jobs)
-            result = evaluation.result_as_json(_label(found), game, played)
+            played = evaluation.evaluate_parallel(config, game, weights, seeds, args.jobs)
+            result = evaluation.result_as_json(_label(weights), game, played)
         print(evaluation.format_result(result), flush=True)
     if args.json:
         write_json(args.json, result)
@@ -207,7 +207,7 @@ def _evaluate(args: argparse.Namespace) -> int:
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

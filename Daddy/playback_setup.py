@@ -1,7 +1,7 @@
-"""What showing and judging share: weights found wherever they lie, one game, one agent.
+"""Parts that `play` and `evaluation` share: loads weights, opens the game, plays episodes.
 
-Stands below `play`. Accepts a folder that was pulled or shared, a run, a folder of checkpoints, one
-checkpoint, or one file of weights; reads only, and renames nothing in somebody's run.
+Weights may be a pulled or shared folder, a run, a checkpoint (or its folder), or a file. All are
+only read.
 """
 
 from __future__ import annotations
@@ -31,17 +31,14 @@ _HEAD = Path("wan") / "HEAD.json"
 
 
 class LoadedWeights(NamedTuple):
-    """Weights of a network, and a name for them."""
+    """Weights of a network, and a label for people."""
 
     label: str
     weights: Mapping[str, Any]
 
 
 def find_weights(path: Path, assists: Sequence[str] = ()) -> LoadedWeights:
-    """The weights that `path` names; WeightsError when there are none that can be used.
-
-    Those learnt with scripted helps beyond `assists` cannot.
-    """
+    """Load the weights at `path`; WeightsError if there are none or they need other `assists`."""
     path = path.expanduser()
     for shared in (path, path / "shared_weights"):
         if (shared / _HEAD).exists():
@@ -61,22 +58,22 @@ def _newest_version(shared: Path, assists: Sequence[str]) -> LoadedWeights:
     from Daddy.weights.encoding.state_codec import decode
     from Daddy.weights.laptop.pulled_folder import newest_verified
 
-    found = newest_verified(shared)
-    if found is None:
+    newest = newest_verified(shared)
+    if newest is None:
         raise WeightsError(f"{shared} holds no version yet", "pull again")
-    refuse_other_workload(found.head.workload, shared)
-    refuse_missing_assists(found.label, found.head.assists, assists)
-    return LoadedWeights(f"version {found.version} of {found.head.run}", decode(found.data))
+    refuse_other_workload(newest.head.workload, shared)
+    refuse_missing_assists(newest.label, newest.head.assists, assists)
+    return LoadedWeights(f"version {newest.version} of {newest.head.run}", decode(newest.data))
 
 
 def _newest_checkpoint(path: Path) -> Path | None:
-    """The manifest meant: itself, its blob's, or the one with most steps below a folder."""
+    """Return a checkpoint's manifest: `path`, its blob's, or that with most steps in a folder."""
     from Daddy.learning.checkpoint import list_manifests
 
     if path.is_dir():
         folders = [path, path / "checkpoints", *sorted(path.glob("slots/*/checkpoints"))]
-        newest = [one for folder in folders for one in list_manifests(folder)[:1]]
-        return max(newest, key=lambda one: one.stem.rpartition("-s")[2], default=None)
+        newest = [path for folder in folders for path in list_manifests(folder)[:1]]
+        return max(newest, key=lambda path: path.stem.rpartition("-s")[2], default=None)
     beside = path.with_suffix(".json")
     return beside if beside in list_manifests(path.parent) else None
 
@@ -100,29 +97,29 @@ def _single(path: Path, assists: Sequence[str]) -> LoadedWeights:
     from Daddy.weights.laptop.pulled_folder import read_laptop_head
 
     if path.is_dir():
-        raise FileError("neither versions nor checkpoints were found")
+        raise FileError("it holds neither versions nor checkpoints")
     data = read_bounded(path, _BLOB_LIMIT)
     card = read_card(metadata_of(data), str(path))
     if card is not None:
         refuse_other_workload(card.workload, path)
         refuse_missing_assists(f"{path}, {card.title},", card.assists, assists)
         return LoadedWeights(card.title, decode(data, card.schema))
-    for folder in path.absolute().parents[:3]:  # what a shared or pulled folder says of its files
+    for folder in path.absolute().parents[:3]:  # the head record of a shared or pulled folder
         if (frame := read_laptop_head(folder / _HEAD)) is not None:
             refuse_missing_assists(f"v{frame.version} of run {frame.run!r}", frame.assists, assists)
     return LoadedWeights(path.name, decode(data))
 
 
 def refuse_other_workload(workload: object, where: Path) -> None:
-    """WeightsError for weights of another workload than the game."""
+    """Raise WeightsError for weights of another workload than the game."""
     if workload != GAME:
         raise WeightsError(f"{where} holds weights of {workload!r}", f"only {GAME} can be played")
 
 
 def open_game(config: Config) -> PokemonRedEnv:
-    """One game as `config` has it, as a learner would open it, but without an archive. RomError.
+    """Open the configured game without its archive. Raises RomError.
 
-    Whoever is shown or judged begins where the game does, and leaves no states in a run.
+    So each episode begins at the start state, and no state is saved in the run.
     """
     alone = config.archive.model_copy(update={"mode": "off"})
     config = config.model_copy(update={"archive": alone})
@@ -130,17 +127,17 @@ def open_game(config: Config) -> PokemonRedEnv:
     return game
 
 
-def make_actor(game: PokemonRedEnv, found: LoadedWeights | None) -> Actor:
-    """Who plays: the policy with these weights, or nobody in particular."""
+def make_actor(game: PokemonRedEnv, weights: LoadedWeights | None) -> Actor:
+    """Return the player: the policy with these weights, or random buttons (None)."""
     from Daddy.learning.device import limit_threads
     from Daddy.learning.play_loop import RandomAgent, make_agent
     from Daddy.pokemon.emulator import BUTTONS
 
-    if found is None:
+    if weights is None:
         return RandomAgent(len(BUTTONS))
     limit_threads(1)
     policy = WORKLOADS[GAME].make_policy(game.observation_space, game.action_space)  # type: ignore[arg-type]
-    return make_agent(policy, found.weights, found.label)
+    return make_agent(policy, weights.weights, weights.label)
 
 
 class EpisodeStep(NamedTuple):
@@ -152,19 +149,19 @@ class EpisodeStep(NamedTuple):
 
 
 def episode_steps(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[EpisodeStep]:
-    """Play one episode from `seed`; yields once before the first action and after every one."""
+    """Play an episode from `seed`; yield before the first action and after each action."""
     observation, _ = game.reset(seed=seed)
     actor.start_episode(seed)
-    step, over = 0, False
+    step, ended = 0, False
     yield EpisodeStep(step, 0.0, won=False)
-    while not over:
-        observation, reward, won, late, _ = game.step(actor.act(observation))
-        step, over = step + 1, won or late
+    while not ended:
+        observation, reward, won, truncated, _ = game.step(actor.act(observation))
+        step, ended = step + 1, won or truncated
         yield EpisodeStep(step, float(reward), won)
 
 
 def play_episodes(game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[[], bool]) -> None:
-    """Play episode after episode, each from the next seed, while `go_on()`."""
+    """Play episodes, each from the next seed, while `go_on()` is true."""
     while go_on():
         for _ in episode_steps(game, actor, seed):
             if not go_on():
@@ -173,26 +170,30 @@ def play_episodes(game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[
 
 
 class Pacer:
-    """Keeps what is shown at its pace."""
+    """Waits between pictures, so that they appear at a steady rate."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._never = clock, threading.Event()
         self.restart()
 
     def restart(self) -> None:
-        """Count from now on."""
+        """Measure the next wait from now."""
         self._due = self._clock.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """Wait until so many seconds after the last wait; a delay is not made up for."""
+        """Wait until `seconds` after the end of the last wait; a delay is not made up for."""
         self._due = max(self._due + seconds, self._clock.monotonic())
         self._clock.wait(self._never, self._due - self._clock.monotonic())
 
 
 def add_game_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags that say which game is played, and from where."""
+    """Add the flags for the game and its start state."""
     flag = parser.add_argument
-    flag("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
+    flag("--rom", help="your PokemonRed.gb (DADDY_ROM, else the cartridge)")
     flag("--cartridge", action="store_true", help="play the free cartridge")
     flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
-    flag("--start", metavar="NAME|FILE", help="start state: bedroom, pokedex, one recorded, a file")
+    flag(
+        "--start",
+        metavar="NAME|FILE",
+        help="start state: bedroom, pokedex, a recorded name or a file",
+    )

@@ -1,8 +1,8 @@
-"""Recordings for a person: shown again in a window or as a film, verified, made of a run's claims.
+"""Shows and verifies recordings, and exports a run's path to a milestone as a recording.
 
-Stands below `play`. Only verified play is shown: a second player reads ahead and compares the
-digests. A recording holds inputs only, so the game is the person's own, or the cartridge. In the
-window every frame is drawn at the game's own speed; faster, as many as sixty a second.
+Part of `play`. Only verified frames are shown: a second player reads ahead and compares digests. A
+recording holds inputs only, so the game is the person's own or the cartridge. The window draws
+every frame at the game's own speed, and sixty a second at higher speeds.
 """
 
 from __future__ import annotations
@@ -39,109 +39,106 @@ if TYPE_CHECKING:
 
 HELP: Final = (
     "space pauses; [ slower, ] faster; left and right: 10 s back and ahead; N and P: the next "
-    "milestone and the one before; Home: from the start; Q leaves"
+    "milestone and the last; Home: back to the start; Q quits"
 )
-_PACES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-_LEAP = round(10 * FRAMES_PER_SECOND)
-_BEFORE = round(3 * FRAMES_PER_SECOND)
-"""Frames before a milestone at which to begin to look."""
-_STILL_S = 1 / 30
-_SECONDS_OF_FILM = 30.0
+_SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+_JUMP_FRAMES = round(10 * FRAMES_PER_SECOND)
+_LEAD_FRAMES = round(3 * FRAMES_PER_SECOND)
+"""Frames before a milestone at which N and P begin to play."""
+_IDLE_S = 1 / 30
+_VIDEO_S = 30.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
-"""A start state's, which is no path: a stranger's recording opens no file here."""
+"""A valid name of a start state. A path is refused, so that a recording cannot open our files."""
 
 
 class OpenedRecording(NamedTuple):
-    """The game to play in, the recording, and the state it begins at ("" bytes: power-on)."""
+    """The game, the recording, and the state at its start (empty: power-on)."""
 
     rom: Rom
-    tape: Recording
+    recording: Recording
     start: bytes
 
 
 def open_recording(path: Path, args: argparse.Namespace) -> OpenedRecording:
-    """The recording and its game. FileError for what is none, RomError for another game."""
+    """Open a recording and its game. FileError for an invalid file, RomError for another game."""
     from Daddy.pokemon.find_rom import cartridge_path, find_rom
     from Daddy.pokemon.starts.start_state import start_state
 
-    found = recording_format.decode_recording(
+    recording = recording_format.decode_recording(
         read_bounded(path.expanduser().resolve(), recording_format.FILE_LIMIT), str(path)
     )
-    ours = args.cartridge or (not args.rom and found.rom_sha1 == CARTRIDGE_SHA1)
+    ours = args.cartridge or (not args.rom and recording.rom_sha1 == CARTRIDGE_SHA1)
     rom = load_rom(cartridge_path() if ours else find_rom(args.rom), args.allow_unknown_rom)
-    check_recorded_game(found, rom)
-    if found.from_power_on:
-        return OpenedRecording(rom, found, b"")
-    if not args.start and not _NAME.fullmatch(found.start_name):
+    check_recorded_game(recording, rom)
+    if recording.from_power_on:
+        return OpenedRecording(rom, recording, b"")
+    if not args.start and not _NAME.fullmatch(recording.start_name):
         raise RomError(
-            "the recording begins at a state that it has no name for",
-            "ask who recorded it for one that begins at power-on, or name the state: --start FILE",
+            "the recording begins at a state that it does not name",
+            "ask its author for one that begins at power-on, or give the state: --start FILE",
         )
-    start = start_state(rom, args.start or found.start_name)
-    return OpenedRecording(rom, found, start)
+    start = start_state(rom, args.start or recording.start_name)
+    return OpenedRecording(rom, recording, start)
 
 
 # -- verify
 
 
 def make_verify_parser() -> argparse.ArgumentParser:
-    """The command line of verifying."""
+    """Return the parser of `play verify`."""
     parser = argparse.ArgumentParser(
-        prog="play verify", description="Play a recording again, and say what it proves."
+        prog="play verify",
+        description="Replay a recording and print the milestones that it reaches.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the recording")
+    parser.add_argument("file", type=Path, metavar="FILE", help="recording to verify")
     add_game_flags(parser)
     return parser
 
 
 def verify(argv: Sequence[str]) -> int:
-    """`play verify FILE`: 0 verified, 7 another game, pyboy or way, 9 no recording."""
+    """Run `play verify FILE`; return 0 verified, 7 other game or result, 9 no recording."""
     args = make_verify_parser().parse_args(argv)
     opened = open_recording(args.file, args)
-    print(f"{opened.tape.title or args.file.name}, in {opened.rom.name}", flush=True)
+    print(f"{opened.recording.title or args.file.name}, in {opened.rom.name}", flush=True)
     with closing(ReadAhead(*opened)) as ahead:
         _verify_all(ahead)
-        print("\n".join(describe_report(ahead.report, opened.tape)), flush=True)
+        print("\n".join(describe_report(ahead.report, opened.recording)), flush=True)
     return 0
 
 
 def _verify_all(ahead: ReadAhead) -> None:
-    """Verify to the end, and tell each milestone; RomError where it went another way."""
-    known = 0
+    """Verify to the end and print each milestone; RomError where the game's state differs."""
+    printed = 0
     while not ahead.finished:
         try:
             ahead.verify_next_part()
         except DaddyError:
-            print(f"verified until {format_time(ahead.report.frames)}, and no further", flush=True)
+            print(f"verified until {format_time(ahead.report.frames)}, and not beyond", flush=True)
             raise
-        for name, frames in list(ahead.report.reached.items())[known:]:
+        for name, frames in list(ahead.report.reached.items())[printed:]:
             print(f"  {format_time(frames):>24s}  {name}", flush=True)
-        known = len(ahead.report.reached)
+        printed = len(ahead.report.reached)
 
 
-def describe_report(report: VerificationReport, tape: Recording) -> list[str]:
-    """What a verified recording proves, in lines."""
-    begins = "power-on" if tape.from_power_on else f"the state {tape.start_name!r}"
+def describe_report(report: VerificationReport, recording: Recording) -> list[str]:
+    """Return the results of a verified recording as lines of text."""
+    begins = "power-on" if recording.from_power_on else f"the state {recording.start_name!r}"
     count, cuts = len(report.reached), len(report.cuts)
     played = f"{format_time(report.frames)} from {begins}"
     lines = [
         f"verified: {played}, {count} milestones reached in this order",
-        f"moment: {tape.end_id}",
+        f"end: {recording.end_id}",
     ]
     if report.held:
-        lines.append(f"held when it began: {', '.join(sorted(report.held))}")
+        lines.append(f"reached before its start: {', '.join(sorted(report.held))}")
     if report.dice:
-        lines.append(
-            f"the game's dice were set: {report.dice} bytes written, by which no fact changes"
-        )
+        lines.append(f"random numbers of the game were set: {report.dice} bytes of memory")
     if cuts:
-        where = ", ".join(format_time(one) for one in report.cuts[:5])
-        lines.append(f"it goes back to a moment of its own {cuts} times: {where}")
+        times = ", ".join(format_time(frames) for frames in report.cuts[:5])
+        lines.append(f"it returns to an earlier state of its own {cuts} times: {times}")
     if report.writes:
-        helps = ", ".join(tape.assists) or "not said which"
-        lines.append(
-            f"not by buttons alone: {report.writes} bytes of memory were written ({helps})"
-        )
+        assists = ", ".join(recording.assists) or "unknown assists"
+        lines.append(f"not by buttons alone: {assists} wrote {report.writes} bytes of memory")
     return lines
 
 
@@ -149,23 +146,25 @@ def describe_report(report: VerificationReport, tape: Recording) -> list[str]:
 
 
 def make_export_parser() -> argparse.ArgumentParser:
-    """The command line of exporting."""
+    """Return the parser of `play export`."""
     parser = argparse.ArgumentParser(
         prog="play export",
-        description="Make a recording of the shortest way to a milestone that a run's archive "
-        "knows, from power-on. It holds inputs only: anyone with the game can verify it.",
+        description="Export the shortest path from power-on to a milestone in a run's archive as a "
+        "recording. It holds inputs only: anyone with the game can verify it.",
     )
     flag = parser.add_argument
-    flag("--run-dir", type=Path, required=True, metavar="RUN", help="the run's folder")
-    flag("--milestone", required=True, metavar="NAME", help="such as beat_brock")
-    flag("--out", type=Path, required=True, metavar="FILE", help="the recording to write")
-    flag("--rom", help="where the run's game lies on this machine, if elsewhere")
-    flag("--config", type=Path, metavar="FILE", help="of a run that was started by hand with one")
+    flag("--run-dir", type=Path, required=True, metavar="RUN", help="run directory")
+    flag("--milestone", required=True, metavar="NAME", help="milestone, such as beat_brock")
+    flag("--out", type=Path, required=True, metavar="FILE", help="recording to write")
+    flag("--rom", help="the run's game on this machine (the run's path)")
+    flag(
+        "--config", type=Path, metavar="FILE", help="config file of a run that was started by hand"
+    )
     return parser
 
 
 def export(argv: Sequence[str]) -> int:
-    """`play export`: 0 written, 2 no such milestone, 7 ROM, 9 no archive, or nobody reached it."""
+    """Run `play export`; return 0 written, 2 unknown milestone, 7 ROM, 9 no archive or no path."""
     from Daddy.background.background_task import open_archive
     from Daddy.pokemon.archive.claim_replay import record_milestone
 
@@ -173,7 +172,7 @@ def export(argv: Sequence[str]) -> int:
     run = RunPaths(args.run_dir.expanduser().resolve())
     if not run.archive.is_dir():
         raise FileError(
-            f"{run.root} has no archive", "name a run's folder; it keeps states with archive.mode"
+            f"{run.root} has no archive", "name a run directory; archive.mode turns the archive on"
         )
     config = _config_of(run, args)
     archive, game = open_archive(config)
@@ -185,13 +184,13 @@ def export(argv: Sequence[str]) -> int:
 
 
 def _config_of(run: RunPaths, args: argparse.Namespace) -> Config:
-    """A copy's own, the newest release's, or of a run started by hand what the flags say."""
-    releases = sorted(run.releases.glob("*/config.json"), key=lambda one: one.stat().st_mtime)
-    found = [one for one in (run.config, *reversed(releases)) if one.is_file()]
-    by_hand = args.config or not found
-    config = load_config(args.config, {}, os.environ) if by_hand else load_release_config(found[0])
-    known = config.training.rom or (os.environ.get(ENVIRONMENT_VARIABLE) if by_hand else None)
-    rom = args.rom or known
+    """Return the configuration of a copied run, of the newest release, or of the flags."""
+    releases = sorted(run.releases.glob("*/config.json"), key=lambda path: path.stat().st_mtime)
+    files = [path for path in (run.config, *reversed(releases)) if path.is_file()]
+    by_hand = args.config or not files
+    config = load_config(args.config, {}, os.environ) if by_hand else load_release_config(files[0])
+    variable = os.environ.get(ENVIRONMENT_VARIABLE) if by_hand else None
+    rom = args.rom or config.training.rom or variable
     path = str(Path(rom).expanduser().resolve()) if rom else None
     training = config.training.model_copy(update={"rom": path})
     return config.model_copy(update={"run_dir": str(run.root), "training": training})
@@ -201,26 +200,26 @@ def _config_of(run: RunPaths, args: argparse.Namespace) -> Config:
 
 
 def show_recording(args: argparse.Namespace, clock: Clock) -> int:
-    """`play --recording`: in a window, or as a film of its last seconds, or from --from on."""
+    """Run `play --recording`: show it in a window, or write its last seconds, or from --from on."""
     path: Path | None = args.gif or args.mp4
     opened = open_recording(args.recording, args)
     with closing(ReadAhead(*opened)) as ahead, closing(VerifyingPlayer(*opened)) as player:
         if path is None:
-            _in_window(args, opened, ahead, player, clock)
+            _show_in_window(args, opened, ahead, player, clock)
         else:
-            _on_film(args, ahead, player, path)
+            _write_video(args, ahead, player, path)
     return 0
 
 
-def _in_window(
+def _show_in_window(
     args: argparse.Namespace, opened: OpenedRecording, ahead: ReadAhead, player: VerifyingPlayer,
     clock: Clock,
 ) -> None:  # fmt: skip
     from Daddy.streaming.viewer.pygame_window import GameWindow
 
-    begins = recording_format.frames_before_play(opened.tape)
+    begins = recording_format.frames_before_play(opened.recording)
     first = begins if args.first is None else args.first * FRAMES_PER_STEP
-    title = f"Daddy: {opened.tape.title or args.recording.name}"
+    title = f"Daddy: {opened.recording.title or args.recording.name}"
     with closing(GameWindow(title)) as window:
         print(f"{title}, in {opened.rom.name}\n{HELP}", flush=True)
         ahead.start()
@@ -230,14 +229,14 @@ def _in_window(
         raise ahead.failure
 
 
-def _on_film(
+def _write_video(
     args: argparse.Namespace, ahead: ReadAhead, player: VerifyingPlayer, path: Path
 ) -> None:
-    """Verified first, then filmed: an MP4 has all frames, a GIF every fourth."""
+    """Verify all, then write a video: an MP4 with every frame, a GIF with every fourth."""
     from Daddy.streaming.viewer.clip_writer import write_video
 
     every = 1 if path.suffix.lower() == ".mp4" else FRAMES_PER_PICTURE
-    wanted = round((args.seconds or _SECONDS_OF_FILM) * FRAMES_PER_SECOND)
+    wanted = round((args.seconds or _VIDEO_S) * FRAMES_PER_SECOND)
     _verify_all(ahead)
     last = ahead.report.frames - wanted
     goal = max(0, last if args.first is None else args.first * FRAMES_PER_STEP)
@@ -254,7 +253,7 @@ def _on_film(
 
 
 class RecordingWindow:
-    """A player, one that reads ahead of it, and a window; pace, pause and position."""
+    """A window that plays a recording, with keys for speed, pause and position."""
 
     def __init__(
         self,
@@ -262,39 +261,39 @@ class RecordingWindow:
         player: VerifyingPlayer,
         window: GameWindow,
         clock: Clock,
-        pace: float = 1.0,
+        speed: float = 1.0,
     ) -> None:
         self._ahead, self._player, self._window = ahead, player, window
-        self._title, self.pace, self.paused = window.caption, pace, False
+        self._title, self.speed, self.paused = window.caption, speed, False
         self._goal: int | None = None
-        self._seen = 0
+        self._shown_frames = 0
         self._pacer = Pacer(clock)
 
     def play(self, first: int, seconds: float) -> None:
-        """Show from a frame on until the window is closed, or for so many seconds of the game.
+        """Play from frame ``first`` until the window is closed or ``seconds`` of the game passed.
 
-        Where verifying failed, or all was shown, the last picture stays.
+        At the end, and where verification failed, the last picture stays.
         """
         self._goal = first
-        most = seconds * FRAMES_PER_SECOND
-        while not self._window.closed and self._seen < most:
-            if self._goal is not None and not self._is_early(self._goal):
-                self._go(self._goal)
+        limit = seconds * FRAMES_PER_SECOND
+        while not self._window.closed and self._shown_frames < limit:
+            if self._goal is not None and not self._is_awaited(self._goal):
+                self._jump(self._goal)
             elif self._goal is not None or self._player.frames >= self._ahead.report.frames:
-                self._stay()
+                self._redraw()
             else:
                 self._player.step()
 
-    def _is_early(self, goal: int) -> bool:
-        """True while reading ahead has not come to a frame, and still may."""
+    def _is_awaited(self, goal: int) -> bool:
+        """Return True while a frame is not verified yet but may be later."""
         ended = self._ahead.finished or self._ahead.failure is not None
         return goal > self._ahead.report.frames and not ended
 
-    def _go(self, goal: int) -> None:
-        """Go to the operation that ends at a frame or just after it, unseen."""
+    def _jump(self, goal: int) -> None:
+        """Play without showing to the first operation that ends at or after a frame."""
         self._player.set_watcher(None, 1)
         goal = max(0, min(goal, self._ahead.report.frames))
-        if not self._player.frames <= goal < self._player.frames + _LEAP:
+        if not self._player.frames <= goal < self._player.frames + _JUMP_FRAMES:
             self._ahead.seek_player(self._player, goal)
         self._player.play_to(goal)
         self._goal = None
@@ -302,18 +301,18 @@ class RecordingWindow:
         self._player.set_watcher(self._frame, 1)
 
     def _frame(self) -> None:
-        """After each frame: draw it when it is due, and wait; not at all on the way out."""
+        """Draw the frame if it is due, then wait; called after each frame."""
         if self._window.closed or self._goal is not None:
             return
-        self._seen += 1
-        if self._seen % max(1, round(self.pace)) == 0:
+        self._shown_frames += 1
+        if self._shown_frames % max(1, round(self.speed)) == 0:
             self._draw("")
         while self.paused and self._goal is None and not self._window.closed:
-            self._stay()
-        self._pacer.wait(1 / FRAMES_PER_SECOND / self.pace)
+            self._redraw()
+        self._pacer.wait(1 / FRAMES_PER_SECOND / self.speed)
 
-    def _stay(self) -> None:
-        """Draw the picture that stands, while nothing can or shall be played."""
+    def _redraw(self) -> None:
+        """Draw the present picture again, while the play is paused, ended or not yet verified."""
         if self.paused:
             reason = "paused"
         elif self._ahead.failure is not None:
@@ -321,27 +320,27 @@ class RecordingWindow:
         else:
             reason = "the end" if self._ahead.finished and self._goal is None else "verifying"
         self._draw(reason)
-        self._pacer.wait(_STILL_S)
+        self._pacer.wait(_IDLE_S)
 
     def _draw(self, reason: str) -> None:
         here = self._player.frames
-        last = [name for name, at in self._ahead.report.reached.items() if at <= here]
-        pace = "" if self.pace == 1 else f"{self.pace:g} x"
-        said = (self._title, format_time(here), *last[-1:], pace, reason)
-        self._window.caption = "  ·  ".join(filter(None, said))
+        last = [name for name, frame in self._ahead.report.reached.items() if frame <= here]
+        speed = "" if self.speed == 1 else f"{self.speed:g} x"
+        parts = (self._title, format_time(here), *last[-1:], speed, reason)
+        self._window.caption = "  ·  ".join(filter(None, parts))
         for key in self._window.show_picture(self._player.packed_screen()):
             self._press(key)
 
     def _press(self, key: str) -> None:
-        """Do the key's action."""
+        """Carry out a key."""
         here = self._player.frames
-        looks = [max(0, at - _BEFORE) for at in self._ahead.report.reached.values()]
+        starts = [max(0, frame - _LEAD_FRAMES) for frame in self._ahead.report.reached.values()]
         goals = {
-            "left": max(0, here - _LEAP),
-            "right": here + _LEAP,
+            "left": max(0, here - _JUMP_FRAMES),
+            "right": here + _JUMP_FRAMES,
             "home": 0,
-            "n": min((at for at in looks if at > here), default=None),
-            "p": max((at for at in looks if at < here - _BEFORE), default=None),
+            "n": min((frame for frame in starts if frame > here), default=None),
+            "p": max((frame for frame in starts if frame < here - _LEAD_FRAMES), default=None),
         }
         if key in goals:
             self._goal = goals[key]
@@ -350,10 +349,10 @@ class RecordingWindow:
         elif key == "space":
             self.paused = not self.paused
         elif key == "[":
-            self.pace = max((pace for pace in _PACES if pace < self.pace), default=self.pace)
+            self.speed = max((speed for speed in _SPEEDS if speed < self.speed), default=self.speed)
         elif key == "]":
-            self.pace = min((pace for pace in _PACES if pace > self.pace), default=self.pace)
+            self.speed = min((speed for speed in _SPEEDS if speed > self.speed), default=self.speed)
 
 
 VERBS: Final[dict[str, Callable[[Sequence[str]], int]]] = {"verify": verify, "export": export}
-"""Of `play`, by what is typed."""
+"""Verb of `play` → its function."""

@@ -1,7 +1,7 @@
-"""Entry: a laptop plays the newest shared version, and with `--contribute` learns on from it.
+"""Entry: a laptop plays the newest version of the weights, and with `--contribute` learns from it.
 
-Takes only complete, verified versions, says which one it plays, leaves one core and 4 GB to the
-person, and ends on Ctrl-C with one line and nothing left behind. Parses and wires; decides nothing.
+It uses only complete, verified versions, prints the version that it plays, leaves one core and 4 GB
+to the person, and ends on Ctrl-C with one line.
 """
 
 from __future__ import annotations
@@ -18,19 +18,12 @@ from typing import TYPE_CHECKING
 
 from Daddy import laptop_cli
 from Daddy.background.laptop_tasks import run_laptop_tasks
-from Daddy.core import child_process, machine_info
+from Daddy.core import child_process, machine_info, run_contract
 from Daddy.core.assist_rules import missing_assists, refuse_missing_assists
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.name_validation import new_incarnation
-from Daddy.core.run_contract import (
-    GAME,
-    agreed_settings,
-    contract_from_pairs,
-    describe_differences,
-    unknown_settings,
-)
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_reasons import StopSignal
@@ -46,141 +39,142 @@ if TYPE_CHECKING:
     from Daddy.learning.interfaces import FrameSink
     from Daddy.learning.learner_parts import Surroundings
 
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 ENDLESS: Mapping[str, object] = {"total_steps": 0, "checkpoint_interval": 1 << 40}
-"""A laptop leaves when its person wants, and keeps no checkpoints: it begins with the newest."""
+"""A laptop has no step limit and writes no checkpoints: it starts from the newest version."""
 AUTO = 0
-"""`--num-envs auto` as a number."""
+"""The parsed value of `--num-envs auto`."""
 
 RELAY_GRACE_S = 3.0
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line, as the guide has it."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="run_actors_only",
-        description="Play the newest shared weights here; learn from them and contribute if asked.",
+        description="Play the newest shared weights here; with --contribute, learn from them.",
     )
     flag = parser.add_argument
     flag("--shared-dir", type=Path, default=Path("~/shared_weights"),
-         help="folder that sync_weights.sh pulls into (~/shared_weights)")  # fmt: skip
+         help="folder of sync_weights.sh pull (~/shared_weights)")  # fmt: skip
     flag("--num-envs", type=_count, default=AUTO, metavar="auto|N",
-         help="environments; auto: the measured profile, else the guide's table")  # fmt: skip
-    flag("--autotune", action="store_true", help="measure this machine first and remember it")
-    flag("--contribute", action="store_true", help="learn here and hand in what was learnt")
+         help="environments (auto: the measured profile, else the guide's table)")  # fmt: skip
+    flag("--autotune", action="store_true", help="measure this machine first and store the result")
+    flag("--contribute", action="store_true", help="learn here and contribute the result")
     flag("--no-push", action="store_true",
-         help="leave in the outbox what was learnt: another terminal pushes it")  # fmt: skip
-    flag("--stream", action="store_true", help="show the play in the viewer on this machine")
-    flag("--stream-port", type=int, default=9999, help="the viewer's port (9999)")
-    flag("--wait-seconds", type=float, default=120.0, help="how long to wait for a version (120)")
-    flag("--max-steps", type=int, default=0, help="end after so many environment steps (0: never)")
-    flag("--max-seconds", type=float, default=0.0, help="end after so many seconds (0: never)")
+         help="leave contributions in the outbox; another terminal pushes them")  # fmt: skip
+    flag("--stream", action="store_true", help="stream to the viewer on this machine")
+    flag("--stream-port", type=int, default=9999, help="port of the viewer (9999)")
+    flag("--wait-seconds", type=float, default=120.0, help="seconds to wait for a version (120)")
+    flag("--max-steps", type=int, default=0, help="steps after which to end (0: no limit)")
+    flag("--max-seconds", type=float, default=0.0, help="seconds after which to end (0: no limit)")
     flag("--run-dir", type=Path, default=Path("runs/laptop"),
-         help="events, logs and checkpoints of this laptop (runs/laptop)")  # fmt: skip
+         help="folder for events and logs of this laptop (runs/laptop)")  # fmt: skip
     laptop_cli.add_flags(parser)
     return parser
 
 
 def _count(text: str) -> int:
-    """``auto`` or a whole number of at least one."""
+    """Parse ``auto`` or a whole number of at least one. Raises UsageError."""
     if text == "auto":
         return AUTO
     if text.isdecimal() and int(text) > 0:
         return int(text)
     raise UsageError(
-        f"--num-envs {text}: that many environments cannot be played",
+        f"--num-envs {text} is no number of environments",
         "give a whole number of at least 1, or auto",
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 ended as asked, 2 usage, 3 device, 6 no usable weights, 7 ROM, 9 files."""
+    """Play until asked to end; return 0, 2 usage, 3 device, 6 weights, 7 ROM, 9 files."""
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
     prepare_imports()
     user_id = laptop_cli.peer_name(args.user_id)
     shared = args.shared_dir.expanduser().resolve()
-    found = wait_for_version(shared, args.wait_seconds, clock, signals)
-    if found is None:
-        print(f"ended ({signals.stop_reason()}): no version had come yet", flush=True)
+    version = wait_for_version(shared, args.wait_seconds, clock, signals)
+    if version is None:
+        print(f"ended ({signals.stop_reason()}): no version had arrived yet", flush=True)
         return 0
-    terms = contract_from_pairs(found.head.terms)
-    config = laptop_cli.game_config(args, found.head.workload, terms)
+    terms = run_contract.contract_from_pairs(version.head.terms)
+    config = laptop_cli.game_config(args, version.head.workload, terms)
     run = RunPaths(args.run_dir.expanduser().resolve())
     config = config.model_copy(update={"run_dir": str(run.root)})
-    _refuse_other_assists(config, found, contribute=args.contribute)
-    _compare(config, terms, found, contribute=args.contribute)
+    _refuse_other_assists(config, version, contribute=args.contribute)
+    _compare(config, terms, version, contribute=args.contribute)
     config, count, groups = choose_environments(args, config, user_id, clock)
     config = laptop_cli.with_training(config, num_envs=count, **ENDLESS)
     limits = LaptopLimits(args.max_steps, args.max_seconds, clock, signals)
     push = args.contribute and not args.no_push
-    visit = LaptopSession(config, groups, user_id, shared, run, clock, args.contribute, push)
-    with _frames(visit, args.stream_port if args.stream else None) as frames:
-        print(play_session(visit, found.head.run, limits, frames, args.nice), flush=True)
+    session = LaptopSession(config, groups, user_id, shared, run, clock, args.contribute, push)
+    with _frames(session, args.stream_port if args.stream else None) as frames:
+        print(play_session(session, version.head.run, limits, frames, args.nice), flush=True)
     return 0
 
 
-def _refuse_other_assists(config: Config, found: VerifiedVersion, *, contribute: bool) -> None:
-    """Before anything is measured: neither may have more than the other takes."""
-    refuse_missing_assists(found.label, found.head.assists, config.training.assists)
-    more = missing_assists(config.training.assists, found.head.assists)
+def _refuse_other_assists(config: Config, version: VerifiedVersion, *, contribute: bool) -> None:
+    """Refuse weights with more assists than ours and, to contribute, ours with more than theirs."""
+    refuse_missing_assists(version.label, version.head.assists, config.training.assists)
+    more = missing_assists(config.training.assists, version.head.assists)
     if contribute and more:
         raise UsageError(
-            f"run {found.head.run!r} would refuse what is learnt with the assists {more}",
-            "leave --contribute away, or play with the run's own assists",
+            f"run {version.head.run!r} would refuse what is learnt with the assists {more}",
+            "leave --contribute out, or play with the run's own assists",
         )
 
 
 def _compare(
-    config: Config, terms: Mapping[str, str], found: VerifiedVersion, *, contribute: bool
+    config: Config, terms: Mapping[str, str], version: VerifiedVersion, *, contribute: bool
 ) -> None:
-    """What the run says and this program cannot take over: said, and refused where it matters."""
-    run, release = found.head.run, found.head.release or "that its owner names"
+    """Print the settings of the run that differ here; refuse to contribute with any."""
+    run, release = version.head.run, version.head.release or "that its owner names"
     fix = f"install the release {release}: ask the run's owner for its code"
-    if strangers := unknown_settings(config, terms):
-        print(f"run {run!r} has settings that this program does not know: {', '.join(strangers)}")
+    if names := run_contract.unknown_settings(config, terms):
+        print(f"run {run!r} has settings that this program does not know: {', '.join(names)}")
         print(f"  what to do: {fix}", flush=True)
     row = WORKLOADS[config.training.workload]
-    differ = describe_differences(terms, agreed_settings(config, row.facts(config)))
-    game = [one for one in differ if one.startswith(f"{GAME} ")]
+    ours = run_contract.agreed_settings(config, row.facts(config))
+    differ = run_contract.describe_differences(terms, ours)
+    game = [text for text in differ if text.startswith(f"{run_contract.GAME} ")]
     if not differ:
         return
     if contribute:
-        again = "name the run's own game: --rom FILE or --cartridge" if game else fix
+        remedy = "name the run's own game: --rom FILE or --cartridge" if game else fix
         raise UsageError(
-            f"run {run!r} would refuse what is learnt here: {'; '.join(differ)}", again
+            f"run {run!r} would refuse what is learnt here: {'; '.join(differ)}", remedy
         )
-    print(f"playing otherwise than run {run!r}: {'; '.join(differ)}", flush=True)
+    print(f"settings differ from run {run!r}: {'; '.join(differ)}", flush=True)
 
 
 def wait_for_version(
-    shared: Path, patience_s: float, clock: Clock, signals: StopSignal
+    shared: Path, wait_s: float, clock: Clock, signals: StopSignal
 ) -> VerifiedVersion | None:
-    """The newest verified version, waited for; None when asked to leave meanwhile.
+    """Wait for a verified version and return the newest; None when asked to stop meanwhile.
 
-    WeightsError when none came in time or what is there is damaged.
+    Raises WeightsError when none came in time or the newest is damaged.
     """
-    if (found := newest_verified(shared)) is not None:
-        return found
-    deadline = clock.monotonic() + patience_s
+    if (version := newest_verified(shared)) is not None:
+        return version
+    deadline = clock.monotonic() + wait_s
     fix = f'in another terminal: ./Daddy/cluster/sync_weights.sh pull "" {shared} 5'
-    print(f"no version in {shared} yet: waiting up to {patience_s:g} s")
+    print(f"no version in {shared} yet: waiting up to {wait_s:g} s")
     print(f"  what to do: {fix}", flush=True)
-    while found is None and not signals.stop_reason():
+    while version is None and not signals.stop_reason():
         if clock.monotonic() >= deadline:
             raise WeightsError(f"no version of the weights came to {shared}", fix)
-        clock.wait(threading.Event(), LOOK_EVERY_S)
-        found = newest_verified(shared)
-    return found
+        clock.wait(threading.Event(), POLL_EVERY_S)
+        version = newest_verified(shared)
+    return version
 
 
 def choose_environments(
     args: argparse.Namespace, config: Config, user_id: str, clock: Clock
 ) -> tuple[Config, int, int]:
-    """Return the environments to play and their groups (0: choose), and print the reason.
+    """Return the configuration, the number of environments and their groups (0: choose).
 
-    As typed, as measured, or as the table has it. With a measured profile the environments are
-    also run side by side as was found best.
+    The number is typed, from the measured profile (with its backend), or from the guide's table.
+    Prints the reason.
     """
     folder = laptop_cli.profile_folder(args)
     if args.autotune:
@@ -191,54 +185,51 @@ def choose_environments(
     if args.num_envs != AUTO:
         return config, int(args.num_envs), 0
     facts = laptop_cli.machine_facts()
-    known = load_profile(folder, user_id)
+    profile = load_profile(folder, user_id)
     advice = recommend(facts)
-    if known is not None and known.fits(facts) and known.workload == config.training.workload:
-        print(f"{known.envs} environments: {known.reasons[-1]} (measured profile of {user_id})")
+    if profile is not None and profile.fits(facts) and profile.workload == config.training.workload:
+        print(f"{profile.envs} environments: {profile.reasons[-1]} (measured profile of {user_id})")
         print(f"  (the guide's table, without a measurement: {advice.envs})", flush=True)
         if config.training.vector_backend != "auto":
-            return config, known.envs, 0
-        config = laptop_cli.with_training(config, vector_backend=known.backend)
-        return config, known.envs, known.groups
+            return config, profile.envs, 0
+        config = laptop_cli.with_training(config, vector_backend=profile.backend)
+        return config, profile.envs, profile.groups
     print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")
     print(f"  (not measured; python -m Daddy.autotune --user-id {user_id} measures it)", flush=True)
     return config, advice.envs, 0
 
 
 def play_session(
-    visit: LaptopSession, run_name: str, limits: LaptopLimits, frames: FrameSink, niceness: int
+    session: LaptopSession, run_name: str, limits: LaptopLimits, frames: FrameSink, niceness: int
 ) -> str:
-    """Play, or learn and contribute, until told to stop; returns the line that sums it up."""
+    """Play, or learn and contribute, until asked to stop; return a summary line."""
     from Daddy.learning.console import ConsoleReporter
     from Daddy.learning.learner_parts import assemble
     from Daddy.learning.loop import train
     from Daddy.learning.play_loop import play
     from Daddy.weights.laptop.pulled_folder import LaptopTotals, add_to_totals
 
-    training, clock = visit.config.training, visit.clock
-    who = (run_name, training.workload, "actor", visit.user_id, clock)
-    writer = EventWriter(visit.run.events, *who)
+    training, clock = session.config.training, session.clock
+    source = (run_name, training.workload, "actor", session.user_id, clock)
+    writer = EventWriter(session.run.events, *source)
     console = ConsoleReporter(writer, frames, clock, partial(print, flush=True))
-    machine_info.lower_priority(
-        niceness
-    )  # now that all is loaded; what is started later inherits it
-    # A laptop begins with the newest version, so its checkpoints are nobody's.
+    machine_info.lower_priority(niceness)  # after loading; later children inherit it
     with tempfile.TemporaryDirectory(prefix="daddy-") as scratch:
-        around = _surroundings(visit, console, limits, Path(scratch))
+        around = _surroundings(session, console, limits, Path(scratch))
         environments = partial(
-            laptop_cli.make_environments, visit.config, training.num_envs, visit.groups
+            laptop_cli.make_environments, session.config, training.num_envs, session.groups
         )
-        parts = assemble(visit.config, WORKLOADS[training.workload], around, environments)
-        with closing(parts.vector), run_laptop_tasks(visit, console):
-            outcome = train(parts) if visit.contribute else play(parts)
+        parts = assemble(session.config, WORKLOADS[training.workload], around, environments)
+        with closing(parts.vector), run_laptop_tasks(session, console):
+            outcome = train(parts) if session.contribute else play(parts)
     effort = LaptopTotals(console.step, console.milestones["handed in"])
     with suppress(OSError):
-        add_to_totals(visit.shared, visit.user_id, effort)
+        add_to_totals(session.shared, session.user_id, effort)
     return console.summary_line(outcome.reason)
 
 
 def _surroundings(
-    visit: LaptopSession, console: ConsoleReporter, limits: LaptopLimits, scratch: Path
+    session: LaptopSession, console: ConsoleReporter, limits: LaptopLimits, scratch: Path
 ) -> Surroundings:
     from Daddy.learning.learner_parts import Surroundings
     from Daddy.weights.laptop.laptop_exchange import LaptopExchange, PulledVersions
@@ -246,13 +237,13 @@ def _surroundings(
     def log_event(event: str, data: Mapping[str, object]) -> None:
         console.write(event, limits.steps, data)
 
-    shared, assists = visit.shared, tuple(visit.config.training.assists)
+    shared, assists = session.shared, tuple(session.config.training.assists)
     exchange = PulledVersions(shared, assists, log_event)
-    if visit.contribute:
-        me = (visit.user_id, new_incarnation(), visit.clock)
+    if session.contribute:
+        me = (session.user_id, new_incarnation(), session.clock)
         exchange = LaptopExchange(shared, *me, assists=assists, tell=log_event)
     return Surroundings(
-        peer=visit.user_id,
+        peer=session.user_id,
         checkpoints=scratch,
         tensorboard=None,
         lease=limits,
@@ -260,13 +251,13 @@ def _surroundings(
         frames=console,
         stopper=limits,
         events=console,
-        clock=visit.clock,
+        clock=session.clock,
     )
 
 
 @contextmanager
-def _frames(visit: LaptopSession, port: int | None) -> Iterator[FrameSink]:
-    """Where pictures go: nowhere, or through a relay of our own to the viewer on this machine."""
+def _frames(session: LaptopSession, port: int | None) -> Iterator[FrameSink]:
+    """Yield the sink of pictures: none, or a relay of our own to the viewer on this machine."""
     from Daddy.learning.interfaces import NoFrames
 
     if port is None:
@@ -274,12 +265,12 @@ def _frames(visit: LaptopSession, port: int | None) -> Iterator[FrameSink]:
         return
     from Daddy.streaming.tunnel_client import frame_sender
 
-    relay = _start_relay(visit.run, port)
+    relay = _start_relay(session.run, port)
     try:
-        training = visit.config.training
-        sender = frame_sender(visit.run.stream, visit.user_id, training, visit.clock) or NoFrames()
-        with closing(sender):
-            yield sender
+        folder, training = session.run.stream, session.config.training
+        sender = frame_sender(folder, session.user_id, training, session.clock)
+        with closing(sender or NoFrames()) as sink:
+            yield sink
     finally:
         machine_info.terminate_tree(relay, RELAY_GRACE_S)
 
@@ -295,7 +286,7 @@ def _start_relay(run: RunPaths, port: int) -> machine_info.ProcessId:
 
 
 def cli() -> None:
-    """Installed command."""
+    """Run the installed command."""
     sys.exit(run_entry(main))
 
 

@@ -1,7 +1,7 @@
-"""A start state made by hand: a person plays in a window, and F5 keeps the moment.
+"""Records a start state: a person plays the game in a window, and F5 saves its state.
 
-Stands below `play`. Promises that what is kept can be trained from: the same questions are asked as
-before training, and a moment that fails them is not kept.
+Part of `play`. A saved state can be trained from: it passes the checks that `start` makes, and a
+state that fails them is not saved.
 """
 
 from __future__ import annotations
@@ -33,46 +33,44 @@ KEYS: Final = {
     "s": "b",
     "return": "start",
 }
-"""The person's keys and the console's."""
-HELP: Final = (
-    "arrows walk, X or A is A, Z or S is B, Enter is START; F5 keeps this moment, Q leaves"
-)
-_KEEP, _LEAVE = "f5", frozenset({"q", "escape"})
+"""Keyboard key → Game Boy button."""
+HELP: Final = "arrows walk, X or A is A, Z or S is B, Enter is START; F5 saves this state, Q quits"
+_SAVE, _QUIT = "f5", frozenset({"q", "escape"})
 _FRAMES = 2
-"""Frames between two pictures: thirty a second."""
+"""Frames between two pictures, for thirty pictures a second."""
 
 
 def record_start_state(name: str, config: Config, clock: Clock) -> int:
-    """Play until the window is closed; code 0 if a moment was kept, 7 if none was."""
-    shelf_name, rom, kept = check_state_name(name), load_configured_rom(config.training), 0
-    shelf, pacer = open_state_folder(rom.sha1), Pacer(clock)
-    title = f"{rom.name}: F5 keeps this moment as {name!r}"
+    """Play until the window is closed; return 0 if a state was saved, else raise RomError (7)."""
+    file_name, rom, saved = check_state_name(name), load_configured_rom(config.training), 0
+    folder, pacer = open_state_folder(rom.sha1), Pacer(clock)
+    title = f"{rom.name}: F5 saves this state as {name!r}"
     with closing(Emulator(rom.data)) as emulator, closing(GameWindow(title)) as window:
         if config.training.start:
             emulator.restore_state(start_state(rom, config.training.start))
         print(f"{rom.name}: {HELP}", flush=True)
         while not window.closed:
-            struck = window.show_picture(emulator.packed_screen())
-            window.closed = window.closed or bool(_LEAVE & set(struck))
+            pressed = window.show_picture(emulator.packed_screen())
+            window.closed = window.closed or bool(_QUIT & set(pressed))
             emulator.hold({KEYS[key] for key in window.held if key in KEYS}, _FRAMES)
-            if _KEEP in struck:
-                kept += keep_state(emulator, rom, shelf, shelf_name)
+            if _SAVE in pressed:
+                saved += keep_state(emulator, rom, folder, file_name)
             pacer.wait(_FRAMES / FRAMES_PER_SECOND)
-    if not kept:
-        raise RomError(f"nothing was kept as {name!r}", "press F5 where training shall begin")
+    if not saved:
+        raise RomError(f"no state was saved as {name!r}", "press F5 where training shall begin")
     return 0
 
 
-def keep_state(emulator: Emulator, rom: Rom, shelf: StartStateFolder, name: str) -> bool:
-    """Put this moment on the shelf, told aloud; False where nobody could train from it."""
+def keep_state(emulator: Emulator, rom: Rom, folder: StartStateFolder, name: str) -> bool:
+    """Save the state and print its path; return False if it fails the checks before training."""
     emulator.hold((), 1)
     state = emulator.dump_state()
     try:
         with closing(Emulator(rom.data)) as judge:
-            check_playable(judge, state, "this moment")
+            check_playable(judge, state, "this state")
     except RomError as error:
-        print(f"not kept: {error.message}", flush=True)
+        print(f"not saved: {error.message}", flush=True)
         return False
-    path = shelf.write_state(name, BY_HAND, state)
-    print(f"kept {path}: begin there with training.start {name}, or --start {name}", flush=True)
+    path = folder.write_state(name, BY_HAND, state)
+    print(f"saved {path}: begin there with training.start {name}, or --start {name}", flush=True)
     return True

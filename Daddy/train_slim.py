@@ -1,8 +1,7 @@
-"""Entry: a learner. `python -m Daddy.train_slim` by hand, or with `--attempt` as a job.
+"""Entry: runs a learner; `python -m Daddy.train_slim` by hand, or with `--attempt` as a job.
 
-Claims a slot, puts the parts together, runs the loop, and says how it ended: exit code 10 (drained,
-continue me), 0 (total_steps reached), 11 (no free slot), 93 (do not restart me), or the code of
-what went wrong. Parses and wires; decides nothing.
+Claims a slot, assembles the parts and runs the training loop. Exit codes: 10 (drained: continue
+me), 0 (total_steps reached), 11 (no free slot), 93 (do not restart me), or the code of an error.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from Daddy.core.load_config import load_config, run_paths, shared_paths
 from Daddy.core.log_setup import add_log_flags, log_to
 from Daddy.core.machine_info import memory_bytes, usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
-from Daddy.core.settings import CollaborationSettings, Config, SettingsSection, TrainingSettings
+from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot, resume_slot
 from Daddy.core.stop_reasons import StopSignal
@@ -55,10 +54,6 @@ _EXIT_CODES = {
     "diverged": ExitCode.DO_NOT_RESTART,
 }
 
-_SECTIONS: dict[str, type[SettingsSection]] = {
-    "training": TrainingSettings,
-    "collaboration": CollaborationSettings,
-}
 _NUMBERS = (
     *("num_envs", "total_steps", "batch_size", "seed", "stream_port"),
     *("max_runtime_seconds", "checkpoint_interval"),
@@ -67,44 +62,44 @@ _SWITCHES = ("stream", "allow_unknown_rom")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one attempt; returns its exit code."""
+    """Run one attempt; return its exit code."""
     args = make_parser().parse_args(argv)
     if args.attempt is not None or args.log_level is not None:
         log_to(sys.stdout, args.log_level)
     attempt = _attempt(args)
     attempt.boot.mark("interpreter")
-    seat = _seat(attempt)
-    if seat is not None:
-        return _fill(attempt, seat)
+    slot = _claim(attempt)
+    if slot is not None:
+        return _run_in_slot(attempt, slot)
     reason = f"no free slot among {list(attempt.slots)} of {attempt.run.root}"
     code = int(ExitCode.NOT_NEEDED)
-    said = {"state": "goodbye", "reason": reason, "exit_code": code}
-    attempt.events(f"attempt-{attempt.token}").write("state", 0, said)
-    print(f"{reason}: every one is held by a living learner", file=sys.stderr)
+    event = {"state": "goodbye", "reason": reason, "exit_code": code}
+    attempt.events(f"attempt-{attempt.token}").write("state", 0, event)
+    print(f"{reason}: each is held by a running learner", file=sys.stderr)
     return code
 
 
-def _seat(attempt: JobAttempt) -> HeldSlot | None:
-    """The slot that the launcher claimed before it became us; by hand, one that we claim."""
+def _claim(attempt: JobAttempt) -> HeldSlot | None:
+    """Return the slot that the launcher claimed before it executed us; by hand, claim one."""
     job = read_job(os.environ)
     if job.slot is not None and job.term is not None and not attempt.by_hand:
         return resume_slot(attempt.run, job.slot, job.term, attempt.clock)
     attempt.run.events.mkdir(parents=True, exist_ok=True)
     attempt.events(f"attempt-{attempt.token}").write("state", 0, {"state": "started"})
-    patience, asked = 0.0 if attempt.by_hand else SLOT_WAIT_S, attempt.signals.stop_reason
+    wait_s, asked = 0.0 if attempt.by_hand else SLOT_WAIT_S, attempt.signals.stop_reason
     holder = attempt.lease_facts()
-    return claim_slot(attempt.run, attempt.slots, holder, attempt.clock, patience, asked)
+    return claim_slot(attempt.run, attempt.slots, holder, attempt.clock, wait_s, asked)
 
 
-def _fill(attempt: JobAttempt, seat: HeldSlot) -> int:
-    """Train in the slot; however it ends, say goodbye and give the slot back."""
-    events = attempt.events(f"slot-{seat.number}")
-    seat.leaves_at = attempt.wall.deadline
-    facts = {"slot": seat.number, "term": seat.term, "deadline": round(seat.leaves_at, 3)}
+def _run_in_slot(attempt: JobAttempt, slot: HeldSlot) -> int:
+    """Train in the slot; at any end, write the last event and release the slot."""
+    events = attempt.events(f"slot-{slot.number}")
+    slot.leaves_at = attempt.wall.deadline
+    facts = {"slot": slot.number, "term": slot.term, "deadline": round(slot.leaves_at, 3)}
     events.write("state", 0, {"state": "claimed", **facts})
     step, reason, code = 0, "bug", int(ExitCode.BUG)
     try:
-        outcome = _learn(attempt, seat, events)
+        outcome = _learn(attempt, slot, events)
         step, reason, code = outcome.step, outcome.reason, int(_EXIT_CODES[outcome.kind])
     except (DaddyError, OSError) as error:
         code = int(error.exit_code if isinstance(error, DaddyError) else ExitCode.FILES)
@@ -113,22 +108,22 @@ def _fill(attempt: JobAttempt, seat: HeldSlot) -> int:
         raise
     finally:
         events.write("state", step, {"state": "goodbye", "reason": reason, "exit_code": code})
-        seat.release(reason)
+        slot.release(reason)
     return code
 
 
-def _learn(attempt: JobAttempt, seat: HeldSlot, events: AttemptEventLog) -> TrainingOutcome:
+def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> TrainingOutcome:
     """Load torch, build everything, run the loop, and close what was opened."""
-    config, peer = attempt.config, f"slot-{seat.number}"
-    os.environ[SLOT] = str(seat.number)  # by hand too: what environments keep says whose it is
+    config, peer = attempt.config, f"slot-{slot.number}"
+    os.environ[SLOT] = str(slot.number)  # also by hand: environments record it in saved states
     prepare_imports()
     workload = WORKLOADS[config.training.workload]
     workload.check(config)
     with ExitStack() as closing:
         ahead = _environments(attempt, events)
         closing.callback(ahead.close)
-        beat_while_loading(seat, attempt.boot, attempt.clock)
-        prefetch_checkpoint(attempt.run.slot(seat.number).checkpoints)
+        beat_while_loading(slot, attempt.boot, attempt.clock)
+        prefetch_checkpoint(attempt.run.slot(slot.number).checkpoints)
         with garbage_collection_paused():
             from Daddy.learning.console import ConsoleReporter
             from Daddy.learning.learner_parts import Surroundings, assemble
@@ -137,17 +132,17 @@ def _learn(attempt: JobAttempt, seat: HeldSlot, events: AttemptEventLog) -> Trai
         attempt.boot.mark("libraries")
         frames = _frames(attempt, peer)
         closing.callback(frames.close)
-        voice = ConsoleReporter(events, frames, attempt.clock, _speaker(attempt))
-        exchange = _exchange(attempt, peer, seat.term, events)
+        console = ConsoleReporter(events, frames, attempt.clock, _log_line(attempt))
+        exchange = _exchange(attempt, peer, slot.term, events)
         around = Surroundings(
             peer=peer,
-            checkpoints=attempt.run.slot(seat.number).checkpoints,
+            checkpoints=attempt.run.slot(slot.number).checkpoints,
             tensorboard=attempt.run.tensorboard,
-            lease=seat,
+            lease=slot,
             exchange=exchange,
-            frames=voice,
+            frames=console,
             stopper=attempt,
-            events=voice,
+            events=console,
             clock=attempt.clock,
             boot=attempt.boot,
         )
@@ -160,17 +155,17 @@ def _learn(attempt: JobAttempt, seat: HeldSlot, events: AttemptEventLog) -> Trai
         closing.callback(parts.board.close)
         outcome = train(parts)
         exchange.leave_fleet(outcome.reason)
-        _speaker(attempt)(voice.summary_line(outcome.reason))
+        _log_line(attempt)(console.summary_line(outcome.reason))
         return outcome
 
 
-def _speaker(attempt: JobAttempt) -> Callable[[str], None]:
-    """A job's lines go to its log, with a time stamp; a person at a terminal reads them plain."""
+def _log_line(attempt: JobAttempt) -> Callable[[str], None]:
+    """Return the function that prints a line: to a job's log with time stamps, else as it is."""
     return partial(print, flush=True) if attempt.by_hand else logging.getLogger(__name__).info
 
 
 def _environments(attempt: JobAttempt, events: AttemptEventLog) -> EnvironmentLoader:
-    """Begun before torch is loaded, which needs longer."""
+    """Start the environments before torch is loaded, because both take seconds."""
     from Daddy.learning.make_vector import is_forking, make_vector
 
     training, row = attempt.config.training, WORKLOADS[attempt.config.training.workload]
@@ -180,22 +175,22 @@ def _environments(attempt: JobAttempt, events: AttemptEventLog) -> EnvironmentLo
 
 
 def _backend(attempt: JobAttempt, events: AttemptEventLog) -> Backend:
-    """As configured; else as measured on this machine, said beside the guide's table."""
+    """Return the configured backend; for auto, measure this machine and print the result."""
     from Daddy.learning.env_benchmark import choose_backend
     from Daddy.learning.make_vector import groups_for
 
     config, training = attempt.config, attempt.config.training
     if training.vector_backend != "auto" or groups_for(training.num_envs) == 1:
         return training.vector_backend
-    idle = config.archive.model_copy(update={"mode": "off"})  # what a trial reaches is not kept
+    idle = config.archive.model_copy(update={"mode": "off"})  # no state of a trial is saved
     make_env = WORKLOADS[training.workload].make_env(config.model_copy(update={"archive": idle}))
     record = attempt.run.backend
     chosen = choose_backend(make_env, training.num_envs, record, attempt.clock)
     facts = MachineFacts(usable_cores(), memory_bytes()[0], training.device == "cuda")
     table = recommend(facts).envs
     events.write("state", 0, {"state": "backend", "backend": chosen.backend, **chosen.rates})
-    said = f"{training.num_envs} environments by {chosen.reason}"
-    _speaker(attempt)(f"{said}; the guide's table has {table} for this machine")
+    line = f"{training.num_envs} environments by {chosen.reason}"
+    _log_line(attempt)(f"{line}; the guide's table has {table} for this machine")
     return chosen.backend
 
 
@@ -212,12 +207,12 @@ def _exchange(
 
     row, shared = WORKLOADS[config.training.workload], shared_paths(config)
     settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
-    known = (peer, new_incarnation(), settings, attempt.clock, events)
+    common = (peer, new_incarnation(), settings, attempt.clock, events)
     if isinstance(shared, JoinedPaths):
         from Daddy.weights.friend_exchange import join_run
 
-        return join_run(shared, *known, term=term)
-    return SharedExchange(shared, *known, term=term)
+        return join_run(shared, *common, term=term)
+    return SharedExchange(shared, *common, term=term)
 
 
 def _frames(attempt: JobAttempt, peer: str) -> NoFrames | FrameSender:
@@ -251,7 +246,7 @@ def _attempt(args: argparse.Namespace) -> JobAttempt:
 
 
 def _config(args: argparse.Namespace) -> Config:
-    """All layers and flags; a job's file is frozen in its release, and only flags change it."""
+    """Merge all layers; a job's configuration is frozen in its release, only flags change it."""
     flags = settings_of(args)
     if args.cartridge:
         flags["training.rom"] = str(cartridge_path())
@@ -260,23 +255,23 @@ def _config(args: argparse.Namespace) -> Config:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line: a flag's help is the description of the setting that it sets.
+    """Return the parser; a flag's help is the description of its setting, with the default.
 
-    Settings come out under their dotted names, None where not given.
+    Parsed settings have dotted names, and the value None if not given.
     """
     parser = argparse.ArgumentParser(
         prog="train_slim",
-        description="Train one learner of a run. It goes on where its slot stopped. "
+        description="Train one learner of a run. It continues from its slot's checkpoint. "
         "Exit codes: 0 total_steps reached, 10 drained (continue me), 11 no free slot, "
         "93 do not restart me; others as in docs/exit-codes.md.",
     )
     flag = parser.add_argument
     flag("--config", type=Path, metavar="FILE", help="config file (the shipped one)")
     flag("--site", metavar="NAME", help="site profile in cluster/sites")
-    flag("--attempt", metavar="TOKEN", help="given by the controller: config is a release's")
-    flag("--job-rank", type=_slot, metavar="K", help="fill this slot (the first free one)")
-    flag("--resume", action="store_true", help="accepted: resuming is what always happens")
-    flag("--cartridge", action="store_true", help="play the free cartridge, whatever is configured")
+    flag("--attempt", metavar="TOKEN", help="token of a job, set by the controller")
+    flag("--job-rank", type=_slot, metavar="K", help="slot to train in (the first free slot)")
+    flag("--resume", action="store_true", help="no effect: a learner always resumes")
+    flag("--cartridge", action="store_true", help="play the cartridge, not the configured game")
     _setting(parser, "run_dir", metavar="DIR")
     _setting(parser, "collaboration.shared_dir", metavar="DIR")
     _setting(parser, "training.workload", choices=sorted(WORKLOADS))
@@ -299,15 +294,15 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def _setting(parser: argparse.ArgumentParser, key: str, **how: Any) -> None:
     section, _, name = key.rpartition(".")
-    model: type[SettingsSection] = _SECTIONS[section] if section else Config
-    description = model.model_fields[name].description
-    parser.add_argument(
-        f"--{name.replace('_', '-')}", dest=key, default=None, help=description, **how
-    )
+    model: Any = Config.model_fields[section].annotation if section else Config
+    field = model.model_fields[name]
+    default = field.get_default(call_default_factory=True)
+    text = f"{field.description} ({default})" if default or default == 0 else field.description
+    parser.add_argument(f"--{name.replace('_', '-')}", dest=key, default=None, help=text, **how)
 
 
 def _slot(text: str) -> int:
-    """A slot's number; ValueError, which argparse tells, for a negative one."""
+    """Parse a slot's number; ValueError, which argparse reports, if negative."""
     number = int(text)
     if number < 0:
         raise ValueError(text)
@@ -315,19 +310,19 @@ def _slot(text: str) -> int:
 
 
 def _absolute(text: str) -> str:
-    """A path typed at a prompt is relative to where it is typed, not to the config file."""
+    """Make a path absolute; it is relative to the working folder, not to the config file."""
     return str(Path(text).expanduser().absolute())
 
 
 def _name_or_file(text: str) -> str:
-    """A name stays as it is; what looks like a path is one, relative to where it is typed."""
+    """Make a path (with ``/`` or ``.state``) absolute; return a name unchanged."""
     return _absolute(text) if "/" in text or text.endswith(".state") else text
 
 
 def cli() -> None:
-    """The installed command. Everything is closed by now, so the interpreter is left untidied.
+    """Run the installed command and exit without the interpreter's cleanup.
 
-    Tearing torch down takes a second or more, and the successor waits for our place meanwhile.
+    The cleanup of torch takes a second or more, for which the successor would wait for our GPU.
     """
     code = run_entry(main)
     sys.stdout.flush()

@@ -1,7 +1,6 @@
-"""The table of workloads: one row per task that can be trained, and no logic.
+"""The table of workloads: one row per environment that can be trained.
 
-Heavy libraries are loaded by the row's functions, not by this module, so that anything may ask for
-the names.
+The row's functions load the heavy libraries, so that importing this module for the names is fast.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
 
 
 def policy_factory(features: int, memory: int) -> Callable[[DictSpace, Discrete], ActorCritic]:
-    """A maker of networks whose encoder gives `features` and whose LSTM keeps `memory` numbers."""
+    """Return a maker of networks with `features` encoder outputs and an LSTM of size `memory`."""
 
     def make(space: DictSpace, actions: Discrete) -> ActorCritic:
         from Daddy.learning.policy import make_policy
@@ -59,7 +58,7 @@ def _game(config: Config) -> EnvFactory:
 
 
 def game_options(training: TrainingSettings) -> dict[str, Any]:
-    """Options of `PokemonRedEnv` (JSON) that say which game is played, and from where."""
+    """Return the options of `PokemonRedEnv` (JSON) for the game, its start state and assists."""
     return {
         "allow_unknown_rom": training.allow_unknown_rom,
         "init_state": training.start,
@@ -68,12 +67,12 @@ def game_options(training: TrainingSettings) -> dict[str, Any]:
 
 
 def _check_game(config: Config) -> None:
-    """A real game, and any given state, is looked at before anybody trains on it. RomError."""
+    """Check a real game, and the start state, before training. Raises RomError."""
     check_start_state(config.training)
 
 
 def _facts_of_game(config: Config) -> Mapping[str, str]:
-    """Which game, and what its observations mean. RomError for one that cannot be played."""
+    """Return the game's SHA-1 and the version of its observations. Raises RomError."""
     from Daddy.pokemon.observation import MEANING
 
     return {
@@ -83,7 +82,7 @@ def _facts_of_game(config: Config) -> Mapping[str, str]:
 
 
 def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
-    """The environment, with an archive where one is wanted."""
+    """Return the environment class, with an archive unless the archive is off."""
     from Daddy.pokemon.env import PokemonRedEnv
 
     if config.archive.mode == "off":
@@ -96,7 +95,7 @@ def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
 
 
 def archive_rules(config: Config) -> ArchiveRules:
-    """The numbers that an archive's decisions follow, as configured."""
+    """Return the rules of the configured archive mode."""
     from Daddy.pokemon.archive.state_selection import ArchiveRules
 
     mode = config.archive.mode
@@ -120,14 +119,14 @@ def _assists(column: str) -> Callable[[Mapping[str, Any]], Sequence[str]]:
 
 
 def _reports(vector: VectorEnv) -> list[AgentReport]:
-    """One report per environment from its telemetry; what a workload does not measure is 0."""
+    """Make a report per environment from its telemetry; values that it lacks are 0."""
     rows = vector.telemetry().tolist()
-    named = [dict(zip(vector.telemetry_names, row, strict=True)) for row in rows]
-    return [_agent_report(agent, defaultdict(float, facts)) for agent, facts in enumerate(named)]
+    facts_of = [dict(zip(vector.telemetry_names, row, strict=True)) for row in rows]
+    return [_agent_report(agent, defaultdict(float, facts)) for agent, facts in enumerate(facts_of)]
 
 
 def _agent_report(agent: int, facts: Mapping[str, float]) -> AgentReport:
-    known = "map_id" in facts
+    has_map = "map_id" in facts
     map_id = int(facts["map_id"])
     return AgentReport(
         agent=agent,
@@ -136,7 +135,7 @@ def _agent_report(agent: int, facts: Mapping[str, float]) -> AgentReport:
         episode_return=facts["episode_return"],
         episode=int(facts["episode"]),
         map_id=map_id,
-        map_name=map_name(map_id, bool(facts["real_game"])) if known else "",
+        map_name=map_name(map_id, bool(facts["real_game"])) if has_map else "",
         level=int(facts["level"]),
         step=int(facts["step"]),
         x=int(facts.get("x", -1)),

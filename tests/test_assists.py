@@ -54,9 +54,9 @@ def test_the_run_says_what_helped_it(helped: RunPaths) -> None:
     facts = json.loads(manifest.read_text())["facts"]
     assert [card["assists"], head["assists"], facts["assists"]] == [wanted] * 3
     events = list(read_events(helped.events))
-    reached = [one["data"] for one in events if one["event"] == "progress"]
-    assert {tuple(one["assists"]) for one in reached} == {tuple(wanted)}
-    rows = [one["data"] for one in events if one["event"] == "metric"]
+    reached = [event["data"] for event in events if event["event"] == "progress"]
+    assert {tuple(facts["assists"]) for facts in reached} == {tuple(wanted)}
+    rows = [event["data"] for event in events if event["event"] == "metric"]
     assert (rows[-1]["milestones"], rows[-1]["milestones_assisted"]) == (0, len(reached))
 
 
@@ -114,7 +114,7 @@ def test_whoever_plays_them_with_these_helps_is_told_what_was_reached_with_help(
     assert result["assists"] == ["money", "no_wild"]
     (episode,) = result["episodes"]
     assert episode["assisted"] == list(episode["reached"])
-    assert all(one["assisted"] == one["reached"] for one in result["milestones"].values())
+    assert all(row["assisted"] == row["reached"] for row in result["milestones"].values())
 
 
 @pytest.mark.parametrize(

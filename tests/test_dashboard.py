@@ -65,7 +65,7 @@ def test_episodes_frames_and_versions_are_gathered():
             event(8.0, "laptop", "anna", "state", {"state": "pulled", "transport": "rsync+ssh"}),
         ]
     )
-    assert [one.value for one in fleet.episodes] == [1.0, 3.0]
+    assert [episode.value for episode in fleet.episodes] == [1.0, 3.0]
     assert fleet.viewer.frames.total() == 9
     assert fleet.viewer.live == {"b"}
     assert (fleet.viewer.transport, fleet.laptop.transport) == ("ssh-R", "rsync+ssh")
@@ -92,7 +92,7 @@ def test_a_folder_in_which_nothing_was_started_has_a_picture_too(tmp_path):
 
 
 def by_hand(events):
-    """What a learner that was started without a controller tells."""
+    """The events of a learner that was started without a controller."""
     write = EventWriter(events, "run", "cartpole", "learner", "slot-1", SystemClock()).write
     write("state", 0, {"state": "claimed", "token": "a", "slot": 1})
     write("state", 9, {"state": "adopted", "token": "a", "version": 3})

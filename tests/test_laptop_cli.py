@@ -1,4 +1,4 @@
-"""What the two commands of a laptop share."""
+"""The parts that the two commands of a laptop share."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def test_a_visit_ends_after_the_steps_or_seconds_asked_for() -> None:
         return LaptopLimits(steps, seconds, SystemClock(), StopSignal())
 
     endless, short, brief = limits(0, 0.0), limits(100, 0.0), limits(0, 1e-9)
-    for one in (endless, short):
-        one.beat({"env_steps": 99})
-        assert one.stop_reason() is None
-        one.beat({"env_steps": 100})
+    for limit in (endless, short):
+        limit.beat({"env_steps": 99})
+        assert limit.stop_reason() is None
+        limit.beat({"env_steps": 100})
     assert endless.stop_reason() is None
     assert short.stop_reason() == "100 steps, as asked"
     assert "as asked" in (brief.stop_reason() or "")

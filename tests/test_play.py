@@ -160,9 +160,9 @@ def test_evaluate_tells_returns_milestones_and_what_is_not_known(
     assert play.main(["evaluate", *GAME, *typed, "--seed", "5", "--json", str(written)]) == 0
     told = capsys.readouterr()
     result = json.loads(written.read_text())
-    assert [one["seed"] for one in result["episodes"]] == [5, 6, 7]
-    assert [one["steps"] for one in result["episodes"]] == [60, 60, 60]
-    returns = [one["episode_return"] for one in result["episodes"]]
+    assert [episode["seed"] for episode in result["episodes"]] == [5, 6, 7]
+    assert [episode["steps"] for episode in result["episodes"]] == [60, 60, 60]
+    returns = [episode["episode_return"] for episode in result["episodes"]]
     assert result["return"]["mean"] == pytest.approx(sum(returns) / 3)
     assert result["return"]["low"] <= result["return"]["mean"] <= result["return"]["high"]
     assert "3 episodes of at most 60 steps; 95 % intervals" in told.out
@@ -244,12 +244,12 @@ def test_versions_that_cannot_be_compared_are_refused(trained: RunPaths, tmp_pat
 
 
 def test_a_child_that_cannot_judge_ends_the_whole_with_its_error(tmp_path: Path) -> None:
-    from Daddy.evaluation import evaluate_in_processes
+    from Daddy.evaluation import evaluate_parallel
 
     gone = load_config(None, {"training.rom": str(tmp_path / "none.gb")})
     game = PokemonRedEnv()
     with pytest.raises(RomError, match=r"none\.gb"):
-        evaluate_in_processes(gone, game, None, range(1, 3), 2)
+        evaluate_parallel(gone, game, None, range(1, 3), 2)
     game.close()
 
 
@@ -377,7 +377,7 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     config = load_config()
     assert start_state_capture.record_start_state("spot", config, Hasty()) == 0
-    assert "kept" in capsys.readouterr().out
+    assert "saved" in capsys.readouterr().out
     assert not pygame.display.get_init()
 
 
@@ -390,5 +390,5 @@ def test_leaving_without_having_kept_anything_is_told(
     monkeypatch.setattr(pygame_window.GameWindow, "show_picture", lambda *_: ["q"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     config = load_config()
-    with pytest.raises(RomError, match="nothing was kept as 'spot'"):
+    with pytest.raises(RomError, match="no state was saved as 'spot'"):
         start_state_capture.record_start_state("spot", config, Hasty())

@@ -71,7 +71,7 @@ def test_verify_tells_each_milestone_where_it_was_reached(
     assert "step 10 (0:00:04)  greeted_dad" in said
     assert said.index("greeted_dad") < said.index("beat_leader1")
     assert "from power-on" in said
-    assert f"moment: {tape.end_id}" in said
+    assert f"end: {tape.end_id}" in said
     assert "not by buttons alone" not in said
 
 
@@ -101,7 +101,7 @@ def spoilt(tape: Recording, byte: int) -> Recording:
         (
             lambda tape: encode_recording(replace(tape, start="a" * 64, start_name="/etc/passwd")),
             7,
-            "begins at a state that it has no name for",
+            "begins at a state that it does not name",
         ),
         (
             lambda tape: encode_recording(spoilt(tape, 8)),
@@ -218,7 +218,7 @@ def test_it_begins_where_the_agent_does(tape: Recording, film: list[bytes]) -> N
 def test_paused_the_picture_stands_and_then_goes_on(tape: Recording, film: list[bytes]) -> None:
     screen, projector, _ = projected(tape, {100: "space", 120: "space", 200: "q"})
     assert set(screen.shown[99:120]) == {screen.shown[99]}
-    assert [one for one in screen.captions if one.endswith("paused")] == screen.captions[100:120]
+    assert [text for text in screen.captions if text.endswith("paused")] == screen.captions[100:120]
     assert screen.shown[120:] == film[100:180]
     assert not projector.paused
 
@@ -228,7 +228,7 @@ def test_faster_shows_fewer_of_the_frames_and_slower_all_again(
 ) -> None:
     keys = {10: "]", 11: "]", 60: "[", 61: "[", 62: "[", 70: "q"}
     screen, projector, _ = projected(tape, keys)
-    assert projector.pace == 0.5
+    assert projector.speed == 0.5
     assert screen.shown[11:60] == film[15::4][:49]
     at = 15 + 48 * 4 + 3
     assert screen.shown[61:] == film[at : at + 9]
@@ -240,7 +240,7 @@ def test_back_ahead_and_home_lead_to_the_same_pictures(tape: Recording, film: li
     keys = {100: "left", 150: "right", 200: "home", 250: "q"}
     screen, _, _ = projected(tape, keys, ahead=2, first=first)
     pieces = [screen.shown[:100], screen.shown[100:150], screen.shown[150:200], screen.shown[200:]]
-    begun, back, ahead, home = [place_of(one, film) for one in pieces]
+    begun, back, ahead, home = [place_of(piece, film) for piece in pieces]
     assert first <= begun < first + 24
     assert begun + 100 - 600 <= back < begun + 100 - 570
     assert back + 50 + 590 <= ahead < back + 50 + 630
@@ -248,13 +248,13 @@ def test_back_ahead_and_home_lead_to_the_same_pictures(tape: Recording, film: li
 
 
 def place_of(shown: list[bytes], film: list[bytes]) -> int:
-    """Where in the film so many pictures stand in a row."""
+    """Index in the film of these pictures in a row."""
     return next(at for at in range(len(film)) if film[at : at + len(shown)] == shown)
 
 
 def test_n_leads_to_shortly_before_the_next_milestone_and_p_back(tape: Recording) -> None:
     screen, _, _ = projected(tape, dict(zip(range(1, 300), "nnnnnnnp", strict=False)) | {30: "q"})
-    steps = [int(one.split("step ")[1].split(" ")[0]) for one in screen.captions]
+    steps = [int(text.split("step ")[1].split(" ")[0]) for text in screen.captions]
     assert steps[:8] == sorted(set(steps[:8]))
     assert steps[8] < steps[7]
 

@@ -52,14 +52,14 @@ class Job:
         settings = ExchangeSettings(run="slim_run", workload=workload, period_s=0.01)
         facts = (SharedPaths(shared), "slot-0", new_incarnation(), settings)
         self._exchange = SharedExchange(*facts, SystemClock(), Silent())
-        first = {name: one.detach().clone() for name, one in policy.state_dict().items()}
-        adoption = self._exchange.join_fleet(lambda: first, None)
+        first = {name: tensor.detach().clone() for name, tensor in policy.state_dict().items()}
+        adoption = self._exchange.begin(lambda: first, None)
         self._weights, self.version, self._steps = adoption.weights, adoption.version, 0
 
     def commit(self) -> int:
         """One more version; returns its number."""
         self._steps += 1000
-        moved = {name: one + 0.01 * torch.ones_like(one) for name, one in self._weights.items()}
+        moved = {name: old + 0.01 * torch.ones_like(old) for name, old in self._weights.items()}
         self._exchange.publish(moved, self._steps, self._steps // 100)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
@@ -175,8 +175,8 @@ def test_a_laptop_plays_the_newest_version_and_changes_to_newer_ones(
     assert running.lines[-1].startswith("ended (signal SIGTERM): ")
     assert f"2 versions, last {second}" in running.lines[-1]
     played = states(tmp_path, "playing")
-    assert [one["version"] for one in played] == [first, second]
-    assert all(len(one["sha"]) == 64 for one in played)
+    assert [event["version"] for event in played] == [first, second]
+    assert all(len(event["sha"]) == 64 for event in played)
 
 
 def test_what_is_played_is_written_down_like_a_learners_play(tmp_path: Path, shared: Path) -> None:
@@ -200,7 +200,9 @@ def test_ctrl_c_ends_the_game_and_every_process_with_one_line(tmp_path: Path, sh
         while not states(tmp_path, "adopted") and time.monotonic() < deadline:
             time.sleep(0.1)
         family = running.children()
-        assert {one.nice() for one in family} == {10}, "env processes give way to the person"
+        assert {process.nice() for process in family} == {10}, (
+            "env processes give way to the person"
+        )
         running.signal(signal.SIGINT, group=True)
         code, err = running.ends()
     assert code == 0, err
@@ -283,7 +285,7 @@ def test_what_a_laptop_learnt_is_handed_in_and_the_answer_is_shown(
         running.hears("contribution 1 on v")
         box, inbox = shared / "outbox" / "anna", shared / "inbox" / "anna"
         inbox.mkdir(parents=True)
-        for path in sorted(box.iterdir(), key=lambda one: one.suffix != ".st"):
+        for path in sorted(box.iterdir(), key=lambda path: path.suffix != ".st"):
             path.rename(inbox / path.name)  # what push does: the .st first, the .json last
         job.commit()
         line = running.hears("contribution 1 was accepted into version")

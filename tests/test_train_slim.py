@@ -104,10 +104,10 @@ def desk(tmp_path):
     found.close()
 
 
-def same(one, other):
-    names = sorted(one.tensors)
+def same(first, other):
+    names = sorted(first.tensors)
     assert names == sorted(other.tensors)
-    return [name for name in names if not torch.equal(one.tensors[name], other.tensors[name])]
+    return [name for name in names if not torch.equal(first.tensors[name], other.tensors[name])]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_signal_drains_it_and_the_slot_is_free_again(desk):
     attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
     assert attempt.facts_of("goodbye")["reason"] == "signal SIGTERM"
     assert attempt.facts_of("goodbye")["exit_code"] == 10
-    assert desk.newest().step == attempt.told["checkpointed"]["step"]
+    assert desk.newest().step == attempt.events["checkpointed"]["step"]
     assert read_lease(desk.run.slot(0).lease).ended == "signal SIGTERM"
 
 
@@ -183,7 +183,7 @@ def test_without_a_free_slot_it_is_not_needed_and_leaves_before_loading_torch(de
     desk.wait_for_checkpoint()
     second = desk.learn("--job-rank", "0")
     assert second.returncode == 11
-    assert "held by a living learner" in second.stderr
+    assert "held by a running learner" in second.stderr
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=60)
 

@@ -1,10 +1,10 @@
-"""Tasks of learners and laptops beside learning and playing.
+"""Background tasks of jobs and laptops, on threads beside learning and playing.
 
-background_task  a task on a thread that never disturbs the learner; the archive that tasks work on
-milestone_sync   a laptop plays the run's milestones into its own archive, and hands in its own
-laptop_tasks     all of a laptop's tasks, from the visit's start to its end; pushes contributions
-job_tasks        all of a job's: shows milestones to laptops, judges those that laptops hand in
+background_task   a repeated task on a thread; the archive on which tasks work
+milestone_sync    a laptop replays the run's milestones into its archive and submits its own
+laptop_tasks      all tasks of a laptop during its session; pushes contributions
+milestone_intake  all tasks of a job: publishes milestones for laptops and checks submitted ones
 
-Callers may use: laptop_tasks.run_laptop_tasks, job_tasks.job_tasks, background_task.BackgroundTask,
-has_archive, open_archive and Say.
+Callers may use: laptop_tasks.run_laptop_tasks, milestone_intake.run_job_tasks, and from
+background_task BackgroundTask, ClaimSender, PrintLine, has_archive and open_archive.
 """

@@ -1,6 +1,6 @@
-"""A task on a thread beside learning or playing, and the archive that tasks work on.
+"""A repeated task on a thread beside learning or playing, and the archive on which tasks work.
 
-A task never disturbs the learner: its errors are printed once, and it is tried again.
+An error of a task does not stop the learner: it is printed once, and the task runs again.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ PrintLine = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ClaimSender:
-    """The peer that hands in, and its process start."""
+    """The laptop that submits claims: its peer name and its process start."""
 
     peer: str
     incarnation: str
 
 
 class BackgroundTask:
-    """Calls `once` every `every_s` seconds on a thread of its own until it is closed."""
+    """Calls a function every `every_s` seconds on a thread of its own until it is closed."""
 
     def __init__(
-        self, once: Callable[[], None], every_s: float, clock: Clock, say: PrintLine
+        self, function: Callable[[], None], every_s: float, clock: Clock, report: PrintLine
     ) -> None:
-        self._once, self._every_s, self._clock, self._say = once, every_s, clock, say
+        self._function, self._every_s, self._clock, self._report = function, every_s, clock, report
         self._stop = threading.Event()
-        self._said = ""
+        self._last_error = ""
         threading.Thread(target=self._run, name="background", daemon=True).start()
 
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                self._once()
+                self._function()
             except (DaddyError, OSError) as error:
-                if self._said != str(error):
-                    self._say(f"trouble: {error}")
-                self._said = str(error)
+                if self._last_error != str(error):
+                    self._report(f"trouble: {error}")
+                self._last_error = str(error)
             self._clock.wait(self._stop, self._every_s)
 
     def close(self) -> None:
-        """Begin nothing more; what still runs ends with the process."""
+        """Start no further call; a running call ends with the process."""
         self._stop.set()
 
 
 def has_archive(config: Config) -> bool:
-    """True where a run keeps states that can travel as claims."""
+    """Return True if the run archives save states, which can be sent as claims."""
     return config.training.workload == "pokemon_red" and config.archive.mode != "off"
 
 
 def open_archive(config: Config) -> tuple[Archive, ReplayGame]:
-    """The archive that this configuration's environments use, and the game to play again in.
+    """Open the archive of this configuration's environments, and the game that replays claims.
 
-    RomError for a game that cannot be played.
+    Raises RomError for a game that cannot be played.
     """
     from Daddy.pokemon.archive.archive_store import open_archive
     from Daddy.pokemon.archive.claim_replay import ReplayGame

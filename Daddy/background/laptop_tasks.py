@@ -1,8 +1,8 @@
-"""Tasks of a laptop beside playing: milestones come and go, contributions are pushed.
+"""Background tasks of a laptop: exchange milestones with the run and push contributions.
 
-All of it ends with the visit. A child process of ours pushes again and again
-(``sync_weights.sh push``) and ends with us, also when we are killed. Its trouble is shown in one
-line when it changes; all that it says is in its log.
+All tasks end with the session. A child process pushes repeatedly (``sync_weights.sh push``) and
+ends with this process, even if this is killed. Its errors and waits are printed here; its complete
+output is in its log.
 """
 
 from __future__ import annotations
@@ -35,86 +35,84 @@ if TYPE_CHECKING:
     from Daddy.learning.console import ConsoleReporter
 
 EVERY_S = 15
-LOOK_S = 2.0
+POLL_S = 2.0
 GRACE_S = 3.0
-_TROUBLE = ("waiting:", "error")
+_REPORTED_PREFIXES = ("waiting:", "error")
 _LONGEST_LINE = 300
 
 
 @contextmanager
 def push_contributions(
-    shared: Path, log: Path, environ: Mapping[str, str], home: Path, clock: Clock, say: PrintLine
+    shared: Path, log: Path, environ: Mapping[str, str], home: Path, clock: Clock, report: PrintLine
 ) -> Iterator[None]:
-    """Push what lies in the outbox below ``shared`` while the body runs; says that, or why not.
+    """Push the contributions in ``shared/outbox`` while the body runs, or report the reason not to.
 
-    UsageError for a login that cannot be one.
+    Raises UsageError for an invalid login.
     """
     try:
         find_remote("", environ, read_saved_cluster(settings_path(environ, home)))
     except ConfigError as error:
-        say(f"what is learnt waits in {shared}/outbox: {error.message}")
-        say(f"  what to do: {SETUP}; or hand it in later: ./Daddy/cluster/sync_weights.sh push")
+        report(f"contributions wait in {shared}/outbox: {error.message}")
+        report(f"  what to do: {SETUP}; or push later: ./Daddy/cluster/sync_weights.sh push")
         yield
         return
     log.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "Daddy.weights.sync", "push", "", str(shared), str(EVERY_S)]
-    child = child_process.start_background(
-        [*argv, "--die-with-parent", str(machine_info.current_process().pid)], log_path=log
-    )
-    say(f"contributions are pushed every {EVERY_S} s (log: {log})")
+    argv += ["--die-with-parent", str(machine_info.current_process().pid)]
+    child = child_process.start_background(argv, log_path=log)
+    report(f"contributions are pushed every {EVERY_S} s (log: {log})")
     try:
-        with closing(
-            BackgroundTask(PushLogReporter(child, log, say).report_new_lines, LOOK_S, clock, say)
-        ):
+        reporter = PushLogReporter(child, log, report)
+        with closing(BackgroundTask(reporter.report_new_lines, POLL_S, clock, report)):
             yield
     finally:
         machine_info.terminate_tree(child, GRACE_S)
 
 
 class PushLogReporter:
-    """Repeats what the pushing child says of its trouble, and says when it has ended."""
+    """Prints the errors and waits in the pushing child's log, and the child's end."""
 
-    def __init__(self, child: ProcessId, log: Path, say: PrintLine) -> None:
-        self._child, self._log, self._say = child, log, say
+    def __init__(self, child: ProcessId, log: Path, report: PrintLine) -> None:
+        self._child, self._log, self._report = child, log, report
         self._offset = 0
-        self._over = False
+        self._ended = False
 
     def report_new_lines(self) -> None:
-        """Look at what is new in its log. OSError."""
-        if self._over:
+        """Print the new lines of its log that matter. Raises OSError."""
+        if self._ended:
             return
-        self._over = not machine_info.is_alive(self._child)
+        self._ended = not machine_info.is_alive(self._child)
         lines = self._new_lines()
         for line in lines:
-            if line.startswith(_TROUBLE):
-                self._say(f"push: {line[:_LONGEST_LINE]}")
-        if self._over:
-            self._say("push has ended; what is learnt waits in the outbox")
+            if line.startswith(_REPORTED_PREFIXES):
+                self._report(f"push: {line[:_LONGEST_LINE]}")
+        if self._ended:
+            self._report("push has ended; contributions wait in the outbox")
 
     def _new_lines(self) -> list[str]:
         with self._log.open("rb") as stream:
             stream.seek(self._offset)
             data = stream.read()
-        whole = data if self._over else data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return whole.decode(errors="replace").splitlines()
+        complete = data if self._ended else data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        return complete.decode(errors="replace").splitlines()
 
 
 @contextmanager
-def run_laptop_tasks(visit: LaptopSession, console: ConsoleReporter) -> Iterator[None]:
-    """While the body plays, or learns and contributes."""
-    say, clock = partial(print, flush=True), visit.clock
+def run_laptop_tasks(session: LaptopSession, console: ConsoleReporter) -> Iterator[None]:
+    """Run a laptop's tasks while the body plays, or learns and contributes."""
+    report, clock = partial(print, flush=True), session.clock
     with ExitStack() as tasks:
-        if visit.push:
-            log = visit.run.logs / "push.log"
-            where = (visit.shared, log, os.environ, Path.home())
-            tasks.enter_context(push_contributions(*where, clock, say))
-        if has_archive(visit.config):
+        if session.push:
+            log = session.run.logs / "push.log"
+            where = (session.shared, log, os.environ, Path.home())
+            tasks.enter_context(push_contributions(*where, clock, report))
+        if has_archive(session.config):
             from Daddy.background.milestone_sync import MilestoneSync
 
-            sender = ClaimSender(visit.user_id, new_incarnation()) if visit.contribute else None
-            tell = partial(console.write, "state", 0)
-            ours = open_archive(visit.config)
-            sync = MilestoneSync(visit.shared, *ours, sender, clock, tell)
-            tasks.enter_context(closing(BackgroundTask(sync.run_cycle, LOOK_S, clock, say)))
+            sender = ClaimSender(session.user_id, new_incarnation()) if session.contribute else None
+            report_milestone = partial(console.write, "state", 0)
+            ours = open_archive(session.config)
+            sync = MilestoneSync(session.shared, *ours, sender, clock, report_milestone)
+            tasks.enter_context(closing(BackgroundTask(sync.run_cycle, POLL_S, clock, report)))
         yield

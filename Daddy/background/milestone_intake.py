@@ -1,9 +1,9 @@
-"""A job shows the run's milestones to laptops, and judges those that laptops hand in.
+"""A job publishes the run's milestones for laptops, and checks the milestones that laptops submit.
 
-One job at a time does it, under a lease; if two ever do, a claim is played twice and the same state
-is kept. Nothing a laptop sends is loaded or run: it is played again in a child that is killed after
-MOST_S seconds, and only the state that the child itself reached is kept. A laptop whose claim leads
-nowhere waits twice as long for its next turn.
+One job at a time does this, under a lease; if two ever do, a claim is replayed twice and the same
+state is archived. A claim is a list of inputs: a child process replays them, is killed after
+REPLAY_LIMIT_S seconds, and only the state that the child itself reached is archived. After a
+refused claim a laptop waits twice as long until its next claim is checked.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from Daddy.weights.attachments import MOST_BYTES, Attachment
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.weight_store import Store
 
-LOOK_S = 5.0
-SHOW_S = 30.0
-MOST_S = 300.0
-"""Seconds that playing one claim again may take."""
-SILENCE_S = 2 * MOST_S
+POLL_S = 5.0
+PUBLISH_S = 30.0
+REPLAY_LIMIT_S = 300.0
+"""Seconds after which the replay of a claim is killed."""
+SILENCE_S = 2 * REPLAY_LIMIT_S
 FIRST_WAIT_S, LONGEST_WAIT_S = 10.0, 3_600.0
 
 
 @contextmanager
 def run_job_tasks(attempt: JobAttempt, peer: str) -> Iterator[None]:
-    """Milestones go to the run's laptops and come from them while the body learns as ``peer``."""
-    config, say = attempt.config, partial(print, flush=True)
+    """Publish milestones for laptops, and check theirs, while the body learns as ``peer``."""
+    config, report = attempt.config, partial(print, flush=True)
     intake = MilestoneIntake(
-        Store(shared_paths(config)), *open_archive(config), peer, attempt.clock, say
+        Store(shared_paths(config)), *open_archive(config), peer, attempt.clock, report
     )
     try:
-        with closing(BackgroundTask(intake.run_cycle, LOOK_S, attempt.clock, say)):
+        with closing(BackgroundTask(intake.run_cycle, POLL_S, attempt.clock, report)):
             yield
     finally:
         intake.release_lease()
@@ -54,25 +54,25 @@ def run_job_tasks(attempt: JobAttempt, peer: str) -> Iterator[None]:
 
 @dataclass
 class JudgingTurns:
-    """When each laptop's next claim is judged, in monotonic seconds."""
+    """The monotonic time in seconds at which each laptop's next claim may be checked."""
 
     due: dict[str, float] = field(default_factory=dict)
     waits: dict[str, float] = field(default_factory=dict)
 
     def next_peer(self, peers: Iterable[str], now: float) -> str | None:
-        """The peer that has waited longest, of those that may; None when no peer may yet."""
+        """Return the peer that was due first, or None if none is due."""
         ready = [peer for peer in peers if self.due.get(peer, 0.0) <= now]
         return min(ready, key=lambda peer: (self.due.get(peer, 0.0), peer), default=None)
 
-    def record_result(self, peer: str, now: float, *, earned: bool) -> None:
-        """A claim that led nowhere doubles the wait, one that counted makes it short."""
+    def record_result(self, peer: str, now: float, *, accepted: bool) -> None:
+        """Set the peer's next wait: short after an accepted claim, else twice the last wait."""
         waited = self.waits.get(peer, FIRST_WAIT_S / 2)
-        wait = FIRST_WAIT_S if earned else min(LONGEST_WAIT_S, 2 * waited)
+        wait = FIRST_WAIT_S if accepted else min(LONGEST_WAIT_S, 2 * waited)
         self.waits[peer], self.due[peer] = wait, now + wait
 
 
 class MilestoneIntake:
-    """On behalf of the job `name`. Not for use by several threads."""
+    """Publishes and checks milestones for the job `name`. Use it on one thread only."""
 
     def __init__(
         self,
@@ -81,64 +81,60 @@ class MilestoneIntake:
         game: ReplayGame,
         name: str,
         clock: Clock,
-        say: PrintLine,
+        report: PrintLine,
     ) -> None:
         self._store, self._archive, self._name = store, archive, name
-        self._game = replace(game, seconds=MOST_S)
-        self._clock, self._say = clock, say
-        self._book = ClaimStore(archive.folder)
+        self._game = replace(game, seconds=REPLAY_LIMIT_S)
+        self._clock, self._report = clock, report
+        self._claims = ClaimStore(archive.folder)
         self._watch, self._turns = StallTimer(clock), JudgingTurns()
         self._lease: Lease | None = None
-        self._shown_at = -SHOW_S
+        self._published_at = -PUBLISH_S
 
     def run_cycle(self) -> None:
-        """Show what is new and judge one claim, if we hold the lease. OSError, DaddyError."""
-        if not self._holds_the_lease():
+        """Publish milestones and check one claim, if we hold the lease. OSError, DaddyError."""
+        if not self._hold_lease():
             return
         now = self._clock.monotonic()
-        if now - self._shown_at >= SHOW_S:
-            self._shown_at = now
-            attachments.publish_attachments(self._store, self._to_show())
+        if now - self._published_at >= PUBLISH_S:
+            self._published_at = now
+            attachments.publish_attachments(self._store, self._claims_to_publish())
         waiting = attachments.pending_attachments(self._store)
         peer = self._turns.next_peer(waiting, now)
         if peer is not None:
-            self._judge(waiting[peer][0])
+            self._check(waiting[peer][0])
 
     def release_lease(self) -> None:
-        """Let another job do it."""
+        """Release the lease, so that another job takes over."""
         if self._lease is not None:
             self._lease.release("left")
 
-    def _to_show(self) -> Mapping[str, bytes]:
-        """The claims that laptops get, by their hashes."""
+    def _claims_to_publish(self) -> Mapping[str, bytes]:
+        """Return the claims for laptops, encoded, by hash."""
         entries = self._archive.list_states().entries
-        ways = {state: ident for ident, state in self._book.claim_state_pairs()}
-        self._book.remove_unused(entry.sha256 for entry in entries)
-        wanted = claim_format.distinct_claims(
-            claim_format.claims_by_rank(entries, ways), self._book.find_claim
-        )
-        shown = claim_format.claims_to_publish(wanted, self._book.find_claim, _fits)
-        found = {ident: self._book.find_claim(ident) for ident in shown}
-        return {
-            ident: claim_format.encode_claim(one) for ident, one in found.items() if one is not None
-        }
+        claim_of = {state: ident for ident, state in self._claims.claim_state_pairs()}
+        self._claims.remove_unused(entry.sha256 for entry in entries)
+        find, ranked = self._claims.find_claim, claim_format.claims_by_rank(entries, claim_of)
+        chosen = claim_format.distinct_claims(ranked, find)
+        claims = {i: find(i) for i in claim_format.claims_to_publish(chosen, find, _fits)}
+        return {i: claim_format.encode_claim(claim) for i, claim in claims.items() if claim}
 
-    def _judge(self, parcel: Attachment) -> None:
-        earned = False
+    def _check(self, parcel: Attachment) -> None:
+        accepted = False
         try:
             claim = claim_format.decode_claim(parcel.data)
             verdict = replay_claim(claim, self._archive, self._game, parcel.peer)
-            earned, reason = verdict.entry is not None, verdict.reason
+            accepted, reason = verdict.entry is not None, verdict.reason
         except FileError as error:
             reason = error.message
-        if earned:
+        if accepted:
             milestones = len(keys.milestones(claim.held))
             reason = f"{milestones} milestones after {len(claim.inputs):,} steps"
-        attachments.answer_attachment(self._store, parcel, reason, accepted=earned)
-        self._turns.record_result(parcel.peer, self._clock.monotonic(), earned=earned)
-        self._say(f"milestone of {parcel.peer} {'kept' if earned else 'refused'}: {reason}")
+        attachments.answer_attachment(self._store, parcel, reason, accepted=accepted)
+        self._turns.record_result(parcel.peer, self._clock.monotonic(), accepted=accepted)
+        self._report(f"milestone of {parcel.peer} {'kept' if accepted else 'refused'}: {reason}")
 
-    def _holds_the_lease(self) -> bool:
+    def _hold_lease(self) -> bool:
         folder = self._store.paths.post
         if self._lease is not None and self._lease.held():
             self._lease.beat()

@@ -1,8 +1,9 @@
-"""A laptop plays the run's milestones into its own archive, and hands in its own.
+"""A laptop replays the run's milestones into its own archive, and submits its own milestones.
 
-What is pulled are claims; each is played again here, on this machine's own game, in the killable
-child, so that the environments can go on from where the run is. With `contributes`, what they reach
-beyond the run goes into the outbox as claims, and what became of those is told.
+A laptop pulls claims, which are lists of inputs. A child process replays each on the laptop's own
+game, so that the laptop's environments can start from the run's best states. With a ``sender``, a
+milestone that the run does not have goes into the outbox as a claim, and the run's answer is
+reported.
 """
 
 from __future__ import annotations
@@ -22,127 +23,126 @@ from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.weights import attachments
 from Daddy.weights.store.weight_records import AttachmentReceipt
 
-HAND_IN_S = 20.0
-"""Shortest time between two claims."""
+SUBMIT_S = 20.0
+"""Shortest time in seconds between two submitted claims."""
 UNANSWERED_LIMIT = 8
-"""Claims that may wait for an answer."""
+"""Most claims that may wait for an answer."""
 
-Tell = Callable[[Mapping[str, object]], None]
+LogState = Callable[[Mapping[str, object]], None]
 
 
 class MilestoneSync:
-    """Between a laptop's folder of shared weights and its archive. Not for several threads."""
+    """Exchanges milestones between a laptop's pulled folder and its archive, on one thread only."""
 
     def __init__(
         self, local: Path, archive: Archive, game: ReplayGame,
-        sender: ClaimSender | None, clock: Clock, tell: Tell,
+        sender: ClaimSender | None, clock: Clock, log_state: LogState,
     ) -> None:  # fmt: skip
         self._local, self._archive, self._game = local, archive, game
-        self._sender, self._clock, self._tell = sender, clock, tell
-        self._book = ClaimStore(archive.folder)
+        self._sender, self._clock, self._log_state = sender, clock, log_state
+        self._claims = ClaimStore(archive.folder)
         self._shown: dict[str, Claim | None] = {}
-        self._tried: set[str] = set()
-        self._handed_at, self._sequence = -HAND_IN_S, 0
+        self._done: set[str] = set()
+        self._submitted_at, self._sequence = -SUBMIT_S, 0
         self._answered = {receipt.sha256 for receipt in self._receipts()}
 
     def run_cycle(self) -> None:
-        """Play one of the run's milestones, hand in one of ours. OSError, DaddyError."""
-        shown = self._look()
-        wanted = claim_format.claims_to_replay(shown, {*self._tried, *self._living()})
+        """Replay one of the run's milestones and submit one of ours. OSError, DaddyError."""
+        shown = self._published_claims()
+        wanted = claim_format.claims_to_replay(shown, {*self._done, *self._archived_claims()})
         if wanted:
-            self._play(wanted[0], shown)
+            self._replay(wanted[0], shown)
         if self._sender is not None:
-            self._hand_in(self._sender, shown, self._tell_answers())
+            self._submit(self._sender, shown, self._log_answers())
 
-    def _look(self) -> dict[str, Claim]:
-        """What the run shows, each read once."""
+    def _published_claims(self) -> dict[str, Claim]:
+        """Return the claims that the run publishes, by hash; each file is read once."""
         for ident, path in attachments.list_published(self._local).items():
             if ident not in self._shown:
                 self._shown[ident] = _read(path)
         return {ident: claim for ident, claim in self._shown.items() if claim is not None}
 
-    def _living(self) -> set[str]:
-        """Claims whose states are here."""
+    def _archived_claims(self) -> set[str]:
+        """Return the hashes of the claims whose states are in our archive."""
         here = self._archive.list_states().hashes
-        return {ident for ident, state in self._book.claim_state_pairs() if state in here}
+        return {ident for ident, state in self._claims.claim_state_pairs() if state in here}
 
-    def _play(self, ident: str, shown: Mapping[str, Claim]) -> None:
+    def _replay(self, ident: str, shown: Mapping[str, Claim]) -> None:
         def find_claim(ident: str) -> Claim | None:
-            return shown.get(ident) or self._book.find_claim(ident)
+            return shown.get(ident) or self._claims.find_claim(ident)
 
-        # Later claims of our own will go back to the ancestors.
+        # Our own later claims will refer to the ancestors.
         for step in claim_format.claim_lineage(shown[ident].parent, find_claim):
-            if self._book.find_claim(step) is None:
-                self._book.keep_claim(shown[step])
+            if self._claims.find_claim(step) is None:
+                self._claims.keep_claim(shown[step])
         verdict = replay_claim(shown[ident], self._archive, self._game, "the run", find_claim)
-        self._tried.add(ident)
+        self._done.add(ident)
         if verdict.entry is not None:
-            self._tell_of("played", shown[ident])
+            self._log_claim("played", shown[ident])
 
-    def _tell_of(self, what: str, claim: Claim) -> None:
+    def _log_claim(self, result: str, claim: Claim) -> None:
         held = sorted(keys.milestones(claim.held))
-        self._tell({"state": "milestone", "what": what, "milestones": held[:40]})
+        self._log_state({"state": "milestone", "what": result, "milestones": held[:40]})
 
-    def _hand_in(self, sender: ClaimSender, shown: Mapping[str, Claim], accepted: set[str]) -> None:
+    def _submit(self, sender: ClaimSender, shown: Mapping[str, Claim], accepted: set[str]) -> None:
         now, handed = self._clock.monotonic(), attachments.queued_hashes(self._local, sender.peer)
         unanswered = handed - self._answered
-        if now - self._handed_at < HAND_IN_S or len(unanswered) >= UNANSWERED_LIMIT:
+        if now - self._submitted_at < SUBMIT_S or len(unanswered) >= UNANSWERED_LIMIT:
             return
         names = self._names({*shown, *(handed & accepted)})
-        for ident in self._new(shown, handed):
+        for ident in self._unknown_to_run(shown, handed):
             if self._send(sender, ident, names):
-                self._handed_at = now
+                self._submitted_at = now
                 return
 
-    def _new(self, shown: Mapping[str, Claim], handed: set[str]) -> list[str]:
-        """Claims of our own that hold more than the run is known to, most milestones first."""
-        pairs = self._book.claim_state_pairs()
+    def _unknown_to_run(self, shown: Mapping[str, Claim], handed: set[str]) -> list[str]:
+        """Return our claims with milestones that the run lacks, most milestones first."""
+        pairs = self._claims.claim_state_pairs()
         sent = {state for ident, state in pairs if ident in handed}
-        ways = {state: ident for ident, state in pairs if state not in sent}
-        own = claim_format.claims_by_rank(self._archive.list_states().entries, ways)
-        known = [*shown.values(), *filter(None, map(self._book.find_claim, handed))]
-        own = [ident for ident in own if ident not in shown and ident not in self._tried]
-        return claim_format.claims_to_submit(own, self._book.find_claim, known)
+        claim_of = {state: ident for ident, state in pairs if state not in sent}
+        own = claim_format.claims_by_rank(self._archive.list_states().entries, claim_of)
+        run_has = [*shown.values(), *filter(None, map(self._claims.find_claim, handed))]
+        own = [ident for ident in own if ident not in shown and ident not in self._done]
+        return claim_format.claims_to_submit(own, self._claims.find_claim, run_has)
 
     def _send(self, sender: ClaimSender, ident: str, names: Mapping[str, str]) -> bool:
-        """False for a claim that cannot be sent."""
-        claim = self._book.find_claim(ident)
+        """Put a claim into the outbox; return False if it is too large or cannot be encoded."""
+        claim = self._claims.find_claim(ident)
         assert claim is not None
         try:
-            claim = claim_format.rebase_for_run(claim, self._book.find_claim, names)
+            claim = claim_format.rebase_for_run(claim, self._claims.find_claim, names)
             data = claim_format.encode_claim(claim)
         except FileError:
             data = b""
         if not 0 < len(data) <= attachments.MOST_BYTES:
-            self._tried.add(ident)
+            self._done.add(ident)
             return False
-        self._book.keep_claim(claim, dict(self._book.claim_state_pairs())[ident])
+        self._claims.keep_claim(claim, dict(self._claims.claim_state_pairs())[ident])
         self._sequence += 1
-        attachments.queue_attachment(
-            self._local, sender.peer, sender.incarnation, self._sequence, data
-        )
-        self._tell_of("handed in", claim)
+        start = (sender.peer, sender.incarnation)
+        attachments.queue_attachment(self._local, *start, self._sequence, data)
+        self._log_claim("handed in", claim)
         return True
 
-    def _names(self, there: set[str]) -> dict[str, str]:
-        """What the run calls our claims: those it has, and others that lead to the same state."""
-        pairs = self._book.claim_state_pairs()
-        called = {state: ident for ident, state in pairs if ident in there}
-        names = {ident: called[state] for ident, state in pairs if state in called}
-        return names | {ident: ident for ident in there}
+    def _names(self, run_has: set[str]) -> dict[str, str]:
+        """Map our claims to the hashes by which the run has them or others with the same state."""
+        pairs = self._claims.claim_state_pairs()
+        by_state = {state: ident for ident, state in pairs if ident in run_has}
+        names = {ident: by_state[state] for ident, state in pairs if state in by_state}
+        return names | {ident: ident for ident in run_has}
 
     def _receipts(self) -> list[AttachmentReceipt]:
         peer = self._sender.peer if self._sender else ""
         return attachments.read_attachment_receipts(self._local, peer) if peer else []
 
-    def _tell_answers(self) -> set[str]:
-        """Tell of new answers; the hashes of all claims that were accepted."""
+    def _log_answers(self) -> set[str]:
+        """Log new answers; return the hashes of all claims that were accepted."""
         receipts = self._receipts()
         for receipt in receipts:
             if receipt.sha256 not in self._answered:
                 self._answered.add(receipt.sha256)
-                what = "accepted" if receipt.accepted else "refused"
-                self._tell({"state": "milestone", "what": what, "reason": receipt.reason})
+                result = "accepted" if receipt.accepted else "refused"
+                self._log_state({"state": "milestone", "what": result, "reason": receipt.reason})
         return {receipt.sha256 for receipt in receipts if receipt.accepted}
 
 

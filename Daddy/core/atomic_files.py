@@ -2,8 +2,8 @@
 
 The order is: sync the data, rename or link, sync the folder. So a reader sees the old file or the
 new one, and a power cut loses at most the newest write (any with ``durable=False``). A name that
-only one of several writers may create is made by ``link``, which is atomic on NFS; if the reply is
-lost, the link count of the temporary file shows that the link was made.
+one of several writers may create is made by ``link``, which is atomic on NFS; if its reply is lost,
+the link count of the temporary file shows that the link was made.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _write_temp(folder: Path, data: bytes, mode: int, *, durable: bool = True) -
 def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> None:
     """Replace ``path`` by ``data``: a reader sees the old bytes or the new, never a mixture.
 
-    ``durable=False`` does not wait for the disk: for files that nobody needs after a power cut.
+    ``durable=False`` does not wait for the disk.
     """
     temp = _write_temp(path.parent, data, mode, durable=durable)
     try:
@@ -93,7 +93,7 @@ def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
 def create_exclusive(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> bool:
     """Create ``path`` with ``data`` unless the name exists; return False if it does.
 
-    Of two callers on two hosts exactly one gets True. ``durable=False`` does not wait for the disk.
+    Of two callers on two hosts exactly one gets True.
     """
     temp = _write_temp(path.parent, data, mode, durable=durable)
     try:

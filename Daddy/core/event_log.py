@@ -30,7 +30,7 @@ def _log(event: str, data: Mapping[str, object]) -> None:
     import logging  # by writers only: readers, such as `status`, start without it
 
     if not logging.getLogger().handlers:
-        return  # a person's screen, which says such things in its own words
+        return  # no log was set up: the program prints to a person's screen
     levels = {"error": logging.ERROR, "state": logging.INFO, "log": logging.INFO}
     text = data.get("text") or data.get("reason") if event in levels else None
     level = levels[event] if text else logging.ERROR if event == "error" else logging.DEBUG

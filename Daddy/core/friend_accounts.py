@@ -294,9 +294,9 @@ class AccountFolder:
         """Return the folders of its process starts; empty if unreadable (see :meth:`problem`)."""
         if len(self._folders([self.paths.root, self.paths.peers])) < 2:  # noqa: PLR2004
             return []
-        found = [(since, path) for job in self._jobs() for path, since in self._below(job)
+        dated = [(since, path) for job in self._jobs() for path, since in self._below(job)
                  if _INCARNATION.fullmatch(path.name)]  # fmt: skip
-        return sorted(path for _, path in sorted(found, reverse=True)[:MAX_PROCESSES])
+        return sorted(path for _, path in sorted(dated, reverse=True)[:MAX_PROCESSES])
 
     def read_file(self, path: Path, limit: int) -> bytes:
         """Return the bytes of a file of that account. Raises FileNotFoundError, FileError."""

@@ -3,7 +3,7 @@
 A term begins when ``term-000012.json`` is created and ends when ``term-000012.end.json`` is, by its
 holder or by a process with proof that the holder is gone. Terms only grow, so a holder that was
 suspended sees that a newer term fences it (:meth:`Lease.held`). Clocks of two machines are never
-compared: silence is the time for which the *counter* in ``beat.json`` stands still on our clock.
+compared: a holder is silent while the *counter* in ``beat.json`` does not change by our clock.
 """
 
 from __future__ import annotations

@@ -176,9 +176,8 @@ class SlurmSettings(SettingsSection):
     def limit_interval(self, seconds: float) -> float:
         """Return ``seconds``, but at most a twentieth of the time limit for jobs below ten minutes.
 
-        For the time between checkpoints and between contributions, so that the short jobs of
-        a demo save and share work too. On a slow disk sharing that often would take longer jobs a
-        third of their time.
+        So the short jobs of a demo save and share work too. For longer jobs on a slow disk, sharing
+        that often would take a third of their time.
         """
         limit = parse_duration(self.time_limit)
         return min(seconds, limit / 20) if 0 < limit < _SHORT_JOB_S else seconds
@@ -343,7 +342,7 @@ release's frozen configuration they are ignored."""
 REMOVED_VALUES: dict[tuple[str, str], str] = {
     ("collaboration.rule", "elastic"): "end the old run (`run_controller stop` still works with "
     "this file as it is), then write delta and give the run a run_dir of its own; weights of the "
-    "old run begin it: python -m Daddy.weights.model export, then import",
+    "old run begin it: python -m Daddy.weights.model export, then import"
 }
 """Values that the release before had, each with its remedy. `start` refuses them in a person's
 file; elsewhere the default replaces them, with a warning except in a release's frozen

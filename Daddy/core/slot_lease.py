@@ -51,7 +51,7 @@ class HeldSlot:
     def held(self) -> bool:
         """Return True while the lease is ours, checked at most once a second; a loss is final.
 
-        So a process that was suspended for minutes learns of the loss before it writes a file.
+        A process that was suspended for minutes so learns of the loss before it writes a file.
         """
         if self._clock.monotonic() - self._last_beat >= _BEAT_S:
             self.beat({})
@@ -109,7 +109,7 @@ def claim_slot(
     about = about or {}
     watches = {slot: _Watch(run.slot(slot).lease, clock) for slot in slots}
     deadline = clock.monotonic() + wait_s
-    while _slot_of_token(run, holder) is None:
+    while _slot_of(run, holder) is None:
         for slot, watch in watches.items():
             lease = watch.try_claim({**holder, **about.get(slot, {})})
             if lease is not None:
@@ -124,16 +124,14 @@ def claim_slot(
 
 def _confirm(run: RunPaths, slot: HeldSlot, holder: Mapping[str, object]) -> HeldSlot | None:
     """Release the slot if another job with our token claimed one at the same time."""
-    if _slot_of_token(run, holder, but=slot.number) is not None:
+    if _slot_of(run, holder, but=slot.number) is not None:
         slot.release("another job with this token fills a slot")
         return None
     slot.beat({"stage": "claimed"})
     return slot
 
 
-def _slot_of_token(
-    run: RunPaths, holder: Mapping[str, object], but: int | None = None
-) -> int | None:
+def _slot_of(run: RunPaths, holder: Mapping[str, object], but: int | None = None) -> int | None:
     """Return the slot that another running process with our token holds, or None."""
     for slot in _slots(run):
         view = read_lease(run.slot(slot).lease) if slot != but else None

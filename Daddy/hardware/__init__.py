@@ -1,10 +1,9 @@
-"""What a machine can give without its owner noticing.
+"""The number of environments that a person's machine can run without slowing the person down.
 
-recommend  facts of a machine, and what was measured → number of environments with reasons (pure)
-benchmark  a sweep of environment counts through injected functions: steps per second, memory
-profile    what was measured, kept as JSON per user id
+recommend_envs   facts of a machine and measurements → number of environments, with reasons (pure)
+env_count_sweep  steps per second and memory by number of environments, through passed-in functions
+machine_profile  the measured result, stored as JSON per user id
 
-Callers may use: recommend.Facts, recommend.recommend, recommend.recommend_measured,
-recommend.counts_to_try, benchmark.sweep, profile.Profile, profile.load_profile,
-profile.save_profile, profile.default_folder.
+Callers may use: recommend_envs.MachineFacts, recommend, recommend_measured and counts_to_try;
+env_count_sweep.sweep_counts; machine_profile.Profile, load_profile, save_profile, default_folder.
 """

@@ -1,7 +1,7 @@
-"""A sweep of environment counts: how fast, and at what cost in memory.
+"""A sweep over numbers of environments, which measures steps per second and memory.
 
-What is stepped, the clock and the memory reading are passed in, so one sweep measures the real
-environment in ``autotune`` and arithmetic in a test. It stops when more no longer helps.
+The environments, the clock and the memory reading are passed in: ``autotune`` passes the real ones
+and tests pass fakes. The sweep stops when more environments no longer raise the rate.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from Daddy.core.clock import Clock
 from Daddy.hardware.recommend_envs import Measurement
 
 Step = Callable[[], int]
-"""Steps all environments once; returns how many environment steps that was."""
+"""Steps all environments once; returns the number of environment steps."""
 Opener = Callable[[int], AbstractContextManager[Step]]
-"""Opens so many environments; closing the context ends them."""
+"""Opens a number of environments; the end of the context closes them."""
 
 BURSTS = 3
 GAIN_WORTH_IT = 1.05
 DISAPPOINTMENTS = 2
-"""Counts in a row that gain less than five per cent before the sweep ends: one may be bad luck."""
+"""Counts in a row that gain less than five per cent before the sweep ends; one may be noise."""
 
 
 def sweep_counts(
@@ -30,18 +30,18 @@ def sweep_counts(
     resident: Callable[[], int],
     clock: Clock,
     seconds: float,
-    tell: Callable[[Measurement], None] = lambda _: None,
+    report: Callable[[Measurement], None] = lambda _: None,
 ) -> list[Measurement]:
-    """Measure each count for about ``seconds``, smallest first; ``tell`` hears each result at once.
+    """Measure each count for about ``seconds``, smallest first; ``report`` gets each result.
 
-    ``resident`` answers the bytes that this process and its children hold while they step.
+    ``resident`` returns the resident memory of this process and its children in bytes.
     """
     rows: list[Measurement] = []
     best, disappointments = 0.0, 0
     for count in counts:
         row = measure_count(count, opener, resident, clock, seconds)
         rows.append(row)
-        tell(row)
+        report(row)
         disappointments = 0 if row.steps_per_s > GAIN_WORTH_IT * best else disappointments + 1
         best = max(best, row.steps_per_s)
         if disappointments >= DISAPPOINTMENTS:
@@ -52,7 +52,7 @@ def sweep_counts(
 def measure_count(
     count: int, opener: Opener, resident: Callable[[], int], clock: Clock, seconds: float
 ) -> Measurement:
-    """Steps per second with ``count`` environments: the median of three bursts after a warm-up."""
+    """Measure ``count`` environments: steps per second, the median of three bursts, and memory."""
     with opener(count) as step:
         _burst(step, clock, seconds / (BURSTS + 1))
         rates = [_burst(step, clock, seconds / (BURSTS + 1)) for _ in range(BURSTS)]
@@ -60,7 +60,7 @@ def measure_count(
 
 
 def _burst(step: Step, clock: Clock, seconds: float) -> float:
-    """Environment steps per second of about ``seconds`` of stepping, at least one step."""
+    """Step for about ``seconds``, at least once; return environment steps per second."""
     begun = clock.monotonic()
     steps = step()
     while (took := clock.monotonic() - begun) < seconds:

@@ -1,7 +1,7 @@
-"""What a machine was measured to give, kept per user id so that ``--num-envs auto`` can use it.
+"""The measured profile of a machine, stored per user id for ``--num-envs auto``.
 
-One small JSON file per user id. A profile of another machine (a home folder can be shared) is
-recognised by its facts and not used. A damaged one is an error that names the file and its remedy.
+One small JSON file per user id. A profile of another machine with the same home folder is
+recognised by its facts and not used. A damaged file is an error that names it and its remedy.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from Daddy.hardware.recommend_envs import MachineFacts, Measurement
 
 FORMAT = 1
 MEMORY_TOLERANCE = 0.1
-"""Share by which two readings of one machine's memory may differ (kernels reserve some)."""
+"""Share by which two readings of a machine's memory may differ: kernels reserve some."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One measurement: whose, on what, of what, when (seconds since 1970), and what follows."""
+    """A measurement of a machine (at seconds since 1970), and the recommended number."""
 
     user_id: str
     facts: MachineFacts
@@ -39,36 +39,35 @@ class Profile:
     groups: int = 0
 
     def fits(self, facts: MachineFacts) -> bool:
-        """Whether it was measured on a machine like this one."""
-        apart = abs(facts.memory_bytes - self.facts.memory_bytes)
-        return facts.cores == self.facts.cores and (
-            apart <= MEMORY_TOLERANCE * self.facts.memory_bytes
-        )
+        """Return True if the profile was measured on a machine like this one."""
+        difference = abs(facts.memory_bytes - self.facts.memory_bytes)
+        alike = difference <= MEMORY_TOLERANCE * self.facts.memory_bytes
+        return alike and facts.cores == self.facts.cores
 
 
 _PROFILE = TypeAdapter(Profile)
 
 
 def default_folder(environ: Mapping[str, str], home: Path) -> Path:
-    """``$XDG_CONFIG_HOME/daddy/profiles``, else ``~/.config/daddy/profiles``."""
+    """Return ``$XDG_CONFIG_HOME/daddy/profiles``, else ``~/.config/daddy/profiles``."""
     base = environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else home / ".config") / "daddy" / "profiles"
 
 
 def profile_path(folder: Path, user_id: str) -> Path:
-    """Where the profile of ``user_id`` lies; UsageError when that is no name for a file."""
+    """Return the path of a user id's profile; UsageError when it is no valid peer name."""
     return folder / f"{check_peer(user_id)}.json"
 
 
 def save_profile(folder: Path, profile: Profile) -> Path:
-    """Write it, whole or not at all; returns where."""
+    """Write a profile, whole or not at all, and return its path."""
     path = profile_path(folder, profile.user_id)
     write_json(path, {"format": FORMAT, **dataclasses.asdict(profile)})
     return path
 
 
 def load_profile(folder: Path, user_id: str) -> Profile | None:
-    """The stored profile, None when there is none; FileError when it cannot be understood."""
+    """Return the stored profile, or None; FileError when it is damaged."""
     path = profile_path(folder, user_id)
     try:
         record = read_json(path)

@@ -1,8 +1,8 @@
-"""Pure: how many environments a machine should run, and why.
+"""Pure. Recommends a number of environments for a machine, with the reasons.
 
-Two ways to know. From facts alone, the guide's table, which is cautious by design. From a measured
-sweep, the smallest count that is within five per cent of the fastest; only there does memory count
-as what it is. Either way one core and four gigabytes stay with the person at the keyboard.
+From a machine's facts alone, the recommendation is the cautious table of the guide. From a measured
+sweep, it is the smallest number within five per cent of the fastest whose measured memory fits.
+Both leave one core and four gigabytes to the person at the keyboard.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ GIB = 1 << 30
 CORES_FOR_THE_PERSON = 1
 BYTES_FOR_THE_PERSON = 4 * GIB
 BYTES_PER_ENV = GIB * 4 // 3
-"""Of the guide's table (8 GB: at most 3). Measuring finds far less; without it, be cautious."""
+"""Assumed without a measurement (the guide: 8 GB, at most 3). Measured values are far less."""
 MOST_ON_A_LAPTOP = 6
 MOST_WITH_PLENTY = 8
 PLENTY_BYTES = 24 * GIB
 MOST_WITH_GPU = 16
-"""Upper ends of the guide's table; more has to be measured first."""
+"""Upper limits of the guide's table; higher numbers need a measurement."""
 MOST = 64
-"""Nobody's laptop; a typing error in --num-envs shall not take a machine down."""
+"""Largest number that a sweep tries."""
 NEAR_ENOUGH = 0.95
-"""Share of the fastest count's speed with which a smaller count is preferred."""
+"""Share of the highest rate at which a smaller number of environments is preferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """A machine: usable cores, memory in bytes, and whether it has a GPU with memory of its own.
+    """A machine: usable cores, memory in bytes, and ``has_gpu`` for a GPU with its own memory.
 
     An Apple laptop's GPU shares the memory, so it does not count.
     """
@@ -40,12 +40,12 @@ class MachineFacts:
 
     @property
     def spare_bytes(self) -> int:
-        """Memory beside what stays with the person."""
+        """Bytes of memory beside those left to the person."""
         return max(0, self.memory_bytes - BYTES_FOR_THE_PERSON)
 
     @property
     def free_cores(self) -> int:
-        """Cores beside the one that stays with the person, at least one."""
+        """Cores beside the one left to the person, at least one."""
         return max(1, self.cores - CORES_FOR_THE_PERSON)
 
 
@@ -53,7 +53,7 @@ class MachineFacts:
 class Measurement:
     """One row of a sweep: environment steps per second and resident bytes with ``envs``.
 
-    ``backend`` and ``groups`` say how they were run side by side, "auto" and 0: as is usual.
+    ``backend`` and ``groups``: the way the environments ran; "auto" and 0: the default way.
     """
 
     envs: int
@@ -71,7 +71,7 @@ class Recommendation(NamedTuple):
 
 
 def recommend(facts: MachineFacts) -> Recommendation:
-    """From the facts alone, before anything was measured."""
+    """Recommend a number of environments from the facts alone."""
     bound, reasons = _bound(facts)
     fitting = facts.spare_bytes // BYTES_PER_ENV
     reasons.append(
@@ -84,9 +84,9 @@ def recommend(facts: MachineFacts) -> Recommendation:
 
 
 def recommend_measured(facts: MachineFacts, rows: Sequence[Measurement]) -> Recommendation:
-    """From a sweep: the smallest count within five per cent of the fastest that memory allows.
+    """Recommend the smallest count of a sweep within five per cent of the fastest that fits memory.
 
-    ValueError when ``rows`` is empty.
+    Raises ValueError when ``rows`` is empty.
     """
     if not rows:
         raise ValueError("nothing was measured")
@@ -96,14 +96,14 @@ def recommend_measured(facts: MachineFacts, rows: Sequence[Measurement]) -> Reco
         f"memory: {_gib(facts.spare_bytes)} beside your 4 GiB",
     ]
     if not fitting:
-        reasons.append("not even one environment fits beside your 4 GiB: one, and close something")
+        reasons.append("no environment fits beside your 4 GiB: run one, and close other programs")
         return Recommendation(1, tuple(reasons))
     fastest = max(fitting, key=lambda row: row.steps_per_s)
     chosen = min(
         (row for row in fitting if row.steps_per_s >= NEAR_ENOUGH * fastest.steps_per_s),
         key=lambda row: row.envs,
     )
-    reasons.append(_why(chosen, fastest))
+    reasons.append(_reason(chosen, fastest))
     if len(fitting) < len(rows):
         reasons.append(f"{len(rows) - len(fitting)} larger counts need more memory than there is")
     return Recommendation(chosen.envs, tuple(reasons))
@@ -112,9 +112,9 @@ def recommend_measured(facts: MachineFacts, rows: Sequence[Measurement]) -> Reco
 def choose_backend(
     facts: MachineFacts, usual: Measurement, others: Sequence[Measurement]
 ) -> tuple[Measurement, str]:
-    """How to run as many environments as ``usual`` has: as it does, unless another gains by it.
+    """Choose the backend for the environments of ``usual``: another if it gains five per cent.
 
-    Ways that need the person's memory are none.
+    Backends that need the person's memory are left out. Returns the row and the reason.
     """
     fitting = (row for row in others if row.resident_bytes <= facts.spare_bytes)
     best = max((usual, *fitting), key=lambda row: row.steps_per_s)
@@ -125,14 +125,14 @@ def choose_backend(
 
 
 def counts_to_try(facts: MachineFacts) -> tuple[int, ...]:
-    """Environment counts worth measuring: around the cores that may be used, then multiples."""
+    """Return the counts to measure: 1, the free cores, and multiples of them."""
     free = facts.free_cores
-    wanted = {1, free, 2 * free, 4 * free, 8 * free}
-    return tuple(sorted(count for count in wanted if count <= MOST))
+    counts = {1, free, 2 * free, 4 * free, 8 * free}
+    return tuple(sorted(count for count in counts if count <= MOST))
 
 
 def _bound(facts: MachineFacts) -> tuple[int, list[str]]:
-    """What the cores allow, as the guide's table has it."""
+    """Return the largest number for the cores by the guide's table, with reasons."""
     free = facts.free_cores
     reasons = [f"cores: {facts.cores}, one of them left to you"]
     if facts.has_gpu:
@@ -143,7 +143,7 @@ def _bound(facts: MachineFacts) -> tuple[int, list[str]]:
     return min(MOST_ON_A_LAPTOP, free), reasons
 
 
-def _why(chosen: Measurement, fastest: Measurement) -> str:
+def _reason(chosen: Measurement, fastest: Measurement) -> str:
     if chosen.envs == fastest.envs:
         return f"{chosen.envs} was the fastest: {chosen.steps_per_s:.0f} steps/s"
     share = chosen.steps_per_s / fastest.steps_per_s

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from Daddy.dashboard import AttemptEvents, Episode, EventSummary, mean_return
+from Daddy.dashboard import Episode, EventSummary, SlotAttempt, mean_return
 from scripts.demonstration.summary import Versions
 
 INK, FAINT, GREEN, AMBER, BLUE = "#1f2933", "#cbd2d9", "#2f855a", "#dd9f2b", "#2b6cb0"
@@ -97,7 +97,7 @@ def _timeline(axes: Axes, fleet: EventSummary, begin: float) -> None:
     _plain(axes)
 
 
-def _bar(axes: Axes, slot: int, number: int, attempt: AttemptEvents, begin: float) -> None:
+def _bar(axes: Axes, slot: int, number: int, attempt: SlotAttempt, begin: float) -> None:
     start = attempt.time_of("started") or attempt.time_of("claimed") or begin
     end = attempt.time_of("goodbye") or max(attempt.last_seen, start)
     ready = min(attempt.time_of("first_update") or end, end)

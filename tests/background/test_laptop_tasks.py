@@ -60,14 +60,14 @@ def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, 
     assert [path.read_bytes() for path in box.iterdir()] == [b"a milestone"]
     assert attachments.queued_hashes(local, "anna") == {sha}
     assert said == [f"contributions are pushed every 15 s (log: {log})"]
-    soon(lambda: not any(one.is_running() and one.status() != "zombie" for one in child), 20)
+    soon(lambda: not any(p.is_running() and p.status() != "zombie" for p in child), 20)
 
 
 def test_without_a_cluster_it_says_that_work_waits_and_where(tmp_path: Path) -> None:
     said = list[str]()
     with push_contributions(tmp_path, tmp_path / "log", {}, tmp_path, SystemClock(), said.append):
         pass
-    assert f"waits in {tmp_path}/outbox" in said[0]
+    assert f"wait in {tmp_path}/outbox" in said[0]
     assert "setup" in said[1]
     assert not (tmp_path / "log").exists()
 
@@ -94,7 +94,7 @@ def test_that_it_ended_is_said_once(tmp_path: Path) -> None:
     watcher.report_new_lines()
     assert said == [
         "push: error: the host key changed",
-        "push has ended; what is learnt waits in the outbox",
+        "push has ended; contributions wait in the outbox",
     ]
 
 
@@ -122,4 +122,4 @@ def test_the_child_ends_when_its_parent_is_killed(
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait(10)
         assert children
-        soon(lambda: not any(one.is_running() and one.status() != "zombie" for one in children))
+        soon(lambda: not any(p.is_running() and p.status() != "zombie" for p in children))

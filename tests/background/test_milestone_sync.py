@@ -69,7 +69,7 @@ class World:
         self.clock.pass_by(LONGEST_WAIT_S)
 
     def whats(self) -> list[object]:
-        return [one["what"] for one in self.told]
+        return [event["what"] for event in self.told]
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def answer(world: World, number: int = 1) -> attachments.AttachmentReceipt:
     folder = world.shared / "receipts" / "mallory"
     shutil.copytree(folder, world.local / "receipts" / "mallory", dirs_exist_ok=True)
     found = attachments.read_attachment_receipts(world.local, "mallory")
-    return next(one for one in found if one.sequence == number)
+    return next(receipt for receipt in found if receipt.sequence == number)
 
 
 def honest(world: World) -> claim_format.Claim:
@@ -214,12 +214,12 @@ def test_who_lies_waits_longer_each_time_and_keeps_nobody_else_waiting(world: Wo
 def test_the_wait_of_who_earns_nothing_doubles_up_to_an_hour() -> None:
     turns, waits = JudgingTurns(), []
     for _ in range(12):
-        turns.record_result("mallory", 0.0, earned=False)
+        turns.record_result("mallory", 0.0, accepted=False)
         waits.append(turns.due["mallory"])
     assert waits[:3] == [10, 20, 40]
     assert waits[-1] == LONGEST_WAIT_S
     assert turns.next_peer(["mallory"], 3599.0) is None
-    turns.record_result("mallory", 0.0, earned=True)
+    turns.record_result("mallory", 0.0, accepted=True)
     assert turns.next_peer(["mallory", "anna"], 10.0) == "anna"
 
 

@@ -13,7 +13,7 @@ def test_a_file_is_replaced_whole(tmp_path):
     atomic_files.write_atomic(path, b"old")
     atomic_files.write_atomic(path, b"new")
     assert path.read_bytes() == b"new"
-    assert [one.name for one in path.parent.iterdir()] == ["b"]
+    assert [path.name for path in path.parent.iterdir()] == ["b"]
 
 
 def test_only_the_first_creates_and_nothing_is_left_behind(tmp_path):
@@ -21,7 +21,7 @@ def test_only_the_first_creates_and_nothing_is_left_behind(tmp_path):
     assert atomic_files.create_exclusive(path, b"first")
     assert not atomic_files.create_exclusive(path, b"second")
     assert path.read_bytes() == b"first"
-    assert [one.name for one in tmp_path.iterdir()] == ["name"]
+    assert [path.name for path in tmp_path.iterdir()] == ["name"]
 
 
 def test_a_link_that_worked_although_it_reported_an_error_counts_as_won(tmp_path, monkeypatch):

@@ -23,31 +23,31 @@ def test_each_writer_has_a_file_of_its_own(tmp_path):
 
 
 def test_a_torn_last_line_is_passed_over(tmp_path):
-    one = writer(tmp_path)
-    one.write("log", 1, {})
-    with one.path.open("ab") as stream:
+    log = writer(tmp_path)
+    log.write("log", 1, {})
+    with log.path.open("ab") as stream:
         stream.write(b'{"v": 1, "ts": 5')
     assert [event["step"] for event in read_events(tmp_path)] == [1]
 
 
 def test_unknown_kinds_and_oversized_lines_are_refused(tmp_path):
-    one = writer(tmp_path)
+    log = writer(tmp_path)
     with pytest.raises(ValueError, match="gossip"):
-        one.write("gossip", 0, {})
+        log.write("gossip", 0, {})
     with pytest.raises(ValueError, match="over the limit"):
-        one.write("log", 0, {"text": "x" * LINE_LIMIT})
+        log.write("log", 0, {"text": "x" * LINE_LIMIT})
     with pytest.raises(ValueError, match="JSON compliant"):
-        one.write("metric", 0, {"loss": float("nan")})
+        log.write("metric", 0, {"loss": float("nan")})
 
 
 def test_a_tail_sees_each_event_once_and_only_when_its_line_is_whole(tmp_path):
-    one, tail = writer(tmp_path), EventTail(tmp_path)
-    one.write("log", 1, {})
+    log, tail = writer(tmp_path), EventTail(tmp_path)
+    log.write("log", 1, {})
     assert [event["step"] for event in tail.read_new()] == [1]
     assert tail.read_new() == []
-    with one.path.open("ab") as stream:
+    with log.path.open("ab") as stream:
         stream.write(b'{"v":1,"ts":1,"step":9')
     assert tail.read_new() == []
-    with one.path.open("ab") as stream:
+    with log.path.open("ab") as stream:
         stream.write(b"}\n")
     assert [event["step"] for event in tail.read_new()] == [9]

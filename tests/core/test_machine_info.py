@@ -1,4 +1,4 @@
-"""What a machine tells about its processes."""
+"""Facts of a machine and its processes."""
 
 from __future__ import annotations
 

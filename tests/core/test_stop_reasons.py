@@ -53,7 +53,7 @@ def test_the_first_signal_is_remembered():
 
 
 def test_an_alarm_can_be_rung_while_its_own_lock_is_held():
-    """Where a handler may interrupt a wait; an event that is set there waits for itself."""
+    """A handler that sets an event inside its own wait would wait for ever."""
     alarm = SignalEvent()
     ringing = threading.Thread(target=_ring_inside, args=(alarm,), daemon=True)
     ringing.start()

@@ -44,7 +44,7 @@ def test_profiles_of_two_people_do_not_meet(tmp_path: Path) -> None:
     save_profile(tmp_path, PROFILE)
     save_profile(tmp_path, dataclasses.replace(PROFILE, user_id="bens-pc", envs=2))
     found = [load_profile(tmp_path, name) for name in ("annas-mac", "bens-pc")]
-    assert [one and one.envs for one in found] == [7, 2]
+    assert [profile and profile.envs for profile in found] == [7, 2]
 
 
 @pytest.mark.parametrize("name", ["../escape", "UPPER", "a/b", "", "x" * 40])

@@ -1,4 +1,4 @@
-"""How many environments a machine should run."""
+"""The recommended number of environments of a machine."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_count_that_needs_the_persons_memory_is_not_recommended() -> None:
 def test_where_nothing_fits_one_environment_and_the_reason_remain() -> None:
     advice = recommend_measured(MachineFacts(8, 4 * GIB), [Measurement(1, 100.0, GIB)])
     assert advice.envs == 1
-    assert any("close something" in reason for reason in advice.reasons)
+    assert any("close other programs" in reason for reason in advice.reasons)
 
 
 def test_an_empty_sweep_is_refused() -> None:
