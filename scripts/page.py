@@ -1,8 +1,8 @@
-"""Door to matplotlib: one run as one page, from nothing but its events.
+"""Adapter for matplotlib: draws a run as one picture from its events.
 
 ``python -m scripts.page runs/NAME [--out FILE]`` writes ``page.png`` into the run's folder:
-returns, the update's health, the critic, where the time goes, where agents walk, and when each
-milestone was first reached. May be drawn while the run goes on, and again and again.
+returns, entropy, KL, clipping, the critic, time shares, coverage, and milestones. It also works
+while the run is going on.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ INK, FAINT = "#1f2933", "#cbd2d9"
 COLOURS = ("#2f855a", "#2b6cb0", "#dd9f2b", "#c05621", "#6b46c1", "#0f766e", "#9d174d", "#4a5568")
 _MOST_MILESTONES = 24
 _SMOOTHED = 40
-"""Points from which a line is smoothed."""
+"""Number of points above which a line is smoothed."""
 
 Series = dict[str, list[tuple[float, float]]]
-"""Learner → (step, value) of one metric, in order."""
+"""Learner → (step, value) of a metric, by step."""
 
 
 class Rows:
-    """Every metric row of a run."""
+    """All metric events of a run, by learner."""
 
     def __init__(self, folder: Path) -> None:
         self._rows: dict[str, list[tuple[int, dict[str, float]]]] = {}
@@ -46,15 +46,15 @@ class Rows:
                 rows.append((event["step"], event["data"]))
 
     def series(self, metric: str) -> Series:
-        """One metric of every learner that told it."""
-        found = {
+        """Return one metric of every learner that logged it."""
+        series = {
             peer: sorted((float(step), row[metric]) for step, row in rows if metric in row)
             for peer, rows in sorted(self._rows.items())
         }
-        return {peer: points for peer, points in found.items() if points}
+        return {peer: points for peer, points in series.items() if points}
 
     def mean(self, metric: str) -> float:
-        """Over all rows; 0 of none."""
+        """Return the mean of a metric over all rows, 0 for none."""
         values = [row[metric] for rows in self._rows.values() for _, row in rows if metric in row]
         return float(np.mean(values)) if values else 0.0
 
@@ -64,21 +64,21 @@ class Rows:
 
 
 def first_reached(folder: Path) -> dict[str, Mapping[str, Any]]:
-    """Milestone → the event of the learner that reached it first, of whatever file it is."""
-    found: dict[str, Mapping[str, Any]] = {}
+    """Return milestone → the event of the learner that reached it first."""
+    first: dict[str, Mapping[str, Any]] = {}
     for event in read_events(folder):
         if event["event"] == "progress" and "milestone" in event["data"]:
             name = str(event["data"]["milestone"])
-            found[name] = min(found.get(name, event), event, key=lambda one: float(one["ts"]))
-    return found
+            first[name] = min(first.get(name, event), event, key=lambda seen: float(seen["ts"]))
+    return first
 
 
 def draw(run: RunPaths, path: Path) -> None:
-    """Write the page of `run` to `path`; UsageError where no learner has told anything."""
+    """Draw `run` into the file `path`; UsageError when no learner has logged a metric."""
     rows, fleet = Rows(run.events), add_events(read_events(run.events))
     milestones = first_reached(run.events)
     if not rows.learners:
-        raise UsageError(f"no learner has told a metric in {run.events}", "name a run's folder")
+        raise UsageError(f"no learner has logged a metric in {run.events}", "name a run's folder")
     plt.rcParams.update({"font.size": 8, "axes.edgecolor": FAINT, "text.color": INK})
     figure, grid = plt.subplots(3, 3, figsize=(14, 10), dpi=100, layout="constrained")
     _lines(grid[0][0], rows.series("episode_return"), "return of an episode", smooth=True)
@@ -117,18 +117,19 @@ def _lines(axes: Axes, series: Series, title: str, *, smooth: bool = False) -> N
 
 
 def _shares(axes: Axes, rows: Rows) -> None:
-    """Where the loop's time goes, all learners together."""
+    """Draw the shares of the loop's time, over all learners."""
     if not rows.series("learning_share"):
-        _plain(axes, "where the loop's time goes", "share")
-        axes.text(0.5, 0.5, "not told by this release", ha="center", transform=axes.transAxes)
+        _plain(axes, "shares of the loop's time", "share")
+        axes.text(0.5, 0.5, "not logged by this release", ha="center", transform=axes.transAxes)
         return
-    shares = {what: rows.mean(f"{what}_share") for what in ("emulation", "inference", "learning")}
+    names = ("emulation", "inference", "learning")
+    shares = {name: rows.mean(f"{name}_share") for name in names}
     shares["the rest"] = max(0.0, 1.0 - sum(shares.values()))
     left = 0.0
-    for colour, (what, share) in zip((*COLOURS[:3], FAINT), shares.items(), strict=True):
-        axes.barh(0, share, left=left, color=colour, height=0.5, label=f"{what} {share:.0%}")
+    for colour, (name, share) in zip((*COLOURS[:3], FAINT), shares.items(), strict=True):
+        axes.barh(0, share, left=left, color=colour, height=0.5, label=f"{name} {share:.0%}")
         left += share
-    _plain(axes, "where the loop's time goes", "share")
+    _plain(axes, "shares of the loop's time", "share")
     axes.set(xlim=(0, 1), ylim=(-1, 1.4), yticks=[])
     axes.legend(loc="upper center", ncols=2, frameon=False, fontsize=7)
 
@@ -150,22 +151,22 @@ def _walks(axes: Axes, rows: Rows) -> None:
 def _milestones(
     axes: Axes, fleet: EventSummary, milestones: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """When each was first reached, from the first job's start."""
+    """Draw the minutes from the first job's start at which each was first reached."""
     stamps = (attempt.time_of("started") for attempt in fleet.attempts.values())
     begin = min((stamp for stamp in stamps if stamp), default=0.0)
-    found = sorted(milestones.items(), key=lambda one: one[1]["ts"])[-_MOST_MILESTONES:]
-    for place, (_, first) in enumerate(found):
+    order = sorted(milestones.items(), key=lambda item: item[1]["ts"])[-_MOST_MILESTONES:]
+    for row, (_, first) in enumerate(order):
         minutes = max(0.0, (first["ts"] - begin) / 60.0) if begin else 0.0
-        axes.plot([0, minutes], [place, place], color=FAINT, linewidth=1)
-        mark, told = ("s", " with help") if first["data"].get("assists") else ("o", "")
-        axes.plot(minutes, place, mark, color=COLOURS[0], markersize=4)
-        axes.text(minutes, place, f"  {first['step']:,} steps{told}", va="center", fontsize=6)
+        axes.plot([0, minutes], [row, row], color=FAINT, linewidth=1)
+        mark, note = ("s", " with an assist") if first["data"].get("assists") else ("o", "")
+        axes.plot(minutes, row, mark, color=COLOURS[0], markersize=4)
+        axes.text(minutes, row, f"  {first['step']:,} steps{note}", va="center", fontsize=6)
     _plain(axes, "milestones: first reached", "minutes since the first job")
-    axes.set_yticks(range(len(found)), [name for name, _ in found], fontsize=6)
+    axes.set_yticks(range(len(order)), [name for name, _ in order], fontsize=6)
     axes.margins(x=0.25)
     axes.set_xlim(left=0)
     axes.invert_yaxis()
-    if not found:
+    if not order:
         axes.text(0.5, 0.5, "none yet", ha="center", transform=axes.transAxes)
 
 
@@ -178,10 +179,12 @@ def _plain(axes: Axes, title: str, below: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Draw the page of the named run."""
+    """Draw the picture of the named run."""
     parser = argparse.ArgumentParser(prog="scripts.page", description=__doc__)
-    parser.add_argument("run", type=Path, help="the run's folder")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="picture (page.png in the run)")
+    parser.add_argument("run", type=Path, help="run directory")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="picture to write (page.png in the run)"
+    )
     args = parser.parse_args(argv)
     run = RunPaths(args.run.expanduser().resolve())
     path = args.out or run.root / "page.png"

@@ -1,6 +1,6 @@
-"""Write the reference pages that repeat what the code says: settings, exit codes, metrics.
+"""Writes the reference pages that are generated from the code: settings, exit codes, metrics.
 
-``python -m scripts.reference`` rewrites them; a test says whether they are current.
+``python -m scripts.reference`` rewrites them; a test fails if they are not current.
 """
 
 from __future__ import annotations
@@ -77,30 +77,30 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
 
 
 GAUGES = """\
-## Reading them
+## Reading the metrics
 
-`python -m scripts.page runs/NAME` draws all of a run as one picture, from its events alone.
-TensorBoard has a point `milestone/NAME` besides, at the step at which a learner's agents first
-reached it (`milestone_assisted/NAME`: after an assist had acted); its value is that step. The
-events have it as `progress` with its time; over several learners and restarts the earliest counts.
+`python -m scripts.page runs/NAME` draws a run as one picture from its events. TensorBoard also has
+a point `milestone/NAME` at the step at which a learner's agents first reached the milestone
+(`milestone_assisted/NAME`: after an assist had acted); its value is that step. The events have it
+as `progress` with its time; of several learners and restarts the earliest counts.
 
 - `entropy` begins near the logarithm of the number of actions (1.95 for seven) and falls slowly. At
-  0 the policy has made up its mind: raise `training.entropy`.
+  0 the policy always chooses the same action: raise `training.entropy`.
 - `approx_kl` of 0.003 to 0.03 and a `clip_fraction` of 0.05 to 0.3 are usual. Far above, lower the
-  learning rate or `update_epochs`; far below, nothing is learnt from most samples.
-- `explained_variance` rises towards 1 as the critic learns what follows; below 0 for long, the
-  value loss is what to look at.
+  learning rate or `update_epochs`; far below, most samples change nothing.
+- `explained_variance` rises towards 1 as the critic learns to predict returns; if it stays below
+  0, check the value loss.
 - `skipped_minibatches` should be 0, `gradient_norm` of the order of `max_grad_norm`.
-- `emulation_share`, `inference_share` and `learning_share` add up to the loop; what is left is
-  sharing weights, checkpoints and book-keeping. Environments play while the policy judges others:
-  `emulation_share` is the waiting that is left, and faster emulators cannot win more than that.
-- `loop_share` is about 0.75 for a random walk (cartridge) and falls as agents learn to go
-  somewhere. A `coverage` that stands still beside it: they walk in circles.
+- `emulation_share`, `inference_share` and `learning_share` are the loop's time without sharing
+  weights, checkpoints and logs. Environments step while the policy acts for other groups, so
+  `emulation_share` is only the waiting that remains: the most that faster emulators can save.
+- `loop_share` is about 0.75 for a random walk (cartridge) and falls as agents learn to walk to new
+  places. If `coverage` does not grow while it is high, agents walk in circles.
 """
 
 
 def exit_codes() -> str:
-    """The page of exit codes."""
+    """Return the page of exit codes."""
     rows = "\n".join(f"| {int(code)} | {what} | {fix} |" for code, (what, fix) in MEANINGS.items())
     return (
         "# Exit codes\n\nEvery command exits with one of these codes.\n\n"
@@ -109,16 +109,16 @@ def exit_codes() -> str:
 
 
 def metrics() -> str:
-    """The page of metrics."""
+    """Return the page of metrics."""
     rows = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in METRICS.items())
     return (
-        "# Metrics\n\nWhat a learner's `metric` events and its TensorBoard files hold.\n\n"
+        "# Metrics\n\nContents of a learner's `metric` events and of its TensorBoard files.\n\n"
         f"| name | meaning |\n| --- | --- |\n{rows}\n\n{GAUGES}"
     )
 
 
 def configuration() -> str:
-    """The page of settings."""
+    """Return the page of settings."""
     parts = [
         (
             "# Configuration\n\nA JSON file (`Daddy/cluster/cluster_config.json` unless `--config` "
@@ -160,9 +160,9 @@ def _default(field: FieldInfo) -> str:
 def _profile(name: str, values: Mapping[str, object]) -> str:
     rows = "\n".join(f"| `{key}` | {_value(value)} |" for key, value in values.items())
     return (
-        f"## The profile `{name}`\n\n`training.profile: {name}` stands for these values of "
-        "`training`. They replace those of earlier layers (the site profile's those of the config "
-        "file); keys beside the name, and later layers, win.\n\n"
+        f"## The profile `{name}`\n\n`training.profile: {name}` sets these values of "
+        "`training`. They replace those of earlier layers (a site profile's replace the config "
+        "file's); keys in the same layer, and later layers, win.\n\n"
         f"| key | value |\n| --- | --- |\n{rows}\n"
     )
 
@@ -181,7 +181,7 @@ def _foreign_keys() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page and its text."""
+    """Return every generated page with its text."""
     return {
         DOCS / "configuration.md": configuration(),
         DOCS / "exit-codes.md": exit_codes(),

@@ -1,4 +1,4 @@
-"""The whole chain of versions of a run, for benches, soaks and tests. No torch."""
+"""Reads the whole chain of versions of a run, for benches, soaks and tests, without torch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from Daddy.weights.store.weight_store import Store, version_numbers
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Every version in order; ``chained`` when each names its parent's hash; ``flaw`` if not.
+    """All versions in order; ``chained`` if each has its parent's hash, else ``flaw`` says why.
 
-    Numbers leap at a restore (``restore``), the chain does not.
+    A restore leaves a gap in the numbers, but not in the chain.
     """
 
     versions: tuple[Version, ...]
@@ -23,12 +23,12 @@ class History:
 
     @property
     def contributors(self) -> list[str]:
-        """Peers whose work is in any version."""
-        return sorted({one.peer for version in self.versions for one in version.inputs})
+        """Peers with a contribution in any version."""
+        return sorted({each.peer for version in self.versions for each in version.inputs})
 
 
 def read_history(shared: SharedPaths) -> History:
-    """All commit records in order, to the first that cannot be read or does not follow."""
+    """Read the commit records in order, up to the first that is unreadable or not in the chain."""
     store, parent = Store(shared), ""
     versions: list[Version] = []
     for number in version_numbers(shared):
