@@ -37,15 +37,15 @@ def measure(pictures: Sequence[bytes], quick: bool) -> dict[str, Any]:
     }
 
 
-def table(found: Mapping[str, Any]) -> dict[str, object]:
+def table(results: Mapping[str, Any]) -> dict[str, object]:
     """Return one row per target."""
     return {
-        **_of_training(found),
-        **_of_bytes(found),
-        **_of_links(found.get("links")),
-        **_of_viewing(found.get("measured"), found.get("memory")),
-        **_of_enemies(found.get("measured", {}).get("spoilt", {})),
-        **_of_choice(found),
+        **_of_training(results),
+        **_of_bytes(results),
+        **_of_links(results.get("links")),
+        **_of_viewing(results.get("measured"), results.get("memory")),
+        **_of_enemies(results.get("measured", {}).get("spoilt", {})),
+        **_of_choice(results),
     }
 
 
@@ -57,9 +57,9 @@ def _row(what: str, figure: float | None, bound: float, *, least: bool = False) 
     return {"what": what, "figure": figure, "bound": f"{sign} {bound:g}", "met": bool(met)}
 
 
-def _of_training(found: Mapping[str, Any]) -> dict[str, object]:
-    ratios = [case["ratio"] for case in found.get("training", {}).values()]
-    hook = found.get("measured", {}).get("costs", {})
+def _of_training(results: Mapping[str, Any]) -> dict[str, object]:
+    ratios = [case["ratio"] for case in results.get("training", {}).values()]
+    hook = results.get("measured", {}).get("costs", {})
     wanted, idle = hook.get("wanted", {}), hook.get("not_wanted", {})
     files = None if not hook else max(wanted["files_per_step"], idle["files_per_step"])
     return {
@@ -72,8 +72,8 @@ def _of_training(found: Mapping[str, Any]) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _of_bytes(found: Mapping[str, Any]) -> dict[str, object]:
-    ours, ratios = found.get("ours", {}), found.get("ratios", {})
+def _of_bytes(results: Mapping[str, Any]) -> dict[str, object]:
+    ours, ratios = results.get("ours", {}), results.get("ratios", {})
     return {
         "T4 delta": _row("bytes a delta", ours.get("delta"), DELTA),
         "T4 key": _row("bytes a whole picture", ours.get("key"), KEY),
@@ -124,8 +124,8 @@ def _of_enemies(thrown: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _of_choice(found: Mapping[str, Any]) -> dict[str, object]:
-    choice = found.get("selection", {}).get("ours", {})
+def _of_choice(results: Mapping[str, Any]) -> dict[str, object]:
+    choice = results.get("selection", {}).get("ours", {})
     return {
         "T13": _row("s, median time on screen", choice.get("median_dwell_s"), DWELL_S, least=True),
         "T13 kept": _row("of the best score", choice.get("of_best_score"), KEPT, least=True),

@@ -155,9 +155,9 @@ def test_how_long_episodes_last_is_learnt_from_whole_ones() -> None:
 
 def test_the_choice_is_calm_and_still_shows_the_best() -> None:
     """Run the bench's simulation for less time and with other random numbers."""
-    told = _stream_selection._simulate(0.6, FeaturingRules(), seed=5)
-    assert told["median_dwell_s"] >= 25
-    assert told["of_best_score"] >= 0.93
+    result = _stream_selection._simulate(0.6, FeaturingRules(), seed=5)
+    assert result["median_dwell_s"] >= 25
+    assert result["of_best_score"] >= 0.93
 
 
 def pins(*names: str) -> list[AgentKey]:

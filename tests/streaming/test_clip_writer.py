@@ -59,8 +59,8 @@ def test_only_two_films_wait_to_be_written(monkeypatch) -> None:
     monkeypatch.setattr(clip_writer, "write_video", save)
     films = ClipWriter(clock)
     films.buffer.add_pictures([("slot-0/3", picture(1))], clock.monotonic() - 1)
-    said = [films.do_action(WindowAction.CLIP, "slot-0/3", THEMES[1]) for _ in range(5)]
-    assert [word.split()[0] for word in said] == ["writing", "writing", "not", "not", "not"]
+    messages = [films.do_action(WindowAction.CLIP, "slot-0/3", THEMES[1]) for _ in range(5)]
+    assert [word.split()[0] for word in messages] == ["writing", "writing", "not", "not", "not"]
     gate.set()
     assert until(lambda: len(written) == 2 and films.take_outcome(), 10)
     assert until(lambda: "writing" in films.do_action(WindowAction.CLIP, "slot-0/3", THEMES[1]), 10)

@@ -65,8 +65,8 @@ class LoginNode:
     def connect(self, laptop: Path, *flags: object, **env: str) -> tuple[int, str]:
         """Run the whole command; return its exit status and its output."""
         child = self.start(laptop, *flags, **env)
-        said = child.communicate(timeout=90)[0]
-        return child.returncode, said
+        output = child.communicate(timeout=90)[0]
+        return child.returncode, output
 
     def start(self, laptop: Path, *flags: object, **env: str):
         config = {"SYNC_SSH_CONFIG": str(self.login.config), **env}
@@ -134,8 +134,11 @@ def viewer(
     target: LoginTarget, only: StreamRoute | None = None, token: Path | None = None, top_k: int = 2
 ):
     clock, once, hopeless = SleepyClock(), list[Token](), threading.Event()
-    known: Callable[[], tuple[Token, ...]] = lambda: (*once, *load_tokens([token] if token else []))  # noqa: E731
-    receiver = Receiver(0, known, Subscription(top_k, 60), clock)
+    tokens: Callable[[], tuple[Token, ...]] = lambda: (  # noqa: E731
+        *once,
+        *load_tokens([token] if token else []),
+    )
+    receiver = Receiver(0, tokens, Subscription(top_k, 60), clock)
     carrier = SshConnector(first_plan(target, only), receiver, once, clock, hopeless)
     try:
         yield Viewer(receiver, carrier, clock, hopeless)
@@ -175,8 +178,8 @@ def test_where_forwarding_is_forbidden_the_stream_travels_through_sshs_own_pipes
     events = tmp_path / "events"
 
     def counted() -> int:
-        found = read_events(events, "viewer-*.jsonl") if events.exists() else ()
-        return sum(sum(event["data"]["frames"].values()) for event in found)
+        records = read_events(events, "viewer-*.jsonl") if events.exists() else ()
+        return sum(sum(event["data"]["frames"].values()) for event in records)
 
     with playing(node.run / "stream"):
         child = node.start(tmp_path, "--record-events", events)
@@ -190,10 +193,10 @@ def test_where_forwarding_is_forbidden_the_stream_travels_through_sshs_own_pipes
             assert until(lambda: counted() > before + 20, 30)
         finally:
             child.send_signal(signal.SIGINT)
-            said = finish(child)
+            output = finish(child)
     assert child.returncode == 0
-    assert said.count("connect: connected by stdio (ssh's own pipes)") == 2
-    assert "the best" not in said
+    assert output.count("connect: connected by stdio (ssh's own pipes)") == 2
+    assert "the best" not in output
     last = list(read_events(events))[-1]["data"]
     assert last["transport"] == "stdio"
     assert until(lambda: read_watch_request(node.run / "stream", 1).holder == "", 10), (
@@ -271,31 +274,31 @@ def test_a_port_that_is_taken_and_a_missing_script_are_told_with_all_reasons_and
     node: LoginNode, tmp_path: Path
 ) -> None:
     with taken_port() as port:
-        code, said = node.connect(tmp_path, "--remote-port", port)
+        code, output = node.connect(tmp_path, "--remote-port", port)
     assert code == 8
-    assert "error: no route leads to a relay at cluster" in said
-    assert f"not by ssh -R {port}: port {port} is taken there, or forwarding" in said
-    assert said.count("no relay of yours has left") >= 2, "stdio and the chosen port"
-    assert "run_controller status" in said
-    assert "Traceback" not in said
+    assert "error: no route leads to a relay at cluster" in output
+    assert f"not by ssh -R {port}: port {port} is taken there, or forwarding" in output
+    assert output.count("no relay of yours has left") >= 2, "stdio and the chosen port"
+    assert "run_controller status" in output
+    assert "Traceback" not in output
 
 
 def test_a_site_without_forwarding_is_told_from_a_port_that_is_taken(
     no_forwarding: LoginNode, tmp_path: Path
 ) -> None:
-    code, said = no_forwarding.connect(tmp_path, "--by", "dynamic")
+    code, output = no_forwarding.connect(tmp_path, "--by", "dynamic")
     assert code == 8
-    assert "forwarding is disabled there (AllowTcpForwarding)" in said
+    assert "forwarding is disabled there (AllowTcpForwarding)" in output
 
 
 def test_a_tunnel_to_another_login_node_than_the_relays_says_the_line_that_does_better(
     node: LoginNode, tmp_path: Path
 ) -> None:
     node.begin_run(relay_host="login2")
-    code, said = node.connect(tmp_path, "--by", "port", "--remote-port", free_port())
+    code, output = node.connect(tmp_path, "--by", "port", "--remote-port", free_port())
     assert code == 8
-    assert "the run's relay is on login2; " in said
-    assert "python -m Daddy.streaming.tunnel_server connect login2" in said
+    assert "the run's relay is on login2; " in output
+    assert "python -m Daddy.streaming.tunnel_server connect login2" in output
 
 
 def test_an_ssh_that_took_the_last_descriptor_ends_with_its_call(monkeypatch) -> None:
@@ -370,15 +373,15 @@ class _NOBODY:
 
 def test_a_host_whose_key_is_not_known_is_left_to_a_person(node: LoginNode, tmp_path: Path) -> None:
     (node.login.folder / "known_hosts").write_text("")
-    code, said = node.connect(tmp_path)
+    code, output = node.connect(tmp_path)
     assert code == 8
-    assert "the host key of cluster is not known here yet" in said
-    assert "run once: ssh cluster" in said
+    assert "the host key of cluster is not known here yet" in output
+    assert "run once: ssh cluster" in output
 
 
 def test_a_refused_login_is_not_tried_again(node: LoginNode, tmp_path: Path) -> None:
     (node.login.folder / "authorized_keys").write_text("")
-    code, said = node.connect(tmp_path)
+    code, output = node.connect(tmp_path)
     assert code == 8
-    assert "cluster refuses this login" in said
-    assert "ssh-copy-id cluster" in said
+    assert "cluster refuses this login" in output
+    assert "ssh-copy-id cluster" in output

@@ -136,8 +136,8 @@ def test_the_key_that_setup_made_is_the_second_way_when_ones_own_login_takes_mor
 
 
 def test_port_zero_cannot_be_taken_so_forwarding_is_disabled() -> None:
-    said = CallEnd(255, ("Error: remote port forwarding failed for listen port 0",))
-    assert diagnose(StreamRoute.DYNAMIC, said, TARGET).reason == (
+    output = CallEnd(255, ("Error: remote port forwarding failed for listen port 0",))
+    assert diagnose(StreamRoute.DYNAMIC, output, TARGET).reason == (
         "forwarding is disabled there (AllowTcpForwarding)"
     )
 
@@ -150,8 +150,8 @@ def test_what_the_other_side_prints_reaches_the_terminal_without_its_control_cha
 
 
 def test_another_login_node_is_known_by_its_first_name_and_the_line_says_the_right_one() -> None:
-    said = ("Warning: x", "daddy-relay login2", "daddy-here login1.site.edu")
-    assert wrong_node(said, TARGET).endswith("connect anna@login2.site.edu")
+    output = ("Warning: x", "daddy-relay login2", "daddy-here login1.site.edu")
+    assert wrong_node(output, TARGET).endswith("connect anna@login2.site.edu")
     assert not wrong_node(("daddy-relay login1", "daddy-here login1.site.edu"), TARGET)
     assert not wrong_node(("daddy-here login1",), TARGET)
 
@@ -165,11 +165,11 @@ def test_the_usual_causes_are_three_and_end_in_a_line_to_type() -> None:
 @pytest.mark.parametrize("size", [(800, 600), (640, 480)])
 def test_the_waiting_screen_has_room_for_all_that_is_said(size: tuple[int, int]) -> None:
     course = after(NO_SCRIPT, TAKEN, NO_SCRIPT)
-    said = (course.reason, *course.failures(), f"what to do: {course.remedy}")
+    output = (course.reason, *course.failures(), f"what to do: {course.remedy}")
     empty = compose_scene([], 2, 0.0, (), "", {})
     waiting = TunnelInfo(9999, TARGET.login)
     for scene, word in (
-        (replace(empty, connect_lines=said), "no route leads to a relay"),
+        (replace(empty, connect_lines=output), "no route leads to a relay"),
         (replace(empty, without_relay_s=11.0), "no relay has connected for 10 s"),
     ):
         texts = [
@@ -231,19 +231,19 @@ def test_a_script_of_somebody_elses_is_not_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["a link", "writable by others"])
 def test_a_script_that_others_could_have_put_there_is_not_run(tmp_path: Path, way: str) -> None:
-    ours, there = tmp_path / "ours", tmp_path / "attach"
+    ours, attach = tmp_path / "ours", tmp_path / "attach"
     ours.write_text("#!/bin/sh\necho ran\n")
     if way == "a link":
-        there.symlink_to(ours)
+        attach.symlink_to(ours)
     else:
-        ours.rename(there)
-        there.chmod(0o770)
-    words = shlex.split(by_stdio(LoginTarget("a@b", (str(there),)))[-1])
-    said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
-    assert (said.stdout, said.returncode) == ("", 66)
-    waits = shlex.split(by_port(LoginTarget("a@b", (str(there),)))[-1])
-    told = subprocess.run(waits, input="", capture_output=True, text=True, check=True, timeout=20)
-    assert "daddy-here" not in told.stderr
+        ours.rename(attach)
+        attach.chmod(0o770)
+    words = shlex.split(by_stdio(LoginTarget("a@b", (str(attach),)))[-1])
+    output = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    assert (output.stdout, output.returncode) == ("", 66)
+    waits = shlex.split(by_port(LoginTarget("a@b", (str(attach),)))[-1])
+    done = subprocess.run(waits, input="", capture_output=True, text=True, check=True, timeout=20)
+    assert "daddy-here" not in done.stderr
 
 
 def test_a_run_in_a_folder_with_a_space_and_a_quote_is_found_by_the_script(tmp_path: Path) -> None:
@@ -254,10 +254,10 @@ def test_a_run_in_a_folder_with_a_space_and_a_quote_is_found_by_the_script(tmp_p
     python.chmod(0o700)
     script = tmp_path / "attach"
     script.write_text(script_text(run, str(python), tmp_path, "login1", "/lib of mine"))
-    said = subprocess.run(["sh", str(script), "--told-port"], capture_output=True, text=True,
+    output = subprocess.run(["sh", str(script), "--told-port"], capture_output=True, text=True,
                           check=True, timeout=20).stdout.splitlines()  # fmt: skip
-    assert said[0] == str(run)
-    assert said[-3:] == [f"<{run}>", "<--told-port>", "/lib of mine"]
+    assert output[0] == str(run)
+    assert output[-3:] == [f"<{run}>", "<--told-port>", "/lib of mine"]
 
 
 def test_what_a_login_prints_before_the_relay_speaks_is_passed_over() -> None:
@@ -309,6 +309,6 @@ def test_without_ssh_the_line_that_installs_it_is_told_and_the_exit_is_8(
 def test_another_address_than_loopback_is_refused_with_the_reason(port: str, capsys) -> None:
     words = ["connect", "anna@login1", "--headless", "--remote-port", port]
     assert run_entry(tunnel_server.main, words) == 2
-    said = capsys.readouterr().err
-    assert "GatewayPorts" in said
-    assert "give a number alone" in said
+    output = capsys.readouterr().err
+    assert "GatewayPorts" in output
+    assert "give a number alone" in output

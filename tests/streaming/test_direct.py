@@ -81,13 +81,13 @@ def test_pictures_come_straight_from_the_jobs_and_by_the_spool_when_that_fails(
     monkeypatch.setattr(direct, "DIAL_S", 0.5)
     with playing(run / "stream"), relay(run, viewer.port, token):
         assert until(lambda: frames(viewer) and viewer.current_scene(2).delivery == "direct", 20)
-        there = read_addresses(run / "stream")
-        assert {address.address for address in there.values()} == {"127.0.0.1"}, (
+        addresses = read_addresses(run / "stream")
+        assert {address.address for address in addresses.values()} == {"127.0.0.1"}, (
             "the relay is here, too"
         )
         assert until(lambda: max(p.age_s for p in viewer.current_scene(2).panels) < 0.4, 10)
         with socket.create_server(("127.0.0.1", 0)) as deaf:  # as behind a firewall: never answers
-            for peer, address in there.items():
+            for peer, address in addresses.items():
                 write_address(run / "stream", peer, replace(address, port=deaf.getsockname()[1]))
             assert until(lambda: "spool" in viewer.current_scene(2).delivery, 15)
             assert more(viewer)
@@ -221,30 +221,30 @@ def test_a_relay_that_does_not_read_is_dropped(tmp_path: Path, job: DirectPort) 
 
 
 def test_a_picture_is_shown_once_whichever_way_came_first() -> None:
-    def says(*captured: int, incarnation: str = "a") -> Segment:
+    def make_segment(*captured: int, incarnation: str = "a") -> Segment:
         pictures = tuple(CapturedPicture(0, 1, 0, captured_ms, b"") for captured_ms in captured)
         return Segment(1, "slot-0", "n", "1", incarnation, 0, (), {}, pictures)
 
     sieve = Deduplicator()
-    ways = [says(1, 2), says(3), says(1, 2, 3, 4)]
+    ways = [make_segment(1, 2), make_segment(3), make_segment(1, 2, 3, 4)]
     kept = [
         [picture.captured_ms for picture in segment.pictures]
         for segment in sieve.remove_duplicates(ways)
     ]
     assert kept == [[1, 2], [3], [4]]
-    (after,) = sieve.remove_duplicates([says(1, incarnation="b")])
+    (after,) = sieve.remove_duplicates([make_segment(1, incarnation="b")])
     assert len(after.pictures) == 1, "a successor's clock has nothing to do with it"
 
 
 def test_the_spool_tells_nothing_older_than_what_came_straight() -> None:
-    def says(sent_ms: int, step: int, incarnation: str = "a") -> Segment:
+    def make_segment(sent_ms: int, step: int, incarnation: str = "a") -> Segment:
         rows = (row_from_report(report(0, step=step)),)
         return Segment(1, "slot-0", "n", "1", incarnation, sent_ms, rows, {}, ())
 
     fleet = FleetState()
-    fleet.add_segments([says(2000, 20), says(1000, 10)], 1.0)
+    fleet.add_segments([make_segment(2000, 20), make_segment(1000, 10)], 1.0)
     assert fleet.status_fields((), 1.0)["steps"] == 20
-    fleet.add_segments([says(500, 5, "b")], 2.0)
+    fleet.add_segments([make_segment(500, 5, "b")], 2.0)
     assert fleet.status_fields((), 2.0)["steps"] == 5, (
         "a successor's clock has nothing to do with it"
     )

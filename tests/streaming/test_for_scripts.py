@@ -36,19 +36,19 @@ def test_one_json_object_per_agent_and_second(run: Path, token: Path, tmp_path: 
     port = free_port()
     flags = ("--top-k", 1, "--pin", "slot-0/0")  # the best agent plays in slot-1
     viewer = start(VIEWER, "--port", port, "--json", "--token", token, *flags, home=tmp_path)
-    told: list[dict] = []
+    lines: list[dict] = []
     try:
         with learners(run / "stream"), relay(run, port, token):
             assert viewer.stdout
-            while sum(line["what"] == "agent" and line["frames"] > 0 for line in told) < 4:
-                told.append(json.loads(viewer.stdout.readline()))
+            while sum(line["what"] == "agent" and line["frames"] > 0 for line in lines) < 4:
+                lines.append(json.loads(viewer.stdout.readline()))
         viewer.send_signal(signal.SIGINT)
         assert viewer.wait(20) == 0
     finally:
         finish(viewer)
-    assert told[0]["what"] == "waiting"
-    assert told[0]["port"] == port
-    last = told[-1]
+    assert lines[0]["what"] == "waiting"
+    assert lines[0]["port"] == port
+    last = lines[-1]
     assert last["agent"] == "slot-0/0"
     assert (last["host"], last["job"], last["map"]) == ("node1", "17", "Fern Hollow")
     assert last["score"] == last["badges"] + last["story_flags"]
@@ -65,18 +65,18 @@ def test_a_line_is_bounded_whatever_the_names() -> None:
 def leave(*flags: object, home: Path) -> tuple[int, str]:
     viewer = start(VIEWER, "--headless", *flags, home=home)
     try:
-        said = viewer.communicate(timeout=60)[0]
+        output = viewer.communicate(timeout=60)[0]
     finally:
         finish(viewer)
-    return viewer.returncode, said
+    return viewer.returncode, output
 
 
 def test_no_relay_in_time_is_exit_30_with_the_usual_causes(tmp_path: Path) -> None:
-    code, said = leave("--port", free_port(), "--wait", 0.5, home=tmp_path)
+    code, output = leave("--port", free_port(), "--wait", 0.5, home=tmp_path)
     assert code == 30
-    assert "no relay came within 0.5 s" in said
-    assert "forwarding failed" in said
-    assert "Traceback" not in said
+    assert "no relay came within 0.5 s" in output
+    assert "forwarding failed" in output
+    assert "Traceback" not in output
 
 
 def test_a_refused_relay_is_exit_31_with_both_key_ids(
@@ -86,11 +86,11 @@ def test_a_refused_relay_is_exit_31_with_both_key_ids(
     other, port = tmp_path / "other", free_port()
     ensure_token(other, "stranger")
     with relay(run, port, other):
-        code, said = leave("--port", port, "--wait", 2, "--token", token, home=tmp_path)
+        code, output = leave("--port", port, "--wait", 2, "--token", token, home=tmp_path)
     assert code == 31
-    assert load_tokens([other])[0].key_id in said
-    assert load_tokens([token])[0].key_id in said
-    assert "Traceback" not in said
+    assert load_tokens([other])[0].key_id in output
+    assert load_tokens([token])[0].key_id in output
+    assert "Traceback" not in output
 
 
 def test_a_wait_that_is_none_is_exit_2(capsys) -> None:
@@ -102,13 +102,13 @@ def test_a_wait_that_is_none_is_exit_2(capsys) -> None:
 def test_a_signal_says_goodbye_to_the_relay_and_ends_in_good_order(
     number: int, token: Path, tmp_path: Path
 ) -> None:
-    port, known = free_port(), load_tokens([token])
+    port, tokens = free_port(), load_tokens([token])
     viewer = start(VIEWER, "--port", port, "--json", "--wait", 30, "--token", token, home=tmp_path)
     try:
         assert viewer.stdout
         assert "waiting" in viewer.stdout.readline()
         with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
-            session = introduce(wire, known)
+            session = introduce(wire, tokens)
             viewer.send_signal(number)
             heard = []
             while data := wire.recv(4096):
@@ -120,8 +120,8 @@ def test_a_signal_says_goodbye_to_the_relay_and_ends_in_good_order(
     assert read_bye(heard[-1].body)[1] == "the viewer was closed"
 
 
-def introduce(wire: socket.socket, known: tuple[Token, ...]) -> StreamSession:
-    session = StreamSession(RELAY, known, b"r" * 16)
+def introduce(wire: socket.socket, tokens: tuple[Token, ...]) -> StreamSession:
+    session = StreamSession(RELAY, tokens, b"r" * 16)
     while not session.established:
         wire.sendall(session.take_output())
         session.receive(wire.recv(4096))

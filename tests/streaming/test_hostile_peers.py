@@ -82,8 +82,8 @@ def test_a_status_of_long_names_always_fits() -> None:
 def test_numbers_of_any_size_are_shown_and_end_nothing() -> None:
     raw = unpack_json(status().to_body())
     raw |= {"steps": 10**400, "agents": -5, "best": 10**300}
-    told = read_status(json.dumps(raw).encode())
-    assert (told.steps, told.agents, told.best) == (2**63 - 1, 0, 2**63 - 1)
+    parsed = read_status(json.dumps(raw).encode())
+    assert (parsed.steps, parsed.agents, parsed.best) == (2**63 - 1, 0, 2**63 - 1)
 
 
 def test_names_beyond_a_runs_are_shown_and_not_counted() -> None:
@@ -171,9 +171,9 @@ def test_a_relay_of_another_version_is_told_both(receiver: Receiver) -> None:
     hello = {"proto": [3, 9], "role": "relay", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
     with socket.create_connection(("127.0.0.1", receiver.port), timeout=20) as wire:
         wire.sendall(pack_message(Message(MessageKind.HELLO, pack_json(hello))))
-        said = wire.makefile("rb").read()
-    assert said[0] == MessageKind.BYE
-    assert "version 2, the relay 3-9" in read_bye(said[8:])[1]
+        reply = wire.makefile("rb").read()
+    assert reply[0] == MessageKind.BYE
+    assert "version 2, the relay 3-9" in read_bye(reply[8:])[1]
     assert "3-9" in receiver.refused
 
 

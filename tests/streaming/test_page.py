@@ -38,14 +38,14 @@ class Page:
     """A served page, and the links that its viewer has printed."""
 
     port: int
-    said: list[str]
+    printed: list[str]
     wishes: list[int] = field(default_factory=list)
 
     @property
     def key(self) -> str:
-        found = re.search(r"\?key=([\w-]{40,})$", self.said[-1])
-        assert found, self.said[-1]
-        return found.group(1)
+        match = re.search(r"\?key=([\w-]{40,})$", self.printed[-1])
+        assert match, self.printed[-1]
+        return match.group(1)
 
 
 @dataclass
@@ -61,14 +61,14 @@ class Reply:
 
 @pytest.fixture
 def page(receiver: Receiver) -> Iterator[Page]:
-    said: list[str] = []
-    served = Page(0, said)
+    printed: list[str] = []
+    served = Page(0, printed)
 
     def wish(top_k: int) -> None:
         served.wishes.append(top_k)
         receiver.subscribe(Subscription(top_k, 60.0))
 
-    server = WebServer(0, receiver.current_scene, wish, WAITING, 2, SystemClock(), said.append)
+    server = WebServer(0, receiver.current_scene, wish, WAITING, 2, SystemClock(), printed.append)
     served.port = server.port
     yield served
     server.close()
@@ -95,7 +95,7 @@ class Browser:
         self.headers["Cookie"] = first.headers["set-cookie"].split(";")[0]
         return self
 
-    def hear(self) -> tuple[dict[str, object], list[bytes]]:
+    def read_news(self) -> tuple[dict[str, object], list[bytes]]:
         """Return the next news as page.js reads them: the JSON head and the new pictures."""
         reply = self.ask(f"/news?{urlencode(self.had)}")
         assert reply.status == 200
@@ -155,8 +155,8 @@ def test_a_page_of_another_origin_is_refused(page: Page) -> None:
     for origin in ("http://evil.example", "null", f"http://127.0.0.1:{page.port + 1}"):
         refused = browser.ask("/wish?top_k=3", "POST", Origin=origin)
         assert (refused.status, page.wishes) == (403, []), origin
-    mine = browser.ask("/wish?top_k=3", "POST", Origin=f"http://127.0.0.1:{page.port}")
-    assert (mine.status, page.wishes) == (204, [3])
+    own = browser.ask("/wish?top_k=3", "POST", Origin=f"http://127.0.0.1:{page.port}")
+    assert (own.status, page.wishes) == (204, [3])
 
 
 def test_every_answer_forbids_to_keep_guess_frame_or_fetch_from_elsewhere(page: Page) -> None:
@@ -185,8 +185,8 @@ def test_the_scene_and_its_pictures_arrive_as_they_were_sent(run, token, receive
     browser = Browser(page).enter(page)
     with learners(run / "stream"), relay(run, receiver.port, token):
         seen: list[bytes] = []
-        assert until(lambda: seen.extend(browser.hear()[1]) or len(seen) > 10, 20)
-        assert until(lambda: browser.hear() and "4 agents" in browser.facts["fleet"], 20)
+        assert until(lambda: seen.extend(browser.read_news()[1]) or len(seen) > 10, 20)
+        assert until(lambda: browser.read_news() and "4 agents" in browser.facts["fleet"], 20)
     assert set(seen) <= PICTURES
     first, second = browser.facts["panels"]
     assert (first["agent"], second["agent"]) == ("slot-1/0", "slot-1/1")
@@ -196,9 +196,9 @@ def test_the_scene_and_its_pictures_arrive_as_they_were_sent(run, token, receive
 
 def test_who_has_everything_is_told_only_ages_and_not_at_once(receiver, page) -> None:
     browser = Browser(page).enter(page)
-    head, _ = browser.hear()
+    head, _ = browser.read_news()
     assert head["facts"]["copy"][1] == "ssh -R 9999:localhost:9999 anna@login.example.edu"
-    again, pictures = browser.hear()
+    again, pictures = browser.read_news()
     assert (again["new"], "facts" in again, pictures) == ([], False, [])
 
 
@@ -211,7 +211,7 @@ def test_a_browser_may_ask_for_more_agents_but_not_for_any_number(
         assert browser.ask(f"/wish?{asked}", "POST").status == 400
     with learners(run / "stream"), relay(run, receiver.port, token):
         assert browser.ask("/wish?top_k=4", "POST").status == 204
-        assert until(lambda: browser.hear() and len(browser.facts["panels"]) == 4, 20)
+        assert until(lambda: browser.read_news() and len(browser.facts["panels"]) == 4, 20)
     assert page.wishes == [4]
 
 
@@ -238,9 +238,9 @@ def test_a_browser_that_reads_nothing_holds_up_neither_another_nor_the_pictures(
         thread.start()
         try:
             seen: list[bytes] = []
-            assert until(lambda: seen.extend(other.hear()[1]) or len(seen) > 20, 20)
+            assert until(lambda: seen.extend(other.read_news()[1]) or len(seen) > 20, 20)
             assert until(ended.is_set, 30), "it is given up"
-            assert until(lambda: other.hear()[1], 20)
+            assert until(lambda: other.read_news()[1], 20)
         finally:
             ended.set()
             thread.join(10)
@@ -338,15 +338,15 @@ def test_a_page_port_in_use_says_which_other_to_take(page: Page, receiver) -> No
 
 
 def test_closing_frees_the_port_and_ends_whoever_waits(receiver) -> None:
-    said: list[str] = []
-    show = (receiver.current_scene, lambda _: None, WAITING, 2, SystemClock(), said.append)
+    printed: list[str] = []
+    show = (receiver.current_scene, lambda _: None, WAITING, 2, SystemClock(), printed.append)
     first = WebServer(0, *show)
-    served = Page(first.port, said)
+    served = Page(first.port, printed)
     browser = Browser(served).enter(served)
-    browser.hear()
+    browser.read_news()
     first.close()
     with pytest.raises((ConnectionError, http.client.HTTPException, AssertionError)):
-        browser.hear()
+        browser.read_news()
     WebServer(first.port, *show).close()
 
 
@@ -356,15 +356,15 @@ def test_the_command_prints_the_link_and_serves_the_page(tmp_path: Path) -> None
     try:
         assert viewer.stdout
         served = Page(port, [viewer.stdout.readline().strip()])
-        assert served.said[0].startswith(f"open in a browser: http://127.0.0.1:{port}/?key=")
+        assert served.printed[0].startswith(f"open in a browser: http://127.0.0.1:{port}/?key=")
         browser = Browser(served).enter(served)
-        browser.hear()
+        browser.read_news()
         assert browser.facts["state"] == ["waiting", "calls"]
         assert "ssh -R 9999:localhost:" in browser.facts["copy"][1]
     finally:
-        said = finish(viewer)
+        printed = finish(viewer)
     assert viewer.returncode == 0
-    assert said.startswith("shown; in another browser: "), "no lines beside the page"
+    assert printed.startswith("shown; in another browser: "), "no lines beside the page"
 
 
 def test_a_page_needs_a_port_that_there_is(capsys) -> None:

@@ -45,8 +45,8 @@ def test_a_newcomer_gets_everything() -> None:
     assert new
     assert pictures == [picture(1), picture(2)]
     assert head["new"] == [hash_tag(pixels) for pixels in pictures]
-    told = head["facts"]["panels"][0]
-    assert (told["score"], told["badges"], told["story_flags"]) == (7, 2, 5)
+    part = head["facts"]["panels"][0]
+    assert (part["score"], part["badges"], part["story_flags"]) == (7, 2, 5)
     assert head["facts"]["notes"] == ["new", "old"]
 
 
@@ -63,8 +63,8 @@ def test_a_picture_that_has_become_stale_is_news_and_one_that_moves_panels_is_no
 ):
     head, _ = read(pack_news(scene(panel()), 2, WAITING, BrowserTags())[0])
     had = has(head)
-    stale, told = pack_news(scene(panel(silent_s=6.0)), 2, WAITING, had)
-    assert told
+    stale, part = pack_news(scene(panel(silent_s=6.0)), 2, WAITING, had)
+    assert part
     assert read(stale)[0]["facts"]["panels"][0]["stale"] is True
     moved = scene(panel(pixels=picture(2)), panel())
     assert read(pack_news(moved, 2, WAITING, had)[0])[1] == [picture(2)]
@@ -98,14 +98,14 @@ def test_whoever_names_things_writes_no_markup() -> None:
 
 
 def test_a_token_in_trouble_brings_the_line_that_copies_one() -> None:
-    told = read(
+    part = read(
         pack_news(scene(trouble="no token in common", transport=""), 2, WAITING, BrowserTags())[0]
     )[0]["facts"]
-    assert told["copy"][1].startswith("ssh anna@login.example.edu cat ")
+    assert part["copy"][1].startswith("ssh anna@login.example.edu cat ")
 
 
 def test_the_page_has_the_windows_palettes_and_badges() -> None:
-    told = json.loads(style_json())
-    assert [theme["name"] for theme in told["themes"]] == [theme.name for theme in THEMES]
-    assert told["themes"][0]["shades"][0] == list(THEMES[0].shades[0])
-    assert len(set(told["badges"])) == 8
+    part = json.loads(style_json())
+    assert [theme["name"] for theme in part["themes"]] == [theme.name for theme in THEMES]
+    assert part["themes"][0]["shades"][0] == list(THEMES[0].shades[0])
+    assert len(set(part["badges"])) == 8

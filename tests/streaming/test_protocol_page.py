@@ -44,14 +44,14 @@ class PageClient:
         hello = json.loads(relay_hello)
         key_id = hashlib.sha256(b"daddy-stream-1 key-id " + token).hexdigest()[:8]
         assert (hello["role"], hello["proto"], hello["keys"]) == ("relay", [2, 2], [key_id])
-        mine = json.dumps(
+        our_hello = json.dumps(
             {"proto": [1, newest], "role": "viewer", "nonce": "ab" * 16, "keys": [key_id]}
         ).encode()
-        self.write(HELLO, mine)
+        self.write(HELLO, our_hello)
         bound = hashlib.sha256(
             b"daddy-stream-1 "
             + struct.pack("<I", len(relay_hello)) + relay_hello
-            + struct.pack("<I", len(mine)) + mine
+            + struct.pack("<I", len(our_hello)) + our_hello
         ).digest()  # fmt: skip
         kind, _, proof = self.read()
         assert kind == AUTH
@@ -229,39 +229,39 @@ def test_the_relay_does_the_rest_of_what_the_page_says(run: Path, token_file: Pa
 
 def _frames(client: PageClient, count: int) -> list[tuple[int, int, int]]:
     """Return (sequence, base, stream) of the next frames; each is decoded and acknowledged."""
-    found: list[tuple[int, int, int]] = []
-    while len(found) < count:
+    result: list[tuple[int, int, int]] = []
+    while len(result) < count:
         kind, stream, body = client.read()
         if kind == FRAME:
             assert len(body) <= 6144
             client.decode(stream, body)
-            found.append((*struct.unpack_from("<II", body), stream))
+            result.append((*struct.unpack_from("<II", body), stream))
         elif kind == PING:
             client.write(PONG, body[:8] + bytes(8))
-    return found
+    return result
 
 
 def test_status_and_telemetry_have_every_field_of_the_page(run: Path, token_file: Path) -> None:
     with served(run, token_file) as client:
-        told: dict[int, bytes] = {}
-        while not ({STATUS, TELEM, PING} <= set(told) and told[TELEM][:2] != b"\0\0"):
+        messages: dict[int, bytes] = {}
+        while not ({STATUS, TELEM, PING} <= set(messages) and messages[TELEM][:2] != b"\0\0"):
             kind, stream, body = client.read()
             if kind == FRAME:
                 client.decode(stream, body)
             if body:
-                told[kind] = body
-    assert set(json.loads(told[STATUS])) == {
+                messages[kind] = body
+    assert set(json.loads(messages[STATUS])) == {
         "run", "workload", "host", "via", "agents", "steps", "steps_per_s", "best", "delay_s",
         "peers", "maps", "direct",
     }  # fmt: skip
-    row = struct.unpack("<HHHHBBHhfIIHHH", told[TELEM][:32])
+    row = struct.unpack("<HHHHBBHhfIIHHH", messages[TELEM][:32])
     stream, peer, agent, place, badges, level, flags, here, back, episode, step, age, *rest = row
     assert (peer, agent, place, badges, level, flags, here) == (0, 1, 1, 4, 5, 0, 1)
     assert (back, episode, rest) == (0.0, 0, [0, 0])
     assert stream > 0
     assert step > 0
     assert age < 600
-    clock, zero = struct.unpack("<QQ", told[PING])
+    clock, zero = struct.unpack("<QQ", messages[PING])
     assert clock > 0
     assert zero == 0
 
@@ -271,10 +271,10 @@ def test_the_spool_and_the_wish_list_are_as_the_page_says(run: Path, token_file:
     with served(run, token_file) as client:
         _frames(client, 8)
         wishes = json.loads((stream / "wanted.json").read_text())
-        found = [_segment(stream / "spool" / f"slot-0.{end}", end) for end in "ab"]
+        result = [_segment(stream / "spool" / f"slot-0.{end}", end) for end in "ab"]
     assert set(wishes) == {"v", "counter", "fps", "wanted", "host"}
     assert wishes["wanted"] == {"slot-0": [1]}
-    shown = {agent: pixels for part in found if part for agent, pixels in part.items()}
+    shown = {agent: pixels for part in result if part for agent, pixels in part.items()}
     assert set(shown) <= {1}
     assert all(pixels in {picture(step) for step in range(40)} for pixels in shown.values())
 
@@ -282,9 +282,9 @@ def test_the_spool_and_the_wish_list_are_as_the_page_says(run: Path, token_file:
 def _segment(path: Path, end: str) -> dict[int, bytes] | None:
     """Return the last picture of each agent; None while the other process writes the file."""
     data = path.read_bytes()
-    magic, version, zero, number, length, told = struct.unpack_from("<4sHHQII", data)
+    magic, version, zero, number, length, checksum = struct.unpack_from("<4sHHQII", data)
     body = data[24 : 24 + length]
-    if zlib.crc32(struct.pack("<QI", number, length) + body) != told:
+    if zlib.crc32(struct.pack("<QI", number, length) + body) != checksum:
         return None
     assert (magic, version, zero, number % 2) == (b"DSEG", 1, 0, "ab".index(end))
     assert len(data) <= 65_536
@@ -311,8 +311,8 @@ def test_a_viewer_answers_a_version_it_does_not_speak_as_the_page_says(token_fil
     try:
         with socket.create_connection(("127.0.0.1", viewer.port), timeout=20) as wire:
             wire.sendall(struct.pack("<BBHI", HELLO, 0, 0, len(body)) + body)
-            said = wire.makefile("rb").read()
+            reply = wire.makefile("rb").read()
     finally:
         viewer.close()
-    assert struct.unpack_from("<BBHI", said) == (BYE, 0, 0, len(said) - 8)
-    assert said[8] == 1, "reason: version"
+    assert struct.unpack_from("<BBHI", reply) == (BYE, 0, 0, len(reply) - 8)
+    assert reply[8] == 1, "reason: version"

@@ -87,8 +87,8 @@ def test_whatever_takes_whosever_place(things: list[Item], changes: list[tuple[i
 def test_a_line_that_another_thing_cuts_keeps_its_pixels() -> None:
     curve = Curve(((10, 20), (90, 131), (230, 37)), (255, 255, 255), (9, 60, 40), 150, 1)
     painter, surface = Painter(), pygame.Surface(SIZE)
-    for said in ("a", "a word", "a long word over the line", "a"):
-        shown = [BACK, curve, Text(60, 60, said, (248, 200, 88), 1)]
+    for sentence in ("a", "a word", "a long word over the line", "a"):
+        shown = [BACK, curve, Text(60, 60, sentence, (248, 200, 88), 1)]
         places = painter.update_surface(surface, shown)
         assert pixels(surface) == at_once(shown)
     assert 0 < sum(wide * tall for _, _, wide, tall in places) < 0.1 * SIZE[0] * SIZE[1]

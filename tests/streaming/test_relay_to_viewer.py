@@ -183,8 +183,8 @@ def test_a_token_copied_later_is_taken_up_without_a_restart(run, token, receiver
     ensure_token(other, "cluster")
     with learners(run / "stream"), relay(run, receiver.port, other):
         assert until(lambda: receiver.current_scene(2).trouble, 10)
-        with token.open("a") as mine:
-            mine.write(other.read_text())
+        with token.open("a") as file:
+            file.write(other.read_text())
         assert until(lambda: receiver.current_scene(2).connected, 15)
 
 
@@ -281,8 +281,8 @@ def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
     assert server.returncode == 0, served
     assert "ssh -R 9999:localhost:" in printed
     lines = [line for line in printed.splitlines() if line.startswith("slot-1/0")]
-    told = ("frames", "6 badges", "Fern Hollow")
-    assert any(all(word in line for word in told) for line in lines), printed
+    words = ("frames", "6 badges", "Fern Hollow")
+    assert any(all(word in line for word in words) for line in lines), printed
     last = list(read_events(events))[-1]
     assert last["source"]["kind"] == "viewer"
     assert last["run"] == "slim_run"

@@ -20,7 +20,7 @@ from Daddy.streaming.protocol.spool_segment import (
 )
 from Daddy.streaming.viewer.view_model import RelayState
 from tests.streaming.helpers import picture, report
-from tests.streaming.test_featured_streams import play, programme
+from tests.streaming.test_featured_streams import make_scheduler, play
 
 OFFER, WANT, PLAY = 13, 14, 15
 BEGINNING = struct.pack("<I", 1) + json.dumps({"rom_sha1": "a" * 40, "start": "spot"}).encode()
@@ -30,16 +30,16 @@ PIECE = struct.pack("<II", 1, 1) + b"a stretch"
 def test_a_viewer_that_asks_for_inputs_gets_pictures() -> None:
     wish = read_subscription(b'{"k":2,"fps":60,"inputs":true,"pins":[["slot-0",1]]}')
     assert wish == Subscription(2, 60.0, (("slot-0", 1),))
-    told = programme()
-    told.subscription = wish
-    (stream, _), *_ = play(told, 100.0)
+    scheduler = make_scheduler()
+    scheduler.subscription = wish
+    (stream, _), *_ = play(scheduler, 100.0)
     want = pack_message(Message(WANT, struct.pack("<IIB", 1, 7, 1), stream=stream))
     splitter = MessageSplitter()
     splitter.feed(want)
     message = splitter.next_message()
     assert message is not None
-    assert told.handle_viewer_message(message, 100.1) == ()
-    assert [stream for stream, _ in play(told, 101.0)] == [1, 2], "pictures go on"
+    assert scheduler.handle_viewer_message(message, 100.1) == ()
+    assert [stream for stream, _ in play(scheduler, 101.0)] == [1, 2], "pictures go on"
 
 
 def test_a_relay_that_offers_inputs_is_heard_and_its_offers_are_passed_over() -> None:

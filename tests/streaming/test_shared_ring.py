@@ -45,11 +45,11 @@ def test_a_streamer_that_stood_still_goes_on_with_the_newest_and_counts_the_rest
     learner, streamer = ends
     for step in range(3 * shared_ring.RECORDS):
         learner.write_picture(record(step))
-    there = [record.step for record in streamer.read_pictures()]
-    assert there[-1] == 3 * shared_ring.RECORDS - 1
-    assert there == sorted(set(there))
-    assert len(there) >= shared_ring.RECORDS // 2 - 1
-    assert streamer.lost == 3 * shared_ring.RECORDS - len(there)
+    steps = [record.step for record in streamer.read_pictures()]
+    assert steps[-1] == 3 * shared_ring.RECORDS - 1
+    assert steps == sorted(set(steps))
+    assert len(steps) >= shared_ring.RECORDS // 2 - 1
+    assert streamer.lost == 3 * shared_ring.RECORDS - len(steps)
 
 
 def test_a_record_that_is_being_written_is_not_read(ends: Ends) -> None:

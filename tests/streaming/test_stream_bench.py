@@ -16,8 +16,8 @@ from scripts.benches._stream_training import hodges_lehmann
 
 
 def test_bytes_keep_to_their_targets_and_what_was_not_measured_is_not_called_met() -> None:
-    found = stream.run(quick=True, only="codecs")
-    table = found["targets"]
+    results = stream.run(quick=True, only="codecs")
+    table = results["targets"]
     met = {name: row["met"] for name, row in table.items()}
     assert {name for name, value in met.items() if value} == {"T4 delta", "T4 key", "T4 seed", "T5"}
     others = {value for name, value in met.items() if not name.startswith(("T4", "T5"))}
@@ -26,8 +26,8 @@ def test_bytes_keep_to_their_targets_and_what_was_not_measured_is_not_called_met
 
 
 def test_the_table_says_what_was_missed() -> None:
-    found = {"ours": {"delta": 301, "key": 700}, "training": {"watching": {"ratio": 0.989}}}
-    table = targets.table(found)
+    results = {"ours": {"delta": 301, "key": 700}, "training": {"watching": {"ratio": 0.989}}}
+    table = targets.table(results)
     assert (table["T4 delta"]["met"], table["T4 key"]["met"]) == (False, True)
     assert table["T1"] == {
         "what": "training on / off, worst case", "figure": 0.989, "bound": ">= 0.99", "met": False,
@@ -74,6 +74,6 @@ def test_nineteen_of_twenty_intervals_hold_the_centre_of_what_has_wild_tails() -
 
 
 def test_a_step_that_nobody_wants_to_see_draws_nothing_and_opens_no_file() -> None:
-    found = costs.measure(quick=True)
-    assert found["not_wanted"]["drawing_us"] == found["not_wanted"]["files_per_step"] == 0.0
-    assert found["wanted"].keys() == found["not_wanted"].keys()
+    results = costs.measure(quick=True)
+    assert results["not_wanted"]["drawing_us"] == results["not_wanted"]["files_per_step"] == 0.0
+    assert results["wanted"].keys() == results["not_wanted"].keys()

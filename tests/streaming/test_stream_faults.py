@@ -52,17 +52,17 @@ def test_a_frozen_viewer_shows_the_newest_afterwards_and_nothing_again(
     """A dragged window or a stopped process: at most one window of pictures waits."""
     port = free_port()
     child = start(VIEWER, "--port", port, "--json", "--token", token, home=tmp_path)
-    told: queue.Queue[dict] = queue.Queue()
-    threading.Thread(target=_read_lines, args=(child, told), daemon=True).start()
+    lines: queue.Queue[dict] = queue.Queue()
+    threading.Thread(target=_read_lines, args=(child, lines), daemon=True).start()
     try:
         with learners(run / "stream"), relay_process(run, port, token, tmp_path):
-            before = _line(told)
+            before = _line(lines)
             child.send_signal(signal.SIGSTOP)
             threading.Event().wait(3.0)
             child.send_signal(signal.SIGCONT)
-            while _line(told)["step"] < before["step"] + 60:
+            while _line(lines)["step"] < before["step"] + 60:
                 pass
-            after = _line(told)
+            after = _line(lines)
     finally:
         child.send_signal(signal.SIGCONT)
         finish(child)
@@ -70,16 +70,16 @@ def test_a_frozen_viewer_shows_the_newest_afterwards_and_nothing_again(
     assert not after["stale"]
 
 
-def _read_lines(child: subprocess.Popen[str], told: queue.Queue[dict]) -> None:
+def _read_lines(child: subprocess.Popen[str], lines: queue.Queue[dict]) -> None:
     assert child.stdout
     for text in child.stdout:
-        told.put(json.loads(text))
+        lines.put(json.loads(text))
 
 
-def _line(told: queue.Queue[dict]) -> dict:
+def _line(lines: queue.Queue[dict]) -> dict:
     """Return the next line with pictures."""
     while True:
-        line = told.get(timeout=60)
+        line = lines.get(timeout=60)
         if line["what"] == "agent" and line["frames"]:
             return line
 

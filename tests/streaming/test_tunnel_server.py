@@ -23,13 +23,13 @@ def test_a_port_in_use_is_exit_8_and_says_what_to_do(tmp_path: Path) -> None:
         assert first.stdout
         assert "waiting for the tunnel" in first.stdout.readline()
         second = start("Daddy.streaming.tunnel_server", "--port", port, "--headless", home=tmp_path)
-        said = second.communicate(timeout=20)[0]
+        output = second.communicate(timeout=20)[0]
     finally:
         finish(first)
     assert second.returncode == 8
-    assert f"port {port} of 127.0.0.1 cannot be used" in said
-    assert f"--port {port + 1}" in said
-    assert "Traceback" not in said
+    assert f"port {port} of 127.0.0.1 cannot be used" in output
+    assert f"--port {port + 1}" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_the_first_start_makes_a_private_token(tmp_path: Path) -> None:
 
 
 def finish_by_itself(viewer: subprocess.Popen[str]) -> str:
-    said = viewer.communicate(timeout=20)[0]
+    output = viewer.communicate(timeout=20)[0]
     assert viewer.returncode == 0
-    return said
+    return output
 
 
 def test_an_existing_token_is_kept(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_a_damaged_token_file_is_exit_9_and_never_shown(
         path.write_text(secret[:-2] + "\n")
     arguments = ["--headless", "--port", "0", "--token", str(path)]
     assert run_entry(tunnel_server.main, arguments) == 9
-    said = capsys.readouterr().err
-    assert str(path) in said
-    assert secret[:10] not in said
+    output = capsys.readouterr().err
+    assert str(path) in output
+    assert secret[:10] not in output
 
 
 def test_headless_loads_neither_pygame_nor_torch_nor_numpy(tmp_path: Path) -> None:
@@ -114,10 +114,10 @@ def test_headless_loads_neither_pygame_nor_torch_nor_numpy(tmp_path: Path) -> No
 def test_without_a_display_lines_are_printed_instead(tmp_path: Path) -> None:
     viewer = start("Daddy.streaming.tunnel_server", "--port", free_port(), "--seconds", 0.5,
                    home=tmp_path, SDL_VIDEODRIVER="x11", DISPLAY=":4711")  # fmt: skip
-    said = finish_by_itself(viewer)
-    assert "no window" in said
-    assert "--web" in said, "where the same can be seen"
-    assert "waiting for the tunnel" in said
+    output = finish_by_itself(viewer)
+    assert "no window" in output
+    assert "--web" in output, "where the same can be seen"
+    assert "waiting for the tunnel" in output
 
 
 def test_closing_leaves_the_port_free(tmp_path: Path) -> None:

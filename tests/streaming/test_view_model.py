@@ -17,7 +17,7 @@ from Daddy.streaming.viewer.view_model import STALE_S, RelayState, compose_scene
 from tests.streaming.helpers import picture, report
 
 
-def told(source: RelayState, *rows: TelemetryRow) -> None:
+def send_rows(source: RelayState, *rows: TelemetryRow) -> None:
     source.handle_message(Message(MessageKind.TELEM, pack_rows(rows)), 0.0)
 
 
@@ -38,10 +38,10 @@ def send(source: RelayState, stream: int, pixels: bytes, now: float) -> None:
 
 def test_who_is_replaced_is_shown_until_the_newcomers_first_picture_is_here() -> None:
     source = RelayState("ssh")
-    told(source, featured(agent=3, stream=1))
+    send_rows(source, featured(agent=3, stream=1))
     assert shown(source, 0.0) == [(3, None)]
     send(source, 1, picture(1), now=10.0)
-    told(source, featured(agent=5, stream=2))
+    send_rows(source, featured(agent=5, stream=2))
     assert shown(source, 10.5) == [(3, picture(1))]
     send(source, 2, picture(2), now=11.0)
     assert shown(source, 11.0) == [(5, picture(2))]
@@ -49,33 +49,33 @@ def test_who_is_replaced_is_shown_until_the_newcomers_first_picture_is_here() ->
 
 def test_nobody_is_shown_for_long_who_plays_no_more() -> None:
     source = RelayState("ssh")
-    told(source, featured(agent=3, stream=1))
+    send_rows(source, featured(agent=3, stream=1))
     send(source, 1, picture(1), now=10.0)
-    told(source, featured(agent=5, stream=2))
+    send_rows(source, featured(agent=5, stream=2))
     assert shown(source, 10.0 + STALE_S + 0.1) == [(5, None)]
 
 
 def test_who_moves_up_is_not_shown_twice() -> None:
     source = RelayState("ssh")
-    told(source, featured(3, 1, place=1), featured(5, 2, place=2))
+    send_rows(source, featured(3, 1, place=1), featured(5, 2, place=2))
     send(source, 1, picture(1), now=1.0)
     send(source, 2, picture(2), now=1.0)
-    told(source, featured(5, 2, place=1), featured(7, 3, place=2))
+    send_rows(source, featured(5, 2, place=1), featured(7, 3, place=2))
     assert shown(source, 1.5) == [(5, picture(2)), (7, None)]
 
 
 def test_two_that_change_places_take_their_pictures_along() -> None:
     source = RelayState("ssh")
-    told(source, featured(3, 1, place=1), featured(5, 2, place=2))
+    send_rows(source, featured(3, 1, place=1), featured(5, 2, place=2))
     send(source, 1, picture(1), now=1.0)
     send(source, 2, picture(2), now=1.0)
-    told(source, featured(3, 1, place=2), featured(5, 2, place=1))
+    send_rows(source, featured(3, 1, place=2), featured(5, 2, place=1))
     assert shown(source, 1.0) == [(5, picture(2)), (3, picture(1))]
 
 
 def test_a_picture_that_was_old_when_it_came_is_not_shown_as_live() -> None:
     source = RelayState("ssh")
-    told(source, featured(3, 1))
+    send_rows(source, featured(3, 1))
     source.handle_message(Message(MessageKind.PING, pack_stamps(100_000)), 100.0)
     send(source, 1, picture(1), now=100.0)  # taken at 0 of the relay's clock
     (panel,) = compose_scene([source], 2, 100.1, (), "", {}).panels
@@ -85,7 +85,7 @@ def test_a_picture_that_was_old_when_it_came_is_not_shown_as_live() -> None:
 
 def test_pictures_a_second_are_those_of_the_last_five() -> None:
     source = RelayState("ssh")
-    told(source, featured(agent=3, stream=1))
+    send_rows(source, featured(agent=3, stream=1))
 
     def rate(now: float) -> float:
         return compose_scene([source], 1, now, (), "", {}).panels[0].per_second

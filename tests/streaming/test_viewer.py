@@ -118,25 +118,25 @@ def texts(things: list) -> list[str]:
 def test_a_panel_says_who_where_and_how_far() -> None:
     things = draw_window(scene(panel(badges=3, story_flags=4, level=21, episode_return=12.34)),
                   (800, 600), ViewOptions(2), WAITING)  # fmt: skip
-    said = texts(things)
+    output = texts(things)
     for word in ("slot-0/3", "score 7", "21", "12.3", "linuxlab07", "job 4815162"):
-        assert word in said
+        assert word in output
     accent = [t.text for t in things if isinstance(t, Text) and t.colour == THEMES[0].accent]
     assert [icon for icon in accent if icon in BADGES] == list(BADGES[:3])
 
 
 def test_waiting_offers_the_exact_line() -> None:
-    said = texts(draw_window(scene(connected=False), (800, 600), ViewOptions(2), WAITING))
-    assert "ssh -R 9999:localhost:9999 anna@login.example.edu" in said
-    assert "listening on 127.0.0.1:9999" in said
+    output = texts(draw_window(scene(connected=False), (800, 600), ViewOptions(2), WAITING))
+    assert "ssh -R 9999:localhost:9999 anna@login.example.edu" in output
+    assert "listening on 127.0.0.1:9999" in output
 
 
 def test_a_refused_token_offers_the_line_that_copies_it() -> None:
     trouble = "no token in common: viewer has 1a2b3c4d, relay has 99887766"
     refused = scene(trouble=trouble, connected=False)
-    said = " ".join(texts(draw_window(refused, (800, 600), ViewOptions(2), WAITING)))
-    assert trouble in said
-    assert "ssh anna@login.example.edu cat .config/daddy/stream.token" in said
+    output = " ".join(texts(draw_window(refused, (800, 600), ViewOptions(2), WAITING)))
+    assert trouble in output
+    assert "ssh anna@login.example.edu cat .config/daddy/stream.token" in output
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -232,19 +232,19 @@ def test_a_window_too_small_for_all_shows_fewer_and_says_so() -> None:
 
 
 def test_help_lists_every_key_in_the_smallest_window() -> None:
-    said = texts(
+    output = texts(
         draw_window(scene(panel()), (320, 240), ViewOptions(2, overlay=Overlay.HELP), WAITING)
     )
-    assert [binding.help for binding in TABLE if binding.help not in said] == []
+    assert [binding.help for binding in TABLE if binding.help not in output] == []
 
 
 def test_the_score_is_taken_apart() -> None:
     agent = panel(badges=5, story_flags=52, episode_return=1234.5)
-    said = texts(
+    output = texts(
         draw_window(scene(agent), (800, 600), ViewOptions(2, overlay=Overlay.SCORE), WAITING)
     )
     for word in ("5", "+ 52", "= 57", "1234.5", "Ties: the return, then the newest report."):
-        assert word in said
+        assert word in output
 
 
 def test_one_agent_can_fill_the_window_and_a_click_tells_which() -> None:
@@ -258,8 +258,8 @@ def test_one_agent_can_fill_the_window_and_a_click_tells_which() -> None:
 
 def test_who_is_pinned_and_does_not_play_is_told() -> None:
     here = replace(scene(panel()), agents=("slot-0/3",))
-    said = texts(draw_window(here, (800, 600), ViewOptions(2, pins=("slot-2/1",)), WAITING))
-    assert "slot-2/1 is pinned and silent: back as soon as it plays" in said
+    output = texts(draw_window(here, (800, 600), ViewOptions(2, pins=("slot-2/1",)), WAITING))
+    assert "slot-2/1 is pinned and silent: back as soon as it plays" in output
 
 
 _SEEN_AS = {
@@ -481,10 +481,10 @@ def _number(shot: Path) -> int:
 def test_the_window_opens_on_a_real_display_and_ends_in_good_order(display, tmp_path) -> None:
     viewer = start("Daddy.streaming.tunnel_server", "--port", free_port(), "--seconds", 1.5,
                    home=tmp_path, DISPLAY=display)  # fmt: skip
-    said = finish_after(viewer)
+    output = finish_after(viewer)
     assert viewer.returncode == 0
-    assert "no window" not in said
-    assert "Traceback" not in said
+    assert "no window" not in output
+    assert "Traceback" not in output
 
 
 def finish_after(viewer) -> str:
