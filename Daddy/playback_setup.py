@@ -83,9 +83,8 @@ def _checkpoint(manifest: Path, assists: Sequence[str]) -> LoadedWeights:
 
     checkpoint = load_checkpoint(manifest)
     refuse_other_workload(checkpoint.facts.get("workload"), manifest)
-    refuse_missing_assists(
-        f"the checkpoint {manifest}", checkpoint.facts.get("assists", ()), assists
-    )
+    theirs = checkpoint.facts.get("assists", ())
+    refuse_missing_assists(f"the checkpoint {manifest}", theirs, assists)
     label = f"checkpoint at step {checkpoint.step:,}"
     return LoadedWeights(label, select_prefix(checkpoint.tensors, "policy."))
 
@@ -117,10 +116,7 @@ def refuse_other_workload(workload: object, where: Path) -> None:
 
 
 def open_game(config: Config) -> PokemonRedEnv:
-    """Open the configured game without its archive. Raises RomError.
-
-    So each episode begins at the start state, and no state is saved in the run.
-    """
+    """Open the configured game without its archive, so that no state is saved. RomError."""
     alone = config.archive.model_copy(update={"mode": "off"})
     config = config.model_copy(update={"archive": alone})
     game: PokemonRedEnv = WORKLOADS[GAME].make_env(config)()  # type: ignore[assignment]
@@ -192,8 +188,4 @@ def add_game_flags(parser: argparse.ArgumentParser) -> None:
     flag("--rom", help="your PokemonRed.gb (DADDY_ROM, else the cartridge)")
     flag("--cartridge", action="store_true", help="play the free cartridge")
     flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
-    flag(
-        "--start",
-        metavar="NAME|FILE",
-        help="start state: bedroom, pokedex, a recorded name or a file",
-    )
+    flag("--start", metavar="NAME|FILE", help="start state: bedroom, pokedex, recorded, or a file")

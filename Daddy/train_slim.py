@@ -255,10 +255,7 @@ def _config(args: argparse.Namespace) -> Config:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser; a flag's help is the description of its setting, with the default.
-
-    Parsed settings have dotted names, and the value None if not given.
-    """
+    """Return the parser; a flag of a setting has its description and default as help."""
     parser = argparse.ArgumentParser(
         prog="train_slim",
         description="Train one learner of a run. It continues from its slot's checkpoint. "

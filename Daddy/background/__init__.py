@@ -5,6 +5,5 @@ milestone_sync    a laptop replays the run's milestones into its archive and sub
 laptop_tasks      all tasks of a laptop during its session; pushes contributions
 milestone_intake  all tasks of a job: publishes milestones for laptops and checks submitted ones
 
-Callers may use: laptop_tasks.run_laptop_tasks, milestone_intake.run_job_tasks, and from
-background_task BackgroundTask, ClaimSender, PrintLine, has_archive and open_archive.
+Callers may use: laptop_tasks.run_laptop_tasks, milestone_intake.run_job_tasks, and background_task.
 """

@@ -65,10 +65,7 @@ def has_archive(config: Config) -> bool:
 
 
 def open_archive(config: Config) -> tuple[Archive, ReplayGame]:
-    """Open the archive of this configuration's environments, and the game that replays claims.
-
-    Raises RomError for a game that cannot be played.
-    """
+    """Open the configured archive, and the game that replays claims. Raises RomError."""
     from Daddy.pokemon.archive.archive_store import open_archive
     from Daddy.pokemon.archive.claim_replay import ReplayGame
     from Daddy.pokemon.archive.state_format import Compatibility

@@ -65,10 +65,7 @@ def _write_temp(folder: Path, data: bytes, mode: int, *, durable: bool = True) -
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> None:
-    """Replace ``path`` by ``data``: a reader sees the old bytes or the new, never a mixture.
-
-    ``durable=False`` does not wait for the disk.
-    """
+    """Replace ``path`` by ``data``: a reader sees the old bytes or the new, never a mixture."""
     temp = _write_temp(path.parent, data, mode, durable=durable)
     try:
         temp.replace(path)
@@ -80,10 +77,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = 
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write a new file below a temporary folder that the caller renames when it is complete.
-
-    Not synced: for copies that can be made again. Raises OSError, FileExistsError.
-    """
+    """Write an unsynced file into a folder that the caller renames when all is written. OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with _naming(path), os.fdopen(descriptor, "wb") as stream:
@@ -91,10 +85,7 @@ def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 
 def create_exclusive(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> bool:
-    """Create ``path`` with ``data`` unless the name exists; return False if it does.
-
-    Of two callers on two hosts exactly one gets True.
-    """
+    """Create ``path`` with ``data``; of several callers, on any host, exactly one gets True."""
     temp = _write_temp(path.parent, data, mode, durable=durable)
     try:
         os.link(temp, path)

@@ -353,10 +353,7 @@ class AccountFolder:
 
 
 def account_folders(shared: SharedPaths) -> list[AccountFolder]:
-    """Return the folders of the other accounts in the run, the owner's first if we joined it.
-
-    Raises FileError when the list is damaged.
-    """
+    """Return the other accounts' folders, the owner's first if we joined its run. FileError."""
     folders = [
         AccountFolder(other.name, other.shared, other.uid, other.trust == "laptop", other.jobs)
         for other in read_friends(shared)

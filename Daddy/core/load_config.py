@@ -74,10 +74,7 @@ def load_config(
 
 
 def load_release_config(path: Path) -> Config:
-    """Return the configuration of a release, which was merged when the release was made.
-
-    Keys and values that only the release before had are ignored.
-    """
+    """Return a release's merged configuration, without keys that no longer exist. ConfigError."""
     flat = _flatten(_read(path, "config file"))
     valid = {
         key: value

@@ -98,10 +98,7 @@ def command_lines() -> dict[int, str]:
 
 
 def process_age_s() -> float:
-    """Return seconds since this process was created, on Linux to a hundredth.
-
-    :func:`identify_process` is coarser: it adds the boot time, which has whole seconds.
-    """
+    """Return seconds since this process was created, on Linux to a hundredth."""
     if sys.platform == "linux":
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         created = int(fields[_STARTTIME]) / os.sysconf("SC_CLK_TCK")
@@ -226,20 +223,14 @@ def _owner_of(matches: Callable[[Any], bool]) -> tuple[str, int] | None:
 
 
 def socket_owner(local_port: int, remote_port: int) -> str | None:
-    """Return the program at one end of a loopback TCP connection; None if unknown.
-
-    ``ssh`` means a tunnel, another name a program that connected directly.
-    """
+    """Return the program at one end of a loopback TCP connection (``ssh``: a tunnel), or None."""
     ports = (local_port, remote_port)
     owner = _owner_of(lambda end: end.laddr and end.raddr and (end.laddr[1], end.raddr[1]) == ports)
     return owner and owner[0]
 
 
 def listening_program(port: int) -> str | None:
-    """Return the program that listens on a TCP port here, such as ``python (process 4711)``.
-
-    None when there is none or the system does not tell.
-    """
+    """Return the program that listens on a TCP port, as ``python (process 4711)``, or None."""
     owner = _owner_of(lambda end: end.status == psutil.CONN_LISTEN and end.laddr.port == port)
     return owner and f"{owner[0]} (process {owner[1]})"
 

@@ -30,10 +30,7 @@ def check_peer(name: str, form: re.Pattern[str] = PEER) -> str:
 
 
 def to_peer(text: str) -> str:
-    """Turn a host name into a peer name: ``Anna's-Mac.local`` becomes ``anna-s-mac``.
-
-    Raises UsageError when no valid character is left.
-    """
+    """Turn a host name into a peer name (``Anna's-Mac.local``: ``anna-s-mac``). UsageError."""
     first = text.strip().lower().split(".")[0]
     return check_peer(re.sub(r"[^a-z0-9]+", "-", first).strip("-")[:31])
 

@@ -50,10 +50,7 @@ def saved_login(saved: Mapping[str, str]) -> str:
 
 
 def tunnel_options(saved: Mapping[str, str], home: Path) -> str:
-    """Return the ssh options for the key that may only open the tunnel; empty without that key.
-
-    Ends in a space, to be inserted into a command line for a person to copy.
-    """
+    """Return the ssh options of the tunnel's key and a space; empty without that key."""
     key = saved.get("tunnel_key", "")
     if not key:
         return ""
