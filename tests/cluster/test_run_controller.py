@@ -141,9 +141,7 @@ def test_stop_on_another_login_host_is_carried_out_by_the_controller_there(perso
     assert "no job is left" in stopped.stdout
 
 
-def test_a_controller_in_the_foreground_leaves_at_ctrl_c_and_the_jobs_go_on(
-    person: Person,
-) -> None:
+def test_a_controller_in_the_foreground_leaves_at_ctrl_c_and_the_jobs_go_on(person: Person) -> None:
     config = small_config(person.run.root, training={"max_runtime_seconds": 60})
     person.config.write_text(json.dumps(config))
     module = "Daddy.cluster.orchestrator.run_controller"

@@ -19,9 +19,7 @@ from Daddy.core.lease import read_lease
 from tests.cluster.conftest import Person, small_config, until
 
 
-def test_a_dead_controller_is_started_again_and_a_living_one_is_left_alone(
-    person: Person,
-) -> None:
+def test_a_dead_controller_is_started_again_and_a_living_one_is_left_alone(person: Person) -> None:
     config = small_config(person.run.root, training={"max_runtime_seconds": 60})
     person.config.write_text(json.dumps(config))
     assert person.says("start").returncode == 0

@@ -21,6 +21,7 @@ OURS = JobView(
     next_pass_in_s=0.0,
     slot_changed=False,
 )
+ENDED = {"controller": ControllerState.ENDED}
 
 
 @pytest.mark.parametrize(
@@ -30,12 +31,8 @@ OURS = JobView(
         ({"controller": ControllerState.SILENT}, True, "has stopped"),
         ({"controller": ControllerState.SILENT, "unchanged_s": 89.0}, False, "89 of 90"),
         ({"controller": ControllerState.ALIVE, "unchanged_s": 0.0}, False, "lives"),
-        ({"controller": ControllerState.ENDED, "unchanged_s": 20.0}, False, "20 of 90"),
-        (
-            {"controller": ControllerState.ENDED, "unchanged_s": 0.0, "daemon": False},
-            True,
-            "no controller",
-        ),
+        ({**ENDED, "unchanged_s": 20.0}, False, "20 of 90"),
+        ({**ENDED, "unchanged_s": 0.0, "daemon": False}, True, "no controller"),
         ({"lower_job_alive": True}, False, "lower slot"),
         ({"holds_slot": False}, False, "no slot"),
         ({"mode": Mode.PAUSED}, False, "paused"),

@@ -18,7 +18,7 @@ from Daddy.cluster.orchestrator.simulate.simulated_site import (
     SimulatedJob,
     SimulatedSite,
 )
-from tests.cluster.simulate.conftest import CALM, DAY, incidents_of, steady
+from tests.cluster.simulate.conftest import CALM, DAY, steady
 
 
 class Judged(SimulatedController):
@@ -138,7 +138,3 @@ def test_a_silent_slurmctld_is_asked_for_nothing() -> None:
     born = [job.submitted for job in judged.jobs.values()]
     assert not [when for when in born if 3600 < when < 30_000]
     assert not [job for job in judged.jobs.values() if job.stage is JobStage.BLOCKED]
-
-
-def test_the_incidents_of_a_calm_site_is_calm() -> None:
-    assert incidents_of(steady(60)).deaths == ()
