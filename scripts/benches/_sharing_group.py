@@ -1,7 +1,7 @@
 """Learners that share through one real folder, in lockstep: a round of training, then of sharing.
 
-Everybody trains, which is when the told clock moves; then, in an order drawn anew each round, all
-publish and all adopt. What an arm changes about this is a crew of its own.
+All train, during which the test clock moves; then, in a new random order each round, all publish
+and all adopt. An arm that differs subclasses Crew.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scripts.benches._sharing_learner import (
 
 @dataclass
 class Member:
-    """One learner and its view of the shared folder; `judged`: its weights count for the arm."""
+    """One learner and its exchange; `judged`: its weights count for the arm."""
 
     peer: str
     session: LearnerState
@@ -39,9 +39,9 @@ class Member:
 
 @dataclass
 class Crew:
-    """The learners of one seed in a folder of their own, for so many `rounds`.
+    """The learners of one seed in a folder of their own, for `rounds` rounds.
 
-    `workers` of `size` times the usual environments each, that share or go alone.
+    `workers` learners with `size` times the usual environments each, which share or train alone.
     """
 
     seed: int
@@ -60,23 +60,23 @@ class Crew:
 
     @property
     def root(self) -> Path:
-        """The shared folder."""
+        """Path of the shared folder."""
         return self.folder / "shared_weights"
 
     def begin(self, peer: str) -> Member:
-        """A process of this peer, which goes on from its checkpoint if it has one."""
+        """Start a process of this peer, from its checkpoint if it has one."""
         sharing = self.sharing(peer)
         parts = (self.clock, self.ear, self.size)
         return Member(peer, learner(self.seed, peer, self.folder, sharing, *parts), sharing)
 
     def sharing(self, peer: str) -> WeightExchange:
-        """What a process of this peer shares through."""
+        """Return the exchange of a process of this peer."""
         if not self.shares:
             return NoExchange()
         return exchange(self.root, peer, self.clock, self.ear, settings())
 
     def round(self) -> list[float]:
-        """Train and share once; the worth of each judged learner's own weights."""
+        """Train and share once; return the returns of each judged learner's own weights."""
         for member in self.members:
             train(member.session)
         self.clock.time += ROUND_S
@@ -85,14 +85,14 @@ class Crew:
         return judge(judged)
 
     def share(self, order: Sequence[Member]) -> None:
-        """Each offers its progress, then each adopts a newer version if there is one."""
+        """Let each offer its progress, then adopt a newer version if there is one."""
         for member in order:
             loop.publish_progress(member.session)
         for member in order:
             loop.adopt_newer(member.session)
 
     def told(self) -> dict[str, Any]:
-        """What is worth noting of the run besides its curve."""
+        """Return facts of the run besides its curve."""
         return {
             "merges": self.ear.counts.get("merged", 0),
             "errors": self.ear.errors[:8],

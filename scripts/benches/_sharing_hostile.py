@@ -1,7 +1,8 @@
-"""Crews with a member that keeps to the protocol and lies in what it offers.
+"""Crews with a member that follows the protocol but offers false deltas.
 
-It trains honestly from the newest version and then sends something else, as a job would: with a
-whole share and without a laptop's caps. The gate is the product's, or switched off for the control.
+It trains honestly from the newest version and then sends another delta, as a job would: with a
+whole share and without a laptop's caps. Admission is the product's, or switched off for the
+control.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SIGMA = 3.0
 
 @dataclass(frozen=True)
 class Told:
-    """What is offered: a delta, and how many times the true steps are claimed for it."""
+    """An offer: a delta, and the factor by which its true steps are multiplied."""
 
     delta: StateDict
     boast: int = 1
@@ -47,17 +48,17 @@ Lie = Callable[[StateDict, int], Told]
 
 
 def scaled(delta: StateDict, factor: float) -> StateDict:
-    """The delta times `factor`."""
-    return add_scaled({name: one * 0 for name, one in delta.items()}, [delta], [factor])
+    """Return the delta times `factor`."""
+    return add_scaled({name: tensor * 0 for name, tensor in delta.items()}, [delta], [factor])
 
 
 def _random(delta: StateDict, seed: int) -> StateDict:
     dice = torch.Generator().manual_seed(seed)
-    return {name: torch.randn(one.shape, generator=dice) for name, one in delta.items()}
+    return {name: torch.randn(tensor.shape, generator=dice) for name, tensor in delta.items()}
 
 
 def _nan(delta: StateDict, number: int) -> Told:
-    """Every third offer has one value that is no number."""
+    """Put a NaN into every third offer."""
     name = next(iter(delta))
     broken = {**delta, name: delta[name].clone()}
     broken[name].view(-1)[0] = torch.nan
@@ -77,10 +78,10 @@ LIES: dict[str, Lie] = {
 
 
 class Plain:
-    """A peer's view of the shared folder without book-keeping, made of the product's own doors.
+    """A peer's exchange without book-keeping, made of the product's own functions.
 
-    It always goes on from the newest version as it is, so each delta is a round of honest learning;
-    `lie` decides what is offered instead.
+    It always continues from the newest version, so each delta is a round of honest learning; `lie`
+    decides which delta is offered instead.
     """
 
     def __init__(self, paths: SharedPaths, peer: str, lie: Lie) -> None:
@@ -91,13 +92,13 @@ class Plain:
         self._base: StateDict = {}
 
     def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """The newest version; somebody honest has begun before. Its heart beats from here on."""
+        """Return the newest version, which an honest peer has written; start the heartbeat."""
         del initial, resumed
         self.beat()
         return self._take()
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
-        """Offer what the lie makes of the progress since the version."""
+        """Offer the lie made from the progress since the version."""
         assert self._version is not None
         self._sequence += 1
         told = self._lie(difference(copy_state(weights), self._base), self._sequence)
@@ -122,12 +123,12 @@ class Plain:
         return f"contribution {self._sequence}"
 
     def adopt(self, weights: StateDict) -> Adoption | None:  # noqa: ARG002
-        """The newest version as it is."""
+        """Return the newest version as it is."""
         self.beat()
         return self._take()
 
     def beat(self) -> None:
-        """It lives, and looks as alive as anybody."""
+        """Write a heartbeat like any peer."""
         folder = self._store.paths.peer(self._peer, self._incarnation)
         write_heartbeat(
             self._store, Heartbeat(folder, counter=self._sequence + 1, version=0, left=False)
@@ -139,17 +140,17 @@ class Plain:
         return Adoption(self._version.version, copy_state(self._base), "took the newest")
 
     def fleet_steps(self) -> int:
-        """Of no interest to it."""
+        """Return 0: this peer does not use it."""
         return 0
 
     def resume_state(self) -> bytes:
-        """It never comes back."""
+        """Return nothing: this peer never resumes."""
         return b""
 
 
 @contextmanager
 def open_gate() -> Iterator[None]:
-    """The product without its looks at values: the control that shows what the gate is worth."""
+    """Switch off admission's checks of values: the control."""
     off: list[tuple[Any, str, Callable[..., Any]]] = [
         (make_version, "judge_values", _admit),
         (make_version, "cap_claimed_steps", _as_claimed),
@@ -185,7 +186,7 @@ def _always(_: StateDict) -> bool:
 
 @dataclass
 class HostileCrew(Crew):
-    """Four learners of which the last one sends `lie`; the honest ones' weights are judged."""
+    """Four learners of which the last sends `lie`; the honest ones' weights are judged."""
 
     lie: str = "nan"
     gated: bool = True
@@ -209,7 +210,7 @@ class HostileCrew(Crew):
             super().share(order)
 
     def told(self) -> dict[str, Any]:
-        """Counts of merged, scaled and refused lies beside the crew's own facts."""
+        """Return counts of merged, scaled and refused lies beside the crew's own facts."""
         versions = read_history(SharedPaths(self.root)).versions
         taken = [put for version in versions for put in version.inputs if put.peer == self.liar]
         refused = [put for version in versions for put in version.refused if put.peer == self.liar]

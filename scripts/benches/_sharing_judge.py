@@ -29,19 +29,19 @@ Floats = NDArray[np.float64]
 
 @lru_cache(maxsize=1)
 def _world() -> Any:
-    """Gymnasium's constants."""
+    """Return Gymnasium's constants."""
     return CartPoleEnv()
 
 
 @lru_cache(maxsize=1)
 def probe() -> tuple[Floats, Floats]:
-    """Frozen starts (GAMES, 4) as Gymnasium draws them, and random numbers (LIMIT, GAMES)."""
+    """Return fixed starts (GAMES, 4) as Gymnasium draws them, and random numbers (LIMIT, GAMES)."""
     numbers = np.random.default_rng(_PROBE_SEED)
     return numbers.uniform(-0.05, 0.05, (GAMES, 4)), numbers.random((LIMIT, GAMES))
 
 
 def advance(states: Floats, rights: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
-    """One step of games (..., 4), pushed to the right where `rights` (...); and which fell."""
+    """Advance games (..., 4) by one step, right where `rights` (...); return states and falls."""
     world = _world()
     x, speed, angle, spin = np.moveaxis(states, -1, 0)
     force = np.where(rights, world.force_mag, -world.force_mag)
@@ -59,20 +59,20 @@ def advance(states: Floats, rights: NDArray[np.bool_]) -> tuple[Floats, NDArray[
 
 
 class Crowd:
-    """Several policies side by side: their layers stacked, (K, in, out) and (K, 1, out)."""
+    """Several policies stacked: their layers as (K, in, out) and (K, 1, out)."""
 
     def __init__(self, states: Sequence[StateDict]) -> None:
         self._layers = [
             (
-                torch.stack([one[f"{name}.weight"].T for one in states]),
-                torch.stack([one[f"{name}.bias"] for one in states]).unsqueeze(1),
+                torch.stack([state[f"{name}.weight"].T for state in states]),
+                torch.stack([entry[f"{name}.bias"] for entry in states]).unsqueeze(1),
             )
             for name in _LAYERS
         ]
 
     @torch.inference_mode()
     def chances(self, games: Floats) -> Floats:
-        """Each policy's probability of a push to the right in each of its games (K, B, 4)."""
+        """Return each policy's probability of a push right in each of its games (K, B, 4)."""
         features = torch.from_numpy(games.astype(np.float32) / SCALE)
         for weight, bias in self._layers[:-1]:
             features = torch.baddbmm(bias, features, weight).tanh_()
@@ -83,7 +83,7 @@ class Crowd:
 
 
 def judge(states: Sequence[StateDict]) -> list[float]:
-    """Mean return of each policy over the probe set, 0 to 500."""
+    """Return the mean return of each policy over the probe set, 0 to 500."""
     first, dice = probe()
     crowd, games = Crowd(states), np.stack([first] * len(states))
     up = np.ones(games.shape[:2], bool)

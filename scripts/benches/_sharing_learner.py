@@ -33,14 +33,14 @@ PPO = resolve_settings(
     TrainingSettings(num_envs=16, horizon=64, batch_size=128, learning_rate=2e-3, profile="cpu"),
     "cpu",
 )
-"""Of every learner in every arm: 1024 steps an update; what is not said is the product's own."""
+"""Settings of every learner in every arm: 1024 steps an update; others are the product's."""
 ROUND_S = 20.0
-"""What a round of training lasts on the told clock."""
+"""Seconds of a round of training on the test clock."""
 
 
 @dataclass
 class ToldClock:
-    """Time passes when a round is over, or when something waits."""
+    """A clock that moves when a round is over, or during a wait."""
 
     time: float = 1_000.0
 
@@ -51,14 +51,14 @@ class ToldClock:
         return self.time
 
     def wait(self, stop: threading.Event, seconds: float) -> bool:
-        """What is waited for comes at once, and the time has passed."""
+        """Move the clock on by the waited seconds, at once."""
         self.time += seconds
         return stop.is_set()
 
 
 @dataclass
 class Ear:
-    """Hears what the exchange and the loop say: counts what was done, keeps what went wrong."""
+    """Records events of the exchange and the loop: counts actions, keeps errors."""
 
     counts: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Ear:
 
 
 class AlwaysHeld:
-    """A slot that no other process wants."""
+    """A slot lease that no other process wants."""
 
     term = 1
 
@@ -87,26 +87,26 @@ class AlwaysHeld:
 
 
 class NeverStops:
-    """Rounds are counted by the bench."""
+    """A stop signal that never comes: the bench counts rounds."""
 
     def stop_reason(self) -> None:
         """Nobody asks to leave."""
 
 
 def settings(**changes: object) -> ExchangeSettings:
-    """The product's exchange, for a folder of this bench."""
+    """Return the product's exchange settings for a folder of this bench."""
     return replace(ExchangeSettings(run="sharing", workload="cartpole", wan=False), **changes)  # type: ignore[arg-type]
 
 
 def exchange(
     root: Path, peer: str, clock: ToldClock, ear: Ear, how: ExchangeSettings
 ) -> SharedExchange:
-    """A new process's view of the shared folder `root`."""
+    """Return a new process's exchange with the shared folder `root`."""
     return SharedExchange(SharedPaths(root), peer, new_incarnation(), how, clock, ear)
 
 
 def first_policy(seed: int) -> ActorCritic:
-    """The common beginning of all learners of one seed, as jobs of one run have it."""
+    """Return the common first policy of all learners of one seed."""
     torch.manual_seed(seed_for(seed, "first weights"))
     return make_policy(CartPole().observation_space, 2, FEATURES, 0)  # type: ignore[arg-type]
 
@@ -120,7 +120,7 @@ def learner(
     ear: Ear,
     size: int = 1,
 ) -> LearnerState:
-    """A session ready for its first round, from the newest checkpoint in `folder` if there is one.
+    """Return a session before its first round, from the newest checkpoint in `folder` if any.
 
     `size` learners in one: so many times the environments and the minibatch.
     """
@@ -148,7 +148,7 @@ def learner(
 
 
 def train(session: LearnerState) -> None:
-    """A rollout, learnt from."""
+    """Collect a rollout and learn from it."""
     loop.collect_rollout(session)
     loop.estimate_advantages(session)
     loop.update_policy(session)

@@ -1,8 +1,8 @@
-"""File operations of one merge and of one look without news, counted in the process itself.
+"""File operations of one merge and of one check without news, counted in the process itself.
 
-Each is made by a process of its own, whose memory of the folder is empty for the merge. strace
+Each runs in a process of its own, which has read nothing of the folder before the merge. strace
 counts where it is installed, else an audit hook does, which sees no ``stat``. On a network file
-system each operation may be a round trip: seconds are told at 20 ms each. Run as a file with
+system each operation may be a round trip: seconds are given at 20 ms each. Run as a file with
 another tree on PYTHONPATH, it measures that tree's code.
 """
 
@@ -60,7 +60,7 @@ class _Silent:
 
 
 def measure(peers: tuple[int, ...] = PEERS) -> dict[str, object]:
-    """For each number of peers the operations of both, by kind, and their seconds."""
+    """Return for each number of peers the operations of both, by kind, and their seconds."""
     return {str(count): _of(count) for count in peers}
 
 
@@ -91,23 +91,23 @@ def _state(seed: int) -> dict[str, torch.Tensor]:
 
 
 def _prepare(root: Path, count: int) -> None:
-    """``VERSIONS`` versions, and of each peer one contribution that no version has judged."""
+    """Make ``VERSIONS`` versions, and for each peer one contribution that none has judged."""
     crew = [_exchange(root, slot) for slot in range(count)]
-    weights = [dict(one.join_fleet(lambda: _state(0), None).weights) for one in crew]
+    weights = [dict(entry.join_fleet(lambda: _state(0), None).weights) for entry in crew]
     for round_ in range(1, VERSIONS + 2):
-        for slot, one in enumerate(crew):
+        for slot, item in enumerate(crew):
             step = _state(round_ * 1000 + slot)
             weights[slot] = {n: t + 0.01 * step[n] for n, t in weights[slot].items()}
             if round_ > VERSIONS:
-                setattr(one, "_merge", lambda _=None: None)  # noqa: B010
-            one.publish(weights[slot], 100 * round_, round_)
-        for slot, one in enumerate(crew):
-            adopted = one.adopt(weights[slot]) if round_ <= VERSIONS else None
+                setattr(item, "_merge", lambda _=None: None)  # noqa: B010
+            item.publish(weights[slot], 100 * round_, round_)
+        for slot, each in enumerate(crew):
+            adopted = each.adopt(weights[slot]) if round_ <= VERSIONS else None
             weights[slot] = weights[slot] if adopted is None else dict(adopted.weights)
 
 
 def _count(root: Path, what: str) -> Counter[str]:
-    """The operations below ``root`` between two marks of a process of its own."""
+    """Count the operations below ``root`` between two marks of a process of its own."""
     argv = [sys.executable, str(Path(__file__).resolve()), what, str(root)]
     if not shutil.which("strace"):
         return Counter(json.loads(subprocess.run(argv, check=True, capture_output=True).stdout))

@@ -1,8 +1,8 @@
-"""Merges that get lost: writers and mergers at work on one folder as fast as they can.
+"""Lost merges: writers and mergers work on one folder as fast as they can.
 
 Once through the exchange and once, as a positive control, through one shared file that each writer
 reads, blends and replaces (what many scripts do). Each contribution moves one number, its writer's
-own, by one: how much of it is in the end result tells what was lost.
+own, by one: the end result shows how many were lost.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Work = Callable[[Path, int], None]
 
 
 class Quiet:
-    """Events of a bench are nobody's."""
+    """An event writer that writes nothing."""
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
-        """Drop it."""
+        """Write nothing."""
 
 
 def bare_exchange(root: Path, number: int, *, wan: bool = True) -> SharedExchange:
-    """Writer `number`'s view of the folder `root`; nothing it offers waits for others."""
+    """Return writer `number`'s exchange with folder `root`, which waits for no others."""
     settings = ExchangeSettings(run="bench", workload="bench", period_s=0.0, wan=wan)
     peer = f"slot-{number}"
     return SharedExchange(SharedPaths(root), peer, new_incarnation(), settings, CLOCK, Quiet())
@@ -74,7 +74,7 @@ def loss(root: Path, merges: int, mergers: int = 0, size: int = 0) -> dict[str, 
         "ours_chained": read_history(SharedPaths(ours)).chained,
         "ours_off_by": round(_off_by(ours, versions), 6),
         "versions": len(versions) - 1,
-        "merged_by": len({one.merger for one in versions[1:]}),
+        "merged_by": len({version.merger for version in versions[1:]}),
         "ours_s": round(exact, 2),
         "control_lost": total - left,
         "control_s": round(naive, 2),
@@ -107,7 +107,7 @@ def _start_together(start: Barrier, work: Work, folder: Path, number: int) -> No
 
 
 def _counts(size: int, number: int | None = None) -> StateDict:
-    """A state of one count per writer, one of them 1, and `size` numbers that stay as they are."""
+    """Return a state of one count per writer, one of them 1, and `size` constant numbers."""
     import numpy as np
     from safetensors.numpy import save
 
@@ -127,14 +127,14 @@ def _share_through_exchange(folder: Path, number: int, merges: int, size: int) -
         adoption = peer.adopt(own)
         if adoption is not None:
             own = dict(adoption.weights)
-    for _ in range(200):  # the last ones wait for nobody
+    for _ in range(200):  # until the last ones are merged
         if not _pending(folder):
             break
         peer.adopt(own)
 
 
 def _merge_only(folder: Path, number: int, merges: int) -> None:
-    """Merge whatever is pending until everything was merged once."""
+    """Merge pending contributions until all were merged once."""
     settings = ExchangeSettings(run="bench", workload="bench", period_s=0.0, wan=False)
     store = Store(SharedPaths(folder))
     merger = Merger(store, settings, CLOCK, f"merger-{number}/{new_incarnation()}")
@@ -151,32 +151,32 @@ def _pending(folder: Path) -> bool:
 
 
 def _merged(versions: tuple[Version, ...]) -> int:
-    """Contributions that are in a version; -1 if one is in two.
+    """Return the number of merged contributions; -1 if one was merged twice.
 
-    Whose offer came too late makes it again with the next one, which is then as long as both.
+    A writer whose offer came too late adds it to its next one.
     """
-    inputs = [one for version in versions for one in version.inputs]
-    once = len({(one.peer, one.sequence) for one in inputs}) == len(inputs)
-    return round(sum(one.norm for one in inputs)) if once else -1
+    inputs = [merged for version in versions for merged in version.inputs]
+    once = len({(entry.peer, entry.sequence) for entry in inputs}) == len(inputs)
+    return round(sum(item.norm for item in inputs)) if once else -1
 
 
 def _put_off(versions: tuple[Version, ...]) -> Counter[str]:
-    """Offers that no version took, by what was wrong with them."""
-    return Counter(one.fault for version in versions for one in version.refused)
+    """Return counts of refused offers, by fault."""
+    return Counter(refusal.fault for version in versions for refusal in version.refused)
 
 
 def _off_by(folder: Path, versions: tuple[Version, ...]) -> float:
-    """How far the end result is from what the records say was added, at most over the writers."""
+    """Return the largest difference between the end result and the records, over the writers."""
     store = Store(SharedPaths(folder))
     state = decode(store.read_blob(versions[-1].state))["count"]
     said = [0.0] * WRITERS
-    for one in (one for version in versions for one in version.inputs):
-        said[int(one.peer.removeprefix("slot-"))] += one.share * one.clip * one.norm
+    for entry in (merged for version in versions for merged in version.inputs):
+        said[int(entry.peer.removeprefix("slot-"))] += entry.share * entry.clip * entry.norm
     return max(abs(float(state[number]) - said[number]) for number in range(WRITERS))
 
 
 def _share_through_one_file(folder: Path, number: int, merges: int, size: int) -> None:
-    """Read, add one's own, replace: each write is atomic, the whole is not."""
+    """Read, add one's own, replace: each write is atomic, the sequence is not."""
     path, temp, step = folder / "latest.st", folder / f".{number}", _counts(size, number)
     for _ in range(merges):
         shared = decode(path.read_bytes()) if path.exists() else _counts(size)

@@ -33,7 +33,7 @@ Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Found:
+class ArmResults:
     """The tasks of some arms for so many `seeds` from `first` on, and their results on disk."""
 
     root: Path
@@ -69,7 +69,7 @@ class Found:
 
 
 def iqm(values: Floats) -> Floats:
-    """Mean of the middle half of the last axis; of cut seeds the part that lies inside counts."""
+    """Return the mean of the middle half of the last axis; cut seeds count in part."""
     ordered, size = np.sort(values, axis=-1), values.shape[-1]
     edges = np.arange(size + 1) / size
     inside = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None)
@@ -82,7 +82,7 @@ def _drawn(seeds: int) -> NDArray[np.int64]:
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
-    """Ratio of means with its interval; both sides hold the same seeds in the same order."""
+    """Return the ratio of means with its interval; both sides hold the same seeds in order."""
     mine, yours = np.asarray(ours, float), np.asarray(theirs, float)
     drawn = _drawn(len(mine))
     low, high = np.percentile(iqm(mine[drawn]) / iqm(yours[drawn]), [2.5, 97.5])
@@ -91,7 +91,7 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
 
 
 def middle(values: Sequence[float]) -> dict[str, float]:
-    """The interquartile mean of one value per seed, with its interval."""
+    """Return the interquartile mean of one value per seed, with its interval."""
     given = np.asarray(values, float)
     low, high = np.percentile(iqm(given[_drawn(len(given))]), [2.5, 97.5])
     found = {"iqm": iqm(given), "low": low, "high": high}
@@ -99,22 +99,22 @@ def middle(values: Sequence[float]) -> dict[str, float]:
 
 
 def worth(result: Result) -> float:
-    """The mean over rounds and learners: the area under the curve, 0 to 500."""
+    """Return the mean over rounds and learners: the area under the curve, 0 to 500."""
     return fmean(fmean(row) for row in result["each"])
 
 
 def best(result: Result) -> float:
-    """The area of the best learner, which nobody knows beforehand."""
+    """Return the area of the best learner."""
     return max(fmean(column) for column in zip(*result["each"], strict=True))
 
 
 def compared(ours: Sequence[Result], theirs: Sequence[Result]) -> dict[str, Any]:
-    """The ratio of areas, with its interval and our own area."""
+    """Return the ratio of areas, with its interval and our own area."""
     mine, yours = [worth(result) for result in ours], [worth(result) for result in theirs]
     return {**ratio(mine, yours), "area": middle(mine), "seeds": len(mine)}
 
 
-def gain(found: Found) -> dict[str, Any]:
+def gain(found: ArmResults) -> dict[str, Any]:
     """E1: four that share beside four on their own, the best of those, and one large learner."""
     shared, alone, big = found.of(*NEEDS["E1"])
     if not shared:
@@ -129,7 +129,7 @@ def gain(found: Found) -> dict[str, Any]:
     }
 
 
-def poison(found: Found) -> dict[str, Any]:
+def poison(found: ArmResults) -> dict[str, Any]:
     """E6: each lie beside the same crew without one, and the number of lies merged and refused."""
     told: dict[str, Any] = {}
     for arm in HOSTILE:

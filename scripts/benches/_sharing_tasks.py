@@ -50,7 +50,7 @@ NEEDS: Mapping[str, tuple[Arm, ...]] = {"E1": (SHARED, ALONE, BIG), "E6": (SHARE
 
 @dataclass(frozen=True)
 class Task:
-    """A seed of an arm, for so many rounds, whose result lies below `root`."""
+    """A seed of an arm, for a number of rounds, whose result lies below `root`."""
 
     root: Path
     arm: Arm
@@ -72,7 +72,7 @@ class Task:
 
 
 def play(task: Task) -> str:
-    """Play it through and keep its result; returns a line for people."""
+    """Play it through and store its result; return a line for people."""
     import torch
 
     from scripts.benches._sharing_group import Crew
@@ -91,9 +91,9 @@ def play(task: Task) -> str:
 
 
 def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int]:
-    """Play what is left, as many at once as there are cores; yields how many are left after each.
+    """Play the remaining tasks, one per core at a time; yield how many are left after each.
 
-    KeyboardInterrupt ends the children; what had ended is kept.
+    KeyboardInterrupt ends the children; finished results are kept.
     """
     left = [task for task in tasks if not task.path.exists()]
     with ProcessPoolExecutor(usable_cores(), get_context("spawn"), _begin_child) as pool:

@@ -1,8 +1,8 @@
-"""How much of their time four learners spend on shared weights: as shipped, on the cartridge.
+"""Share of time that four learners spend on shared weights: as shipped, on the cartridge.
 
-They are real processes with one thread each. A learner's metrics say how long it published, merged
-and adopted, waiting included; its time is that from its first metrics to its last: ten minutes, as
-the first contribution comes before anybody knows what one costs.
+They are real processes with one thread each. A learner's metrics give the seconds of publishing,
+merging and adopting, waiting included; its time is that from its first metrics to its last: ten
+minutes, as the first contribution comes before its cost is known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TRAINING = {
 
 
 def measure(folder: Path, seconds: float) -> dict[str, object]:
-    """Share of the learners' time, versions made, and steps; after `seconds` from their start."""
+    """Return the share of time, versions made and steps, `seconds` after the start."""
     folder.mkdir(parents=True)
     config, run = folder / "config.json", RunPaths(folder / "run")
     four = {"max_running": LEARNERS, "time_limit": "48:00:00"}
@@ -49,8 +49,12 @@ def measure(folder: Path, seconds: float) -> dict[str, object]:
 def _share(run: RunPaths) -> dict[str, float]:
     sharing, whole = 0.0, 0.0
     for path in sorted(run.events.glob("learner-slot-*.jsonl")):
-        metrics = [one for one in read_events(run.events, path.name) if one["event"] == "metric"]
-        sharing += sum(float(one["data"].get("share_seconds", 0.0)) for one in metrics[1:])
+        metrics = [
+            read_event
+            for read_event in read_events(run.events, path.name)
+            if read_event["event"] == "metric"
+        ]
+        sharing += sum(float(metric["data"].get("share_seconds", 0.0)) for metric in metrics[1:])
         whole += float(metrics[-1]["ts"]) - float(metrics[0]["ts"]) if metrics else 0.0
     if not whole:
         raise DaddyError("no learner came to learning in that time", "leave --quick away")

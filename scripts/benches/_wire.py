@@ -1,10 +1,10 @@
-"""Bytes and seconds per version on the wire, of a policy of 3 M parameters that really learns.
+"""Bytes and seconds per version on the network, of a policy of 3 M parameters that really learns.
 
 The game's learner with a wider network and the large network's step size takes 160 optimizer steps
-of PPO after two iterations that fill Adam's moments. What it is after 0, 1, 16 and 160 of them
-travels in each form, is decoded again and compared bit for bit. In the same run real rsync, local,
-with its delta algorithm on, brings a safetensors file and a ``.pt`` from the first to each other.
-Seconds are of one core, as the kernel counts them: others on the machine do not lengthen them.
+of PPO after two iterations that fill Adam's moments. Its states after 0, 1, 16 and 160 of them are
+sent in each form, decoded again and compared bit for bit. In the same run real rsync, local, with
+its delta algorithm on, updates a safetensors file and a ``.pt`` from the first to each other.
+Seconds are of one core, as the kernel counts them: other processes do not lengthen them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 
 def measure(folder: Path, times: int) -> dict[str, object]:
-    """Figures by form: seconds are medians of ``times`` tries, ``of_…`` are ratios of bytes."""
+    """Return figures by form: seconds are medians of ``times`` tries, ``of_…`` byte ratios."""
     folder.mkdir(parents=True, exist_ok=True)
     states, facts = _learn()
     raw = len(encode(states[0]))
@@ -52,17 +52,17 @@ def measure(folder: Path, times: int) -> dict[str, object]:
             name: _rsync(folder, name, write, states[0], states[steps])
             for name, write in (("safetensors", _write_safetensors), ("pt", _write_pt))
         }
-        least = min(float(one["bytes"]) for one in files.values())
+        least = min(float(path["bytes"]) for path in files.values())
         found[f"steps_{steps}"] = {
             "delta": _delta(states[0], states[steps], raw, least, times),
             "int8_contribution": _int8(states[0], states[steps], raw, least, times),
-            **{f"rsync_{name}": one for name, one in files.items()},
+            **{f"rsync_{name}": entry for name, entry in files.items()},
         }
     return found
 
 
 def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
-    """The policy's state by optimizer steps since it was warm."""
+    """Return the policy's state by optimizer steps after warm-up."""
     rate = PROFILES["gpu"]["learning_rate"]
     flags = {"training.device": "cpu", "archive.mode": "off",
              "training.learning_rate": rate}  # fmt: skip
@@ -83,7 +83,7 @@ def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
         optimizer.step = step  # type: ignore[method-assign]
         while optimizer.steps - warm < max(DISTANCES):
             train.iterate(session, 1)
-    size = sum(one.numel() for one in states[0].values())
+    size = sum(state.numel() for state in states[0].values())
     return states, {"parameters": size, "learning_rate": rate}
 
 
@@ -106,9 +106,9 @@ def _delta(
     seconds, frame = _timed(lambda: pack_delta(plain, base), times)
     back_s, back = _timed(lambda: unpack_delta(frame, base), times)
     changed = [
-        (one.bfloat16() != after[name].bfloat16()).sum().item() for name, one in before.items()
+        (entry.bfloat16() != after[name].bfloat16()).sum().item() for name, entry in before.items()
     ]
-    size = sum(one.numel() for one in before.values())
+    size = sum(item.numel() for item in before.values())
     return {
         "bfloat16_changed": round(sum(changed) / size, 3),
         **_row(len(frame), raw, seconds, back_s),
@@ -153,7 +153,7 @@ def _write_safetensors(path: Path, state: StateDict) -> None:
 
 
 def _write_pt(path: Path, state: StateDict) -> None:
-    """What many scripts ship; nothing here ever reads it."""
+    """Write a ``.pt`` file as many scripts ship it; it is never read."""
     torch.save(state, path)
 
 
@@ -164,7 +164,7 @@ def _rsync(
     before: StateDict,
     after: StateDict,
 ) -> dict[str, float]:
-    """Bytes both ways and seconds of one real transfer over a copy that is one version old."""
+    """Return bytes both ways and seconds of a real transfer over a copy one version old."""
     there, here = (folder / side / f"policy.{name}" for side in ("there", "here"))
     for path, state in ((here, before), (there, after)):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Measures what sharing weights is worth and what it survives: the experiments E1, E5 and E6.
+"""Measures the gain of sharing weights and its robustness: the experiments E1, E5 and E6.
 
 Learners are the product's own sessions on CartPole and share through its own exchange in real
 folders on disk, several in one process, in lockstep. E1: four that share beside four on their own,
@@ -49,9 +49,9 @@ def run(
     seeds: int | None = None,
     first: int = 1,
 ) -> dict[str, object]:
-    """Every experiment's figures; after Ctrl-C, of the seeds that had ended in all its arms."""
+    """Run the experiments; after Ctrl-C return figures of seeds that ended in all arms."""
     prepare_imports()
-    from scripts.benches._sharing_results import TABLES, Found
+    from scripts.benches._sharing_results import TABLES, ArmResults
     from scripts.benches._sharing_tasks import NEEDS
 
     wanted = chosen(only, [*NEEDS, RACE])
@@ -59,7 +59,7 @@ def run(
     root.mkdir(parents=True, exist_ok=True)
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     needed = dict.fromkeys(arm for name in wanted for arm in NEEDS.get(name, ()))
-    found = Found(root, tuple(needed), count, quick, first)
+    found = ArmResults(root, tuple(needed), count, quick, first)
     stopped = not _play(found)
     figures = {name: TABLES[name](found) for name in wanted if name in TABLES}
     if RACE in wanted and not stopped:
@@ -73,7 +73,7 @@ def run(
 
 
 def chosen(only: str | None, known: Sequence[str]) -> list[str]:
-    """The experiments that were asked for, all by default. UsageError for an unknown name."""
+    """Return the experiments that were asked for, by default all. Raise UsageError."""
     names = [name.strip() for name in only.split(",")] if only else list(known)
     if strange := [name for name in names if name not in known]:
         raise UsageError(f"there is no {strange[0]!r} here", f"some of: {', '.join(sorted(known))}")
@@ -81,7 +81,7 @@ def chosen(only: str | None, known: Sequence[str]) -> list[str]:
 
 
 def _play(found: Any) -> bool:
-    """Play what is left; False after Ctrl-C."""
+    """Play the remaining seeds; return False after Ctrl-C."""
     from scripts.benches._sharing_tasks import play_all
 
     try:
@@ -94,7 +94,7 @@ def _play(found: Any) -> bool:
 
 
 def race(root: Path, merges: int) -> dict[str, Any]:
-    """E5 on weights as large as CartPole's, once."""
+    """Run E5 once, on weights as large as CartPole's."""
     from scripts.benches._sharing_learner import first_policy
     from scripts.benches._sharing_race import loss
 

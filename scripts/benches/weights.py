@@ -1,4 +1,4 @@
-"""Shared weights: what a sync costs against bare writing, and how many merges get lost.
+"""Shared weights: the cost of a sync against bare writing, and the number of lost merges.
 
 Cost: four learners of the game's own network publish, merge and adopt through a folder on X
 
@@ -37,7 +37,7 @@ CLOCK = SystemClock()
 
 
 def run(quick: bool) -> dict[str, object]:
-    """Figures of all parts; ``ratio`` compares with the limit, ``lost`` with the control."""
+    """Return figures of all parts; ``ratio`` compares with the limit, ``lost`` with the control."""
     # the racing children do without a learner
     from scripts.benches import _sharing_operations, _sharing_time, _wire
 
@@ -54,7 +54,7 @@ def run(quick: bool) -> dict[str, object]:
 
 
 def _policy_state() -> StateDict:
-    """The weights that a learner of the game shares."""
+    """Return the weights that a learner of the game shares."""
     config = load_config()
     row = WORKLOADS["pokemon_red"]
     env = row.make_env(config)()
@@ -62,7 +62,7 @@ def _policy_state() -> StateDict:
         policy = row.make_policy(env.observation_space, env.action_space)  # type: ignore[arg-type]
     finally:
         env.close()  # type: ignore[no-untyped-call]
-    return {name: one.detach().clone() for name, one in policy.state_dict().items()}
+    return {name: entry.detach().clone() for name, entry in policy.state_dict().items()}
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -73,7 +73,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 def _cost(root: Path, rounds: int) -> dict[str, object]:
     state = _policy_state()
-    size = sum(one.numel() * one.element_size() for one in state.values())
+    size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
     peers = [bare_exchange(root, number) for number in range(PEERS)]
     weights = [dict(peer.join_fleet(lambda: state, None).weights) for peer in peers]
     publish, adopt, bare = [], [], []
@@ -107,7 +107,7 @@ def _adopt(peer: SharedExchange, own: StateDict, taken: list[StateDict]) -> None
 
 
 def _write_bare(folder: Path, sizes: tuple[int, ...]) -> None:
-    """The least that making files of these sizes durable under a name can cost."""
+    """Return the least time that making files of these sizes durable can take."""
     block, temp = bytes(range(256)) * 4096, folder / "bare.part"
     for size in sizes:
         with temp.open("wb") as stream:

@@ -1,4 +1,4 @@
-"""Puts a :class:`LaggingFiles` under a path: ``os`` asks it for what lies below its root.
+"""Puts a :class:`LaggingFiles` under a path: replaces ``os`` functions for paths below its root.
 
 The product's own code runs unchanged: ``pathlib`` and ``core.atomic_files`` go through ``os``.
 """
@@ -21,9 +21,9 @@ _FIRST = 1 << 24
 
 @dataclass
 class Stream:
-    """What ``os.fdopen`` gives to whoever writes."""
+    """File object that ``os.fdopen`` returns for writing."""
 
-    door: Door
+    door: PatchedOs
     number: int
     inode: Inode
     closes: bool
@@ -34,7 +34,7 @@ class Stream:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: writes are not buffered."""
 
     def fileno(self) -> int:
         return self.number
@@ -52,7 +52,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a scan."""
+    """One entry of ``os.scandir``."""
 
     name: str
     path: str
@@ -68,8 +68,8 @@ class Entry:
         return False
 
 
-class Door:
-    """Stands for ``os`` where a path or a descriptor is ours, and for nothing else."""
+class PatchedOs:
+    """Replaces ``os`` for paths and descriptors of the lagging files only."""
 
     def __init__(self, files: LaggingFiles) -> None:
         self.files = files
@@ -78,7 +78,7 @@ class Door:
         self._next = _FIRST
 
     def mine(self, path: Any) -> str:
-        """The path as text when it lies below our root, else nothing."""
+        """Return the path as text when it lies below the root, else ""."""
         if isinstance(path, int):
             return ""
         text = os.fspath(path)
@@ -93,7 +93,7 @@ class Door:
         return self._next
 
     def read(self, number: int, size: int) -> bytes:
-        """Of the bytes as they were when the file was opened."""
+        """Read the bytes as they were when the file was opened."""
         self.files.moment.step("read")
         at = self._at[number]
         data = bytes(self._open[number].data[at : at + size])
@@ -110,7 +110,7 @@ class Door:
         return self._open[number].facts()
 
     def chmod(self, *_: Any, **__: Any) -> None:
-        """All may read everything here."""
+        """Do nothing: all files are readable."""
 
     def close(self, number: int) -> None:
         self._at.pop(number, None)
@@ -138,9 +138,9 @@ class Door:
 
 
 @contextlib.contextmanager
-def mounted(files: LaggingFiles) -> Iterator[Door]:
-    """While inside, ``os`` finds ``files`` below their root."""
-    door = Door(files)
+def mounted(files: LaggingFiles) -> Iterator[PatchedOs]:
+    """Serve ``files`` below their root through ``os`` while the body runs."""
+    door = PatchedOs(files)
     ours: dict[str, Callable[..., Any]] = {
         "open": door.open, "stat": door.stat, "lstat": door.stat, "listdir": door.listdir,
         "scandir": door.scandir, "mkdir": door.mkdir, "link": door.link, "rename": door.rename,
@@ -163,7 +163,9 @@ def mounted(files: LaggingFiles) -> Iterator[Door]:
             setattr(os, name, real)
 
 
-def _by_path(door: Door, ours: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+def _by_path(
+    door: PatchedOs, ours: Callable[..., Any], real: Callable[..., Any]
+) -> Callable[..., Any]:
     def call(path: Any = ".", *args: Any, **options: Any) -> Any:
         text = door.mine(path)
         return ours(text, *args, **options) if text else real(path, *args, **options)

@@ -1,7 +1,7 @@
-"""What a laptop hands in that has turned hostile: one contribution of each kind.
+"""Attacks by a hostile laptop: one contribution of each kind.
 
-Each is an attack that a merger must survive without a word of it entering a version. They carry a
-process start of their own, so that a commit record tells which of them got in.
+A merger must survive each, and none may enter a version. Each has an incarnation of its own, so
+that a commit record shows which of them was merged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SMALL = 1e-4
 
 @dataclass(frozen=True)
 class Attack:
-    """Files to lay into a box, by name, and the process start that they claim."""
+    """Files to put into a box, by name, and the incarnation that they claim."""
 
     name: str
     incarnation: str
@@ -33,16 +33,16 @@ class Attack:
     sparse: str = ""
     """Name of a file of 10 GiB that takes no room, made over there."""
     welcome: int = 0
-    """How many inputs of that process start a run may hold: one, where it is a fair one twice."""
+    """Allowed merged inputs of that incarnation: one, for a fair contribution sent twice."""
 
 
 def touching(path: Path) -> bytes:
-    """A pickle, written by hand, that leaves a file behind when somebody loads it."""
+    """Return a handwritten pickle that creates a file when it is loaded."""
     return f"cposix\nsystem\n(S'touch {path}'\ntR.".encode()
 
 
 def _endless(size: int) -> bytes:
-    """A header whose shape is a number that Python's JSON reads as infinity; of a usual size."""
+    """Return a header of the usual size whose shape is a number that JSON reads as infinity."""
     header = b'{"w":{"dtype":"F32","shape":[1e400],"data_offsets":[0,4]}}'
     return len(header).to_bytes(8, "little") + header + bytes(size - len(header) - 8)
 
@@ -54,9 +54,9 @@ class Forge:
         self._peer, self._frame, self._weights, self._proof = peer, frame, weights, proof
 
     def all(self) -> list[Attack]:
-        """One of each kind."""
+        """Return one attack of each kind."""
         fair = encode(self._delta(), half=True)
-        nan = {name: one / 0.0 * 0.0 for name, one in self._delta().items()}
+        nan = {name: tensor / 0.0 * 0.0 for name, tensor in self._delta().items()}
         named = {"../../../../tmp/x": torch.zeros(3), **self._delta()}
         bad = touching(self._proof)
         return [
@@ -74,7 +74,7 @@ class Forge:
         ]
 
     def _delta(self) -> StateDict:
-        return {name: torch.full_like(one, _SMALL) for name, one in self._weights.items()}
+        return {name: torch.full_like(tensor, _SMALL) for name, tensor in self._weights.items()}
 
     def _offer(self, incarnation: str, data: bytes, size: int, **lies: object) -> Contribution:
         frame = self._frame
@@ -102,7 +102,7 @@ class Forge:
         )
 
     def _again(self, name: str, incarnation: str, data: bytes) -> Attack:
-        """Fair in itself; whoever pushes lays it down a second time."""
+        """Return a fair contribution; the caller sends it a second time."""
         return dataclasses.replace(self._attack(name, incarnation, data), welcome=1)
 
     def _sparse(self, name: str, incarnation: str) -> Attack:

@@ -1,7 +1,8 @@
-"""Processes as threads of which one runs at a time; chance says which, at every file operation.
+"""Runs processes as threads, one at a time; a random number picks the next at every file operation.
 
-One seed gives one schedule: who is switched to, who is frozen, who is killed and when, which call
-fails, how long everything stands still. A killed process does nothing any more, not even tidy up.
+One seed gives one schedule: the process that is switched to, frozen or killed, and when, the call
+that fails, the time for which everything stands still. A killed process runs no further code, not
+even cleanup.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Killed(BaseException):
 
 @dataclass(frozen=True)
 class Odds:
-    """How rough a schedule is: seconds per call, and per call the chance of each event."""
+    """Probabilities of a schedule: seconds per call, and per call the chance of each event."""
 
     seconds: float
     switch: float
@@ -40,7 +41,7 @@ class Odds:
 
 
 def _shut() -> threading.Lock:
-    """A gate that is closed until someone releases it."""
+    """Return a lock that is held until another thread releases it."""
     gate = threading.Lock()
     gate.acquire()
     return gate
@@ -48,7 +49,7 @@ def _shut() -> threading.Lock:
 
 @dataclass(eq=False)
 class Process:
-    """One process: its name, what it does, who follows when it is killed."""
+    """One process: its name, its function, and its successor when it is killed."""
 
     name: str
     work: Callable[[], None]
@@ -58,8 +59,8 @@ class Process:
     gate: threading.Lock = field(default_factory=_shut)
 
 
-class Baton:
-    """Hands the right to run from one process to the next; keeps the time."""
+class Interleaver:
+    """Lets one process run at a time; keeps the time."""
 
     def __init__(self, seed: int, odds: Odds) -> None:
         self.chance = random.Random(seed)
@@ -75,19 +76,19 @@ class Baton:
 
     @property
     def actor(self) -> str:
-        """Whose call this is; nobody's before and after the schedule."""
+        """Name of the process that runs; empty before and after the schedule."""
         return self._running.name if self._running else ""
 
     def between(self, low: float, high: float) -> float:
-        """A number by chance."""
+        """Return a random number."""
         return self.chance.uniform(low, high)
 
     def by_chance(self, probability: float) -> bool:
-        """Whether it happens this time."""
+        """Return True with this probability."""
         return self.chance.random() < probability
 
     def step(self, what: str) -> None:
-        """Called before every file operation: time passes, and anything may happen."""
+        """Let time pass, and fail, freeze, kill or switch; called before every file operation."""
         me = self._running
         if me is None:
             self.time += 0.001
@@ -111,14 +112,14 @@ class Baton:
             raise failure(_TROUBLE[what], what)
 
     def answer(self, what: str) -> None:
-        """Called after an operation had its effect: the answer may be lost."""
+        """Lose the reply now and then; called after an operation had its effect."""
         if self._running is not None and self.by_chance(self.odds.lost):
             raise failure(errno.EIO, what)
 
     # -- who runs
 
     def sleep(self, seconds: float) -> None:
-        """Let others run, for so long at least."""
+        """Let others run for at least that many seconds."""
         me = self._running
         if me is None:
             self.time += seconds
@@ -129,9 +130,9 @@ class Baton:
             me.gate.acquire()
 
     def run(self, processes: list[Process]) -> None:
-        """Until all have ended, and those that followed them."""
-        for one in processes:
-            self._add(one)
+        """Run until all processes and their successors have ended."""
+        for process in processes:
+            self._add(process)
         self._pass_to(self._choose())
         self._finished.acquire()
         self._running = None
@@ -158,10 +159,10 @@ class Baton:
             self._finished.release()
 
     def _choose(self) -> Process:
-        ready = [one for one in self._living if one.wakes <= self.time]
+        ready = [entry for entry in self._living if entry.wakes <= self.time]
         if not ready:
-            self.time = min(one.wakes for one in self._living)
-            ready = [one for one in self._living if one.wakes <= self.time]
+            self.time = min(process.wakes for process in self._living)
+            ready = [item for item in self._living if item.wakes <= self.time]
         return self.chance.choice(ready)
 
     def _pass_to(self, chosen: Process) -> None:

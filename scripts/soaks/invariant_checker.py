@@ -1,8 +1,9 @@
-"""Sees every change of the shared folder on the server, and says which invariant it breaks.
+"""Gets every change of the shared folder on the server and names the invariant it breaks.
 
 I1 the newest version is complete. I2 versions are contiguous, each names its parent's hash. I3 no
-contribution is judged twice. I4 none is lost: its record goes after it was judged, its file later.
-I5 nobody sees an older version than before. I6 no contribution based in what was taken back counts.
+contribution is judged twice. I4 none is lost: its record is removed after it was judged, its file
+later. I5 no process reads an older version than before. I6 no contribution based on a reverted
+version counts.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Key = tuple[str, str, int]
 _FRIENDS = "friend/"
 
 
-class Witness:
-    """Knows what was promised; ``broken`` lists what was not kept."""
+class InvariantChecker:
+    """Checks changes against the invariants; ``broken`` lists violations."""
 
     def __init__(self, root: str, keep: int, *, counts: bool) -> None:
         self._root, self._keep, self._counts = root + "/", keep, counts
@@ -44,7 +45,7 @@ class Witness:
         self._friends = False
 
     def changed(self, path: str, inode: Inode | None) -> None:
-        """A name below the root means something else now."""
+        """Record that a name below the root has another content now."""
         name = path.removeprefix(self._root)
         before = self._files.pop(name, None)
         if inode is not None:
@@ -52,7 +53,7 @@ class Witness:
         self._friends = name.startswith(_FRIENDS)  # each account's offers lie in its own folder
         name = name.removeprefix(_FRIENDS)
         folder = name.split("/")[0]
-        if any(one is not None and one.folder for one in (inode, before)):
+        if any(entry is not None and entry.folder for entry in (inode, before)):
             return
         data = None if inode is None else bytes(inode.data)
         judge = {"merged": self._merged, "blobs": self._blob, "peers": self._peer,
@@ -63,7 +64,7 @@ class Witness:
             self.broken += judge[folder](name, data)
 
     def saw(self, reader: object, number: int | None) -> None:
-        """A reader was told that ``number`` is the newest version."""
+        """Record that a reader got ``number`` as the newest version."""
         found, before = -1 if number is None else number, self._seen.get(reader, -1)
         if found < before:
             self.broken.append(f"I5: a reader saw v{found} after v{before}")
@@ -72,7 +73,7 @@ class Witness:
         self._seen[reader] = max(found, before)
 
     def made(self, peer: str, steps: int) -> None:
-        """A peer has made so many steps in all."""
+        """Record the total of steps that a peer has made."""
         self.steps[peer] = max(steps, self.steps.get(peer, 0))
 
     # -- one kind of file each
@@ -85,7 +86,10 @@ class Witness:
         if record.version and record.parent != self._records[-1]:
             yield f"I2: {name} does not name its parent's hash"
         judged: list[Input | Refusal] = [*record.inputs, *record.refused]
-        fresh = [(one.peer, one.incarnation, one.sequence) for one in judged]
+        fresh = [
+            (judged_offer.peer, judged_offer.incarnation, judged_offer.sequence)
+            for judged_offer in judged
+        ]
         yield from (f"I3: {name} judges {key} again" for key in fresh if key in self.judged)
         for sha in blobs_of(record):  # a friend's too: the owner's versions are whole without it
             if not self._holds(sha):
@@ -144,10 +148,10 @@ class Witness:
     # -- when all is over
 
     def lost(self) -> Iterator[str]:
-        """What was promised to its author and is neither judged nor waiting."""
+        """Yield contributions that are neither judged nor waiting."""
         for key in sorted(self.promised - self.judged):
             yield f"I4: {key} was published and never judged"
 
     def unreadable(self, sha: str, error: WeightsError) -> None:
-        """The newest version could not be read."""
+        """Record that the newest version could not be read."""
         self.broken.append(f"I1: the newest state {sha[:12]} cannot be read: {error}")

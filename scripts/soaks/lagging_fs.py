@@ -1,9 +1,8 @@
-"""A file system in memory that shows each process what is true now, or was a while ago.
+"""A file system in memory that shows each process the present state, or an earlier one.
 
-As NFS does: a change is true at once where it is made, names are created and removed by the server
-alone, and what another process sees of a name or of a folder may lag, but never goes back and never
-lags by more than ``lag_s``. A name that is gone can still look as if it were there; opening it then
-fails with ENOENT or ESTALE.
+As NFS does: a process sees its own changes at once, names are created and removed by the server
+alone, and the view of another process may lag, but never goes back and never lags by more than
+``lag_s``. A removed name may still be listed; opening it then fails with ENOENT or ESTALE.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Change = Callable[[str, "Inode | None"], None]
 
 
 class Moment(Protocol):
-    """Who acts, when, and what chance says."""
+    """The running process, the time, and the random choices."""
 
     time: float
 
@@ -36,7 +35,7 @@ class Moment(Protocol):
 
 @dataclass
 class Inode:
-    """What a name means: a file's bytes, or a folder."""
+    """Content of a name: a file's bytes, or a folder."""
 
     number: int
     folder: bool = False
@@ -50,12 +49,12 @@ class Inode:
 
 
 def failure(number: int, path: str) -> OSError:
-    """The OSError (its subclass) of an error number."""
+    """Return the OSError (its subclass) of an error number."""
     return OSError(number, os.strerror(number), path)
 
 
 class LaggingFiles:
-    """The server's truth, its past, and how far each actor's view of it has come."""
+    """The server's state, its past, and the age of each process's view of it."""
 
     def __init__(self, root: str, moment: Moment, lag_s: float, changed: Change) -> None:
         self.root, self.moment, self.lag_s, self.changed = root, moment, lag_s, changed
@@ -68,11 +67,11 @@ class LaggingFiles:
     # -- the server
 
     def truth(self, path: str) -> Inode | None:
-        """What ``path`` means on the server."""
+        """Return the content of ``path`` on the server."""
         return self._past[path][1][-1] if path in self._past else None
 
     def names(self, folder: str) -> list[str]:
-        """The names that are truly in ``folder``."""
+        """Return the names in ``folder`` on the server."""
         found = self._names.get(folder, ())
         return sorted(name for name in found if self.truth(f"{folder}/{name}") is not None)
 
@@ -95,7 +94,7 @@ class LaggingFiles:
     # -- what an actor sees
 
     def _as_of(self, kind: str, path: str, changed_at: float) -> float:
-        """The moment at which the actor sees ``path``: now, or within the lag, never earlier."""
+        """Return the time of the process's view of ``path``: within the lag, never earlier."""
         now, key = self.moment.time, (self.moment.actor, kind, path)
         if not key[0]:
             return now
@@ -107,7 +106,7 @@ class LaggingFiles:
         return now
 
     def look(self, path: str) -> Inode | None:
-        """What the actor sees under ``path``."""
+        """Return the content of ``path`` in the process's view."""
         if path not in self._past:
             return None
         times, values = self._past[path]
@@ -127,7 +126,7 @@ class LaggingFiles:
         return self._need(path).facts()
 
     def listing(self, folder: str) -> list[tuple[str, bool]]:
-        """(name, whether it is a folder) of all that the actor sees in ``folder``."""
+        """Return (name, is a folder) of all entries of ``folder`` in the process's view."""
         self.moment.step("list")
         if not self._need(folder).folder:
             raise failure(errno.ENOTDIR, folder)
@@ -151,7 +150,7 @@ class LaggingFiles:
         return inode
 
     def open_old(self, path: str) -> Inode:
-        """The file as the actor sees it; a name that is gone fails, however it looks."""
+        """Open a file in the process's view; fail for a removed name."""
         self.moment.step("open")
         seen = self._need(path)
         if self.truth(path) is None:
@@ -187,7 +186,7 @@ class LaggingFiles:
         self._set(path, None)
 
     def rename(self, source: str, target: str) -> None:
-        """For files: nobody renames a folder here."""
+        """Rename a file; folders are never renamed here."""
         self.moment.step("rename")
         inode = self.truth(source)
         if inode is None:

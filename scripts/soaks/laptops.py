@@ -1,8 +1,8 @@
-"""Two laptops contribute while four jobs train and are handed over; then one turns hostile.
+"""Two laptops contribute while four jobs train and are replaced; then one turns hostile.
 
 Two homes, two keys, two users of a real sshd; ``sync_weights.sh`` and ``run_actors_only`` as people
-type them. Judged by the commit records and the receipts: what both handed in must have entered,
-nothing hostile may have, and the run must go on earning what it earned.
+type them. Checked by the commit records and the receipts: contributions of both must be merged, no
+attack may be, and the run's returns must not fall.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KEPT_RETURN = 0.8
 
 @dataclass
 class Laptop:
-    """One person's machine: a name, a home, a login of the test cluster's."""
+    """One person's machine: a name, a home, a login on the test cluster."""
 
     name: str
     login: str
@@ -51,7 +51,7 @@ class Laptop:
         return self.home / "shared_weights"
 
     def start(self, who: str) -> None:
-        """What its person types, in two terminals."""
+        """Start the two programs that its person types in two terminals."""
         script = str(CHECKOUT / "Daddy" / "cluster" / "sync_weights.sh")
         self._type("sync", [script, "bidirectional", "", str(self.shared), "5"], who)
         play = [sys.executable, "-m", "Daddy.run_actors_only", "--shared-dir", str(self.shared)]
@@ -81,18 +81,18 @@ class Laptop:
         self.home.mkdir(parents=True)
 
     def end(self) -> None:
-        """Close the lid."""
-        for one in self.processes:
-            machine_info.terminate_tree(one, GRACE_S)
+        """End its programs, as when the lid is closed."""
+        for process in self.processes:
+            machine_info.terminate_tree(process, GRACE_S)
         self.processes.clear()
 
     def receipts(self) -> Counter[str]:
-        """Accepted, or why not; how many of each."""
+        """Return counts of receipts: accepted, or by the reason of the refusal."""
         found = read_receipts(self.shared, self.name)
-        return Counter("accepted" if one.accepted else one.reason for one in found)
+        return Counter("accepted" if item.accepted else item.reason for item in found)
 
     def lay(self, attack: Attack) -> None:
-        """Push an attack's files as this laptop's own user, past our own software."""
+        """Send an attack's files as this laptop's own user, without our software."""
         folder = self.home / "hostile"
         folder.mkdir(exist_ok=True)
         for name, data in attack.files.items():
@@ -115,7 +115,7 @@ class Laptop:
 
 
 def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
-    """Contribute for so long, then attack; the figures. ``seed`` is not used: chance is real."""
+    """Contribute for ``minutes``, then attack; return the figures. ``seed`` is not used."""
     del seed
     with (
         fresh_run(keep, SITE) as (folder, paths),
@@ -128,8 +128,8 @@ def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
         try:
             return _siege(stage, laptops, minutes * 60.0)
         finally:
-            for one in laptops:
-                one.end()
+            for laptop in laptops:
+                laptop.end()
 
 
 def _laptops(stage: Stage, folder: Path) -> list[Laptop]:
@@ -147,14 +147,14 @@ def _siege(stage: Stage, laptops: list[Laptop], seconds: float) -> dict[str, Any
     box = shared.inbox / "ben"  # what an owner does for a friend with an account of his own
     box.mkdir(parents=True, exist_ok=True)
     box.chmod(0o777)
-    for one, key in zip(laptops, ("user", "friend"), strict=True):
-        one.start(str(stage.node.facts[key]))
+    for laptop, key in zip(laptops, ("user", "friend"), strict=True):
+        laptop.start(str(stage.node.facts[key]))
     _let_pass(seconds, "contributing", laptops)
-    received = {one.name: one.receipts() for one in laptops}
+    received = {entry.name: entry.receipts() for entry in laptops}
     before, hostile = _mean_return(stage.run), laptops[1]
     hostile.end()
     attacks, proof = _attacks(hostile), hostile.home / "unpickled"
-    for attack in [*attacks, *(one for one in attacks if one.welcome)]:
+    for attack in [*attacks, *(item for item in attacks if item.welcome)]:
         hostile.lay(attack)
     _let_pass(SIEGE_S, "under attack", laptops)
     figures = _figures(stage, received, attacks, before)
@@ -176,39 +176,39 @@ def _figures(
 ) -> dict[str, Any]:
     versions = read_history(SharedPaths(stage.run.shared_weights)).versions
     after = _mean_return(stage.run)
-    entered = Counter(one.incarnation for version in versions for one in version.inputs)
-    inside = [one.name for one in attacks if entered[one.incarnation] > one.welcome]
+    entered = Counter(merged.incarnation for version in versions for merged in version.inputs)
+    inside = [attack.name for attack in attacks if entered[attack.incarnation] > attack.welcome]
     broken = [f"{name} entered a version" for name in inside]
     broken += [f"nothing of {name} was accepted" for name, of in received.items()
                if not of["accepted"]]  # fmt: skip
     broken += ["the return fell"] if after < KEPT_RETURN * before else []
     return {
         "versions": len(versions) - 1,
-        "jobs": len({one.incarnation for version in versions for one in version.inputs
-                     if one.peer.startswith("slot-")}),
+        "jobs": len({item.incarnation for version in versions for item in version.inputs
+                     if item.peer.startswith("slot-")}),
         "receipts": {name: dict(of) for name, of in received.items()},
         "share": {name: _share(versions, name) for name in received},
-        "refused": {one.name: _refusal(versions, one) for one in attacks},
+        "refused": {entry.name: _refusal(versions, entry) for entry in attacks},
         "mean_return": {"before": round(before, 2), "after": round(after, 2)},
         "broken": broken,
     }  # fmt: skip
 
 
 def _share(versions: Sequence[Version], peer: str) -> float:
-    """Of all that moved the weights, the part that came from one peer."""
-    shares = [(one.peer, one.share) for version in versions for one in version.inputs]
+    """Return one peer's part of all merged shares."""
+    shares = [(merged.peer, merged.share) for version in versions for merged in version.inputs]
     total = sum(share for _, share in shares)
     return round(sum(share for name, share in shares if name == peer) / max(total, 1e-9), 4)
 
 
 def _refusal(versions: Sequence[Version], attack: Attack) -> str:
-    said = [one.reason for version in versions for one in version.refused
-            if one.incarnation == attack.incarnation]  # fmt: skip
+    said = [refusal.reason for version in versions for refusal in version.refused
+            if refusal.incarnation == attack.incarnation]  # fmt: skip
     return said[-1] if said else "never read" if not attack.welcome else "counted once"
 
 
 def _mean_return(run: RunPaths, newest: int = 60) -> float:
-    """Of the newest episodes of all learners."""
+    """Return the mean return of the newest episodes of all learners."""
     rows = [
         (event["ts"], value)
         for event in read_events(run.events, "learner-*.jsonl")
@@ -222,7 +222,7 @@ def _mean_return(run: RunPaths, newest: int = 60) -> float:
 def _let_pass(seconds: float, what: str, laptops: list[Laptop]) -> None:
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
-        said = ", ".join(f"{one.name} {dict(one.receipts())}" for one in laptops)
+        said = ", ".join(f"{laptop.name} {dict(laptop.receipts())}" for laptop in laptops)
         print(f"  {what}, {left:.0f} s left: {said}", file=sys.stderr, flush=True)
         time.sleep(min(15.0, left))
 

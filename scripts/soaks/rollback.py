@@ -1,9 +1,9 @@
-"""A person goes back at random moments while four jobs merge and two laptops contribute.
+"""A person rolls back at random times while four jobs merge and two laptops contribute.
 
 Real processes and the product's own exchange on a real folder. Every step of a peer adds to the
-weight numbered like the version it stands on, so a version's state tells which versions its
-progress was made on. Judged by the commit records and the states: versions chain, a rollback has
-the state it names, and nothing from a range that was taken back is in a later version.
+weight numbered like its base version, so a version's state shows the versions on which its progress
+was made. Checked by the commit records and the states: versions chain, a rollback has the state it
+names, and no progress made on a reverted version is in a later one.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ CLOCK = SystemClock()
 
 
 class Silent:
-    """Events that nobody reads."""
+    """An event writer that writes nothing."""
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
-        """Nothing."""
+        """Write nothing."""
 
 
 def run(times: int, seed: int) -> dict[str, Any]:
-    """Go back so many times, at moments that follow from ``seed``; what it came to."""
+    """Roll back ``times`` times, at times that follow from ``seed``; return the figures."""
     chance = random.Random(seed)
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="daddy-rollback-") as folder:
@@ -87,7 +87,7 @@ def run(times: int, seed: int) -> dict[str, Any]:
 
 
 def _job(paths: SharedPaths, number: int, seed: int, stop: Event) -> None:
-    """Learn, offer, merge and adopt; now and then a successor goes on from the last note."""
+    """Learn, offer, merge and adopt; now and then a successor continues from the last note."""
     limit_threads(1)
     chance = random.Random(seed * 1_000 + number)
     settings = ExchangeSettings(run="soak", workload="none", period_s=0.2)
@@ -111,7 +111,7 @@ def _job(paths: SharedPaths, number: int, seed: int, stop: Event) -> None:
 
 
 def _laptop(paths: SharedPaths, number: int, seed: int, stop: Event) -> None:
-    """Pull, learn and push; links and renames stand for the line."""
+    """Pull, learn and push; links and renames replace the network."""
     limit_threads(1)
     chance, name = random.Random(seed * 2_000 + number), f"laptop-{number}"
     local, box = paths.root.parent / name, paths.inbox / name
@@ -143,7 +143,7 @@ def _laptop(paths: SharedPaths, number: int, seed: int, stop: Event) -> None:
 def _go_back(
     store: Store, times: int, chance: random.Random, peers: Sequence[SpawnProcess]
 ) -> list[float]:
-    """The seconds that each rollback took; fewer than ``times`` when a peer has ended."""
+    """Return the seconds that each rollback took; fewer than ``times`` if a peer ended."""
     seconds = list[float]()
     while len(seconds) < times:
         if not all(peer.is_alive() for peer in peers):
@@ -160,12 +160,12 @@ def _go_back(
 
 
 def _targets(store: Store, newest: int) -> list[int]:
-    """Versions whose states are still there and were not taken back."""
+    """Return versions whose states exist and were not reverted."""
     reverted = store.version(newest).reverted
     return [
-        one.version
-        for one in store.records(newest - 40, newest - 1)
-        if not is_reverted(one.version, reverted) and store.paths.blob(one.state).exists()
+        record.version
+        for record in store.records(newest - 40, newest - 1)
+        if not is_reverted(record.version, reverted) and store.paths.blob(record.state).exists()
     ]
 
 
@@ -173,7 +173,7 @@ def _targets(store: Store, newest: int) -> list[int]:
 
 
 def judge(paths: SharedPaths) -> dict[str, Any]:
-    """Counts, and under ``broken`` what must not be."""
+    """Return counts, and violated rules under ``broken``."""
     history, store = read_history(paths), Store(paths)
     newest = store.newest()
     assert newest is not None
@@ -185,27 +185,27 @@ def judge(paths: SharedPaths) -> dict[str, Any]:
             broken += _judge_rollback(version, history.versions[revert.good])
             ranges.append((revert.first, revert.last))
             taken = history.versions[revert.first : revert.last + 1]
-            gone |= {_key(one) for kept in taken for one in kept.inputs}
-        for one in version.inputs:
-            if _key(one) in gone or is_reverted(one.base_version, ranges):
-                broken.append(f"v{version.version} holds {_key(one)}, which was taken back")
-    inputs = [one for version in history.versions for one in version.inputs]
-    states = [one for one in history.versions if store.paths.blob(one.state).exists()]
+            gone |= {_key(each) for kept in taken for each in kept.inputs}
+        for merged in version.inputs:
+            if _key(merged) in gone or is_reverted(merged.base_version, ranges):
+                broken.append(f"v{version.version} holds {_key(merged)}, which was taken back")
+    inputs = [entry for version in history.versions for entry in version.inputs]
+    states = [item for item in history.versions if store.paths.blob(item.state).exists()]
     for version in states:
         broken += _judge_state(store, version, history.versions)
     return {
         "versions": len(history.versions),
         "contributions": len(inputs),
-        "of_laptops": sum(one.peer.startswith("laptop") for one in inputs),
-        "refused": sum(len(one.refused) for one in history.versions),
+        "of_laptops": sum(element.peer.startswith("laptop") for element in inputs),
+        "refused": sum(len(member.refused) for member in history.versions),
         "taken_back": sum(last - first + 1 for first, last in ranges),
         "states_read": len(states),
         "broken": broken,
     }
 
 
-def _key(one: Input) -> tuple[str, str, int]:
-    return (one.peer, one.incarnation, one.sequence)
+def _key(merged: Input) -> tuple[str, str, int]:
+    return (merged.peer, merged.incarnation, merged.sequence)
 
 
 def _judge_rollback(version: Version, good: Version) -> list[str]:
@@ -215,10 +215,10 @@ def _judge_rollback(version: Version, good: Version) -> list[str]:
 
 
 def _judge_state(store: Store, version: Version, versions: tuple[Version, ...]) -> list[str]:
-    """Progress made on a version that was taken back before ``version``, if its state holds any."""
+    """Return progress in the state of ``version`` that was made on reverted versions."""
     weights = decode(store.read_blob(version.state))["w"]
     before = versions[: version.version + 1]
-    ranges = [(one.first, one.last) for kept in before for one in kept.reverts]
+    ranges = [(revert.first, revert.last) for kept in before for revert in kept.reverts]
     held = weights.nonzero().flatten().tolist()
     return [
         f"v{version.version} holds progress made on v{made_on}, which was taken back"

@@ -17,8 +17,8 @@ from Daddy.weights.store.weight_records import is_reverted
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weight_exchange import SharedExchange
 from scripts.soaks.fs_patch import mounted
-from scripts.soaks.interleaver import Baton, Odds
-from scripts.soaks.invariant_checker import Witness
+from scripts.soaks.interleaver import Interleaver, Odds
+from scripts.soaks.invariant_checker import InvariantChecker
 from scripts.soaks.lagging_fs import LaggingFiles
 from scripts.soaks.weights_fleet import Fleet, Silent, small
 from scripts.version_history import read_history
@@ -42,27 +42,29 @@ class Outcome:
 
 def run_schedule(seed: int) -> Outcome:
     """Run the schedule that follows from ``seed``."""
-    baton = Baton(seed, Odds(1.0, 1.0))
-    baton.odds = _odds(baton)
-    settings = _settings(baton)
-    lag_s = baton.chance.choice([0.0, 5.0, 60.0, 60.0])
-    witness = Witness(ROOT, settings.keep_versions, counts=not lag_s and not baton.odds.trouble)
-    files = LaggingFiles(ROOT, baton, lag_s, witness.changed)
-    with mounted(files), _watched(witness), _quick_sweeps():
-        fleet = Fleet(ROOT, baton, witness, settings, all_merge=baton.by_chance(0.5))
-        baton.run(fleet.processes())
-        for name, error in baton.failures:
+    interleaver = Interleaver(seed, Odds(1.0, 1.0))
+    interleaver.odds = _odds(interleaver)
+    settings = _settings(interleaver)
+    lag_s = interleaver.chance.choice([0.0, 5.0, 60.0, 60.0])
+    checker = InvariantChecker(
+        ROOT, settings.keep_versions, counts=not lag_s and not interleaver.odds.trouble
+    )
+    files = LaggingFiles(ROOT, interleaver, lag_s, checker.changed)
+    with mounted(files), _watched(checker), _quick_sweeps():
+        fleet = Fleet(ROOT, interleaver, checker, settings, all_merge=interleaver.by_chance(0.5))
+        interleaver.run(fleet.processes())
+        for name, error in interleaver.failures:
             trace = "".join(traceback.format_exception(error)[-3:])
-            witness.broken.append(f"{name} ended with {error!r}\n{trace}")
-        _judge_end(fleet, baton, witness, settings)
+            checker.broken.append(f"{name} ended with {error!r}\n{trace}")
+        _judge_end(fleet, interleaver, checker, settings)
     return Outcome(
-        seed, baton.steps, baton.kills, len(witness.versions), len(witness.judged),
-        sum(len(version.reverts) for version in witness.versions), tuple(witness.broken),
+        seed, interleaver.steps, interleaver.kills, len(checker.versions), len(checker.judged),
+        sum(len(version.reverts) for version in checker.versions), tuple(checker.broken),
     )  # fmt: skip
 
 
-def _odds(baton: Baton) -> Odds:
-    pick = baton.chance.choice
+def _odds(interleaver: Interleaver) -> Odds:
+    pick = interleaver.chance.choice
     return Odds(
         seconds=pick([0.02, 0.2, 1.0]),
         switch=pick([1.0, 0.3, 0.05]),
@@ -74,8 +76,8 @@ def _odds(baton: Baton) -> Odds:
     )
 
 
-def _settings(baton: Baton) -> ExchangeSettings:
-    pick = baton.chance.choice
+def _settings(interleaver: Interleaver) -> ExchangeSettings:
+    pick = interleaver.chance.choice
     return ExchangeSettings(
         run="model", workload="none", rule=pick(["delta", "delta", "polyak"]),
         period_s=pick([1.0, 10.0]), silence_s=pick([20.0, 180.0]),
@@ -84,13 +86,13 @@ def _settings(baton: Baton) -> ExchangeSettings:
 
 
 @contextlib.contextmanager
-def _watched(witness: Witness) -> Iterator[None]:
+def _watched(checker: InvariantChecker) -> Iterator[None]:
     """Report every result of ``Store.newest`` to the invariant checker."""
     real = Store.newest
 
     def newest(store: Store) -> int | None:
         number = real(store)
-        witness.saw(store, number)
+        checker.saw(store, number)
         return number
 
     with patch.object(Store, "newest", newest):
@@ -102,42 +104,44 @@ def _quick_sweeps() -> contextlib.AbstractContextManager[object]:
     return patch.multiple(cleanup, ORPHAN_S=900.0, SWEEP_S=100.0, GAP_S=200.0)
 
 
-def _judge_end(fleet: Fleet, baton: Baton, witness: Witness, settings: ExchangeSettings) -> None:
+def _judge_end(
+    fleet: Fleet, interleaver: Interleaver, checker: InvariantChecker, settings: ExchangeSettings
+) -> None:
     """Check that after all delays the run continues and no contribution is missing."""
-    baton.sleep(1000.0)
-    before = len(witness.versions)
+    interleaver.sleep(1000.0)
+    before = len(checker.versions)
     last = SharedExchange(fleet.paths, "slot-9", "99999999", settings, fleet.clock(), Silent())
     try:
         own = dict(last.join_fleet(lambda: small(0.0, 0.0, 0.0), None).weights)
         for round_ in range(1, DRAIN_ROUNDS):
             own = add_deltas(own, small(0.1, 0.01 * round_, 0.1))
             last.publish(own, 100 * round_, round_)
-            baton.sleep(200.0)
+            interleaver.sleep(200.0)
             if (adopted := last.adopt(own)) is not None:
                 own = dict(adopted.weights)
-            if witness.promised <= witness.judged and len(witness.versions) > before:
+            if checker.promised <= checker.judged and len(checker.versions) > before:
                 break
     except DaddyError as error:
-        witness.broken.append(f"I1: no learner can continue: {error}")
+        checker.broken.append(f"I1: no learner can continue: {error}")
         return
-    witness.broken += witness.lost()
-    if len(witness.versions) <= before:
-        witness.broken.append("I1: no version came after the schedule")
-    _judge_history(fleet, witness)
+    checker.broken += checker.lost()
+    if len(checker.versions) <= before:
+        checker.broken.append("I1: no version came after the schedule")
+    _judge_history(fleet, checker)
 
 
-def _judge_history(fleet: Fleet, witness: Witness) -> None:
+def _judge_history(fleet: Fleet, checker: InvariantChecker) -> None:
     store, history = Store(fleet.paths), read_history(fleet.paths)
     ranges = list[tuple[int, int]]()
-    for version in witness.versions:
+    for version in checker.versions:
         ranges += [(entry.first, entry.last) for entry in version.reverts]
         if any(is_reverted(entry.base_version, ranges) for entry in version.inputs):
-            witness.broken.append(f"I6: v{version.version} has a reverted contribution")
-    newest = witness.versions[-1]
-    if not history.chained or len(history.versions) != len(witness.versions):
-        witness.broken.append(f"I2: {history.flaw or 'the history is shorter than it was'}")
+            checker.broken.append(f"I6: v{version.version} has a reverted contribution")
+    newest = checker.versions[-1]
+    if not history.chained or len(history.versions) != len(checker.versions):
+        checker.broken.append(f"I2: {history.flaw or 'the history is shorter than it was'}")
     try:
         if rebuild_state(store, newest) != store.read_blob(newest.state):
-            witness.broken.append("I1: a replay of the newest version has other bytes")
+            checker.broken.append("I1: a replay of the newest version has other bytes")
     except WeightsError as error:
-        witness.unreadable(newest.state, error)
+        checker.unreadable(newest.state, error)

@@ -2,7 +2,7 @@
 
 The product's own exchange, merger and retention run on files in memory (``lagging_fs.py``);
 processes are switched at every file operation, frozen, killed and followed by successors, calls
-fail, answers get lost, everything hangs for an hour (``interleaver.py``). Every change is judged
+fail, replies get lost, everything hangs for an hour (``interleaver.py``). Every change is checked
 (``invariant_checker.py``).
 """
 
@@ -22,37 +22,38 @@ _SHOWN = 20
 
 
 def run(schedules: int, seed: int) -> dict[str, object]:
-    """So many schedules, their seeds following from ``seed``; what they came to."""
+    """Run that many schedules with seeds from ``seed`` on; return their figures."""
     seeds = range(seed * 1_000_000, seed * 1_000_000 + schedules)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         return summary(_told(pool.map(run_schedule, seeds, chunksize=10), schedules))
 
 
 def summary(outcomes: Iterable[Outcome]) -> dict[str, object]:
-    """Figures over all schedules; ``broken`` says which seed broke what."""
+    """Return figures over all schedules; ``broken`` names seeds and the invariants they broke."""
     total: Counter[str] = Counter()
     broken: list[dict[str, object]] = []
-    for one in outcomes:
+    for outcome in outcomes:
         total.update(
-            schedules=1, steps=one.steps, kills=one.kills, versions=one.versions,
-            contributions=one.contributions, reverts=one.reverts, broken_schedules=bool(one.broken),
+            schedules=1, steps=outcome.steps, kills=outcome.kills, versions=outcome.versions,
+            contributions=outcome.contributions, reverts=outcome.reverts,
+            broken_schedules=bool(outcome.broken),
         )  # fmt: skip
-        if one.broken and len(broken) < _SHOWN:
-            broken.append({"seed": one.seed, "found": list(one.broken[:4])})
+        if outcome.broken and len(broken) < _SHOWN:
+            broken.append({"seed": outcome.seed, "found": list(outcome.broken[:4])})
     return {**total, "broken": broken}
 
 
 def _told(outcomes: Iterable[Outcome], schedules: int) -> Iterable[Outcome]:
-    """The same, with a line of progress now and then."""
+    """Yield the outcomes; print a line of progress now and then."""
     begun = told = time.monotonic()
     broken = 0
-    for number, one in enumerate(outcomes, 1):
-        broken += bool(one.broken)
-        if one.broken or time.monotonic() - told > _TELL_S:
+    for number, outcome in enumerate(outcomes, 1):
+        broken += bool(outcome.broken)
+        if outcome.broken or time.monotonic() - told > _TELL_S:
             told = time.monotonic()
             at = int(told - begun)
             passed = f"{at // 60:3d}:{at % 60:02d}"
-            found = f"  · seed {one.seed}: {one.broken[0]}" if one.broken else ""
+            found = f"  · seed {outcome.seed}: {outcome.broken[0]}" if outcome.broken else ""
             said = f"{number} of {schedules} schedules, {broken} broken{found}"
             print(f"{passed}  {said}", flush=True)
-        yield one
+        yield outcome

@@ -1,9 +1,7 @@
 """Four writers, two mergers, retention, a person: the product's own code on one folder.
 
 In half of the schedules two of the writers are a friend's: they write in a folder of their own,
-which the others only read.
-
-Knows torch, for weights of three numbers.
+which the others only read. Uses torch, for weights of three numbers.
 """
 
 from __future__ import annotations
@@ -29,17 +27,17 @@ from Daddy.weights.rollback import roll_back
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weight_exchange import SharedExchange
-from scripts.soaks.interleaver import Baton, Process
-from scripts.soaks.invariant_checker import Witness
+from scripts.soaks.interleaver import Interleaver, Process
+from scripts.soaks.invariant_checker import InvariantChecker
 
 WRITERS, MERGERS, ROUNDS = 4, 2, 2
 LOOKS = 20
 FRIENDS = "friend"
-"""Where a friend's folder lies below the owner's, in which nothing has such a name."""
+"""Name of the friend's folder below the owner's; no file of the product has that name."""
 
 
 def small(*values: float) -> StateDict:
-    """Weights of a few numbers: nothing here depends on their size."""
+    """Return weights of a few numbers: the size does not matter here."""
     return {"w": torch.tensor(values)}
 
 
@@ -47,37 +45,37 @@ def small(*values: float) -> StateDict:
 class SkewedClock:
     """The schedule's time; the wall clock of each process is wrong by hours."""
 
-    baton: Baton
+    interleaver: Interleaver
     wrong_s: float
 
     def now(self) -> float:
-        return 1_700_000_000.0 + self.baton.time + self.wrong_s
+        return 1_700_000_000.0 + self.interleaver.time + self.wrong_s
 
     def monotonic(self) -> float:
-        return self.baton.time + self.wrong_s
+        return self.interleaver.time + self.wrong_s
 
     def wait(self, stop: threading.Event, seconds: float) -> bool:
-        self.baton.sleep(seconds)
+        self.interleaver.sleep(seconds)
         return stop.is_set()
 
 
 class Silent:
-    """Events that nobody reads."""
+    """An event writer that writes nothing."""
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
-        """Nothing."""
+        """Write nothing."""
 
 
 class OnlyWrites(SharedExchange):
-    """A writer that leaves merging to others."""
+    """A writer that does not merge."""
 
     def _merge(self, period_s: float | None = None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint: weights, totals, the exchange's own note; steps made before the run's first."""
+    """A checkpoint: weights, totals, the exchange's note, steps before the run's first."""
 
     weights: StateDict
     env_steps: int
@@ -87,24 +85,24 @@ class Saved:
 
 
 class Fleet:
-    """The processes of one schedule, and what they know of each other: nothing but the folder."""
+    """The processes of one schedule; they share only the folder."""
 
     def __init__(
-        self, root: str, baton: Baton, witness: Witness, settings: ExchangeSettings,
-        *, all_merge: bool,
+        self, root: str, interleaver: Interleaver, checker: InvariantChecker,
+        settings: ExchangeSettings, *, all_merge: bool,
     ) -> None:  # fmt: skip
-        self.paths, self._baton, self._witness = SharedPaths(Path(root)), baton, witness
+        self.paths, self._interleaver, self._checker = SharedPaths(Path(root)), interleaver, checker
         self._settings = settings
         self._exchange = SharedExchange if all_merge else OnlyWrites
         self._me = Friend("anna", f"{root}/{FRIENDS}", 0)  # all files here belong to root
         self._theirs = joined_paths(Path(self._me.folder), self.paths.root)
-        self._with_friend = baton.by_chance(0.5)
-        self._pause_s = baton.chance.choice([1.0, 30.0])
+        self._with_friend = interleaver.by_chance(0.5)
+        self._pause_s = interleaver.chance.choice([1.0, 30.0])
         self._saved: dict[str, Saved] = {}
         self._terms: dict[str, int] = {}
 
     def processes(self) -> list[Process]:
-        """All of them, ready to run."""
+        """Return all processes, ready to run."""
         names = [f"slot-{k}" for k in range(WRITERS)]
         if self._with_friend:
             Path(self._me.folder).mkdir(parents=True)
@@ -113,13 +111,13 @@ class Fleet:
         writers = [self._writer(name) for name in names]
         mergers = [self._merger(k) for k in range(MERGERS)]
         others = [Process("retention", self._retain)]
-        if self._baton.by_chance(0.5):
+        if self._interleaver.by_chance(0.5):
             others.append(Process("person", self._go_back))
         return [*writers, *mergers, *others]
 
     def clock(self) -> SkewedClock:
-        """A clock of its own for each."""
-        return SkewedClock(self._baton, self._baton.between(-20_000, 20_000))
+        """Return a new clock for a process."""
+        return SkewedClock(self._interleaver, self._interleaver.between(-20_000, 20_000))
 
     def _writer(self, name: str) -> Process:
         term = self._terms[name] = self._terms.get(name, 0) + 1
@@ -134,7 +132,7 @@ class Fleet:
     # -- what each does
 
     def _write(self, name: str, term: int) -> None:
-        incarnation = f"{self._baton.chance.getrandbits(32):08x}"
+        incarnation = f"{self._interleaver.chance.getrandbits(32):08x}"
         saved = self._saved.get(name)
         try:
             exchange = self._begin(name, incarnation, term)
@@ -146,19 +144,19 @@ class Fleet:
             return  # it ends with an error; the next job of the slot tries again
         own = dict(begun.weights)
         steps, updates = (saved.env_steps, saved.updates) if saved else (0, 0)
-        before = saved.before if saved else self._witness.steps.get(name, 0)
+        before = saved.before if saved else self._checker.steps.get(name, 0)
         for _ in range(ROUNDS):
-            own = add_deltas(own, small(*(self._baton.between(-1, 1) for _ in range(3))))
+            own = add_deltas(own, small(*(self._interleaver.between(-1, 1) for _ in range(3))))
             steps, updates = steps + 100, updates + 10
-            self._witness.made(name, before + steps)
-            if self._baton.by_chance(0.3):
+            self._checker.made(name, before + steps)
+            if self._interleaver.by_chance(0.3):
                 self._saved[name] = Saved(own, steps, updates, exchange.resume_state(), before)
             said = exchange.publish(own, steps, updates)
             if said.startswith("contribution "):
-                self._witness.promised.add((name, incarnation, int(said.split()[1])))
-            if self._baton.by_chance(0.3):
+                self._checker.promised.add((name, incarnation, int(said.split()[1])))
+            if self._interleaver.by_chance(0.3):
                 self._saved[name] = Saved(own, steps, updates, exchange.resume_state(), before)
-            self._baton.sleep(self._baton.between(0.0, self._pause_s))
+            self._interleaver.sleep(self._interleaver.between(0.0, self._pause_s))
             if (adopted := exchange.adopt(own)) is not None:
                 own = dict(adopted.weights)
         exchange.leave_fleet("it is done")
@@ -168,27 +166,27 @@ class Fleet:
         if "." in name:
             for _ in range(LOOKS):  # a friend begins nothing: it waits for the first version
                 if Store(self._theirs).newest() is None:
-                    self._baton.sleep(20.0)
+                    self._interleaver.sleep(20.0)
             return JoinedExchange(self._theirs, name, *facts, term=term)
         return self._exchange(self.paths, name, *facts, term=term)
 
     def _merge(self, name: str) -> None:
         merger = Merger(Store(self.paths), self._settings, self.clock(), name)
         for _ in range(3 * ROUNDS):
-            self._baton.sleep(self._baton.between(0.0, 20.0))
+            self._interleaver.sleep(self._interleaver.between(0.0, 20.0))
             try:
                 merger.try_merge(self._settings.period_s)
             except (OSError, DaddyError):
                 continue  # as a writer does: tried again at the next call
 
     def _go_back(self) -> None:
-        """Take back the newest versions, twice at most."""
+        """Roll back the newest versions, twice at most."""
         store, clock = Store(self.paths), self.clock()
         for _ in range(2):
-            self._baton.sleep(self._baton.between(0.0, 200.0))
+            self._interleaver.sleep(self._interleaver.between(0.0, 200.0))
             with contextlib.suppress(OSError, DaddyError):  # as a person does: it is said again
                 if newest := store.newest():
-                    older = max(0, newest - self._baton.chance.randint(1, 3))
+                    older = max(0, newest - self._interleaver.chance.randint(1, 3))
                     roll_back(store, older, "a person went back", clock)
 
     def _retain(self) -> None:
@@ -197,7 +195,7 @@ class Fleet:
         reader = PeerReader(store, clock)
         sweeper = Sweeper(store, self._settings.keep_versions, StallTimer(clock), reader)
         for _ in range(5 * ROUNDS):  # longer than the others: what is left over gets old, too
-            self._baton.sleep(self._baton.between(0.0, 200.0))
+            self._interleaver.sleep(self._interleaver.between(0.0, 200.0))
             try:
                 if (newest := store.newest()) is not None:
                     record = store.version(newest)

@@ -28,8 +28,8 @@ from Daddy.weights import attachments
 from Daddy.weights.laptop.pull_push import pull, push
 from Daddy.weights.store.weight_store import Store
 from tests.pokemon.archive.players import advance, archived, milestones_of
-from tests.weights.folder import FolderCarrier
-from tests.weights.helpers import ToldClock, begin
+from tests.weights.folder_transport import FolderTransport
+from tests.weights.helpers import ManualClock, begin
 
 RULES = ArchiveRules(follow=False, fresh=0.0, starts=True, square=0)
 GAME = ReplayGame(cartridge_path())
@@ -39,10 +39,10 @@ class World:
     """A run with one job and its archive, and a laptop with an archive of its own."""
 
     def __init__(self, root: Path) -> None:
-        self.clock = ToldClock()
+        self.clock = ManualClock()
         self.shared, self.local = root / "shared", root / "laptop"
         self.job = begin(self.shared, "slot-0", self.clock)
-        self.carrier = FolderCarrier(self.shared)
+        self.transport = FolderTransport(self.shared)
         self.told: list[Mapping[str, object]] = []
         self.said: list[str] = []
         self.learner = archived(root / "run-archive", RULES)
@@ -63,9 +63,9 @@ class World:
     def round(self) -> None:
         """The run looks, the laptop pulls, looks and pushes, an hour passes."""
         self.intake.run_cycle()
-        pull(self.carrier, self.local, self.clock)
+        pull(self.transport, self.local, self.clock)
         self.sync.run_cycle()
-        push(self.carrier, self.local, self.clock)
+        push(self.transport, self.local, self.clock)
         self.clock.pass_by(LONGEST_WAIT_S)
 
     def whats(self) -> list[object]:
@@ -203,7 +203,7 @@ def test_who_lies_waits_longer_each_time_and_keeps_nobody_else_waiting(world: Wo
         box(world, b"no claim %d" % number, number)
     claim = honest(world)
     attachments.queue_attachment(world.local, "anna", "0a" * 4, 1, claim_format.encode_claim(claim))
-    push(world.carrier, world.local, world.clock)
+    push(world.transport, world.local, world.clock)
     for _ in range(4):
         world.intake.run_cycle()
         world.clock.pass_by(FIRST_WAIT_S)

@@ -21,10 +21,10 @@ from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from tests.components import program
 from tests.patience import until
-from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
+from tests.weights.helpers import ManualClock, Peer, begin, make_state, perturbed
 from tests.weights.laptop_home import Laptop, a_laptop, run
 
-CLOCK = ToldClock()
+CLOCK = ManualClock()
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def installed(tmp_path_factory):
 def contribute(laptop: Laptop, peer: str = "anna") -> None:
     exchange = LaptopExchange(laptop.local, peer, os.urandom(4).hex(), CLOCK)
     weights = exchange.join_fleet(make_state, None).weights
-    exchange.publish(nudged(weights, 7), 500, 20)
+    exchange.publish(perturbed(weights, 7), 500, 20)
 
 
 def advance(job: Peer, seed: int) -> None:

@@ -22,7 +22,7 @@ from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from Daddy.weights.laptop.ssh_login import Remote
 from tests.components import program
-from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, nudged
+from tests.weights.helpers import ManualClock, Peer, begin, close, make_state, perturbed
 from tests.weights.login import SCRIPT, Login, running_sshd
 
 
@@ -41,7 +41,7 @@ class Home:
     login: Login
     home: Path
     shared: Path
-    clock: ToldClock
+    clock: ManualClock
 
     @property
     def local(self) -> Path:
@@ -80,7 +80,7 @@ class Home:
 @pytest.fixture
 def home(login, tmp_path):
     (tmp_path / "home").mkdir()
-    return Home(login, tmp_path / "home", tmp_path / "run" / "shared_weights", ToldClock())
+    return Home(login, tmp_path / "home", tmp_path / "run" / "shared_weights", ManualClock())
 
 
 def advance(job: Peer, seed: int) -> None:
@@ -167,7 +167,7 @@ def test_a_contribution_goes_up_and_its_receipt_comes_down(home):
     home.sync("pull")
     laptop = LaptopExchange(home.local, "anna", os.urandom(4).hex(), home.clock)
     weights = laptop.join_fleet(make_state, None).weights
-    laptop.publish(nudged(weights, 7), 500, 20)
+    laptop.publish(perturbed(weights, 7), 500, 20)
     done = home.sync("push")
     assert (done.returncode, done.stdout.strip()) == (0, "pushed 1 contribution(s)")
     assert home.sync("push").stdout.strip() == "nothing to push"
@@ -186,7 +186,7 @@ def test_without_rsync_sftp_carries_the_same_both_ways(home, tmp_path):
     assert "pulled v0" in sync_python(home, "pull", **lonely).stdout
     laptop = LaptopExchange(home.local, "anna", os.urandom(4).hex(), home.clock)
     weights = laptop.join_fleet(make_state, None).weights
-    laptop.publish(nudged(weights, 7), 500, 20)
+    laptop.publish(perturbed(weights, 7), 500, 20)
     assert "pushed 1" in sync_python(home, "push", **lonely).stdout
     advance(job, 3)
     done = sync_python(home, "bidirectional", **lonely)

@@ -24,7 +24,7 @@ from scripts.benches import sharing
 from scripts.benches._sharing_group import Crew
 from scripts.benches._sharing_judge import Crowd, advance, judge, probe
 from scripts.benches._sharing_learner import first_policy
-from scripts.benches._sharing_results import Found, best, iqm, middle, ratio, worth
+from scripts.benches._sharing_results import ArmResults, best, iqm, middle, ratio, worth
 from scripts.version_history import read_history
 
 
@@ -200,7 +200,7 @@ def test_the_bench_runs_and_goes_on(tmp_path: Path) -> None:
     told: dict[str, Any] = sharing.run(quick=True, state=tmp_path, only="E1", seeds=1)
     assert json.loads(json.dumps(told)) == told
     assert 0.0 < told["E1"]["ratio"] < 3.0
-    found = Found(tmp_path / "quick", tasks.NEEDS["E1"], 1, quick=True)
+    found = ArmResults(tmp_path / "quick", tasks.NEEDS["E1"], 1, quick=True)
     stamps = [task.path.stat().st_mtime_ns for task in found.tasks]
     assert sharing.run(quick=True, state=tmp_path, only="E1", seeds=1) == told
     assert [task.path.stat().st_mtime_ns for task in found.tasks] == stamps

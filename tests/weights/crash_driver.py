@@ -1,6 +1,6 @@
-"""Kills real processes at a named instant and looks at what is left. Run by test_crash.
+"""Kills real processes at a named kill point and checks the files that are left. Run by test_crash.
 
-Prints one JSON line per instant. Forks, so that torch is loaded once.
+Prints one JSON line per kill point. Forks, so that torch is loaded once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
-from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
+from tests.weights.helpers import ManualClock, Peer, begin, make_state, perturbed
 
 TRUTHS = ("blob", "contribution", "state", "record")
 HINTS = ("card", "head", "part", "keyframe", "wan-head", "beat")
@@ -27,7 +27,7 @@ ROUNDS = 2
 
 
 class Trap:
-    """A hook that kills its own process, unconditionally, the n-th time a point is passed."""
+    """A hook that kills its own process the n-th time a point is passed."""
 
     def __init__(self, point: str, count: int) -> None:
         self.point, self.left = point, count
@@ -39,16 +39,16 @@ class Trap:
 
 
 def laptop_box(root: Path) -> None:
-    """A laptop's contribution as rsync leaves it."""
+    """Put a laptop's contribution into its box as rsync leaves it."""
     from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 
     local = root.parent / "laptop"
     local.mkdir(exist_ok=True)
     if not (local / "wan").exists():
         (local / "wan").symlink_to(root / "wan")
-    laptop = LaptopExchange(local, "anna", os.urandom(4).hex(), ToldClock())
+    laptop = LaptopExchange(local, "anna", os.urandom(4).hex(), ManualClock())
     weights = laptop.join_fleet(make_state, None).weights
-    laptop.publish(nudged(weights, 77), 50, 5)
+    laptop.publish(perturbed(weights, 77), 50, 5)
     box = root / "inbox" / "anna"
     box.mkdir(parents=True, exist_ok=True)
     for ending in ("*.st", "*.json"):
@@ -57,8 +57,8 @@ def laptop_box(root: Path) -> None:
 
 
 def work(root: Path, hook, rounds: int, said: Path, seed: int) -> None:
-    """Two jobs and a laptop, some rounds; every durable promise is noted beside the folder."""
-    clock = ToldClock()
+    """Run two jobs and a laptop for some rounds; write every durable promise beside the folder."""
+    clock = ManualClock()
     peers = [begin(root, f"slot-{k}", clock, hook=hook) for k in range(2)]
     for round_ in range(rounds):
         laptop_box(root)
@@ -92,7 +92,7 @@ def crash(root: Path, point: str, count: int, said: Path) -> int:
 
 
 def look(root: Path, said: Path) -> dict[str, object]:
-    """Invariants right after the kill, and again after others have gone on."""
+    """Check invariants right after the kill, and again after others have continued."""
     lines = [line.split() for line in said.read_text().splitlines()] if said.exists() else []
     seen = max((int(words[1]) for words in lines if words[0] == "seen"), default=-1)
     promised = {(w[1], int(w[2])) for w in lines if w[0] == "published"}
@@ -104,9 +104,9 @@ def look(root: Path, said: Path) -> dict[str, object]:
     work(root, lambda _: None, ROUNDS + 1, said.with_suffix(".later"), seed=1000)
     history = read_history(paths)
     judged = [
-        (one.incarnation, one.sequence)
+        (merged.incarnation, merged.sequence)
         for version in history.versions
-        for one in (*version.inputs, *version.refused)
+        for merged in (*version.inputs, *version.refused)
     ]
     head, frame = Store(paths).head(), Store(paths).keyframe()
     newest = len(history.versions) - 1

@@ -1,4 +1,4 @@
-"""Small real things for the tests of shared weights: states, exchanges, a clock that is told."""
+"""Helpers for tests of shared weights: states, exchanges, a manual clock, an event recorder."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from Daddy.weights.weight_exchange import SharedExchange
 
 
 @dataclass
-class ToldClock:
-    """Time passes only when a test says so, or when something waits."""
+class ManualClock:
+    """A clock that moves only when a test moves it, or during a wait."""
 
     time: float = 1_000.0
 
@@ -38,15 +38,15 @@ class ToldClock:
 
 
 @dataclass
-class Told:
-    """Events, remembered."""
+class EventRecorder:
+    """Keeps events in a list."""
 
     events: list[tuple[str, int, dict[str, object]]] = field(default_factory=list)
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
         self.events.append((event, step, dict(data)))
 
-    def of(self, state: str) -> list[dict[str, object]]:
+    def with_state(self, state: str) -> list[dict[str, object]]:
         return [data for _, _, data in self.events if data.get("state") == state]
 
 
@@ -59,18 +59,21 @@ def make_state(seed: int = 0, size: int = 3) -> StateDict:
     }
 
 
-def nudged(state: StateDict, seed: int, scale: float = 0.1) -> StateDict:
+def perturbed(state: StateDict, seed: int, scale: float = 0.1) -> StateDict:
     generator = torch.Generator().manual_seed(seed)
     return {
-        name: one + scale * torch.randn(one.shape, generator=generator)
-        if one.is_floating_point()
-        else one.clone()
-        for name, one in state.items()
+        name: tensor + scale * torch.randn(tensor.shape, generator=generator)
+        if tensor.is_floating_point()
+        else tensor.clone()
+        for name, tensor in state.items()
     }
 
 
 def shifted(state: StateDict, by: float) -> StateDict:
-    return {n: one + by if one.is_floating_point() else one.clone() for n, one in state.items()}
+    return {
+        n: tensor + by if tensor.is_floating_point() else tensor.clone()
+        for n, tensor in state.items()
+    }
 
 
 def close(a: StateDict, b: StateDict, tolerance: float = 1e-5) -> bool:
@@ -85,10 +88,10 @@ def settings(**changes: object) -> ExchangeSettings:
 
 @dataclass
 class Peer:
-    """A learner without learning: an exchange and the weights it would have."""
+    """A learner without learning: an exchange, and weights that the test changes."""
 
     exchange: SharedExchange
-    told: Told
+    recorder: EventRecorder
     weights: StateDict
     incarnation: str
     env_steps: int = 0
@@ -96,7 +99,7 @@ class Peer:
     version: int = -1
 
     def learn(self, seed: int, steps: int = 100, scale: float = 0.1) -> None:
-        self.weights = nudged(self.weights, seed, scale)
+        self.weights = perturbed(self.weights, seed, scale)
         self.env_steps += steps
         self.updates += 10
 
@@ -119,7 +122,7 @@ class Peer:
 def begin(
     root: Path,
     name: str,
-    clock: ToldClock,
+    clock: ManualClock,
     *,
     seed: int = 0,
     hook: Hook = no_hook,
@@ -127,9 +130,9 @@ def begin(
     own: StateDict | None = None,
     **changes: object,
 ) -> Peer:
-    told, incarnation = Told(), new_incarnation()
+    recorder, incarnation = EventRecorder(), new_incarnation()
     exchange = SharedExchange(
-        SharedPaths(root), name, incarnation, settings(**changes), clock, told, hook
+        SharedPaths(root), name, incarnation, settings(**changes), clock, recorder, hook
     )
     adoption = exchange.join_fleet(lambda: own or make_state(seed), resumed)
-    return Peer(exchange, told, dict(adoption.weights), incarnation, version=adoption.version)
+    return Peer(exchange, recorder, dict(adoption.weights), incarnation, version=adoption.version)

@@ -1,4 +1,4 @@
-"""A laptop's home, and a home of its own on a real sshd that knows keys by the lines in it."""
+"""A laptop's home, and a home on a real sshd that knows keys by its authorized_keys lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLAGS = ("--times", "--whole-file", "--timeout=30")
 
 @dataclass
 class Laptop:
-    """Anna's: its home, and what of the account over there she sees."""
+    """Anna's laptop: its home, and her account on the cluster."""
 
     login: Login
     home: Path
@@ -61,7 +61,7 @@ class Laptop:
         return run(["rsync", "-e", shlex.join(self.ssh(key)), *FLAGS, *words])
 
     def ssh(self, key: str) -> list[str]:
-        """With this key and no other."""
+        """Return ssh with this key and no other."""
         path = self.home / "bare_config"
         path.write_text(re.sub(r" *IdentityFile .*\n", "", self.login.config.read_text()))
         options = ("-F", str(path), "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes")
@@ -69,7 +69,7 @@ class Laptop:
 
     @contextlib.contextmanager
     def own_login_shut_out(self) -> Iterator[None]:
-        """Her own key is not known there any more."""
+        """Remove her own key from the cluster while the body runs."""
         path = self.login.folder / "authorized_keys"
         text = path.read_text()
         path.write_text("")
@@ -88,7 +88,7 @@ def run(argv: list[str], env: dict[str, str] | None = None) -> subprocess.Comple
 
 @contextlib.contextmanager
 def a_laptop(folder: Path) -> Iterator[Laptop]:
-    """Her own login may do anything, in her own home over there."""
+    """Yield a laptop; its person's own login may do anything in its home on the cluster."""
     program("rsync", "rsync")
     with running_sshd(folder / "login", program("sshd", "openssh-server")) as login:
         found = Laptop(login, folder / "home")

@@ -1,7 +1,7 @@
-"""A run whose lineage has something to tell: jobs, laptops, refusals, adoptions, some with a KL.
+"""A run with jobs, laptops, refusals and adoptions, some of them with a KL.
 
-Everything in the folder was written by real exchanges; only the learners' events are told by hand,
-as their loop tells them.
+Everything in the folder was written by real exchanges; only the learners' events are written here,
+as their loop writes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.store.weight_records import Contribution, parse
-from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
+from tests.weights.helpers import ManualClock, Peer, begin, make_state, perturbed
 from tests.weights.test_weight_exchange import rewrite
 
 
@@ -29,7 +29,7 @@ class LineageRun:
 
     root: Path
     jobs: int = 3
-    clock: ToldClock = field(default_factory=ToldClock)
+    clock: ManualClock = field(default_factory=ManualClock)
     changes: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -47,12 +47,12 @@ class LineageRun:
         return peer
 
     def tell(self, peer: Peer, version: int, kl: float | None = None) -> None:
-        """What a learner's loop writes down when it has adopted."""
+        """Write the event that a learner's loop writes after an adoption."""
         data = {"token": "t", "job_id": "1", "state": "adopted", "version": version, "reason": "r"}
         peer.events.write("state", peer.env_steps, data | ({} if kl is None else {"kl": kl}))
 
     def play(self, rounds: int, *, kl: bool = False, seconds: float = 30.0) -> None:
-        """Everybody learns, offers and adopts, round after round; the last job is slower."""
+        """Let all learn, offer and adopt, round after round; the last job is slower."""
         for _ in range(rounds):
             self.round += 1
             self.clock.pass_by(seconds)
@@ -70,7 +70,7 @@ class LineageRun:
             self.tell(peer, version, 0.002 * (1 + self.round % 7) if kl else None)
 
     def laptop(self, name: str) -> Path:
-        """The folder of a laptop that has joined."""
+        """Return the folder of a laptop that has joined."""
         local = self.root / name
         if name not in self.laptops:
             local.mkdir()
@@ -83,13 +83,13 @@ class LineageRun:
         return local
 
     def contribute(self, name: str, *, scale: float = 0.05, bad: bool = False) -> None:
-        """A laptop adopts, learns, and hands in; ``bad``: with a file that breaks on the way."""
+        """Let a laptop adopt, learn and send; ``bad``: its file is truncated."""
         local = self.laptop(name)
         exchange, weights, count = self.laptops[name]
         count[0] += 1
         adoption = exchange.adopt(weights)
         weights.update(adoption.weights if adoption else {})
-        weights.update(nudged(weights, count[0] * 77, scale))
+        weights.update(perturbed(weights, count[0] * 77, scale))
         exchange.publish(weights, 200 * count[0], 10 * count[0])
         box = self.shared / "inbox" / name
         box.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class LineageRun:
                 path.rename(box / path.name)
 
     def poison(self, number: int) -> None:
-        """A job offers what no gate lets pass, well packed: one value is not finite."""
+        """Let a job offer a well-formed contribution with one value that is not finite."""
         peer = self.peers[f"slot-{number}"]
         peer.learn(number)
         state = make_state(5)
@@ -119,7 +119,7 @@ class LineageRun:
 
 
 def everything_below(root: Path) -> dict[str, tuple[int, bytes]]:
-    """Each path with its time and bytes, to see whether anything was touched."""
+    """Return each path with its time and bytes, to detect changes."""
     return {
         str(path): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in sorted(root.rglob("*"))

@@ -32,7 +32,7 @@ class Login:
         return self.folder / "ssh_config"
 
     def environment(self, home: Path, shared: Path) -> dict[str, str]:
-        """What a person would export, in an empty home."""
+        """Return the variables that a person would export, in an empty home."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         return {
             **kept,
@@ -46,7 +46,7 @@ class Login:
 
 @contextlib.contextmanager
 def running_sshd(folder: Path, sshd: str, settings: str = "") -> Iterator[Login]:
-    """``settings``: further lines for sshd_config; they are read before ours."""
+    """Run sshd; ``settings``: lines for sshd_config that take precedence."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("host", "client"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]

@@ -186,7 +186,7 @@ def test_where_nobody_else_is_every_claim_is_believed():
 )
 def test_one_liar_moves_what_is_usual_no_further_than_the_honest_do(honest, lies):
     jobs = [
-        one for number, norm in enumerate(honest) for one in contributed(f"slot-{number}", norm)
+        entry for number, norm in enumerate(honest) for entry in contributed(f"slot-{number}", norm)
     ]
     usual = typical_of_others("slot-0", [*jobs, *contributed("slot-9", *lies)])
     assert min(honest[1:]) <= usual.norm <= max(honest[1:])

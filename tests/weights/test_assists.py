@@ -1,4 +1,4 @@
-"""Weights that were learnt with scripted helps say so, and go to nobody who uses fewer."""
+"""Weights learnt with scripted helps are marked, and refused where fewer are used."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from Daddy.core.errors import ExitCode, WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.laptop.laptop_exchange import PulledVersions
 from Daddy.weights.store.weight_store import Store
-from tests.weights.helpers import ToldClock, begin, make_state
-from tests.weights.test_inbox import Cluster
+from tests.weights.helpers import ManualClock, begin, make_state
+from tests.weights.test_contributions import Cluster
 
 HELPED = ("money", "flash")
 
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 def test_the_run_card_every_version_keyframe_and_contribution_name_the_assists(tmp_path, clock):
@@ -61,9 +61,9 @@ def test_a_job_with_other_assists_cannot_enter_the_folder(tmp_path, clock, their
 
 def test_a_laptop_with_fewer_assists_takes_no_version(tmp_path, clock):
     cluster = Cluster(tmp_path, clock, assists=HELPED)
-    for one in (PulledVersions(cluster.local), PulledVersions(cluster.local, ("money",))):
+    for laptop in (PulledVersions(cluster.local), PulledVersions(cluster.local, ("money",))):
         with pytest.raises(WeightsError, match="learnt with the assists") as refused:
-            one.join_fleet(make_state, None)
+            laptop.join_fleet(make_state, None)
         assert refused.value.exit_code is ExitCode.WEIGHTS
         assert "--assists money,flash" in refused.value.fix
     assert PulledVersions(cluster.local, HELPED).join_fleet(make_state, None).version == 0
@@ -87,10 +87,13 @@ def test_what_a_laptop_learnt_with_more_assists_than_the_run_is_refused_with_a_r
     cluster = Cluster(tmp_path, clock)
     cluster.merge()
     laptop, weights = cluster.laptop(assists=("flash",))
-    moved = {name: one + 0.01 if one.is_floating_point() else one for name, one in weights.items()}
+    moved = {
+        name: tensor + 0.01 if tensor.is_floating_point() else tensor
+        for name, tensor in weights.items()
+    }
     laptop.publish(moved, 100, 10)
     cluster.push()
-    assert [one.peer for one in cluster.merge().inputs] == ["slot-0"]
+    assert [merged.peer for merged in cluster.merge().inputs] == ["slot-0"]
     (receipt,) = laptop.receipts()
     assert not receipt.accepted
     assert "learnt with the assists flash, which this run does not use" in receipt.reason

@@ -1,4 +1,4 @@
-"""Parcels: what travels beside the weights. Hostile boxes, bounds, receipts."""
+"""Attachments beside the weights: hostile boxes, bounds, receipts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from Daddy.weights.merge.contributions import laptop_boxes, list_box_records
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.weight_store import Store
-from tests.weights.folder import FolderCarrier
-from tests.weights.helpers import ToldClock, begin
+from tests.weights.folder_transport import FolderTransport
+from tests.weights.helpers import ManualClock, begin
 
 OWN = "0a" * 4
 
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    begin(tmp_path / "shared", "slot-0", ToldClock())
+    begin(tmp_path / "shared", "slot-0", ManualClock())
     return tmp_path / "shared"
 
 
@@ -46,17 +46,17 @@ def seen(shared: Path) -> dict[str, list[attachments.Attachment]]:
 
 
 def test_a_parcel_arrives_and_its_answer_comes_back(shared: Path, tmp_path: Path) -> None:
-    local, carrier, clock = tmp_path / "laptop", FolderCarrier(shared), ToldClock()
+    local, transport, clock = tmp_path / "laptop", FolderTransport(shared), ManualClock()
     sha = attachments.queue_attachment(local, "anna", OWN, 1, b"a milestone")
-    assert push(carrier, local, clock) == 1
-    assert push(carrier, local, clock) == 0
+    assert push(transport, local, clock) == 1
+    assert push(transport, local, clock) == 0
     (parcel,) = seen(shared)["anna"]
     assert (parcel.data, parcel.sha256, parcel.peer) == (b"a milestone", sha, "anna")
     attachments.answer_attachment(
         Store(SharedPaths(shared)), parcel, "it leads there", accepted=True
     )
     assert seen(shared) == {}
-    pull(carrier, local, clock)
+    pull(transport, local, clock)
     (told,) = attachments.read_attachment_receipts(local, "anna")
     assert (told.accepted, told.reason, told.sha256) == (True, "it leads there", sha)
     assert attachments.queued_hashes(local, "anna") == {sha}
@@ -123,7 +123,7 @@ def test_what_was_answered_is_not_judged_again(shared: Path) -> None:
 
 
 def test_answers_do_not_push_out_the_receipts_of_contributions(shared: Path) -> None:
-    clock = ToldClock()
+    clock = ManualClock()
     job = begin(shared, "slot-1", clock)
     folder = shared / "receipts" / "anna"
     folder.mkdir(parents=True)
@@ -140,11 +140,15 @@ def test_answers_do_not_push_out_the_receipts_of_contributions(shared: Path) -> 
 def test_what_is_shown_comes_with_a_new_version_and_must_be_what_its_name_says(
     shared: Path, tmp_path: Path
 ) -> None:
-    store, local, carrier = Store(SharedPaths(shared)), tmp_path / "laptop", FolderCarrier(shared)
+    store, local, transport = (
+        Store(SharedPaths(shared)),
+        tmp_path / "laptop",
+        FolderTransport(shared),
+    )
     things = {sha256_hex(data): data for data in (b"one", b"two")}
     assert attachments.publish_attachments(store, things) == 2
     assert attachments.publish_attachments(store, things) == 0
-    pull(carrier, local, ToldClock())
+    pull(transport, local, ManualClock())
     here = attachments.list_published(local)
     assert {sha: attachments.read_published(path) for sha, path in here.items()} == things
     spoilt = here[sha256_hex(b"one")]

@@ -8,12 +8,12 @@ from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_store import Store
-from tests.weights.helpers import ToldClock, begin
+from tests.weights.helpers import ManualClock, begin
 
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 def blobs(root) -> set[str]:
@@ -90,7 +90,7 @@ def test_evaluations_that_laptops_of_the_release_before_send_are_set_aside(tmp_p
 
 
 def test_an_hour_in_which_nobody_could_look_makes_no_stray(tmp_path, clock):
-    """The file system hung: a merger may still be about to commit what it wrote before."""
+    """While the file system hangs, a merger may still be about to commit a file written before."""
     peer = begin(tmp_path, "slot-0", clock)
     run(peer, clock, 1)
     store = Store(SharedPaths(tmp_path))
@@ -167,5 +167,5 @@ def test_under_polyak_a_contribution_whose_base_is_gone_stops_nobody(tmp_path, c
     slow.publish()
     run(fast, clock, 12, start=60)
     assert store.newest() >= 18
-    refused = [one for n in range(19) for one in store.version(n).refused]
-    assert [(one.peer, one.fault) for one in refused] == [("slot-1", "late")]
+    refused = [refusal for n in range(19) for refusal in store.version(n).refused]
+    assert [(entry.peer, entry.fault) for entry in refused] == [("slot-1", "late")]

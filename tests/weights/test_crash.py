@@ -1,4 +1,4 @@
-"""Processes are killed at every instant that has a name; nothing is lost and everything goes on."""
+"""Processes are killed at every kill point; nothing is lost and the run continues."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def outcomes():
 
 
 def test_every_named_instant_was_reached_and_killed_at_least_once(outcomes):
-    reached = {one["point"] for one in outcomes if one["killed"]}
-    assert reached == {one["point"] for one in outcomes}
+    reached = {outcome["point"] for outcome in outcomes if outcome["killed"]}
+    assert reached == {entry["point"] for entry in outcomes}
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_every_named_instant_was_reached_and_killed_at_least_once(outcomes):
     ["readable", "never_older", "chained", "once", "none_lost", "went_on", "heads_mended"],
 )
 def test_after_each_kill(outcomes, promise):
-    assert [one for one in outcomes if not one[promise]] == []
+    assert [outcome for outcome in outcomes if not outcome[promise]] == []

@@ -1,4 +1,4 @@
-"""What a disk, a clock or another process does to files that are in use."""
+"""Faults of a disk, a clock or another process on files that are in use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
-from tests.weights.helpers import ToldClock, begin, close
+from tests.weights.helpers import ManualClock, begin, close
 
 DAMAGE = {
     "first half": lambda data: data[: len(data) // 2],
@@ -26,7 +26,7 @@ DAMAGE = {
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 def round_of(peers, clock, seed: int) -> None:
@@ -58,7 +58,7 @@ FAILURES = {"C1": errno.EROFS, "C2": errno.ENOSPC, "C3": errno.EIO, "C4": errno.
 @pytest.mark.parametrize("step", FAILURES)
 @pytest.mark.parametrize("what", WRITTEN)
 def test_a_write_that_fails_costs_nothing_and_training_goes_on(tmp_path, clock, what, step):
-    """A read-only disk before, a full one during, a broken one after the bytes, a quota at last."""
+    """Read-only before the write, full during it, broken after the bytes, over quota at the end."""
     broken = [False]
 
     def disk(point: str) -> None:
@@ -76,15 +76,15 @@ def test_a_write_that_fails_costs_nothing_and_training_goes_on(tmp_path, clock, 
         clock.pass_by(100)
         peer.adopt()
     history = read_history(SharedPaths(tmp_path))
-    judged = [(one.peer, one.sequence) for v in history.versions for one in v.inputs]
+    judged = [(merged.peer, merged.sequence) for v in history.versions for merged in v.inputs]
     assert history.chained
     assert len(set(judged)) == len(judged)
     assert history.versions[-1].contributors == {"slot-0": 400, "slot-1": 400}
     assert Store(SharedPaths(tmp_path)).head().version == len(history.versions) - 1
 
 
-class WrongClock(ToldClock):
-    """A wall clock hours off that jumps back at every look."""
+class WrongClock(ManualClock):
+    """A wall clock hours off that jumps back at every call."""
 
     jumps = 0.0
 
@@ -105,7 +105,7 @@ def test_clocks_hours_off_and_running_backwards_change_nothing(tmp_path):
                 peer.adopt()
         return peers[0].weights, read_history(SharedPaths(root))
 
-    right, expected = weights_of(tmp_path / "a", [ToldClock(), ToldClock()])
+    right, expected = weights_of(tmp_path / "a", [ManualClock(), ManualClock()])
     wrong, history = weights_of(tmp_path / "b", [WrongClock(), WrongClock(time=30_000.0)])
     assert close(right, wrong, 0.0)
     assert [v.state for v in history.versions] == [v.state for v in expected.versions]

@@ -18,7 +18,7 @@ from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import RunCard
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
-from tests.weights.helpers import ToldClock, begin, settings
+from tests.weights.helpers import ManualClock, begin, settings
 
 MEMORY = Path("/dev/shm")
 RULES = ("delta", "polyak")
@@ -26,11 +26,11 @@ RULES = ("delta", "polyak")
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 def test_a_merger_stopped_before_its_commit_commits_nothing_when_it_wakes_up(tmp_path, clock):
-    """SIGSTOP with the lease held and the state written; another merges; SIGCONT."""
+    """1. SIGSTOP with the lease held and the state written. 2. Another merges. 3. SIGCONT."""
     author, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
     author.exchange._merge = lambda period_s=None: None
     author.learn(1)
@@ -40,7 +40,7 @@ def test_a_merger_stopped_before_its_commit_commits_nothing_when_it_wakes_up(tmp
         code = 2
         try:
             store = Store(SharedPaths(tmp_path), stop_at_c9)
-            record = Merger(store, settings(), ToldClock(), "slot-7/77777777").try_merge(0.0)
+            record = Merger(store, settings(), ManualClock(), "slot-7/77777777").try_merge(0.0)
             code = 0 if record is None else 1
         finally:
             os._exit(code)
@@ -173,9 +173,9 @@ def test_jobs_with_different_rules_make_versions_that_say_theirs_and_replay(tmp_
             peer.adopt()
     store = Store(SharedPaths(tmp_path))
     versions = read_history(store.paths).versions
-    assert {one.rule for one in versions} == set(RULES)
-    for one in versions[1:]:
-        assert rebuild_state(store, one) == store.read_blob(one.state)
+    assert {entry.rule for entry in versions} == set(RULES)
+    for version in versions[1:]:
+        assert rebuild_state(store, version) == store.read_blob(version.state)
 
 
 def test_another_run_card_put_in_place_while_jobs_run_is_not_theirs(tmp_path, clock):
@@ -193,6 +193,6 @@ def test_another_run_card_put_in_place_while_jobs_run_is_not_theirs(tmp_path, cl
     for _ in range(3):
         clock.pass_by(100)
         new.adopt()
-    refused = [one for v in read_history(paths).versions for one in v.refused]
-    assert [one.peer for one in refused] == ["slot-1"]
+    refused = [refusal for v in read_history(paths).versions for refusal in v.refused]
+    assert [entry.peer for entry in refused] == ["slot-1"]
     assert "belongs to run" in refused[0].reason

@@ -1,4 +1,4 @@
-"""A friend with an account of his own: read where he writes, merged by the same gate, one page."""
+"""A friend with an own account: read in its folder, admitted and merged like the owner's."""
 
 from __future__ import annotations
 
@@ -32,12 +32,21 @@ from Daddy.weights.store.weight_records import Contribution, parse
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weights_report import report_run
 from scripts.version_history import read_history
-from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted
+from tests.weights.helpers import (
+    EventRecorder,
+    ManualClock,
+    Peer,
+    begin,
+    close,
+    make_state,
+    settings,
+    shifted,
+)
 
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 @pytest.fixture
@@ -59,7 +68,7 @@ def enlist(root, folder, name="anna", trust="job", uid=None):
 
 def enter(root, folder, slot, clock, *, resumed=None, own=None, **changes) -> Peer:
     """A friend's job."""
-    told, incarnation = Told(), new_incarnation()
+    told, incarnation = EventRecorder(), new_incarnation()
     paths = JoinedPaths(folder, SharedPaths(root))
     exchange = join_run(paths, slot, incarnation, settings(**changes), clock, told)
     begun = exchange.join_fleet(lambda: own or make_state(9), resumed)
@@ -72,24 +81,24 @@ def newest(root):
 
 
 def reasons(peer: Peer) -> list[str]:
-    return [str(data["reason"]) for event, _, data in peer.told.events if event == "error"]
+    return [str(data["reason"]) for event, _, data in peer.recorder.events if event == "error"]
 
 
 def test_eight_jobs_of_two_accounts_are_one_average(tmp_path, owner, clock):
     ours = [begin(owner, f"slot-{k}", clock) for k in range(4)]
     theirs = [enter(owner, tmp_path / "anna", f"slot-{k}", clock) for k in range(4)]
-    assert all(close(one.weights, make_state(0), 0.0) for one in theirs)
+    assert all(close(their.weights, make_state(0), 0.0) for their in theirs)
     for number, peer in enumerate([*theirs, *ours]):
         peer.shift(number + 1.0)
         peer.publish()
     clock.pass_by(10)
     ours[3].adopt()
     history = read_history(SharedPaths(owner))
-    moved = [one for version in history.versions for one in version.inputs]
-    assert {one.peer for one in moved} == {
+    moved = [merged for version in history.versions for merged in version.inputs]
+    assert {entry.peer for entry in moved} == {
         *(f"slot-{k}" for k in range(4)), *(f"anna.slot-{k}" for k in range(4))
     }  # fmt: skip
-    assert [one.share for one in moved] == [pytest.approx(1 / 8)] * 8
+    assert [item.share for item in moved] == [pytest.approx(1 / 8)] * 8
     for peer in theirs:
         assert peer.adopt() == newest(owner).version
         assert close(peer.weights, shifted(make_state(0), sum(range(1, 9)) / 8))
@@ -129,7 +138,7 @@ def test_each_account_writes_only_below_its_own_folder(tmp_path, owner, clock):
     ours.publish()
     clock.pass_by(10)
     ours.adopt()
-    assert {one.peer for one in newest(owner).inputs} == {"slot-0", "anna.slot-0"}
+    assert {merged.peer for merged in newest(owner).inputs} == {"slot-0", "anna.slot-0"}
     assert mine == {p: p.read_bytes() for p in (tmp_path / "anna").rglob("*") if p.is_file()}
 
 
@@ -163,7 +172,7 @@ def test_a_version_can_be_made_again_without_the_friends_folder(tmp_path, owner,
     merge_both(owner, ours, theirs, clock)
     (tmp_path / "anna").rename(tmp_path / "away")
     record, store = newest(owner), Store(SharedPaths(owner))
-    assert any(one.peer == "anna.slot-0" for one in record.inputs)
+    assert any(merged.peer == "anna.slot-0" for merged in record.inputs)
     assert rebuild_state(store, record) == store.read_blob(record.state)
 
 
@@ -197,7 +206,7 @@ def test_trust_says_whether_a_friends_jobs_are_capped(tmp_path, owner, clock, tr
     ours.publish()
     clock.pass_by(10)
     ours.adopt()
-    share = sum(one.share for one in newest(owner).inputs if one.peer.startswith("bert."))
+    share = sum(merged.share for merged in newest(owner).inputs if merged.peer.startswith("bert."))
     assert share == pytest.approx(0.5) if trust == "job" else 0.0 < share <= 0.2 + 1e-9
 
 
@@ -211,7 +220,7 @@ def test_all_friends_together_move_at_most_half_of_a_version(tmp_path, owner, cl
         peer.publish()
     clock.pass_by(10)
     ours.adopt()
-    shares = {one.peer: one.share for one in newest(owner).inputs}
+    shares = {merged.peer: merged.share for merged in newest(owner).inputs}
     assert shares.pop("slot-0") == pytest.approx(0.2)
     assert sum(shares.values()) == pytest.approx(0.5)
 
@@ -223,11 +232,13 @@ def test_trust_of_the_release_before_is_kept_and_named_until_the_owner_says_a_wo
     shared, told = SharedPaths(owner), ["--of", str(owner)]
     assert "friends trust bert laptop" in trust_note(shared, "bert")
     status = report_run(shared, 0.0)
-    assert any("friends trust bert" in one["trouble"] for one in status["friends"])
+    assert any("friends trust bert" in statu["trouble"] for statu in status["friends"])
     assert run_entry(friends.main, ["trust", "bert", "job", *told]) == 0
     assert trust_note(shared, "bert") == ""
     assert run_entry(friends.main, ["trust", "bert", "laptop", *told]) == 0
-    assert [one.trust for one in read_friends(shared) if one.name == "bert"] == ["laptop"]
+    assert [
+        read_friend.trust for read_friend in read_friends(shared) if read_friend.name == "bert"
+    ] == ["laptop"]
     assert run_entry(friends.main, ["trust", "eve", "laptop", *told]) == ExitCode.USAGE
 
 
@@ -243,7 +254,7 @@ def test_a_friend_cannot_speak_for_the_owner_or_another_friend(tmp_path, owner, 
         ours.publish()
         clock.pass_by(10)
         ours.adopt()
-        assert [one.peer for one in newest(owner).inputs] == ["slot-0"]
+        assert [entry.peer for entry in newest(owner).inputs] == ["slot-0"]
         (peers / name).rename(peers / "anna.slot-0")
     forged = next(peers.glob("*/*/000001.json"))
     offer = json.loads(forged.read_text())
@@ -251,11 +262,11 @@ def test_a_friend_cannot_speak_for_the_owner_or_another_friend(tmp_path, owner, 
     forged.write_text(json.dumps({**offer, "peer": "slot-1"}))
     ours.shift(1.0)
     ours.publish()
-    assert [one.peer for one in newest(owner).inputs] == ["slot-0"]
+    assert [merged.peer for merged in newest(owner).inputs] == ["slot-0"]
 
 
 def strip(owner, ours, clock):
-    """A version of the owner's, whatever lies at the friend's."""
+    """Check that the owner still makes a version, whatever lies in the friend's folder."""
     before = newest(owner).version
     ours.shift(0.1)
     ours.publish()
@@ -300,8 +311,8 @@ def test_a_folder_that_went_wrong_is_told_once_and_merges_go_on(
     for _ in range(3):
         record = strip(owner, ours, clock)
         if spoil != "flood":
-            assert [one.peer for one in record.inputs] == ["slot-0"]
-    assert len([one for one in reasons(ours) if said in one and "anna" in one]) == 1
+            assert [merged.peer for merged in record.inputs] == ["slot-0"]
+    assert len([reason for reason in reasons(ours) if said in reason and "anna" in reason]) == 1
 
 
 @pytest.mark.parametrize("what", ["record", "blob", "hb.json"])
@@ -332,7 +343,7 @@ def test_what_is_no_plain_file_of_the_friends_is_not_read(tmp_path, owner, clock
             pytest.skip("only root can give a file away: the pinned uid is tested above")
         path.write_bytes(aside.read_bytes())
         os.chown(path, 12345, 12345)
-    merged = {one.peer for one in strip(owner, ours, clock).inputs}
+    merged = {entry.peer for entry in strip(owner, ours, clock).inputs}
     assert merged == ({"slot-0", "anna.slot-0"} if what == "hb.json" else {"slot-0"})
 
 
@@ -343,8 +354,8 @@ def test_a_flood_of_offers_crowds_nobody_out(tmp_path, owner, clock):
         theirs.shift(0.01)
         theirs.publish()
     record = strip(owner, ours, clock)
-    assert sum(one.peer == "anna.slot-0" for one in record.inputs) == FRIENDS_INPUTS_LIMIT
-    assert sum(one.peer == "slot-0" for one in record.inputs) == 1
+    assert sum(merged.peer == "anna.slot-0" for merged in record.inputs) == FRIENDS_INPUTS_LIMIT
+    assert sum(entry.peer == "slot-0" for entry in record.inputs) == 1
 
 
 def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
@@ -357,15 +368,15 @@ def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
     real = merger.judge_all
 
     def judge_and_change(inputs):
-        for one in inputs.opened:
-            if one.found.uid is not None:
-                one.found.blob.unlink()
+        for entry in inputs.opened:
+            if entry.found.uid is not None:
+                entry.found.blob.unlink()
         return real(inputs)
 
     monkeypatch.setattr(merger, "judge_all", judge_and_change)
     record = strip(owner, ours, clock)
     store = Store(SharedPaths(owner))
-    assert {one.peer for one in record.inputs} == {"slot-0", "anna.slot-0"}
+    assert {merged.peer for merged in record.inputs} == {"slot-0", "anna.slot-0"}
     assert rebuild_state(store, record) == store.read_blob(record.state)
 
 
@@ -383,8 +394,10 @@ def test_in_turn_each_account_has_its_place(tmp_path):
         )
         for k in range(30)
     ]
-    one = PendingOffer(dataclasses.replace(offer, peer="zoe.slot-0"), tmp_path, tmp_path, False, 2)
-    assert one in round_robin([*flood, one])[:2]
+    entry = PendingOffer(
+        dataclasses.replace(offer, peer="zoe.slot-0"), tmp_path, tmp_path, False, 2
+    )
+    assert entry in round_robin([*flood, entry])[:2]
 
 
 def test_who_is_not_on_the_list_is_told_what_the_owner_types(tmp_path, owner, clock):
@@ -397,7 +410,7 @@ def test_who_is_not_on_the_list_is_told_what_the_owner_types(tmp_path, owner, cl
     theirs.shift(1.0)
     theirs.publish()
     theirs.publish()
-    assert len([one for one in reasons(theirs) if "do not count" in one]) == 1
+    assert len([reason for reason in reasons(theirs) if "do not count" in reason]) == 1
 
 
 def test_who_joins_a_run_that_has_not_begun_is_told_to_wait(tmp_path, clock):
@@ -456,7 +469,7 @@ def test_a_damaged_list_is_told_and_the_owners_jobs_go_on(owner, clock, text):
     ours = begin(owner, "slot-0", clock)
     strip(owner, ours, clock)
     strip(owner, ours, clock)
-    assert len([one for one in reasons(ours) if "peers.json" in one]) == 1
+    assert len([reason for reason in reasons(ours) if "peers.json" in reason]) == 1
 
 
 def test_the_list_has_an_end():
@@ -475,7 +488,7 @@ def test_a_process_more_than_are_looked_at_hides_the_oldest(tmp_path):
         folder.mkdir(parents=True)
         os.utime(folder, (number, number))
     found = AccountFolder("anna", anna, os.getuid()).process_folders()
-    assert [one.name for one in found] == [f"{number:08x}" for number in range(36, 100)]
+    assert [item.name for item in found] == [f"{number:08x}" for number in range(36, 100)]
 
 
 def test_the_hash_of_what_is_offered_is_what_is_merged(tmp_path, owner, clock):

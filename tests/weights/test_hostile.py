@@ -1,4 +1,4 @@
-"""What the soak `laptops` throws at a run, against a real merger in one process."""
+"""The attacks of the soak `laptops` against a real merger in one process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from scripts.soaks.hostile import SPARSE_BYTES, Forge, touching
 from scripts.version_history import read_history
-from tests.weights.helpers import ToldClock
-from tests.weights.test_inbox import Cluster
+from tests.weights.helpers import ManualClock
+from tests.weights.test_contributions import Cluster
 
 
 @pytest.fixture
 def besieged(tmp_path):
-    """A cluster some versions old, and one attack of each kind in the box of ben."""
-    cluster = Cluster(tmp_path, ToldClock())
+    """A cluster some versions old, and one attack of each kind in ben's box."""
+    cluster = Cluster(tmp_path, ManualClock())
     for _ in range(3):
         cluster.merge()
     newest = newest_verified(cluster.local)
@@ -48,9 +48,9 @@ def test_nothing_hostile_enters_and_what_is_fair_counts_once(besieged, tmp_path)
         for _ in range(3):
             cluster.merge()
     versions = read_history(SharedPaths(cluster.root)).versions
-    entered = Counter(one.incarnation for version in versions for one in version.inputs)
-    assert {one.name: entered[one.incarnation] for one in attacks} == {
-        one.name: one.welcome for one in attacks
+    entered = Counter(merged.incarnation for version in versions for merged in version.inputs)
+    assert {entry.name: entered[entry.incarnation] for entry in attacks} == {
+        item.name: item.welcome for item in attacks
     }
     assert not (tmp_path / "unpickled").exists()
     assert {path for path in tmp_path.rglob("*") if "shared" not in path.parts} == outside
@@ -58,16 +58,16 @@ def test_nothing_hostile_enters_and_what_is_fair_counts_once(besieged, tmp_path)
 
 def test_of_the_ten_gibibytes_nothing_is_kept(besieged):
     cluster, box, attacks = besieged
-    (sparse,) = (one for one in attacks if one.sparse)
+    (sparse,) = (attack for attack in attacks if attack.sparse)
     lay(box, sparse)
     cluster.merge()
     cluster.merge()
     held = [path.stat() for path in cluster.root.rglob("*") if path.is_file()]
-    assert sum(one.st_blocks * 512 for one in held) < 10 << 20
+    assert sum(entry.st_blocks * 512 for entry in held) < 10 << 20
 
 
 def test_the_pickle_would_bite(tmp_path):
-    """Else its harmlessness would prove nothing."""
+    """Without this, the pickle's harmlessness would prove nothing."""
     loader = "import pickle, sys; pickle.loads(sys.stdin.buffer.read())"
     bad = touching(tmp_path / "bitten")
     subprocess.run([sys.executable, "-c", loader], input=bad, check=True, timeout=30)

@@ -14,23 +14,23 @@ from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import Contribution, LaptopHead, parse
 from Daddy.weights.store.weight_store import Store
-from tests.weights.helpers import ToldClock, nudged
-from tests.weights.test_inbox import Cluster
+from tests.weights.helpers import ManualClock, perturbed
+from tests.weights.test_contributions import Cluster
 
 
 @pytest.fixture
 def cluster(tmp_path):
-    return Cluster(tmp_path, ToldClock())
+    return Cluster(tmp_path, ManualClock())
 
 
 def test_a_contribution_travels_as_int8_and_says_so(cluster):
     laptop, weights = cluster.laptop()
-    laptop.publish(nudged(weights, 5), 1000, 50)
+    laptop.publish(perturbed(weights, 5), 1000, 50)
     (record,) = (cluster.local / "outbox" / "anna").glob("*.json")
     assert parse(Contribution, record.read_bytes(), "it").form == "int8"
     cluster.push()
     version = cluster.merge()
-    mine = next(one for one in version.inputs if one.peer == "anna")
+    mine = next(merged for merged in version.inputs if merged.peer == "anna")
     assert mine.form == "int8"
     store = Store(SharedPaths(cluster.root))
     assert rebuild_state(store, version) == store.read_blob(version.state)
@@ -41,14 +41,14 @@ def test_a_run_that_does_not_read_int8_gets_bfloat16(cluster):
     older = dataclasses.replace(parse(LaptopHead, head.read_bytes(), "it"), accepts=())
     head.write_bytes(older.to_json_bytes())
     laptop, weights = cluster.laptop()
-    laptop.publish(nudged(weights, 5), 1000, 50)
+    laptop.publish(perturbed(weights, 5), 1000, 50)
     cluster.push()
-    mine = next(one for one in cluster.merge().inputs if one.peer == "anna")
+    mine = next(merged for merged in cluster.merge().inputs if merged.peer == "anna")
     assert mine.form == ""
 
 
 def swap(box, change):
-    """Put what ``change`` makes of the bytes into a box in place of the one contribution there."""
+    """Replace the bytes of the one contribution in a box by ``change`` of them."""
     (record,) = box.glob("*.json")
     offer = parse(Contribution, record.read_bytes(), "it")
     data = change(record.with_suffix(".st").read_bytes())
@@ -60,7 +60,7 @@ def swap(box, change):
 
 
 def armed(frame: bytes) -> bytes:
-    """A frame whose first tensor unfolds into megabytes."""
+    """Return a frame whose first tensor decompresses to megabytes."""
     (first,) = struct.unpack_from("<I", frame, 64)
     bomb = zlib.compress(bytes(3_000_000), 9)
     return frame[: 68 + first] + struct.pack("<I", len(bomb)) + bomb
@@ -77,10 +77,10 @@ def armed(frame: bytes) -> bytes:
 )
 def test_a_hostile_int8_file_in_a_box_is_refused_with_a_receipt(cluster, change, said):
     laptop, weights = cluster.laptop()
-    laptop.publish(nudged(weights, 5), 1000, 50)
+    laptop.publish(perturbed(weights, 5), 1000, 50)
     box = cluster.push()
     swap(box, change)
     version = cluster.merge()
-    assert [one.peer for one in version.inputs] == ["slot-0"]
+    assert [merged.peer for merged in version.inputs] == ["slot-0"]
     assert said in laptop.receipts()[0].reason
     assert list(box.iterdir()) == []

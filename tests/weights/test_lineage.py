@@ -1,4 +1,4 @@
-"""The log of versions: who moved each, what was refused and why, who adopted it; as a picture."""
+"""The log of versions: shares, refusals with reasons, adoptions; as text and as a picture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.weights.lineage_run import LineageRun, everything_below
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """A run with three jobs, one of them slow, and laptops good, torn and wild."""
+    """A run with three jobs, one of them slow, and laptops with good, truncated and huge deltas."""
     run = LineageRun(tmp_path_factory.mktemp("told"))
     for number in range(8):
         run.play(1, kl=number >= 4)
@@ -39,7 +39,7 @@ def copied(told, tmp_path):
 
 
 def said(capsys, *typed) -> tuple[int, list[str]]:
-    code = run_entry(log.main, [str(one) for one in typed])
+    code = run_entry(log.main, [str(entry) for entry in typed])
     return code, capsys.readouterr().out.splitlines()
 
 
@@ -55,7 +55,7 @@ def test_there_is_a_line_per_version_newest_last_with_everybody_who_moved_it(tol
     assert len(rows) > 6
     assert "slot-0/" in rows[0]  # who began
     for row, step in zip(rows, as_json(capsys, told.run.root), strict=True):
-        assert all(one["peer"] in row for one in step["parts"])
+        assert all(entry["peer"] in row for entry in step["parts"])
         assert f"{step['fleet_steps']:,}" in row
 
 
@@ -64,7 +64,7 @@ def test_shares_and_totals_are_those_of_the_commit_records(told, capsys):
     paths = SharedPaths(told.shared)
     for step in steps:
         record = json.loads(paths.version(step["version"]).read_text())
-        shares = [(one["peer"], one["share"], one["staleness"]) for one in record["inputs"]]
+        shares = [(entry["peer"], entry["share"], entry["staleness"]) for entry in record["inputs"]]
         assert [(p["peer"], p["share"], p["staleness"]) for p in step["parts"]] == shares
         assert step["totals"] == record["contributors"]
     assert steps[-1]["totals"]["anna-mac"] > 0
@@ -80,7 +80,7 @@ def test_every_refusal_is_there_with_its_reason_and_what_becomes_of_the_work(tol
 
 def test_a_kl_is_told_where_a_learner_recorded_one_and_a_dash_where_none_did(told, capsys):
     steps = as_json(capsys, told.run.root)
-    told_kl = [any(one["kl"] is not None for one in step["adopted"]) for step in steps]
+    told_kl = [any(entry["kl"] is not None for entry in step["adopted"]) for step in steps]
     assert {True, False} <= set(told_kl)
     _, (heading, *rows) = said(capsys, told.run.root)
     column = heading.index("KL")
@@ -184,7 +184,7 @@ def test_a_run_that_keeps_its_weights_elsewhere_says_so_in_its_config(told, tmp_
 
 
 def test_looking_changes_nothing_not_even_what_is_wrong(copied, capsys):
-    """A laptop's odd file stays for the merger, and a copy without the right to write is enough."""
+    """A laptop's faulty file stays for the merger, and a read-only copy is enough."""
     odd = copied / "shared_weights" / "inbox" / "anna-mac" / "x.json"
     odd.parent.mkdir(parents=True, exist_ok=True)
     odd.write_text("{}")
@@ -212,7 +212,7 @@ def test_both_work_while_the_run_goes_on(tmp_path, capsys):
 
 def colours_in(path) -> set[tuple[int, int, int]]:
     pixels = (matplotlib.image.imread(path)[:, :, :3] * 255).round().astype(int).reshape(-1, 3)
-    return {tuple(one) for one in np.unique(pixels, axis=0)}
+    return {tuple(entry) for entry in np.unique(pixels, axis=0)}
 
 
 def test_the_picture_shows_those_who_were_there(told, tmp_path, capsys):

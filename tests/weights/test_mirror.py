@@ -1,4 +1,4 @@
-"""The copy in the home directory: whole or not at all, bounded, never older than it was."""
+"""The copy in the home directory: complete or absent, bounded, never older than before."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from Daddy.weights.backup import (
 )
 from Daddy.weights.mirror import RunMirror
 from Daddy.weights.store.weight_store import Store
-from tests.weights.helpers import ToldClock, begin
+from tests.weights.helpers import ManualClock, begin
 
 ROOM = 1_000_000
 
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def learn(run, clock, rounds: int = 3):
 
 
 def copy(run, home, clock, room: int = ROOM, **more):
-    """The copy's card, and what is said."""
+    """Return the copy's card and the message."""
     shared = SharedPaths(run.shared_weights)
     return export_copy(run, shared, b"{}\n", home, clock, room=room, **more)
 
@@ -82,7 +82,8 @@ def keep_moment(run, rank: int, seed: int, hp: int = 31, size: int = 400) -> str
 def files(target: MirrorPaths) -> dict[str, tuple[int, int]]:
     found = [path for path in target.root.rglob("*") if path.is_file()]
     return {
-        str(one.relative_to(target.root)): (one.stat().st_ino, one.stat().st_size) for one in found
+        str(item.relative_to(target.root)): (item.stat().st_ino, item.stat().st_size)
+        for item in found
     }
 
 
@@ -122,7 +123,7 @@ def test_only_the_newest_state_stays_and_the_size_is_bounded(run, home, clock):
         peer.adopt()
         copy(run, home, clock)
         blobs = list(only(home).shared.blobs.glob("*/*.st"))
-        assert [one.stem for one in blobs] == [
+        assert [blob.stem for blob in blobs] == [
             Store(SharedPaths(run.shared_weights)).version(peer.version).state
         ]
     assert len(list(only(home).shared.merged.iterdir())) == 1
@@ -149,7 +150,7 @@ def test_a_state_that_is_too_large_for_the_room_is_refused_by_name(run, home, cl
 
 
 def test_a_copy_never_goes_back(run, home, clock):
-    """A purge took the newest state: what the copy holds is worth more than what is left."""
+    """A purge took the newest state: the copy holds more than the run."""
     learn(run, clock)
     copy(run, home, clock)
     shared = Store(SharedPaths(run.shared_weights))
@@ -187,7 +188,7 @@ def test_another_run_of_the_same_name_has_another_copy(tmp_path, home, clock):
 
 
 class Points:
-    """Notes every named instant; kills its own process at one of them."""
+    """Records every kill point; kills its own process at one of them."""
 
     def __init__(self, at: int = -1) -> None:
         self.at, self.seen = at, []
@@ -229,7 +230,7 @@ def test_killed_at_every_instant_the_copy_is_whole_and_the_next_pass_mends_it(ru
 
 
 def full_at(count: int):
-    """A hook that says the disk is full at the n-th instant, as a write there would."""
+    """Return a hook that raises "disk full" at the n-th kill point."""
     left = [count]
 
     def hook(point: str) -> None:

@@ -1,4 +1,4 @@
-"""A version as one file with its card, and such a file as the beginning of a new run."""
+"""A version as one file with its card, and such a file as version 0 of a new run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from Daddy.weights.import_export import (
 from Daddy.weights.locate_weights import locate_at
 from Daddy.weights.store.weight_records import parse
 from Daddy.weights.store.weight_store import Store
-from tests.weights.helpers import ToldClock, begin, close, make_state
+from tests.weights.helpers import ManualClock, begin, close, make_state
 from tests.weights.lineage_run import LineageRun
 
 HELPED = ("money", "flash")
@@ -39,13 +39,13 @@ HELPED = ("money", "flash")
 
 @pytest.fixture(autouse=True)
 def cartpole(monkeypatch):
-    """What the runs of these tests are configured for."""
+    """Return the config of the runs of these tests."""
     monkeypatch.setenv("DADDY_TRAINING__WORKLOAD", "cartpole")
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A run of which a laptop has a part, and which a laptop has pulled."""
+    """A run with a laptop's contributions, which a laptop has pulled."""
     run = LineageRun(tmp_path_factory.mktemp("trained"), jobs=2)
     run.play(2)
     run.contribute("anna-mac", scale=0.02)
@@ -91,7 +91,7 @@ def test_its_card_says_what_it_is_and_who_made_it(trained, file):
     assert card.contributors == record.contributors
     assert card.contributors["anna-mac"] == 200
     assert card.assists == ()
-    assert card.parameters == sum(one.numel() for one in state.values())
+    assert card.parameters == sum(tensor.numel() for tensor in state.values())
     assert card.sha256 == record.state  # the very bytes of the run's own blob
 
 
@@ -166,7 +166,7 @@ def test_learners_of_the_new_run_begin_with_the_imported_weights(file, trained, 
     assert bring(file, tmp_path / "new") == 0
     shared = tmp_path / "new" / "shared_weights"
     assert f"{shared} begins with v" in capsys.readouterr().out
-    learner = begin(shared, "slot-0", ToldClock(), own=make_state(9))
+    learner = begin(shared, "slot-0", ManualClock(), own=make_state(9))
     assert learner.version == 0
     assert close(learner.weights, state, 0.0)
     learner.learn(1)
@@ -178,7 +178,7 @@ def test_learners_of_the_new_run_begin_with_the_imported_weights(file, trained, 
 
 def test_what_descends_from_it_says_so(file, tmp_path):
     bring(file, tmp_path / "new")
-    learner = begin(tmp_path / "new" / "shared_weights", "slot-0", ToldClock())
+    learner = begin(tmp_path / "new" / "shared_weights", "slot-0", ManualClock())
     learner.learn(1)
     learner.publish()
     first, second = card_of(file), read_version_as_model(locate_at(tmp_path / "new"), None).card
@@ -199,7 +199,7 @@ def test_an_import_that_was_cut_off_is_ended_by_repeating_it(file, tmp_path):
 
 def test_a_run_that_has_begun_keeps_its_own_weights(file, tmp_path, capsys):
     begun = tmp_path / "begun" / "shared_weights"
-    begin(begun, "slot-0", ToldClock(), own=make_state(3))
+    begin(begun, "slot-0", ManualClock(), own=make_state(3))
     before = SharedPaths(begun).version(0).read_bytes()
     assert bring(file, tmp_path / "begun") == ExitCode.WEIGHTS
     assert "has begun: it has versions up to v0" in capsys.readouterr().err
@@ -214,7 +214,7 @@ def test_a_run_that_has_begun_keeps_its_own_weights(file, tmp_path, capsys):
 def test_another_policy_cannot_go_on_with_it(file, tmp_path):
     bring(file, tmp_path / "new")
     with pytest.raises(WeightsError, match="holds the weights of 'cartpole'"):
-        begin(tmp_path / "new" / "shared_weights", "slot-0", ToldClock(), workload="pokemon_red")
+        begin(tmp_path / "new" / "shared_weights", "slot-0", ManualClock(), workload="pokemon_red")
 
 
 # -- assists
@@ -228,7 +228,7 @@ def helped(tmp_path, monkeypatch):
     """A file of weights that were learnt with scripted helps, and a run of the game."""
     monkeypatch.setenv("DADDY_TRAINING__WORKLOAD", "pokemon_red")
     shared = tmp_path / "helped" / "shared_weights"
-    peer = begin(shared, "slot-0", ToldClock(), assists=HELPED, **GAME)
+    peer = begin(shared, "slot-0", ManualClock(), assists=HELPED, **GAME)
     peer.learn(1)
     peer.publish()
     path = tmp_path / "helped.safetensors"
@@ -259,17 +259,17 @@ def test_a_run_with_these_or_more_takes_them_and_is_marked_with_all_of_its_own(
     store = Store(SharedPaths(shared))
     assert set(store.card().assists) == set(store.version(0).assists) == names
     with pytest.raises(WeightsError, match="this learner has none"):
-        begin(shared, "slot-0", ToldClock(), **GAME)
-    assert begin(shared, "slot-0", ToldClock(), assists=tuple(names), **GAME).version == 0
+        begin(shared, "slot-0", ManualClock(), **GAME)
+    assert begin(shared, "slot-0", ManualClock(), assists=tuple(names), **GAME).version == 0
 
 
 # -- files that are not what they say
 
 
 def spoilt(path, kind: str) -> None:
-    """Damage the file as a disk, a stranger or an attacker would."""
+    """Damage the file as a disk or an attacker would."""
     found, data = read_model(path), path.read_bytes()
-    state = {name: one.clone() for name, one in found.state.items()}
+    state = {name: tensor.clone() for name, tensor in found.state.items()}
     if kind == "pickle":
         path.write_bytes(pickle.dumps(state))
     elif kind == "torn":
@@ -323,15 +323,15 @@ def test_what_is_no_plain_file_is_not_opened(file, tmp_path, capsys, kind):
 
 
 def test_a_learner_that_is_faster_keeps_the_run_its_own(file, tmp_path):
-    """Between our look and our commit a learner gives the run its first weights."""
+    """Between our check and our commit a learner writes the run's version 0."""
     config = load_config(
         overrides={"run_dir": str(tmp_path / "new"), "training.workload": "cartpole"}
     )
     shared = tmp_path / "new" / "shared_weights"
 
-    class Late(ToldClock):
+    class Late(ManualClock):
         def now(self) -> float:
-            begin(shared, "slot-0", ToldClock(), own=make_state(3))
+            begin(shared, "slot-0", ManualClock(), own=make_state(3))
             return super().now()
 
     with pytest.raises(WeightsError, match="a learner was faster"):

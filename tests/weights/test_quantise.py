@@ -1,4 +1,4 @@
-"""Deltas as int8: how wrong, how small, what is refused, and that nothing gets lost for good."""
+"""Deltas as int8: error, size, refusals, and errors that the next delta makes up for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from Daddy.weights.encoding import delta_frames
 from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_codec import schema_of
 from Daddy.weights.encoding.tensor_layout import refuse_unless_quantised
-from tests.weights.helpers import make_state, nudged
+from tests.weights.helpers import make_state, perturbed
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
@@ -97,7 +97,7 @@ def test_with_what_was_dropped_in_the_next_one_nothing_drifts(seeds):
     own = start = make_state(0, 40)
     shared = start
     for seed in seeds:
-        own = nudged(own, seed, 0.01)
+        own = perturbed(own, seed, 0.01)
         sent = there_and_back({n: own[n] - shared[n] for n in own})
         shared = {n: shared[n] + sent[n] for n in own}
     last = max(float((own[n] - shared[n]).abs().max()) for n in own if own[n].is_floating_point())
@@ -105,7 +105,7 @@ def test_with_what_was_dropped_in_the_next_one_nothing_drifts(seeds):
 
 
 def reframed(change) -> bytes:
-    delta = nudged(make_state(0, 40), 1)
+    delta = perturbed(make_state(0, 40), 1)
     raw = opened(quantise(delta), schema_of(delta))
     change(raw)
     return delta_frames.pack_state(save(raw))

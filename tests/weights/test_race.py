@@ -1,4 +1,4 @@
-"""Mergers race for the same version, with and without the lease that usually keeps them apart."""
+"""Mergers race for the same version, with and without the merge lease."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import Version
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
-from tests.weights.helpers import ToldClock, begin, settings
+from tests.weights.helpers import ManualClock, begin, settings
 
 ROUNDS = 50
 MEMORY = Path("/dev/shm")
@@ -28,7 +28,7 @@ def folder():
 
 
 class NoLease:
-    """What happens when the lease fails: everybody thinks it is theirs."""
+    """A lease that fails: every process gets it."""
 
     term = 0
 
@@ -37,7 +37,7 @@ class NoLease:
 
 
 class Rival:
-    """The second merger, a step behind or ahead of the first at a chosen instant."""
+    """The second merger, which acts before or after the first at a chosen kill point."""
 
     def __init__(self, root: Path, point: str) -> None:
         self.root, self.point, self.won = root, point, None
@@ -48,7 +48,7 @@ class Rival:
             return
         self.running = True
         store = Store(SharedPaths(self.root))
-        rival = Merger(store, settings(), ToldClock(), "slot-9/99999999")
+        rival = Merger(store, settings(), ManualClock(), "slot-9/99999999")
         self.won = rival.try_merge(5.0)
         self.running = False
 
@@ -56,7 +56,7 @@ class Rival:
 @pytest.mark.parametrize("point", ["C8", "C9", "C4:record"])
 def test_fifty_races_give_one_commit_per_version_and_equal_bytes(folder, monkeypatch, point):
     monkeypatch.setattr(merging.Merger, "_claim", lambda self: NoLease())
-    clock = ToldClock()
+    clock = ManualClock()
     rival = Rival(folder, point)
     peers = [begin(folder, "slot-0", clock, hook=rival), begin(folder, "slot-1", clock)]
     for round_ in range(ROUNDS):
@@ -65,28 +65,28 @@ def test_fifty_races_give_one_commit_per_version_and_equal_bytes(folder, monkeyp
         rival.won = None
         peers[0].publish()
         assert isinstance(rival.won, Version)  # the rival was faster ...
-        assert peers[0].told.of("merged") == []  # ... and we threw our work away
+        assert peers[0].recorder.with_state("merged") == []  # ... and we threw our work away
         assert peers[0].adopt() == round_ + 1
         peers[1].adopt()
     history = read_history(SharedPaths(folder))
     assert (len(history.versions), history.chained) == (ROUNDS + 1, True)
-    assert {one.merger for one in history.versions[1:]} == {"slot-9/99999999"}
+    assert {entry.merger for entry in history.versions[1:]} == {"slot-9/99999999"}
     store = Store(SharedPaths(folder))
     for version in history.versions[-4:]:
         assert rebuild_state(store, version) == store.read_blob(version.state)
 
 
 def race_once(root: Path, ready: int) -> None:
-    """A process that merges the moment it is told to."""
+    """A process that merges when it is signalled."""
     store = Store(SharedPaths(root))
-    rival = Merger(store, settings(), ToldClock(), f"slot-{os.getpid() % 1000}/{os.getpid():08x}")
+    rival = Merger(store, settings(), ManualClock(), f"slot-{os.getpid() % 1000}/{os.getpid():08x}")
     os.read(ready, 1)
     rival.try_merge(5.0)
 
 
 def test_processes_that_merge_at_the_same_instant_commit_once(folder, monkeypatch):
     monkeypatch.setattr(merging.Merger, "_claim", lambda self: NoLease())
-    clock = ToldClock()
+    clock = ManualClock()
     author = begin(folder, "slot-0", clock)
     monkeypatch.setattr(author.exchange, "_merge", author.exchange._store.newest)
     for round_ in range(10):
@@ -110,11 +110,11 @@ def test_processes_that_merge_at_the_same_instant_commit_once(folder, monkeypatc
         assert author.adopt() == round_ + 1
     history = read_history(SharedPaths(folder))
     assert (len(history.versions), history.chained) == (11, True)
-    assert [len(one.inputs) for one in history.versions[1:]] == [1] * 10
+    assert [len(version.inputs) for version in history.versions[1:]] == [1] * 10
 
 
 def test_a_merger_that_froze_with_the_lease_is_overtaken_and_harmless(folder):
-    clock = ToldClock()
+    clock = ManualClock()
     frozen = begin(folder, "slot-0", clock)
     other = begin(folder, "slot-1", clock)
     store = Store(SharedPaths(folder))

@@ -1,4 +1,4 @@
-"""After a purge a run goes on: above every number known, and nothing good is overwritten."""
+"""After a purge a run continues above every known number, and no good file is overwritten."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from Daddy.weights.restore import (
 )
 from Daddy.weights.store.weight_store import Store, version_numbers
 from Daddy.weights.weights_report import report_run
-from tests.weights.helpers import ToldClock, begin, close
+from tests.weights.helpers import ManualClock, begin, close
 from tests.weights.test_mirror import Points, keep_moment, only
 
 KEEP = 8
@@ -45,7 +45,7 @@ KEEP = 8
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def home(tmp_path):
 
 
 def rounds(peers, clock, count: int) -> None:
-    """A version each, of a hundred steps: the peers publish in turn and all adopt."""
+    """Make versions of a hundred steps each: the peers publish in turn and all adopt."""
     for round_ in range(count):
         clock.pass_by(10)
         author = peers[round_ % len(peers)]
@@ -70,7 +70,7 @@ def rounds(peers, clock, count: int) -> None:
 
 
 def learnt(run, clock, count: int = 6):
-    """Two jobs that have shared some versions."""
+    """Make two jobs that have shared some versions."""
     peers = [begin(run.shared_weights, f"slot-{k}", clock) for k in range(2)]
     rounds(peers, clock, count)
     return peers
@@ -82,7 +82,7 @@ def copy(run, home, clock) -> None:
 
 
 def pull(run, laptop: Path) -> None:
-    """What a laptop has after a pull."""
+    """Copy what a laptop has after a pull."""
     (laptop / "wan").mkdir(parents=True, exist_ok=True)
     for path in run.shared_weights.glob("wan/*"):
         shutil.copy(path, laptop / "wan")
@@ -93,7 +93,7 @@ def target(run) -> RestoreSource:
 
 
 def mend(run, *sources: Path, clock, **more) -> int:
-    found = plan_restore(target(run), [open_source(one) for one in sources])
+    found = plan_restore(target(run), [open_source(source) for source in sources])
     return restore_run(found, clock, **more)
 
 
@@ -135,9 +135,9 @@ def test_a_run_that_vanished_as_a_whole_goes_on_from_its_copy(run, home, clock):
     fresh = begin(run.shared_weights, "slot-0", clock)
     assert fresh.version == number
     rounds([fresh], clock, 12)
-    assert fresh.version == number + 12, fresh.told.events[:2]
+    assert fresh.version == number + 12, fresh.recorder.events[:2]
     assert newest(run).fleet_steps == before.fleet_steps + 1200
-    assert not [told for kind, _, told in fresh.told.events if kind == "error"]
+    assert not [told for kind, _, told in fresh.recorder.events if kind == "error"]
 
 
 def test_a_laptops_rounded_copy_is_enough(run, tmp_path, clock):
@@ -175,12 +175,12 @@ def test_a_newer_laptop_is_worth_more_than_an_exact_older_copy(run, home, tmp_pa
 
 
 def shared_files(run) -> list[Path]:
-    return sorted(one for one in run.shared_weights.rglob("*") if one.is_file())
+    return sorted(path for path in run.shared_weights.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_files_are_purged_and_the_run_goes_on(run, home, tmp_path, clock, seed):
-    """What is left is as it was, what was copied is back, and every number is a new one."""
+    """Remaining files are unchanged, copied ones are back, and every number is new."""
     dice = random.Random(seed)
     peers = learnt(run, clock, 5)
     copy(run, home, clock)
@@ -191,7 +191,7 @@ def test_random_files_are_purged_and_the_run_goes_on(run, home, tmp_path, clock,
         path.unlink()
     left = content(run.shared_weights)
     sources = [only(home).root, tmp_path / "laptop"]
-    found = plan_restore(target(run), [open_source(one) for one in sources])
+    found = plan_restore(target(run), [open_source(source) for source in sources])
     number = restore_run(found, clock)
     assert number == top if found.number is None else number >= top + LEAP
     now = content(run.shared_weights)
@@ -257,7 +257,7 @@ def test_where_nothing_verifies_nothing_is_done(run, clock):
 
 
 def test_a_second_restore_keeps_the_line_of_descent(run, home, clock):
-    """What was lost before the first is another line: its records never come back."""
+    """Records lost before the first restore are another line and never come back."""
     peers = learnt(run, clock, 3)
     copy(run, home, clock)
     old = run.root.parent / "old"
@@ -283,7 +283,7 @@ def test_a_second_restore_keeps_the_line_of_descent(run, home, clock):
 
 
 def test_a_frozen_merger_that_wakes_up_meets_nobody(run, home, clock):
-    """It commits the next number of before; nobody follows it, and it comes along itself."""
+    """It commits the old next number, which no process follows, and then adopts the newest."""
     peers = learnt(run, clock, 3)
     copy(run, home, clock)
     rounds(peers, clock, 1)  # v4, which the copy does not hold
@@ -407,7 +407,7 @@ def say(run, *more: str) -> int:
 
 
 def still(run, seconds: float = 1000.0) -> None:
-    """As after so long a silence."""
+    """Let so much time pass that heartbeats count as stopped."""
     for path in run.root.rglob("*.json"):
         facts = path.stat()
         os.utime(path, (facts.st_atime, facts.st_mtime - seconds))

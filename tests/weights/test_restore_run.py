@@ -1,4 +1,4 @@
-"""A run of real learners is purged file by file, restored by the command, and goes on."""
+"""A run of real learners is purged file by file, restored by the command, and continues."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Site:
         return store.version(store.newest())
 
     def own_steps(self) -> int:
-        """What the learner counts for itself: no purge of the shared folder sets it back."""
+        """Return the learner's own count of steps, which no purge of the shared folder changes."""
         return newest_checkpoint(self.run.slot(0).checkpoints)[1]
 
     def totals(self) -> int:

@@ -4,23 +4,23 @@ import pytest
 
 from Daddy.core.shared_weights_paths import SharedPaths
 from scripts.version_history import read_history
-from tests.weights.helpers import ToldClock, begin, close, shifted
+from tests.weights.helpers import ManualClock, begin, close, shifted
 
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 def restart(root, clock, dead, note, **changes):
-    """The same peer as a new process, with the weights and book-keeping of its checkpoint."""
+    """Return the same peer as a new process, with its checkpoint's weights and book-keeping."""
     peer = begin(root, "slot-0", clock, resumed=note, own=dead["weights"], **changes)
     peer.env_steps, peer.updates = dead["env_steps"], dead["updates"]
     return peer
 
 
 def saved(peer):
-    """What a checkpoint holds."""
+    """Return the content of a checkpoint."""
     kept = {"weights": dict(peer.weights), "env_steps": peer.env_steps, "updates": peer.updates}
     return kept, peer.exchange.resume_state()
 
@@ -81,7 +81,7 @@ def test_progress_that_was_offered_after_the_checkpoint_is_not_offered_twice(tmp
     third.shift(0.5)
     third.publish()
     version = fleet(tmp_path)
-    counted = {one.peer: one.new_steps for one in version.inputs}
+    counted = {merged.peer: merged.new_steps for merged in version.inputs}
     assert counted["slot-0"] == 0
     assert version.contributors["slot-0"] == 200
 
@@ -136,8 +136,8 @@ def test_two_crashes_after_one_checkpoint_count_its_progress_once(tmp_path, cloc
     clock.pass_by(100)
     third.adopt()
     assert fleet(tmp_path).contributors["slot-0"] == 200
-    offered = [one for v in read_history(SharedPaths(tmp_path)).versions for one in v.inputs]
-    moved = sorted(round(one.norm / 15**0.5, 3) for one in offered)
+    offered = [merged for v in read_history(SharedPaths(tmp_path)).versions for merged in v.inputs]
+    moved = sorted(round(entry.norm / 15**0.5, 3) for entry in offered)
     assert moved == [0.5, 2.0]
 
 

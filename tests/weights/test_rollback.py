@@ -1,4 +1,4 @@
-"""A person goes back to an older version; jobs, mergers and laptops go on meanwhile."""
+"""A person goes back to an older version; jobs, mergers and laptops continue meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weights_report import report_run
 from scripts.soaks import rollback as soak
 from scripts.version_history import read_history
-from tests.weights.helpers import Peer, ToldClock, begin, close, make_state
+from tests.weights.helpers import ManualClock, Peer, begin, close, make_state
 
 
 @dataclasses.dataclass
@@ -34,7 +34,7 @@ class Run:
     """Jobs that sync in turn on one folder."""
 
     root: Path
-    clock: ToldClock
+    clock: ManualClock
     peers: list[Peer]
 
     @property
@@ -67,7 +67,7 @@ class Run:
 @pytest.fixture
 def run(tmp_path):
     """Two jobs and some versions after the first."""
-    clock, root = ToldClock(), tmp_path / "shared"
+    clock, root = ManualClock(), tmp_path / "shared"
     made = Run(root, clock, [begin(root, f"slot-{k}", clock) for k in range(2)])
     for _ in range(3):
         made.round()
@@ -93,7 +93,9 @@ def test_a_new_version_has_the_state_of_the_old_one_and_the_run_goes_on(run):
         run.round()
     later = [run.store.version(n) for n in range(made.version + 1, run.head.version + 1)]
     assert later[-1].inputs
-    assert all(one.base_version >= made.version for version in later for one in version.inputs)
+    assert all(
+        merged.base_version >= made.version for version in later for merged in version.inputs
+    )
     assert read_history(SharedPaths(run.root)).chained
 
 
@@ -107,7 +109,7 @@ def test_a_job_takes_it_over_and_drops_what_it_learnt_on_what_was_taken_back(run
 
 
 def offer_unmerged(peer: Peer, monkeypatch) -> None:
-    """A contribution that waits in the folder: nobody merges it yet."""
+    """Let a contribution wait in the folder, unmerged."""
     with monkeypatch.context() as patch:
         patch.setattr(peer.exchange, "_merge", lambda: None)
         peer.shift(0.01)
@@ -115,10 +117,12 @@ def offer_unmerged(peer: Peer, monkeypatch) -> None:
 
 
 def judged_after(run: Run, made: Version) -> tuple[set[str], dict[str, str]]:
-    """Peers that counted since, and the reason that each of the others heard."""
+    """Return peers that counted since, and the refusal's reason of each of the others."""
     since = [run.store.version(n) for n in range(made.version + 1, run.head.version + 1)]
-    counted = {one.peer for version in since for one in version.inputs}
-    return counted, {one.peer: f"{one.fault}: {one.reason}" for v in since for one in v.refused}
+    counted = {merged.peer for version in since for merged in version.inputs}
+    return counted, {
+        refusal.peer: f"{refusal.fault}: {refusal.reason}" for v in since for refusal in v.refused
+    }
 
 
 def test_a_contribution_based_in_the_range_is_refused_and_one_of_before_counts(run, monkeypatch):
@@ -161,7 +165,7 @@ def test_a_damaged_state_is_made_again_before_it_is_gone_back_to(run):
 
 
 class Home:
-    """A laptop of its own folder, whose pull and push are links and renames."""
+    """A laptop with its own folder, whose pull and push are links and renames."""
 
     def __init__(self, run: Run, name: str) -> None:
         self.run, self.name, self.local = run, name, run.root.parent / name
@@ -182,15 +186,18 @@ class Home:
 
 def test_a_laptop_is_served_the_version_and_told_what_became_of_its_work(run):
     home = Home(run, "anna")
-    own = {name: one + 0.01 if one.is_floating_point() else one
-           for name, one in home.weights.items()}  # fmt: skip
+    own = {name: tensor + 0.01 if tensor.is_floating_point() else tensor
+           for name, tensor in home.weights.items()}  # fmt: skip
     home.contribute(own, 100)
     merged = run.round()
     number = next(n for n in range(merged.version, 0, -1)
-                  if "anna" in {one.peer for one in run.store.version(n).inputs})  # fmt: skip
+                  if "anna" in {entry.peer for entry in run.store.version(n).inputs})  # fmt: skip
     made = run.go_back(number - 1, "it forgot the way")
     told = read_receipts(home.local, "anna")
-    assert [(one.accepted, one.fault) for one in told] == [(True, ""), (False, "reverted")]
+    assert [(message.accepted, message.fault) for message in told] == [
+        (True, ""),
+        (False, "reverted"),
+    ]
     assert "it forgot the way" in told[1].reason
     adopted = home.exchange.adopt(own)
     assert adopted.version == made.version
@@ -201,7 +208,9 @@ def test_a_laptop_is_served_the_version_and_told_what_became_of_its_work(run):
 def test_log_and_status_name_what_was_taken_back_and_why(run):
     last = run.head.version
     made = run.go_back(2)
-    (line,) = [one for one in to_lines(from_records([made], {}, {})) if "took back" in one]
+    (line,) = [
+        to_line for to_line in to_lines(from_records([made], {}, {})) if "took back" in to_line
+    ]
     assert f"took back v3 to v{last}: it forgot" in line
     told = report_run(SharedPaths(run.root), run.clock.now())
     assert told["reverted"] == [

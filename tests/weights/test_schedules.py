@@ -1,4 +1,4 @@
-"""Random schedules over files that lag, and the proof that they would find what is broken.
+"""Random schedules over lagging files, and the proof that they find injected faults.
 
 Ten thousand of them: ``./scripts/soak weights --schedules 10000``.
 """
@@ -76,8 +76,8 @@ def drop_records_before_the_commit(patch):
     real = Merger._write
 
     def write(self, judged, data):
-        for one in judged:
-            one.found.record.unlink(missing_ok=True)
+        for judged_offer in judged:
+            judged_offer.found.record.unlink(missing_ok=True)
         return real(self, judged, data)
 
     patch.setattr(Merger, "_write", write)
@@ -98,7 +98,7 @@ def leave_a_friends_files_where_they_lie(patch):
     real = merger.judge_all
 
     def judge_all(inputs):
-        return [replace(one, data=b"") for one in real(inputs)]
+        return [replace(entry, data=b"") for entry in real(inputs)]
 
     patch.setattr(merger, "judge_all", judge_all)
 

@@ -1,4 +1,4 @@
-"""How shared weights stand, on one screen: newest version, who lives, what waits, what failed."""
+"""The state of shared weights on one screen: newest version, peers, pending, refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from Daddy.weights import weights_report as report_module
 from Daddy.weights.exchange_settings import SILENCE_S
 from Daddy.weights.status import MOST_PEERS, render_status
 from Daddy.weights.weights_report import folder_usage, report_run
-from tests.weights.helpers import ToldClock
+from tests.weights.helpers import ManualClock
 from tests.weights.lineage_run import LineageRun, everything_below
 
 
@@ -39,10 +39,10 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def still(made, tmp_path):
-    """A run of its own to look at and to damage, in which nobody does anything any more."""
+    """A separate run to read and damage, in which no process is active."""
     copy = RunPaths(tmp_path / "still")
     shutil.copytree(made.run.root, copy.root)
-    return SimpleNamespace(run=copy, shared=copy.shared_weights, clock=ToldClock(made.clock.time))
+    return SimpleNamespace(run=copy, shared=copy.shared_weights, clock=ManualClock(made.clock.time))
 
 
 def read(run) -> dict:
@@ -50,13 +50,13 @@ def read(run) -> dict:
 
 
 def screen(capsys, *typed) -> str:
-    run_entry(status.main, [str(one) for one in typed])
+    run_entry(status.main, [str(entry) for entry in typed])
     return capsys.readouterr().out
 
 
 def of(report, peer) -> dict:
-    (one,) = [one for one in report["peers"] if one["peer"] == peer]
-    return one
+    (item,) = [entry for entry in report["peers"] if entry["peer"] == peer]
+    return item
 
 
 def test_the_record_tells_the_newest_version_its_age_its_proof_and_the_rate(still):
@@ -79,7 +79,7 @@ def test_who_beats_lives_who_said_goodbye_left_and_who_stands_still_is_silent(ru
     now = beat.stat().st_mtime
     os.utime(beat, (now - SILENCE_S - 5, now - SILENCE_S - 5))
     report = report_run(SharedPaths(run.shared), now)
-    assert {one["peer"]: one["state"] for one in report["peers"]} == {
+    assert {entry["peer"]: entry["state"] for entry in report["peers"]} == {
         "slot-0": "lives",
         "slot-1": "left",
         "slot-2": "silent",
@@ -112,15 +112,15 @@ def test_a_laptop_is_known_by_what_it_did_and_one_that_was_only_refused_too(run)
 
 def test_pending_contributions_and_what_lies_in_the_boxes_are_counted_and_left_alone(run):
     run.contribute("anna-mac", scale=0.02)
-    one = run.peers["slot-0"]
-    one.learn(99, steps=300)
+    peer = run.peers["slot-0"]
+    peer.learn(99, steps=300)
     with run.shut_lease():  # nobody merges it
-        one.publish()
+        peer.publish()
     before = everything_below(run.root)
     report = read(run)
     pending = {each["peer"]: each for each in report["pending"]}
     assert pending["slot-0"]["env_steps"] == 300
-    assert pending["slot-0"]["base_version"] == one.version
+    assert pending["slot-0"]["base_version"] == peer.version
     (box,) = report["inbox"]
     assert (box["peer"], box["waiting"]) == ("anna-mac", 1)
     sizes = [path.stat().st_size for path in run.shared.glob("inbox/anna-mac/*")]
@@ -201,8 +201,8 @@ def test_a_laptops_folder_tells_its_version_its_receipts_and_its_outbox(run, cap
     run.contribute("bert-pc", bad=True)
     run.play(1)
     exchange, weights, _ = run.laptops["bert-pc"]
-    exchange.publish({name: one + 1 if one.is_floating_point() else one
-                      for name, one in weights.items()}, 9000, 900)  # fmt: skip
+    exchange.publish({name: tensor + 1 if tensor.is_floating_point() else tensor
+                      for name, tensor in weights.items()}, 9000, 900)  # fmt: skip
     assert run_entry(status.main, [str(local), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["kind"] == "laptop"
@@ -234,5 +234,5 @@ def test_more_peers_than_a_screen_has_room_for_are_counted(still):
 def test_the_disk_is_what_the_files_add_up_to(still):
     told = folder_usage(still.shared)
     whole = sum(path.stat().st_size for path in still.shared.rglob("*") if path.is_file())
-    assert sum(one["bytes"] for one in told.values()) == whole
+    assert sum(message["bytes"] for message in told.values()) == whole
     assert told["blobs"]["files"] == len(list(still.shared.glob("blobs/*/*")))

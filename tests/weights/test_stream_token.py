@@ -1,4 +1,4 @@
-"""``setup`` brings the stream's token home: once, whole, private, over a real ssh."""
+"""``setup`` copies the stream's token: once, complete, private, over a real ssh."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def test_what_either_side_has_already_stays(ssh, there, tmp_path) -> None:
         path.chmod(0o600)
     for _ in range(2):
         assert fetch_stream_token(ssh, home)
-    assert [one.secret.hex()[0] for one in load_tokens([home / STREAM_TOKEN])] == ["a", "b"]
+    assert [load_token.secret.hex()[0] for load_token in load_tokens([home / STREAM_TOKEN])] == [
+        "a",
+        "b",
+    ]
     assert (there / STREAM_TOKEN).read_text() == "b" * 64 + " somebody\n"
 
 

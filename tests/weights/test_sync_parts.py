@@ -1,4 +1,4 @@
-"""The parts of the sync door that need no sshd."""
+"""The parts of ``sync`` that need no sshd."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from Daddy.weights.laptop.ssh_login import (
     save_remote,
 )
 from Daddy.weights.sync import StoppedBySignal, Sync, next_pause_s, repeat_exchange, stop_on_signals
-from tests.weights.helpers import ToldClock
+from tests.weights.helpers import ManualClock
 
 FULL = {"SYNC_CLUSTER_HOST": "login", "SYNC_CLUSTER_USER": "me", "SYNC_REMOTE_DIR": "/data/w"}
 
@@ -123,10 +123,10 @@ def test_a_changed_host_key_is_never_tried_again():
 
 
 def test_the_socket_is_private_short_and_differs_by_key():
-    one, other = REMOTE, Remote("login", "me", "/data/w", key="/k")
-    assert one.socket != other.socket
-    assert one.socket.parent.stat().st_mode & 0o077 == 0
-    assert len(str(one.socket)) + 1 + 40 + 18 < 104  # %C and ssh's own suffix while it connects
+    entry, other = REMOTE, Remote("login", "me", "/data/w", key="/k")
+    assert entry.socket != other.socket
+    assert entry.socket.parent.stat().st_mode & 0o077 == 0
+    assert len(str(entry.socket)) + 1 + 40 + 18 < 104  # %C and ssh's own suffix while it connects
 
 
 def test_ssh_never_asks_and_checks_the_host():
@@ -159,8 +159,8 @@ def test_after_failures_pauses_grow_to_a_minute_with_jitter():
     assert next_pause_s(600.0, 3, 0.5) == 600.0
 
 
-class Held(ToldClock):
-    """Time stands still until the body says how much has passed."""
+class Held(ManualClock):
+    """A clock that stands still until the body moves it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ def test_a_quick_one_shows_nothing(tmp_path, capfd):
     assert capfd.readouterr().err == ""
 
 
-class ToldClockThatEnds(ToldClock):
+class ToldClockThatEnds(ManualClock):
     def wait(self, stop: threading.Event, seconds: float) -> bool:
         return stop.wait(5)
 
@@ -245,7 +245,7 @@ def test_what_is_not_there_is_no_failure(tmp_path, monkeypatch, code):
 
 
 class Line:
-    """A carrier that fails each time, after so many bytes of a version have arrived."""
+    """A transport that fails each time, after some bytes of a version have arrived."""
 
     def __init__(self, incoming: Path, arriving: list[int]):
         self._incoming, self._arriving = incoming, arriving
@@ -257,8 +257,8 @@ class Line:
         raise NetworkError("the line broke", "try again")
 
 
-class Waits(ToldClock):
-    """Remembers how long was waited, and ends it after so many."""
+class Waits(ManualClock):
+    """Records waits, and ends after a number of them."""
 
     def __init__(self, most):
         super().__init__()

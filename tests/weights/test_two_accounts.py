@@ -1,8 +1,8 @@
-"""Two accounts of one machine, real learners: umask 077, closed homes, a friend who turns hostile.
+"""Two accounts of one machine, real learners: umask 077, closed homes, a friend turning hostile.
 
-As root each account is a user of its own (a uid needs no entry in /etc/passwd); an interpreter that
-lies in a closed home is shown to them by a mount of their own. Where that cannot be, both are the
-one who runs the tests: the same steps, in which only the kernel has no say.
+As root each account is a separate user (a uid needs no entry in /etc/passwd); an interpreter in a
+closed home is made visible to them by a mount of their own. Without root, both are the user who
+runs the tests: the same steps, without the kernel's checks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from scripts.version_history import read_history
 
 PATIENCE_S = 150.0
 CHECKOUT = Path(__file__).resolve().parents[2]
-CLOSED = [str(one) for one in Path(sys.base_prefix).parents if not one.stat().st_mode & 1][-1:]
+CLOSED = [str(parent) for parent in Path(sys.base_prefix).parents if not parent.stat().st_mode & 1][
+    -1:
+]
 SHOWN = """
 mkdir -p "$1" && mount --bind "$2" "$1" && mount -t tmpfs -o mode=755 tmpfs "$3" &&
 mkdir -p "$2" && mount --bind "$1" "$2" && shift 3 && exec setpriv --reuid "$0" --regid "$0" \
@@ -38,7 +40,7 @@ mkdir -p "$2" && mount --bind "$1" "$2" && shift 3 && exec setpriv --reuid "$0" 
 
 
 def as_user(uid: int, place: Path) -> list[str]:
-    """What makes a command line another user's; ``place`` is an empty folder."""
+    """Return the prefix that runs a command as another user; ``place`` is an empty folder."""
     if not CLOSED:
         return ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
     shown = ["sh", "-c", SHOWN, str(uid), str(place), sys.base_prefix, CLOSED[0]]
@@ -46,7 +48,7 @@ def as_user(uid: int, place: Path) -> list[str]:
 
 
 def can_be_another() -> bool:
-    """Whether this process may start others as users of their own."""
+    """Return True if this process may start others as separate users."""
     if os.getuid():
         return False
     with tempfile.TemporaryDirectory() as place, contextlib.suppress(OSError):
@@ -90,7 +92,7 @@ for number in range(100_000 if len(sys.argv) > 2 else 2_000):
 
 @dataclass
 class Account:
-    """Somebody with a home, a uid and a umask."""
+    """A person with a home, a uid and a umask."""
 
     home: Path
     uid: int
@@ -107,7 +109,7 @@ class Account:
         return SharedPaths(self.run / "shared_weights")
 
     def settle(self) -> Account:
-        """A home that is closed to everybody else, with a config."""
+        """Make a home that is closed to everybody else, with a config."""
         self.home.mkdir(mode=0o700)
         config = {
             "run_dir": str(self.run),
@@ -125,7 +127,7 @@ class Account:
         return self
 
     def spawn(self, *argv: str) -> subprocess.Popen[str]:
-        """A process of this account."""
+        """Start a process of this account."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
         place = self.home.parent / "python"
         child = subprocess.Popen(
@@ -166,8 +168,8 @@ def accounts():
     try:
         yield owner, friend
     finally:
-        for one in (owner, friend):
-            one.kill()
+        for entry in (owner, friend):
+            entry.kill()
         shutil.rmtree(base)
 
 
@@ -232,9 +234,9 @@ def test_two_accounts_learn_one_policy_and_neither_writes_at_the_others(accounts
     seen = versions(owner)
     wait_until(lambda: versions(owner) >= seen + 2, first, second)
     assert {"slot-0", "anna.slot-0"} <= set(contributors(owner))
-    for one in (owner, friend):
-        place = str(one.shared.root)
-        code, page = one.does("-m", "Daddy.weights.status", place)
+    for entry in (owner, friend):
+        place = str(entry.shared.root)
+        code, page = entry.does("-m", "Daddy.weights.status", place)
         assert code == ExitCode.DONE, page
         assert "2 jobs at work" in page
         assert {"slot-0", "anna.slot-0"} <= set(page.split())
@@ -242,9 +244,9 @@ def test_two_accounts_learn_one_policy_and_neither_writes_at_the_others(accounts
     assert owners_below(owner.home) == {OWNER}
     assert owners_below(friend.home) == {FRIEND}
     if ROOT:
-        for one, other in ((owner, friend), (friend, owner)):
+        for item, other in ((owner, friend), (friend, owner)):
             for place in (other.shared.root, other.shared.blobs, other.shared.peers):
-                code, said = one.does("-c", f"open({str(place / 'x')!r}, 'w')")
+                code, said = item.does("-c", f"open({str(place / 'x')!r}, 'w')")
                 assert code != 0
                 assert "PermissionError" in said
     # the friend turns hostile, the owner goes on

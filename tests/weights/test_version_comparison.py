@@ -1,4 +1,4 @@
-"""The newest version against the best one: a bad one is named, a clean one is not."""
+"""The newest version against the best one: a worse one is reported, a clean one is not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def skewed(dice, scale, count):
 
 
 def rare(dice, scale, count):
-    """A reward that one episode in thirty finds."""
+    """Return a reward that one episode in thirty gets."""
     return scale * 100.0 * (dice.random(count) < 1 / 30)
 
 
@@ -33,7 +33,7 @@ WORLDS = {"plain": plain, "skewed": skewed, "rare": rare}
 
 
 def history(world, seed, versions, scale=lambda version: 1.0):
-    """Returns by version: as many episodes of each as chance has it."""
+    """Return returns by version, with a random number of episodes each."""
     dice = np.random.default_rng(seed)
     return {
         version: WORLDS[world](dice, scale(version), int(dice.integers(5, 120))).tolist()
@@ -43,7 +43,7 @@ def history(world, seed, versions, scale=lambda version: 1.0):
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_thousand_clean_versions_are_told_from_bad_ones(world):
-    """A person looks after each new version, which is compared with the 40 before it."""
+    """Each new version is compared with the 40 before it."""
     every = history(world, 7, VERSIONS)
     alarms = 0
     for version in range(2, VERSIONS):
@@ -89,7 +89,7 @@ def test_few_episodes_say_nothing_and_neighbours_are_pooled():
     assert find_worse_in_play({1: [5.0] * 49, 2: [0.0] * 49}, (), KEPT) is None
     assert find_worse_in_play({1: [5.0] * FEWEST}, (), KEPT) is None
     stretches = pool_versions({n: [1.0] * 20 for n in range(6)}, ())
-    assert [one.versions for one in stretches] == [(5, 4, 3), (2, 1, 0)]
+    assert [stretch.versions for stretch in stretches] == [(5, 4, 3), (2, 1, 0)]
 
 
 def test_pairs_from_the_same_starts_tell_a_small_loss():

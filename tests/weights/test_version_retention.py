@@ -19,14 +19,14 @@ from Daddy.weights.store.version_retention import (
     read_kept,
 )
 from Daddy.weights.store.weight_store import Store
-from tests.weights.helpers import ToldClock, begin
+from tests.weights.helpers import ManualClock, begin
 
 NOW = 1_700_006_400.0
 """The begin of a day."""
 
 
 def minutes(count: int, every: float = 1.0) -> list[KeptState]:
-    """So many versions, one every so many minutes, the newest now."""
+    """Make versions at equal intervals in minutes, the newest now."""
     return [
         KeptState(n, NOW - 60.0 * every * (count - 1 - n), f"{n:064d}", 1_000) for n in range(count)
     ]
@@ -34,8 +34,8 @@ def minutes(count: int, every: float = 1.0) -> list[KeptState]:
 
 def told(kept: list[KeptState]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for one in kept:
-        found.setdefault(one.reason, []).append(one.version)
+    for entry in kept:
+        found.setdefault(entry.reason, []).append(entry.version)
     return found
 
 
@@ -48,10 +48,10 @@ def test_the_newest_stay_then_one_an_hour_for_a_day_and_one_a_day_for_a_month():
 
 def test_a_version_that_was_kept_for_its_hour_stays_while_others_come():
     every, known = minutes(60 * 30), []
-    for one in every:
-        known = choose_kept([*known, one], 8, None)
-    assert {one.version for one in known} == {
-        one.version for one in choose_kept(every, 8, None)
+    for entry in every:
+        known = choose_kept([*known, entry], 8, None)
+    assert {item.version for item in known} == {
+        each.version for each in choose_kept(every, 8, None)
     }  # nothing that a look at all versions would keep was thrown away on the way
 
 
@@ -68,7 +68,7 @@ def test_megabytes_are_bounded_and_the_young_come_first(monkeypatch):
 
 
 def shared_after(tmp_path, rounds: int, gap_s: float):
-    clock = ToldClock()
+    clock = ManualClock()
     peer = begin(tmp_path, "slot-0", clock, keep_versions=3)
     for round_ in range(rounds):
         clock.pass_by(gap_s)
@@ -87,7 +87,7 @@ def test_mergers_keep_an_old_version_and_one_can_go_back_to_it(tmp_path):
     old = min(reasons["hour"] + reasons.get("day", []))
     assert old < newest - 10
     kept = kept_numbers(store, newest)
-    assert {one.version for one in read_kept(store)} <= kept
+    assert {entry.version for entry in read_kept(store)} <= kept
     assert len(list(store.paths.blobs.glob("*/*.st"))) <= len(kept) + 8
     made = roll_back(store, old, "it forgot", clock)
     assert made.state == store.version(old).state
@@ -95,7 +95,7 @@ def test_mergers_keep_an_old_version_and_one_can_go_back_to_it(tmp_path):
 
 def test_a_list_that_cannot_be_read_for_a_moment_costs_no_state(tmp_path, monkeypatch):
     store, clock = shared_after(tmp_path, 30, HOUR_S / 6)
-    before = {one.version for one in read_kept(store) if one.reason != "newest"}
+    before = {entry.version for entry in read_kept(store) if entry.reason != "newest"}
     real, failed = version_retention.read_bounded, []
 
     def stale_once(path, *rest):
@@ -112,7 +112,7 @@ def test_a_list_that_cannot_be_read_for_a_moment_costs_no_state(tmp_path, monkey
         peer.publish()
         peer.adopt()
     assert failed
-    assert before <= {one.version for one in read_kept(store)}
+    assert before <= {item.version for item in read_kept(store)}
     assert all(store.paths.blob(store.version(number).state).exists() for number in before)
 
 
@@ -123,12 +123,12 @@ def test_what_was_taken_back_holds_no_place_of_the_list(tmp_path):
     peer.learn(90)
     peer.publish()
     peer.adopt()
-    assert not {10, 11, 12} & {one.version for one in read_kept(store)}
+    assert not {10, 11, 12} & {entry.version for entry in read_kept(store)}
 
 
 def test_after_a_long_rollback_with_a_damaged_state_a_kept_version_carries_on(tmp_path):
     store, clock = shared_after(tmp_path, 30, HOUR_S / 6)
-    kept = sorted(one.version for one in read_kept(store))
+    kept = sorted(entry.version for entry in read_kept(store))
     old, target = kept[0], kept[1]
     made = roll_back(store, target, "it forgot", clock)
     path = store.paths.blob(made.state)
@@ -145,7 +145,7 @@ def test_ranges_inside_a_new_one_are_told_once():
 
 def test_what_is_too_old_goes(tmp_path):
     store, clock = shared_after(tmp_path, 6, HOUR_S)
-    (first, *_) = sorted(one.version for one in read_kept(store))
+    (first, *_) = sorted(entry.version for entry in read_kept(store))
     state = store.version(first).state
     peer = begin(tmp_path, "slot-1", clock, keep_versions=3)
     for round_ in range(4):
@@ -153,7 +153,7 @@ def test_what_is_too_old_goes(tmp_path):
         peer.learn(50 + round_)
         peer.publish()
         peer.adopt()
-    assert first not in {one.version for one in read_kept(store)}
+    assert first not in {item.version for item in read_kept(store)}
     assert not store.paths.blob(state).exists()
 
 

@@ -13,12 +13,12 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
-from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
+from tests.weights.helpers import ManualClock, begin, close, make_state, perturbed, shifted
 
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 def newest(root):
@@ -39,8 +39,8 @@ def test_three_of_four_publish_and_the_third_merges(tmp_path, clock):
         peer.shift(number + 1.0)
         assert "contribution 1 on v0, 100 steps" in peer.publish()
     version = newest(tmp_path)
-    assert [one.peer for one in version.inputs] == ["slot-0", "slot-1", "slot-2"]
-    assert [one.share for one in version.inputs] == [0.25] * 3
+    assert [merged.peer for merged in version.inputs] == ["slot-0", "slot-1", "slot-2"]
+    assert [entry.share for entry in version.inputs] == [0.25] * 3
     assert version.fleet_steps == 300
     assert peers[3].adopt() == 1
     assert close(peers[3].weights, shifted(make_state(0), 0.25 * (1 + 2 + 3)))
@@ -84,7 +84,7 @@ def test_progress_since_the_offer_survives_adoption_and_is_offered_next(tmp_path
     third.shift(0.5)
     third.publish()
     assert third.adopt() == 2
-    deltas = {one.peer: one for one in newest(tmp_path).inputs}
+    deltas = {merged.peer: merged for merged in newest(tmp_path).inputs}
     assert deltas["slot-0"].norm == pytest.approx(10.0 * math.sqrt(15), rel=1e-4)
 
 
@@ -103,12 +103,12 @@ def test_an_offer_that_is_not_merged_yet_is_carried_over_once(tmp_path, clock):
     clock.pass_by(60)
     assert peers[3].adopt() == 2
     final = newest(tmp_path).inputs
-    assert [one.peer for one in final] == ["slot-3"]
+    assert [entry.peer for entry in final] == ["slot-3"]
     assert close(peers[3].weights, shifted(shared, 8.0 * final[0].share))
 
 
 def test_own_progress_counts_fully_whatever_is_adopted_between(tmp_path, clock):
-    """Bookkeeping: what one peer contributes adds up to all it ever moved."""
+    """The contributions of one peer add up to its whole progress."""
     peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(2)]
     moved = 0.0
     for round_ in range(6):
@@ -126,7 +126,10 @@ def test_own_progress_counts_fully_whatever_is_adopted_between(tmp_path, clock):
     peers[1].adopt()
     history = read_history(SharedPaths(tmp_path))
     offered = sum(
-        one.norm for version in history.versions for one in version.inputs if one.peer == "slot-0"
+        merged.norm
+        for version in history.versions
+        for merged in version.inputs
+        if merged.peer == "slot-0"
     )
     assert offered == pytest.approx(moved * math.sqrt(15), rel=1e-4)
 
@@ -163,7 +166,7 @@ def test_own_weights_that_went_bad_are_replaced_by_the_next_version(tmp_path, cl
     well.publish()
     well.adopt()
     assert sick.adopt() == 1
-    assert all(torch.isfinite(one).all() for one in sick.weights.values())
+    assert all(torch.isfinite(tensor).all() for tensor in sick.weights.values())
 
 
 @pytest.mark.parametrize("kind", ["truncated", "flipped", "empty", "NaN", "schema"])
@@ -178,8 +181,8 @@ def test_a_bad_contribution_is_refused_and_its_author_told_why(tmp_path, clock, 
     other.learn(2)
     other.publish()
     version = newest(tmp_path)
-    assert [one.peer for one in version.inputs] == ["slot-1"]
-    assert [one.peer for one in version.refused] == ["slot-0"]
+    assert [merged.peer for merged in version.inputs] == ["slot-1"]
+    assert [refusal.peer for refusal in version.refused] == ["slot-0"]
     reason = version.refused[0].reason
     said = {
         "truncated": "truncated?",
@@ -190,7 +193,7 @@ def test_a_bad_contribution_is_refused_and_its_author_told_why(tmp_path, clock, 
     }
     assert said[kind] in reason
     assert author.adopt() == 1
-    assert author.told.of("refused")[0]["reason"] == reason
+    assert author.recorder.with_state("refused")[0]["reason"] == reason
     third.adopt()
     kept = {name: author.weights[name] - third.weights[name] for name in author.weights}
     progress = {name: own[name] - start[name] for name in own}
@@ -251,7 +254,7 @@ def test_a_late_contribution_keeps_its_progress_for_the_next(tmp_path, clock):
     shared = dict(fast.weights)
     slow.adopt()
     assert close(slow.weights, shifted(shared, 1.0))
-    assert slow.told.of("refused")
+    assert slow.recorder.with_state("refused")
     slow.shift(0.5)
     assert "contribution 2" in slow.publish()
 
@@ -267,11 +270,11 @@ def test_a_job_that_was_quiet_for_long_is_not_forgotten(tmp_path, clock):
     quiet.adopt()
     quiet.learn(2)
     quiet.publish()
-    assert [(one.peer, one.sequence) for one in newest(tmp_path).inputs] == [("slot-0", 2)]
+    assert [(merged.peer, merged.sequence) for merged in newest(tmp_path).inputs] == [("slot-0", 2)]
 
 
 def hidden(path):
-    """A name that NFS does not show yet."""
+    """Hide a name, as NFS may for a while."""
     return path.rename(path.with_name(f".hidden-{path.name}"))
 
 
@@ -294,13 +297,16 @@ def test_a_later_contribution_waits_for_an_earlier_one_that_is_not_visible_yet(
     clock.pass_by(60)
     other.adopt()
     version = newest(tmp_path)
-    assert [(one.peer, one.sequence) for one in version.inputs] == [("slot-1", 1)]
+    assert [(merged.peer, merged.sequence) for merged in version.inputs] == [("slot-1", 1)]
     aside.rename(record if what == "record" else paths.blob(name))
     other.adopt()  # sees it
     clock.pass_by(60)
     other.adopt()
     version = newest(tmp_path)
-    assert [(one.peer, one.sequence) for one in version.inputs] == [("slot-0", 1), ("slot-0", 2)]
+    assert [(entry.peer, entry.sequence) for entry in version.inputs] == [
+        ("slot-0", 1),
+        ("slot-0", 2),
+    ]
 
 
 def test_a_blob_that_never_comes_is_given_up_and_its_progress_offered_again(tmp_path, clock):
@@ -315,8 +321,10 @@ def test_a_blob_that_never_comes_is_given_up_and_its_progress_offered_again(tmp_
         other.publish()
         other.adopt()
         clock.pass_by(40)
-    refused = [one for v in read_history(SharedPaths(tmp_path)).versions for one in v.refused]
-    assert [(one.peer, one.fault) for one in refused] == [("slot-0", "late")]
+    refused = [
+        refusal for v in read_history(SharedPaths(tmp_path)).versions for refusal in v.refused
+    ]
+    assert [(entry.peer, entry.fault) for entry in refused] == [("slot-0", "late")]
     assert "did not appear" in refused[0].reason
     author.adopt()
     shared = begin(tmp_path, "slot-3", clock).weights
@@ -334,8 +342,8 @@ def test_one_refused_and_a_later_one_admitted_in_one_version_are_both_done_with(
     other.learn(3)
     other.publish()
     version = newest(tmp_path)
-    assert [(one.peer, one.sequence) for one in version.refused] == [("slot-0", 1)]
-    assert ("slot-0", 2) in [(one.peer, one.sequence) for one in version.inputs]
+    assert [(refusal.peer, refusal.sequence) for refusal in version.refused] == [("slot-0", 1)]
+    assert ("slot-0", 2) in [(merged.peer, merged.sequence) for merged in version.inputs]
     assert version.consumed[f"slot-0/{author.incarnation}"] == (2, 1)
 
 
@@ -361,12 +369,12 @@ def test_trouble_with_the_mergers_own_disk_costs_an_author_nothing(
         other.learn(2)
         other.publish()
         other.adopt()
-    assert [(one.peer, one.sequence) for one in newest(tmp_path).inputs] == [("slot-1", 1)]
+    assert [(merged.peer, merged.sequence) for merged in newest(tmp_path).inputs] == [("slot-1", 1)]
     clock.pass_by(60)
     other.adopt()
     clock.pass_by(60)
     other.adopt()
-    assert [(one.peer, one.sequence) for one in newest(tmp_path).inputs] == [("slot-0", 1)]
+    assert [(entry.peer, entry.sequence) for entry in newest(tmp_path).inputs] == [("slot-0", 1)]
 
 
 def test_heads_that_a_dead_merger_left_behind_are_mended_by_the_next_reader(tmp_path, clock):
@@ -408,7 +416,7 @@ def test_a_damaged_newest_state_is_made_again_from_what_it_was_made_of(tmp_path,
 
 
 def test_a_state_that_only_looked_missing_is_not_taken_from_others(tmp_path, clock, monkeypatch):
-    """A name may be invisible for a while; whoever cannot see it must not set it aside."""
+    """A name may be invisible for a while; that process must not set the file aside."""
     peer = begin(tmp_path, "slot-0", clock)
     peer.learn(1)
     peer.publish()
@@ -440,7 +448,7 @@ def test_when_that_cannot_be_done_the_version_before_is_used_and_said(tmp_path, 
     joined = begin(tmp_path, "slot-1", clock)
     assert joined.version == 2
     assert close(joined.weights, kept[2])
-    assert any("passed over" in str(data) for _, _, data in joined.told.events)
+    assert any("passed over" in str(data) for _, _, data in joined.recorder.events)
     joined.shift(1.0)
     joined.publish()
     clock.pass_by(100)
@@ -536,19 +544,19 @@ def test_a_folder_that_cannot_be_synced_does_not_make_a_published_contribution_l
 
 
 def test_two_processes_under_one_name_do_not_overwrite_each_other(tmp_path, clock):
-    one, twin = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-0", clock)
-    one.learn(1)
+    entry, twin = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-0", clock)
+    entry.learn(1)
     twin.learn(2)
-    one.publish()
+    entry.publish()
     twin.publish()
     clock.pass_by(100)
-    one.adopt()
+    entry.adopt()
     versions = read_history(SharedPaths(tmp_path)).versions
     assert sum(len(version.inputs) for version in versions) == 2
 
 
 def test_nudges_differ_so_that_these_tests_mean_something():
-    assert not close(make_state(0), nudged(make_state(0), 1))
+    assert not close(make_state(0), perturbed(make_state(0), 1))
 
 
 def test_who_stands_on_a_version_of_long_ago_stops_nobody_from_merging(tmp_path, clock):
@@ -564,7 +572,7 @@ def test_who_stands_on_a_version_of_long_ago_stops_nobody_from_merging(tmp_path,
 
 
 def test_what_says_that_a_contribution_may_exist_is_on_the_disk_before_it(tmp_path, clock):
-    """Else a power cut could bring back a heartbeat under which nobody looks for it."""
+    """Otherwise a power cut could restore a heartbeat after which no merger looks for it."""
     steps = []
     peer = begin(tmp_path, "slot-0", clock, hook=steps.append)
     peer.shift(1.0)

@@ -21,14 +21,14 @@ from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import SharedPaths, joined_paths
 from tests.cluster.commands.test_status_screen import jobs, looking_at
 from tests.cluster.commands.test_status_screen import run as slots  # noqa: F401 - a fixture
-from tests.weights.helpers import ToldClock, begin
+from tests.weights.helpers import ManualClock, begin
 from tests.weights.test_friends import enter
 
 
 @pytest.fixture
 def both(tmp_path: Path) -> tuple[Path, Path]:
     """Provide four jobs of the owner and four of anna, with one merged version."""
-    owner, anna, clock = tmp_path / "owner", tmp_path / "anna", ToldClock()
+    owner, anna, clock = tmp_path / "owner", tmp_path / "anna", ManualClock()
     owner.mkdir(), anna.mkdir()
     write_friends(SharedPaths(owner), [Friend("anna", str(anna), os.getuid())])
     ours = [begin(owner, f"slot-{k}", clock) for k in range(4)]

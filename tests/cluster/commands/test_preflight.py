@@ -27,7 +27,7 @@ from Daddy.core.settings import Config, SlurmSettings
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.pokemon.find_rom import cartridge_path
 from tests.cluster.conftest import config_of
-from tests.weights.helpers import ToldClock, begin
+from tests.weights.helpers import ManualClock, begin
 
 
 def checked(wanted: Config) -> Findings:
@@ -171,7 +171,7 @@ def test_the_game_is_named_or_refused(tmp_path: Path) -> None:
 def owner(tmp_path: Path) -> Path:
     root = tmp_path / "owner" / "shared_weights"
     root.mkdir(parents=True)
-    begin(root, "slot-0", ToldClock())
+    begin(root, "slot-0", ManualClock())
     return root
 
 

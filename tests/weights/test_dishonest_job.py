@@ -1,7 +1,7 @@
-"""Four jobs of which one lies, through the real exchange: what it offers, and what becomes of it.
+"""Four jobs of which one sends false deltas, through the real exchange.
 
-Their steps have enough numbers for an angle to mean something: all go one way, each with a part
-of its own.
+Their steps have enough numbers for a cosine to mean something: all share one direction, and each
+has a part of its own.
 """
 
 from __future__ import annotations
@@ -18,36 +18,38 @@ from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import Version
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
-from tests.weights.helpers import Peer, ToldClock, begin, make_state
+from tests.weights.helpers import ManualClock, Peer, begin, make_state
 
 SIZE = 1_000
 """Rows of five numbers."""
 
 
 @pytest.fixture
-def clock() -> ToldClock:
-    return ToldClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 def step(seed: int, length: float = 0.1) -> StateDict:
-    """The common way, and as much of one's own."""
+    """Return the common direction plus one job's own part."""
     parts = [make_state(seed, SIZE), make_state(10_000, SIZE)]
-    still = {name: one * 0 for name, one in parts[0].items()}
+    still = {name: part * 0 for name, part in parts[0].items()}
     whole = add_scaled(still, parts, [length, length])
     return {**whole, "steps": torch.zeros(1, dtype=torch.int64)}
 
 
 def turned(delta: StateDict, factor: float) -> StateDict:
-    return {n: one * factor if one.is_floating_point() else one for n, one in delta.items()}
+    return {
+        n: tensor * factor if tensor.is_floating_point() else tensor for n, tensor in delta.items()
+    }
 
 
 Lie = Callable[[StateDict, int], StateDict]
 
 
 class Four:
-    """Rounds of four peers, the last of which offers what ``lie`` makes of its step."""
+    """Rounds of four peers, the last of which offers ``lie`` applied to its step."""
 
-    def __init__(self, root, clock: ToldClock, lie: Lie, jobs: int = 4) -> None:
+    def __init__(self, root, clock: ManualClock, lie: Lie, jobs: int = 4) -> None:
         self.root, self.clock, self.lie = root, clock, lie
         own = make_state(1, SIZE)
         self.peers = [begin(root, f"slot-{n}", clock, own=own) for n in range(jobs)]
@@ -74,10 +76,15 @@ class Four:
         return list(read_history(SharedPaths(self.root)).versions)
 
     def merged(self, peer: str) -> list[int]:
-        return [one.version for one in self.versions for put in one.inputs if put.peer == peer]
+        return [
+            version.version
+            for version in self.versions
+            for put in version.inputs
+            if put.peer == peer
+        ]
 
     def refused(self, peer: str) -> list[str]:
-        return [o.reason for one in self.versions for o in one.refused if o.peer == peer]
+        return [o.reason for version in self.versions for o in version.refused if o.peer == peer]
 
 
 def honest(delta: StateDict, number: int) -> StateDict:
@@ -89,13 +96,16 @@ def test_four_honest_ones_agree_and_nobody_is_refused(tmp_path, clock):
     four = Four(tmp_path, clock, honest)
     four.play(8)
     versions = four.versions
-    assert [one.refused for one in versions] == [()] * len(versions)
+    assert [version.refused for version in versions] == [()] * len(versions)
 
 
 def test_while_one_is_refused_the_rest_go_the_full_way(tmp_path, clock):
     four = Four(tmp_path, clock, lambda delta, _: turned(delta, 500.0))
     four.play(10)
-    by_round = [sum(put.share for put in one.inputs) / len(one.inputs) for one in four.versions[3:]]
+    by_round = [
+        sum(put.share for put in version.inputs) / len(version.inputs)
+        for version in four.versions[3:]
+    ]
     assert by_round == pytest.approx([1 / 3] * len(by_round), rel=0.2)
 
 
@@ -103,7 +113,9 @@ def test_boasted_steps_buy_neither_the_version_nor_the_count(tmp_path, clock):
     four = Four(tmp_path, clock, honest)
     four.boast = 1_000
     four.play(5)
-    shares = [put.share for one in four.versions for put in one.inputs if put.peer == "slot-3"]
+    shares = [
+        put.share for version in four.versions for put in version.inputs if put.peer == "slot-3"
+    ]
     assert shares
     assert max(shares) <= 4 / 6 + 1e-9
     assert four.versions[-1].contributors["slot-3"] <= 16 * 100 * len(four.versions)
@@ -139,4 +151,4 @@ def test_a_run_with_a_job_shut_out_by_the_release_before_counts_that_job_again(t
     store.paths.head.unlink()
     again = Four(tmp_path, clock, honest)
     again.play(2, first=4)
-    assert max(again.merged("slot-3")) == max(one.version for one in again.versions)
+    assert max(again.merged("slot-3")) == max(version.version for version in again.versions)

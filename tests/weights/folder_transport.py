@@ -1,4 +1,4 @@
-"""A carrier whose cluster is a folder of this machine: real files, no line between."""
+"""A file transport whose cluster is a folder of this machine: real files, no network."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from Daddy.weights.laptop.ssh_login import Remote
 
 
 @dataclass
-class FolderCarrier:
-    """Copies files as rsync would, and remembers what was asked for."""
+class FolderTransport:
+    """Copies files as rsync would, and records the requested names."""
 
     root: Path
     fetched: list[str] = field(default_factory=list)
@@ -23,7 +23,7 @@ class FolderCarrier:
         return Remote("here", "nobody", str(self.root))
 
     def prepare(self) -> None:
-        """There is no connection."""
+        """Do nothing: there is no connection."""
 
     def fetch(self, name: str, into: Path, size: int) -> bool:
         into.mkdir(parents=True, exist_ok=True)
@@ -46,10 +46,12 @@ class FolderCarrier:
             shutil.copy(path, self.root / folder)
 
     def close(self) -> None:
-        """There is no connection."""
+        """Do nothing: there is no connection."""
 
     def frames(self) -> list[str]:
-        """Kinds of the files below ``wan/`` that were asked for since the last time, in order."""
-        names = [Path(one).name for one in self.fetched if one != "wan/HEAD.json"]
+        """Return kinds of the files below ``wan/`` that were requested since the last call, in
+        order.
+        """
+        names = [Path(entry).name for entry in self.fetched if entry != "wan/HEAD.json"]
         self.fetched.clear()
         return [f"{name.split('-')[0]}{Path(name).suffix}" for name in names]

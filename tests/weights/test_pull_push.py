@@ -1,4 +1,4 @@
-"""What laptops are offered, the way they choose, and what arrives: through real files."""
+"""Versions offered to laptops, the choice of encoding, and the fetched bytes: with real files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from Daddy.weights.laptop.pulled_folder import newest_verified
 from Daddy.weights.store.laptop_delivery import KEEP_KEYFRAMES, REACH, SPARE, offer_version
 from Daddy.weights.store.weight_records import LaptopFrame, LaptopHead, parse
 from Daddy.weights.store.weight_store import Store
-from tests.weights.folder import FolderCarrier
-from tests.weights.helpers import ToldClock, begin, nudged
+from tests.weights.folder_transport import FolderTransport
+from tests.weights.helpers import ManualClock, begin, perturbed
 
 FRAME = LaptopHead(
     version=5, name="kf-00000005-0123456789ab.st", size=1000, sha256="55" * 32, state="ab" * 32,
@@ -76,13 +76,13 @@ def test_where_no_frame_helps_the_plain_file_is_fetched(parts):
 
 
 class Run:
-    """One learner whose policy is large enough for compression to pay, and a laptop's folder."""
+    """One learner with a policy large enough for compression, and a laptop's folder."""
 
     def __init__(self, root):
-        self.clock, self.root = ToldClock(), root / "shared"
+        self.clock, self.root = ManualClock(), root / "shared"
         own = {"w": torch.randn(100, 200, generator=torch.Generator().manual_seed(3)) * 0.05}
         self.peer = begin(self.root, "slot-0", self.clock, own=own)
-        self.carrier, self.local = FolderCarrier(self.root), root / "laptop"
+        self.transport, self.local = FolderTransport(self.root), root / "laptop"
 
     @property
     def store(self) -> Store:
@@ -96,7 +96,7 @@ class Run:
             self.peer.adopt()
 
     def pull(self):
-        found = pull(self.carrier, self.local, SystemClock())
+        found = pull(self.transport, self.local, SystemClock())
         verified = newest_verified(self.local)
         assert verified.version == found.head.version
         plain = encode(decode(self.store.read_blob(found.head.state)), half=True)
@@ -111,13 +111,13 @@ def run(tmp_path):
 
 def test_a_newcomer_takes_the_whole_and_then_follows_in_steps(run):
     assert run.pull().route.reason == "whole"
-    assert run.carrier.frames() == ["kf.wire"]
+    assert run.transport.frames() == ["kf.wire"]
     run.advance()
     run.pull()
-    assert run.carrier.frames() == ["d.wire"]
+    assert run.transport.frames() == ["d.wire"]
     run.advance(3)
     found = run.pull()
-    assert run.carrier.frames() == ["d.wire"]  # one step over three versions
+    assert run.transport.frames() == ["d.wire"]  # one step over three versions
     assert found.route.size < found.head.size / 2
     assert list((run.local / "incoming").glob("*.wire")) == []
 
@@ -125,18 +125,18 @@ def test_a_newcomer_takes_the_whole_and_then_follows_in_steps(run):
 def test_whoever_slept_too_long_takes_the_whole(run):
     run.pull()
     run.advance(REACH + 1)
-    run.carrier.frames()
+    run.transport.frames()
     assert "too far away" in run.pull().route.reason
-    assert run.carrier.frames() == ["kf.wire"]
+    assert run.transport.frames() == ["kf.wire"]
 
 
 def test_the_head_lists_a_bounded_number_of_frames_and_every_one_is_there(run):
     run.advance(REACH + SPARE + 3)
     frame = run.store.keyframe()
-    steps = [one for one in frame.parts if one.base_sha256]
+    steps = [item for item in frame.parts if item.base_sha256]
     assert len(steps) == REACH
-    for one in frame.parts:
-        assert (run.root / "wan" / one.file).stat().st_size == one.size
+    for entry in frame.parts:
+        assert (run.root / "wan" / entry.file).stat().st_size == entry.size
     assert len(list((run.root / "wan").glob("d-*.wire"))) == REACH * (1 + SPARE)
     assert len(list((run.root / "wan").glob("kf-*.wire"))) == 1 + SPARE
     assert len(frame.to_json_bytes()) < 3_000
@@ -178,21 +178,21 @@ def damage(path) -> None:
 def test_a_damaged_frame_costs_a_plain_file_and_never_shows(run):
     run.pull()
     run.advance()
-    run.carrier.frames()
+    run.transport.frames()
     for path in (run.root / "wan").glob("*-00000001-*.wire"):
         damage(path)
     assert run.pull().route
-    assert run.carrier.frames() == ["d.wire", "kf.st"]
+    assert run.transport.frames() == ["d.wire", "kf.st"]
 
 
 def test_frames_that_were_cleaned_away_cost_a_plain_file(run):
     run.pull()
     run.advance()
-    run.carrier.frames()
+    run.transport.frames()
     for path in (run.root / "wan").glob("*.wire"):
         path.unlink()
     assert run.pull().route
-    assert run.carrier.frames() == ["d.wire", "kf.st"]
+    assert run.transport.frames() == ["d.wire", "kf.st"]
 
 
 def test_when_nothing_verifies_what_was_here_stays(run):
@@ -201,7 +201,7 @@ def test_when_nothing_verifies_what_was_here_stays(run):
     for path in (run.root / "wan").glob("*-00000001-*"):
         damage(path)
     with pytest.raises(WeightsError, match="damaged, or not at all"):
-        pull(run.carrier, run.local, SystemClock())
+        pull(run.transport, run.local, SystemClock())
     assert newest_verified(run.local).version == 0
 
 
@@ -213,7 +213,10 @@ def test_a_head_that_lies_about_a_frame_does_not_put_other_weights_in_place(run,
     run.advance()
     head = run.root / "wan" / "HEAD.json"
     frame = parse(LaptopHead, head.read_bytes(), "it")
-    wrong = [dataclasses.replace(one, **change) if one.base_sha256 else one for one in frame.parts]
+    wrong = [
+        dataclasses.replace(entry, **change) if entry.base_sha256 else entry
+        for entry in frame.parts
+    ]
     head.write_bytes(dataclasses.replace(frame, parts=tuple(wrong)).to_json_bytes())
     assert run.pull().route
 
@@ -221,20 +224,20 @@ def test_a_head_that_lies_about_a_frame_does_not_put_other_weights_in_place(run,
 def test_a_frame_in_order_that_gives_other_weights_does_not_put_them_in_place(run):
     run.pull()
     base = newest_verified(run.local)
-    other = encode(nudged(decode(base.data), 9, 1e-5), half=True)
+    other = encode(perturbed(decode(base.data), 9, 1e-5), half=True)
     run.advance()
-    run.carrier.frames()
+    run.transport.frames()
     head = run.root / "wan" / "HEAD.json"
     frame = parse(LaptopHead, head.read_bytes(), "it")
     forged = pack_delta(other, base.data)
-    (step,) = (one for one in frame.parts if one.base_sha256)
+    (step,) = (entry for entry in frame.parts if entry.base_sha256)
     path = run.root / "wan" / step.file
     path.chmod(0o644)
     path.write_bytes(forged)
     wrong = (dataclasses.replace(step, size=len(forged)),)
     head.write_bytes(dataclasses.replace(frame, parts=wrong).to_json_bytes())
     assert run.pull().route
-    assert run.carrier.frames() == ["d.wire", "kf.st"]
+    assert run.transport.frames() == ["d.wire", "kf.st"]
 
 
 def test_a_frame_under_a_path_of_its_own_choice_makes_the_head_invalid(run):
@@ -260,20 +263,20 @@ def test_from_a_cluster_without_frames_the_plain_file_is_pulled(run):
     frame = parse(LaptopHead, head.read_bytes(), "it")
     head.write_bytes(dataclasses.replace(frame, parts=(), accepts=()).to_json_bytes())
     assert run.pull().route
-    assert run.carrier.frames() == ["kf.st"]
+    assert run.transport.frames() == ["kf.st"]
 
 
 def test_what_is_here_and_damaged_is_no_base_for_a_step(run):
     run.pull()
     damage(run.local / "wan" / newest_verified(run.local).head.name)
     run.advance()
-    run.carrier.frames()
+    run.transport.frames()
     assert run.pull().route.reason == "whole"
-    assert run.carrier.frames() == ["kf.wire"]
+    assert run.transport.frames() == ["kf.wire"]
 
 
-class BrokenLine(FolderCarrier):
-    """Breaks in the middle of the next file that is worth a partial one; what arrived is kept."""
+class BrokenLine(FolderTransport):
+    """Breaks in the middle of the next large file; the bytes that arrived are kept."""
 
     breaks = False
 
@@ -288,41 +291,41 @@ class BrokenLine(FolderCarrier):
 
 @pytest.fixture
 def thin(run):
-    run.carrier = BrokenLine(run.root)
+    run.transport = BrokenLine(run.root)
     return run
 
 
 def break_off(run):
-    run.carrier.breaks = True
+    run.transport.breaks = True
     with pytest.raises(NetworkError):
         run.pull()
 
 
 def test_what_was_begun_is_finished_before_a_newer_version_is(thin):
-    """Else over a thin line every newer version would begin anew, and none would ever arrive."""
+    """Otherwise over a slow line every newer version would restart the fetch; none would end."""
     break_off(thin)
     thin.advance(2)
     assert thin.pull().head.version == 2
-    assert thin.carrier.frames() == ["kf.wire", "kf.wire", "d.wire"]
+    assert thin.transport.frames() == ["kf.wire", "kf.wire", "d.wire"]
     assert not list(thin.local.glob("incoming/*"))
 
 
 def test_the_same_version_goes_on_where_it_stopped(thin):
     thin.pull()
     thin.advance()
-    thin.carrier.frames()
+    thin.transport.frames()
     break_off(thin)
     assert thin.pull().route.reason == "a step from what is here"
-    assert thin.carrier.frames() == ["d.wire", "d.wire"]
+    assert thin.transport.frames() == ["d.wire", "d.wire"]
 
 
 def test_what_was_begun_and_is_not_offered_any_more_is_given_up(thin):
     break_off(thin)
     thin.advance(SPARE + KEEP_KEYFRAMES + 1)
-    thin.carrier.frames()
+    thin.transport.frames()
     newest = SPARE + KEEP_KEYFRAMES + 1
     assert thin.pull().head.version == newest
-    assert thin.carrier.frames() == ["kf.wire", "kf.wire"]
+    assert thin.transport.frames() == ["kf.wire", "kf.wire"]
 
 
 def test_what_was_begun_of_another_run_is_given_up(thin):
@@ -333,9 +336,9 @@ def test_what_was_begun_of_another_run_is_given_up(thin):
     other = dataclasses.replace(parse(LaptopHead, path.read_bytes(), "it"), run_id="0" * 16)
     path.write_bytes(dataclasses.replace(other, name="kf-00000009-000000000000.st").to_json_bytes())
     thin.advance()
-    thin.carrier.frames()
+    thin.transport.frames()
     assert thin.pull().head.version == 2
-    assert thin.carrier.frames() == ["d.wire"]
+    assert thin.transport.frames() == ["d.wire"]
 
 
 def test_a_damaged_note_of_what_was_begun_is_no_trouble(thin):
@@ -378,8 +381,8 @@ def test_whoever_serves_slowly_does_not_turn_the_head_back(run):
 def test_a_frame_that_went_away_costs_a_second_look_and_no_plain_file(run):
     run.pull()
     run.advance()
-    run.carrier.frames()
-    real, gone = run.carrier.fetch, []
+    run.transport.frames()
+    real, gone = run.transport.fetch, []
 
     def fetch(name, into, size):
         if size and not gone:
@@ -388,6 +391,6 @@ def test_a_frame_that_went_away_costs_a_second_look_and_no_plain_file(run):
             return False
         return real(name, into, size)
 
-    run.carrier.fetch = fetch
+    run.transport.fetch = fetch
     assert run.pull().head.version == 2
-    assert run.carrier.frames() == ["d.wire"]
+    assert run.transport.frames() == ["d.wire"]

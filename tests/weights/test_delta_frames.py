@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, bit for bit, and nothing else is let in."""
+"""Frames: decoded bytes equal the input, bit for bit, and any other frame is refused."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from Daddy.weights.encoding import delta_frames as planes
 from Daddy.weights.encoding.delta_frames import pack_delta, pack_state, unpack_delta, unpack_state
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half, schema_of_bytes
-from tests.weights.helpers import make_state, nudged
+from tests.weights.helpers import make_state, perturbed
 
 NUMBERS = st.integers(0, 0xFFFF)
 FINITE = NUMBERS.filter(lambda bits: bits & 0x7F80 != 0x7F80)  # also -0 and denormals
 
 
 def half(*rows: list[int]) -> bytes:
-    """A state of bfloat16 tensors with exactly these bits, and a counter."""
+    """Return a state of bfloat16 tensors with exactly these bits, and a counter."""
     state = {
         f"layer{n}": torch.tensor(bits, dtype=torch.uint16).view(torch.bfloat16)
         for n, bits in enumerate(rows)
@@ -58,8 +58,8 @@ def test_a_small_step_of_either_sign_is_a_small_number(before, by):
 
 @given(st.lists(FINITE, max_size=40), st.lists(FINITE, max_size=40))
 @settings(max_examples=50)
-def test_a_whole_state_comes_back_bit_for_bit(one, other):
-    data = half(one, other)
+def test_a_whole_state_comes_back_bit_for_bit(entry, other):
+    data = half(entry, other)
     assert unpack_state(pack_state(data), check_for(data), len(data)) == data
 
 
@@ -96,7 +96,7 @@ def test_a_number_that_is_not_finite_is_refused_before_and_after_it_travels(bits
 
 def test_equal_states_have_equal_frames_and_a_real_one_is_smaller():
     state = {"w": torch.randn(300, 300, generator=torch.Generator().manual_seed(1)) * 0.05}
-    before, after = encode(state, half=True), encode(nudged(state, 3, 1e-4), half=True)
+    before, after = encode(state, half=True), encode(perturbed(state, 3, 1e-4), half=True)
     assert pack_state(before) == pack_state(bytes(bytearray(before)))
     assert len(pack_state(before)) < 0.72 * len(before)
     assert len(pack_delta(after, before)) < 0.7 * len(pack_state(after))
@@ -104,7 +104,7 @@ def test_equal_states_have_equal_frames_and_a_real_one_is_smaller():
 
 def frames() -> tuple[bytes, bytes, bytes, bytes]:
     state = make_state(1, 50)
-    before, after = encode(state, half=True), encode(nudged(state, 2), half=True)
+    before, after = encode(state, half=True), encode(perturbed(state, 2), half=True)
     return pack_state(after), pack_delta(after, before), before, after
 
 
@@ -126,7 +126,7 @@ def test_a_truncated_or_altered_frame_is_refused_in_words_or_gives_the_very_same
 
 
 def framed(head: bytes, *streams: bytes) -> bytes:
-    return head + b"".join(struct.pack("<I", len(one)) + one for one in streams)
+    return head + b"".join(struct.pack("<I", len(stream)) + stream for stream in streams)
 
 
 def streams_of(frame: bytes) -> list[bytes]:
@@ -160,7 +160,7 @@ def test_a_stream_that_unfolds_into_gigabytes_is_refused_at_the_size_of_the_sche
 
 
 def altered(frame: bytes, change) -> bytes:
-    """The frame with its last stream changed."""
+    """Return the frame with its last stream changed."""
     *others, last = streams_of(frame)
     return framed(frame[:64], *others, change(last))
 
@@ -178,7 +178,7 @@ def altered(frame: bytes, change) -> bytes:
 )
 def test_a_stream_gives_exactly_what_was_promised_or_is_refused(change, said):
     state = {"w": torch.randn(50, generator=torch.Generator().manual_seed(1))}
-    before, after = encode(state, half=True), encode(nudged(state, 2), half=True)
+    before, after = encode(state, half=True), encode(perturbed(state, 2), half=True)
     with pytest.raises(WeightsError, match=said):
         unpack_state(altered(pack_state(after), change), check_for(after), len(after))
     with pytest.raises(WeightsError, match=said):

@@ -1,4 +1,4 @@
-"""The files on which random schedules run: they lag as promised, and else are like real ones."""
+"""The file system of the random schedules: it lags as promised, else behaves like a real one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from scripts.soaks.fs_patch import mounted
-from scripts.soaks.interleaver import Baton, Odds
+from scripts.soaks.interleaver import Interleaver, Odds
 from scripts.soaks.lagging_fs import LaggingFiles
 
 
 class Still:
-    """Nothing happens by itself: one actor after the other, as a test says."""
+    """Nothing happens by itself: processes act in the order of the test."""
 
     time, actor = 0.0, "one"
 
@@ -68,8 +68,8 @@ def test_what_is_gone_may_look_as_if_it_were_there_until_it_is_opened():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_without_lag_the_files_in_memory_answer_as_real_ones_do(tmp_path, seed):
-    """The same random calls, there and on a real disk."""
-    files = LaggingFiles("/lagging", Baton(0, Odds(0.0, 0.0)), 0.0, lambda path, inode: None)
+    """The same random calls, in memory and on a real disk."""
+    files = LaggingFiles("/lagging", Interleaver(0, Odds(0.0, 0.0)), 0.0, lambda path, inode: None)
     with mounted(files):
         there = calls(Path("/lagging"), random.Random(seed))
         here = calls(tmp_path, random.Random(seed))
@@ -81,13 +81,13 @@ def calls(root: Path, chance: random.Random) -> list[object]:
     names = [root / name for name in ("a", "b", "folder/a", "folder/b")]
     answers: list[object] = []
     for _ in range(300):
-        one, other = chance.sample(names, 2)
+        entry, other = chance.sample(names, 2)
         call = chance.choice([make, look, link, rename, Path.unlink])
         if chance.random() < 0.2:
-            one = root / "folder"
+            entry = root / "folder"
             call = chance.choice([Path.mkdir, Path.mkdir, Path.rmdir, Path.unlink, names_in])
         try:
-            said = call(one, other) if call in (link, rename) else call(one)
+            said = call(entry, other) if call in (link, rename) else call(entry)
             answers.append("ok" if said is None else said)
         except OSError as error:
             answers.append(error.errno)
@@ -108,7 +108,7 @@ def look(path: Path) -> object:
 
 
 def names_in(path: Path) -> object:
-    return sorted(one.name for one in path.iterdir())
+    return sorted(entry.name for entry in path.iterdir())
 
 
 def link(source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where friends, the gate, reverts and restores meet: each is right alone, these are of pairs."""
+"""Pairs of features: friends, admission, reverts and restores, two at a time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from Daddy.weights.friend_exchange import join_run
 from Daddy.weights.restore import plan_restore
 from Daddy.weights.store.weight_records import Revert
 from Daddy.weights.store.weight_store import Store
-from tests.weights.helpers import Peer, Told, ToldClock, begin, make_state, settings
-from tests.weights.test_company import SIZE, step, turned
+from tests.weights.helpers import EventRecorder, ManualClock, Peer, begin, make_state, settings
+from tests.weights.test_dishonest_job import SIZE, step, turned
 from tests.weights.test_restore import (  # noqa: F401 - fixtures among them
     home,
     learnt,
@@ -31,17 +31,17 @@ ROUNDS = 9
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 def enlist(owner, folder, **how):
     folder.mkdir(exist_ok=True, mode=0o755)
-    one = Friend("anna", str(folder), os.getuid(), **how)
-    write_friends(SharedPaths(owner), add_friend(read_friends(SharedPaths(owner)), one))
+    entry = Friend("anna", str(folder), os.getuid(), **how)
+    write_friends(SharedPaths(owner), add_friend(read_friends(SharedPaths(owner)), entry))
 
 
 def enter(owner, folder, slot, clock, own):
-    told, incarnation = Told(), new_incarnation()
+    told, incarnation = EventRecorder(), new_incarnation()
     paths = JoinedPaths(folder, SharedPaths(owner))
     exchange = join_run(paths, slot, incarnation, settings(), clock, told)
     base = exchange.join_fleet(lambda: own, None)
@@ -73,20 +73,22 @@ def test_a_friend_trusted_like_a_laptop_has_no_say_among_the_jobs(tmp_path, cloc
         play(round_, ours + theirs, honest + [turned(step(7), -1.0)] * jobs, clock)
     store = Store(SharedPaths(owner))
     records = store.records(0, store.newest())
-    assert {one.peer for one in records[-1].inputs} & {f"slot-{n}" for n in range(4)}
-    shares = [sum(one.share for one in record.inputs if one.laptop) for record in records]
+    assert {merged.peer for merged in records[-1].inputs} & {f"slot-{n}" for n in range(4)}
+    shares = [sum(entry.share for entry in record.inputs if entry.laptop) for record in records]
     assert 0.0 < max(shares) <= 0.2 + 1e-9
 
 
 @pytest.fixture
 def after_a_revert(run, clock):  # noqa: F811
-    """A run whose newest version took back the three before it; its store, good and newest."""
+    """A run whose newest version reverted the three before it; its store, good and newest."""
     learnt(run, clock)
     store = Store(SharedPaths(run.shared_weights))
     last = store.newest()
     head, good = store.version(last), last - 3
     state = decode(store.read_blob(head.state))
-    data = encode({n: one + 0.001 if one.is_floating_point() else one for n, one in state.items()})
+    data = encode(
+        {n: tensor + 0.001 if tensor.is_floating_point() else tensor for n, tensor in state.items()}
+    )
     record = dataclasses.replace(
         head, version=last + 1, parent=store.record_hash(last), base=good, inputs=(), refused=(),
         state=store.put_blob(data, "state"), size=len(data),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from Daddy.core.load_config import load_config
 from Daddy.weights.encoding import state_arithmetic
 from Daddy.weights.exchange_settings import from_config
-from tests.weights.helpers import close, make_state, nudged
+from tests.weights.helpers import close, make_state, perturbed
 
 seeds = st.integers(0, 10_000)
 shares = st.floats(0.0, 1.0)
@@ -20,17 +20,17 @@ shares = st.floats(0.0, 1.0)
 @settings(max_examples=40)
 def test_the_order_of_contributions_does_not_matter(seed, offers, random):
     base = make_state(seed)
-    deltas = [(state_arithmetic.difference(nudged(base, s), base), share) for s, share in offers]
+    deltas = [(state_arithmetic.difference(perturbed(base, s), base), share) for s, share in offers]
     shuffled = random.sample(deltas, len(deltas))
-    one = state_arithmetic.add_scaled(base, [d for d, _ in deltas], [s for _, s in deltas])
+    entry = state_arithmetic.add_scaled(base, [d for d, _ in deltas], [s for _, s in deltas])
     other = state_arithmetic.add_scaled(base, [d for d, _ in shuffled], [s for _, s in shuffled])
-    assert close(one, other, 1e-6)
+    assert close(entry, other, 1e-6)
 
 
 @given(seeds, seeds, shares)
 @settings(max_examples=40)
 def test_a_fresh_writer_makes_exactly_polyaks_step(seed, other, share):
-    shared, own = make_state(seed), nudged(make_state(seed), other)
+    shared, own = make_state(seed), perturbed(make_state(seed), other)
     moved = state_arithmetic.add_scaled(shared, [state_arithmetic.difference(own, shared)], [share])
     for name in ("core.weight", "core.bias"):
         expected = (1 - share) * shared[name].double() + share * own[name].double()
@@ -41,7 +41,7 @@ def test_a_fresh_writer_makes_exactly_polyaks_step(seed, other, share):
 @settings(max_examples=40)
 def test_single_merges_one_after_the_other_equal_the_mean(seed, writers):
     base = make_state(seed)
-    owns = [nudged(base, writer) for writer in writers]
+    owns = [perturbed(base, writer) for writer in writers]
     deltas = [state_arithmetic.difference(own, base) for own in owns]
     one_by_one = base
     for delta in deltas:
@@ -53,16 +53,16 @@ def test_single_merges_one_after_the_other_equal_the_mean(seed, writers):
 
 def test_equal_inputs_give_equal_bits():
     base = make_state(1)
-    deltas = [state_arithmetic.difference(nudged(base, seed), base) for seed in range(4)]
-    one = state_arithmetic.add_scaled(base, deltas, [0.1, 0.2, 0.3, 0.4])
+    deltas = [state_arithmetic.difference(perturbed(base, seed), base) for seed in range(4)]
+    entry = state_arithmetic.add_scaled(base, deltas, [0.1, 0.2, 0.3, 0.4])
     other = state_arithmetic.add_scaled(base, deltas, [0.1, 0.2, 0.3, 0.4])
-    assert all(torch.equal(one[name], other[name]) for name in base)
+    assert all(torch.equal(entry[name], other[name]) for name in base)
 
 
 def test_counters_take_the_largest_and_stay_whole():
     base = {"n": torch.tensor([5])}
     ahead, behind = {"n": torch.tensor([9])}, {"n": torch.tensor([2])}
-    deltas = [state_arithmetic.difference(one, base) for one in (ahead, behind)]
+    deltas = [state_arithmetic.difference(entry, base) for entry in (ahead, behind)]
     moved = state_arithmetic.add_scaled(base, deltas, [0.25, 0.25])
     assert moved["n"].tolist() == [9]
     assert moved["n"].dtype == torch.int64

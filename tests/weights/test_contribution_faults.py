@@ -1,4 +1,4 @@
-"""The worst that a box can hold: files of any size and number, names that point elsewhere."""
+"""Extreme contents of a box: files of any size and number, names that point elsewhere."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from Daddy.weights.encoding.tensor_layout import PLAIN
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.merge.contributions import box_name
 from scripts.version_history import read_history
-from tests.weights.helpers import ToldClock, nudged
-from tests.weights.test_inbox import Cluster, box_with_one, rename_pair
+from tests.weights.helpers import ManualClock, perturbed
+from tests.weights.test_contributions import Cluster, box_with_one, rename_pair
 
 SPARSE = 10 << 30
 MEMORY = Path("/dev/shm")
@@ -26,7 +26,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 @pytest.mark.parametrize("ending", [".st", ".json"])
@@ -35,7 +35,7 @@ def test_a_sparse_file_of_ten_gigabytes_is_refused_without_reading_it(tmp_path, 
     laptop, _, record, _ = box_with_one(cluster, clock)
     os.truncate(record.with_suffix(ending), SPARSE)
     version = cluster.merge()
-    assert [one.peer for one in version.inputs] == ["slot-0"]
+    assert [merged.peer for merged in version.inputs] == ["slot-0"]
     assert not record.exists()
     if ending == ".st":
         assert not laptop.receipts()[0].accepted
@@ -46,7 +46,7 @@ def test_a_record_that_claims_ten_gigabytes_is_refused(tmp_path, clock):
     laptop, _, record, offer = box_with_one(cluster, clock)
     os.truncate(record.with_suffix(".st"), SPARSE)
     rename_pair(record, dataclasses.replace(offer, size=SPARSE))
-    assert [one.peer for one in cluster.merge().inputs] == ["slot-0"]
+    assert [merged.peer for merged in cluster.merge().inputs] == ["slot-0"]
     assert "bytes, a delta of this run has" in laptop.receipts()[0].reason
 
 
@@ -60,7 +60,7 @@ def test_a_tensor_under_a_strange_name_is_no_tensor_of_this_run(tmp_path, clock,
     rename_pair(record, changed)
     (record.parent / f"{box_name(changed)}.st").write_bytes(data)
     before = set(tmp_path.parent.rglob("x"))
-    assert [one.peer for one in cluster.merge().inputs] == ["slot-0"]
+    assert [merged.peer for merged in cluster.merge().inputs] == ["slot-0"]
     assert "names or shapes" in laptop.receipts()[0].reason
     assert set(tmp_path.parent.rglob("x")) == before
 
@@ -85,7 +85,7 @@ def test_a_device_is_no_contribution(tmp_path, clock):
         os.mknod(blob, 0o020644, os.makedev(1, 5))
     except PermissionError:
         pytest.skip("only root makes devices")
-    assert [one.peer for one in cluster.merge().inputs] == ["slot-0"]
+    assert [merged.peer for merged in cluster.merge().inputs] == ["slot-0"]
     assert "plain file" in laptop.receipts()[0].reason
 
 
@@ -94,19 +94,22 @@ def test_two_laptops_under_one_name_both_count_and_both_are_told(tmp_path, clock
     cluster = Cluster(tmp_path, clock)
     for seed in (5, 6):
         laptop, weights = cluster.laptop()
-        laptop.publish(nudged(weights, seed), 1000, 50)
+        laptop.publish(perturbed(weights, seed), 1000, 50)
     cluster.push()
     version = cluster.merge()
-    assert [one.peer for one in version.inputs] == ["anna", "anna", "slot-0"]
-    assert len({one.incarnation for one in version.inputs}) == 3
-    assert [one.accepted for one in read_receipts(cluster.local, "anna")] == [True, True]
+    assert [merged.peer for merged in version.inputs] == ["anna", "anna", "slot-0"]
+    assert len({entry.incarnation for entry in version.inputs}) == 3
+    assert [read_receipt.accepted for read_receipt in read_receipts(cluster.local, "anna")] == [
+        True,
+        True,
+    ]
 
 
 def test_an_older_one_that_arrives_after_a_newer_one_never_counts(tmp_path, clock):
     cluster = Cluster(tmp_path, clock)
     laptop, weights = cluster.laptop()
     for number in (1, 2):
-        laptop.publish(nudged(weights, number), 1000 * number, 50 * number)
+        laptop.publish(perturbed(weights, number), 1000 * number, 50 * number)
     box = cluster.push()
     early = {path: path.read_bytes() for path in box.glob("*-000001-*")}
     for path in early:
@@ -117,5 +120,7 @@ def test_an_older_one_that_arrives_after_a_newer_one_never_counts(tmp_path, cloc
     for _ in range(2):
         cluster.merge()
     versions = read_history(SharedPaths(cluster.root)).versions
-    assert [one.sequence for v in versions for one in v.inputs if one.peer == "anna"] == [2]
+    assert [merged.sequence for v in versions for merged in v.inputs if merged.peer == "anna"] == [
+        2
+    ]
     assert list(box.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Fault 37: a zombie of an older term goes on offering; what it offers does not count."""
+"""Fault 37: a zombie with an older lease term still offers; its offers do not count."""
 
 import json
 
@@ -7,24 +7,24 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.weight_exchange import SharedExchange
-from tests.weights.helpers import Told, ToldClock, begin, make_state, nudged, settings
+from tests.weights.helpers import EventRecorder, ManualClock, begin, make_state, perturbed, settings
 
 
 class Holder:
-    """Whoever fills slot 0 in one term."""
+    """The process that holds slot 0 in one lease term."""
 
     def __init__(self, root, term, resumed=None):
-        self.told, self.steps = Told(), 0
+        self.recorder, self.steps = EventRecorder(), 0
         self.exchange = SharedExchange(
             *(SharedPaths(root), "slot-0", new_incarnation(), settings(max_staleness=50)),
-            *(ToldClock(), self.told),
+            *(ManualClock(), self.recorder),
             term=term,
         )
         self.weights = self.exchange.join_fleet(make_state, resumed).weights
 
     def learns_and_publishes(self):
         self.steps += 100
-        self.weights = nudged(self.weights, self.steps)
+        self.weights = perturbed(self.weights, self.steps)
         return self.exchange.publish(self.weights, self.steps, self.steps)
 
 
@@ -36,17 +36,19 @@ def test_what_a_zombie_of_an_older_term_publishes_is_refused(tmp_path):
     new.learns_and_publishes()
     store = Store(SharedPaths(tmp_path))
     records = [store.version(number) for number in range(store.newest() + 1)]
-    refused = [one.reason for record in records for one in record.refused]
+    refused = [refusal.reason for record in records for refusal in record.refused]
     assert refused
     assert all("term 3" in reason for reason in refused)
-    counted = [(one.incarnation, one.sequence) for one in sum((r.inputs for r in records), ())]
+    counted = [
+        (entry.incarnation, entry.sequence) for entry in sum((r.inputs for r in records), ())
+    ]
     assert (old.exchange._incarnation, 1) in counted
     assert (old.exchange._incarnation, 2) not in counted
     assert (new.exchange._incarnation, 1) in counted
 
 
 def test_the_last_contribution_of_one_that_left_in_good_order_counts(tmp_path):
-    """Also where the successor does not see it yet: the checkpoint says that it was offered."""
+    """Even if the successor does not see it yet: the checkpoint names it as offered."""
     old = Holder(tmp_path, term=3)
     for _ in range(2):
         old.learns_and_publishes()
@@ -62,7 +64,7 @@ def test_the_last_contribution_of_one_that_left_in_good_order_counts(tmp_path):
         path.write_bytes(text)
     new.learns_and_publishes()
     store = Store(SharedPaths(tmp_path))
-    assert not [one for n in range(store.newest() + 1) for one in store.version(n).refused]
+    assert not [refusal for n in range(store.newest() + 1) for refusal in store.version(n).refused]
 
 
 def test_where_terms_began_anew_because_leases_were_deleted_nobody_is_fenced_off(tmp_path):
@@ -70,8 +72,8 @@ def test_where_terms_began_anew_because_leases_were_deleted_nobody_is_fenced_off
     anew = Holder(tmp_path, term=1)
     anew.learns_and_publishes()
     store = Store(SharedPaths(tmp_path))
-    inputs = [one for n in range(store.newest() + 1) for one in store.version(n).inputs]
-    assert anew.exchange._incarnation in [one.incarnation for one in inputs]
+    inputs = [merged for n in range(store.newest() + 1) for merged in store.version(n).inputs]
+    assert anew.exchange._incarnation in [entry.incarnation for entry in inputs]
 
 
 def test_a_heartbeat_that_cannot_be_understood_fences_nobody_off(tmp_path):
@@ -83,11 +85,11 @@ def test_a_heartbeat_that_cannot_be_understood_fences_nobody_off(tmp_path):
 
 
 def test_a_successor_that_writes_no_stamp_fences_all_the_same(tmp_path, monkeypatch):
-    """One of the release before, seen by a job that knew the folders before it came."""
-    merging = begin(tmp_path, "slot-1", ToldClock())
+    """A successor of the release before, read by a job that listed the folders earlier."""
+    merging = begin(tmp_path, "slot-1", ManualClock())
     old = Holder(tmp_path, term=3)
-    for one in (merging, old):
-        one.exchange.adopt(one.weights)  # both have listed every folder
+    for entry in (merging, old):
+        entry.exchange.adopt(entry.weights)  # both have listed every folder
     monkeypatch.setattr(heartbeats, "write_stamp", lambda _: None)
     Holder(tmp_path, term=4)
     monkeypatch.undo()
@@ -97,4 +99,4 @@ def test_a_successor_that_writes_no_stamp_fences_all_the_same(tmp_path, monkeypa
     merging.adopt()
     store = Store(SharedPaths(tmp_path))
     records = [store.version(number) for number in range(store.newest() + 1)]
-    assert not [one for record in records for one in record.inputs if one.peer == "slot-0"]
+    assert not [merged for record in records for merged in record.inputs if merged.peer == "slot-0"]

@@ -1,4 +1,4 @@
-"""What a laptop's box may hold: everything; what counts: only what is in order."""
+"""Any file may lie in a laptop's box; only well-formed contributions count."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.weight_records import Contribution, parse
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
-from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
+from tests.weights.helpers import ManualClock, begin, close, make_state, perturbed, shifted
 
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 class Cluster:
@@ -61,10 +61,10 @@ class Cluster:
 def test_a_laptops_delta_counts_a_little_and_it_is_told(tmp_path, clock):
     cluster = Cluster(tmp_path, clock)
     laptop, weights = cluster.laptop()
-    laptop.publish(nudged(weights, 5), 1000, 50)
+    laptop.publish(perturbed(weights, 5), 1000, 50)
     cluster.push()
     version = cluster.merge()
-    mine = next(one for one in version.inputs if one.peer == "anna")
+    mine = next(merged for merged in version.inputs if merged.peer == "anna")
     assert 0 < mine.share <= 0.10
     assert mine.share + 0.80 <= 1.0
     (receipt,) = laptop.receipts()
@@ -77,11 +77,11 @@ def test_many_laptops_together_have_a_fifth_at_most(tmp_path, clock):
     cluster = Cluster(tmp_path, clock)
     for number in range(5):
         laptop, weights = cluster.laptop(f"friend-{number}")
-        laptop.publish(nudged(weights, number), 50_000, 50)
+        laptop.publish(perturbed(weights, number), 50_000, 50)
         cluster.push(f"friend-{number}")
     version = cluster.merge()
     assert len(version.inputs) == 6
-    assert sum(one.share for one in version.inputs if one.peer != "slot-0") <= 0.20 + 1e-9
+    assert sum(merged.share for merged in version.inputs if merged.peer != "slot-0") <= 0.20 + 1e-9
 
 
 def test_accepted_work_is_not_carried_twice_after_adoption(tmp_path, clock):
@@ -98,14 +98,14 @@ def test_accepted_work_is_not_carried_twice_after_adoption(tmp_path, clock):
 
 def box_with_one(cluster, clock):
     laptop, weights = cluster.laptop()
-    laptop.publish(nudged(weights, 5), 1000, 50)
+    laptop.publish(perturbed(weights, 5), 1000, 50)
     box = cluster.push()
     (record,) = box.glob("*.json")
     return laptop, box, record, parse(Contribution, record.read_bytes(), "it")
 
 
 def rename_pair(record, offer):
-    """The pair under the name that fits a changed record."""
+    """Rename the pair to the name that fits a changed record."""
     blob = record.with_suffix(".st")
     blob.rename(blob.with_name(box_name(offer) + ".st"))
     record.unlink()
@@ -127,7 +127,7 @@ def test_a_wrong_claim_is_refused_with_a_receipt(tmp_path, clock, change, said):
     laptop, _, record, offer = box_with_one(cluster, clock)
     rename_pair(record, dataclasses.replace(offer, **change))
     version = cluster.merge()
-    assert [one.peer for one in version.inputs] == ["slot-0"]
+    assert [merged.peer for merged in version.inputs] == ["slot-0"]
     (receipt,) = laptop.receipts()
     assert not receipt.accepted
     assert said in receipt.reason
@@ -172,7 +172,7 @@ def test_a_blob_that_is_no_plain_file_is_not_followed(tmp_path, clock, kind):
         {"symlink": lambda: blob.symlink_to(aside), "fifo": lambda: os.mkfifo(blob),
          "folder": blob.mkdir}[kind]()  # fmt: skip
     version = cluster.merge()
-    assert [one.peer for one in version.inputs] == ["slot-0"]
+    assert [merged.peer for merged in version.inputs] == ["slot-0"]
     assert "plain file" in laptop.receipts()[0].reason
 
 
@@ -188,7 +188,7 @@ def test_a_record_under_a_strange_name_is_set_aside(tmp_path, clock, name):
     path = box / name
     path.write_text("{}")
     version = cluster.merge()
-    assert [one.peer for one in version.inputs] == ["slot-0"]
+    assert [merged.peer for merged in version.inputs] == ["slot-0"]
     assert not (box / name).exists() or ".." in name
 
 
@@ -202,7 +202,7 @@ def test_nobody_can_speak_for_a_job_or_another_laptop(tmp_path, clock):
         (box / f"{box_name(forged)}.json").write_bytes(forged.to_json_bytes())
         (box / f"{box_name(forged)}.st").write_bytes(record.with_suffix(".st").read_bytes())
     version = cluster.merge()
-    assert sorted(one.peer for one in version.inputs) == ["anna", "slot-0"]
+    assert sorted(merged.peer for merged in version.inputs) == ["anna", "slot-0"]
     assert version.refused == ()
     assert len(list((cluster.root / "quarantine" / "inbox").iterdir())) == 2
 
@@ -224,7 +224,7 @@ def test_a_contribution_that_arrives_twice_counts_once(tmp_path, clock):
     cluster.merge()
     cluster.merge()
     versions = read_history(SharedPaths(cluster.root)).versions
-    assert sum(one.peer == "anna" for v in versions for one in v.inputs) == 1
+    assert sum(merged.peer == "anna" for v in versions for merged in v.inputs) == 1
     assert list(box.iterdir()) == []
 
 
@@ -256,7 +256,7 @@ def test_rounding_left_over_is_in_the_next_contribution(tmp_path, clock):
 
     total, own = None, weights
     for number in range(6):
-        own = nudged(own, number, 0.01)
+        own = perturbed(own, number, 0.01)
         laptop.publish(own, 100 * (number + 1), number + 1)
     for path in sorted((cluster.local / "outbox" / "anna").glob("*.st")):
         delta = decode_delta(path.read_bytes(), "int8", schema_of(weights))
@@ -269,10 +269,10 @@ def test_one_contribution_a_minute_and_the_rest_is_kept(tmp_path, clock):
     cluster = Cluster(tmp_path, clock)
     laptop, weights = cluster.laptop()
     laptop._min_seconds = 60.0
-    assert "in the outbox" in laptop.publish(nudged(weights, 1), 100, 5)
-    assert "due in 60 s" in laptop.publish(nudged(weights, 2), 200, 9)
+    assert "in the outbox" in laptop.publish(perturbed(weights, 1), 100, 5)
+    assert "due in 60 s" in laptop.publish(perturbed(weights, 2), 200, 9)
     clock.pass_by(61)
-    assert "contribution 2 on v0, 200 steps" in laptop.publish(nudged(weights, 3), 300, 14)
+    assert "contribution 2 on v0, 200 steps" in laptop.publish(perturbed(weights, 3), 300, 14)
 
 
 def test_a_box_full_of_contributions_does_not_crowd_out_the_jobs(tmp_path, clock):
@@ -286,7 +286,7 @@ def test_a_box_full_of_contributions_does_not_crowd_out_the_jobs(tmp_path, clock
     for number in (1, 2, 3):
         version = cluster.merge()
         assert version.version == number
-        assert [one.peer for one in version.inputs if one.peer != "anna"] == ["slot-0"]
+        assert [merged.peer for merged in version.inputs if merged.peer != "anna"] == ["slot-0"]
 
 
 def test_a_laptop_alone_waits_until_a_job_has_shown_what_is_usual(tmp_path, clock):
@@ -309,7 +309,7 @@ def test_what_is_usual_is_told_by_the_jobs_and_not_by_laptops(tmp_path, clock):
         laptop.publish(shifted(weights, 1e-6 * number), 1000 * number, 1000 * number)
     cluster.push()
     version = cluster.merge()
-    assert sum(one.peer == "anna" for one in version.inputs) > 1
+    assert sum(merged.peer == "anna" for merged in version.inputs) > 1
     assert len(version.norms) == 1
     assert cluster.merge().inputs[-1].clip == 1.0
 
@@ -328,10 +328,10 @@ def test_a_box_that_is_a_link_elsewhere_is_left_alone(tmp_path, clock):
 def test_under_the_polyak_rule_too_a_laptop_has_a_tenth_at_most(tmp_path, clock):
     cluster = Cluster(tmp_path, clock, rule="polyak")
     laptop, weights = cluster.laptop()
-    laptop.publish(nudged(weights, 5), 1000, 50)
+    laptop.publish(perturbed(weights, 5), 1000, 50)
     cluster.push()
     version = cluster.merge()
-    assert next(one for one in version.inputs if one.peer == "anna").share <= 0.10
+    assert next(merged for merged in version.inputs if merged.peer == "anna").share <= 0.10
 
 
 def test_a_receipt_that_its_merger_did_not_live_to_write_comes_with_the_next_version(
@@ -343,7 +343,7 @@ def test_a_receipt_that_its_merger_did_not_live_to_write_comes_with_the_next_ver
     for path in (cluster.root / "receipts" / "anna").iterdir():
         path.unlink()  # as if it had been killed between commit and receipts
     cluster.merge()
-    assert [one.accepted for one in laptop.receipts()] == [True]
+    assert [receipt.accepted for receipt in laptop.receipts()] == [True]
 
 
 def test_what_no_record_names_leaves_a_box_after_an_hour(tmp_path, clock):
@@ -361,9 +361,9 @@ def test_what_no_record_names_leaves_a_box_after_an_hour(tmp_path, clock):
 
 
 def offered(cluster: Cluster) -> None:
-    """The laptop learns from the newest version and hands in; nobody has looked yet."""
+    """Let the laptop learn from the newest version and send; no merger has read it yet."""
     laptop, weights = cluster.laptop()
-    laptop.publish(nudged(weights, 7, 0.02), 200, 10)
+    laptop.publish(perturbed(weights, 7, 0.02), 200, 10)
     cluster.push()
 
 
@@ -383,8 +383,8 @@ def test_where_versions_come_fast_a_laptops_rhythm_counts(tmp_path, clock, secon
     away.rename(box)
     clock.pass_by(seconds_each)
     versions = [cluster.merge(), cluster.merge()]
-    taken = [one for record in versions for one in record.inputs if one.laptop]
-    refused = [one.reason for record in versions for one in record.refused]
+    taken = [merged for record in versions for merged in record.inputs if merged.laptop]
+    refused = [refusal.reason for record in versions for refusal in record.refused]
     assert bool(taken) == counts
     assert bool(refused) != counts
     if taken:
@@ -402,7 +402,7 @@ def test_in_a_fast_run_the_same_contribution_never_counts_twice(tmp_path, clock)
     taken = 0
     for _ in range(40):
         clock.pass_by(5.0)
-        taken += sum(one.laptop for one in cluster.merge().inputs)
+        taken += sum(merged.laptop for merged in cluster.merge().inputs)
         for name, data in copies.items():
             (box / name).unlink(missing_ok=True)
             (box / name).write_bytes(data)
@@ -410,7 +410,7 @@ def test_in_a_fast_run_the_same_contribution_never_counts_twice(tmp_path, clock)
 
 
 def test_a_contribution_in_the_same_second_as_a_look_is_seen_soon(tmp_path, clock):
-    """Where a folder's time counts whole seconds, it does not change for the second file."""
+    """A folder's time that counts whole seconds does not change for the second file."""
     cluster = Cluster(tmp_path, clock)
     laptop, weights = cluster.laptop()
     box = cluster.push()
@@ -418,7 +418,7 @@ def test_a_contribution_in_the_same_second_as_a_look_is_seen_soon(tmp_path, cloc
     head = reader._store.version(reader._store.newest())
     os.utime(box, (1_700_000_000, 1_700_000_000))
     assert [reader.read_peers(head).pending for _ in range(3)] == [()] * 3
-    laptop.publish(nudged(weights, 3), 100, 10)
+    laptop.publish(perturbed(weights, 3), 100, 10)
     cluster.push()
     os.utime(box, (1_700_000_000, 1_700_000_000))
     clock.pass_by(2.0)

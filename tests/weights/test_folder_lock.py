@@ -10,7 +10,7 @@ import pytest
 
 from Daddy.core.errors import NetworkError
 from Daddy.weights.laptop.pull_push import lock_folder
-from tests.weights.helpers import ToldClock
+from tests.weights.helpers import ManualClock
 
 HOLDER = """
 import sys, time
@@ -26,7 +26,7 @@ with lock_folder(Path(sys.argv[1]), SystemClock()):
 
 @contextmanager
 def holder(folder):
-    """Another process that is at work in this folder."""
+    """Another process that holds this folder's lock."""
     (folder / "wan").mkdir()
     argv = [sys.executable, "-c", HOLDER, str(folder)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
@@ -39,7 +39,7 @@ def holder(folder):
 
 def test_while_another_is_at_work_it_is_waited_for_and_then_said_so(tmp_path):
     with holder(tmp_path):
-        clock = ToldClock()
+        clock = ManualClock()
         before = clock.monotonic()
         with (
             pytest.raises(NetworkError, match=r"another sync_weights\.sh is at work"),
@@ -54,11 +54,11 @@ def test_the_turn_of_a_killed_process_is_free_and_its_half_files_go(tmp_path):
     with holder(tmp_path) as process:
         process.kill()
         process.wait()
-    with lock_folder(tmp_path, ToldClock(), 0.0):
+    with lock_folder(tmp_path, ManualClock(), 0.0):
         assert not (tmp_path / "wan" / ".tmp-1-half").exists()
 
 
 def test_it_comes_back_after_an_error(tmp_path):
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), lock_folder(tmp_path, ToldClock(), 0.0):
+        with pytest.raises(ZeroDivisionError), lock_folder(tmp_path, ManualClock(), 0.0):
             raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""A key whose line is not as printed is told from one that works; one real sshd for all."""
+"""A key with a changed line is told from one that works; one real sshd for all."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def make_ring(laptop, rrsync: Rrsync):
 
 
 def words_known_here() -> tuple[str, ...]:
-    """Of the words that setup would like, those of this rrsync: Debian 12's first had not all."""
+    """Return those of setup's flags that this rrsync knows: Debian 12's first lacked some."""
     help_ = subprocess.run(["rrsync", "-help"], capture_output=True, text=True, check=True).stdout
-    return tuple(one for one in ("-munge", "-no-del", "-no-overwrite") if f"[{one}]" in help_)
+    return tuple(entry for entry in ("-munge", "-no-del", "-no-overwrite") if f"[{entry}]" in help_)
 
 
 @pytest.mark.parametrize(

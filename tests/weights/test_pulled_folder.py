@@ -1,4 +1,4 @@
-"""What a laptop's owner is told of the own effect."""
+"""The summary of a laptop's own effect for its owner."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def laptop(root: Path) -> Path:
     write_atomic(box / f"{OWN}-000002.json", receipt(2, 0.05).to_json_bytes())
     write_atomic(box / f"{OWN}-000003.json", receipt(3, 0.0, accepted=False).to_json_bytes())
     for number in (1, 2, 3):
-        one = answered(number, accepted=number != 3)
-        write_atomic(box / f"claim-{OWN}-{number:06d}.json", one.to_json_bytes())
+        entry = answered(number, accepted=number != 3)
+        write_atomic(box / f"claim-{OWN}-{number:06d}.json", entry.to_json_bytes())
     add_to_totals(root, "anna", LaptopTotals(1_000, 3))
     add_to_totals(root, "anna", LaptopTotals(500, 1))
     return root

@@ -82,7 +82,7 @@ def test_a_name_that_stands_twice_is_refused():
 @given(st.lists(st.integers(0, 0xFFFF), min_size=1, max_size=64))
 @settings(max_examples=50)
 def test_half_the_bytes_come_back_bit_for_bit_once_they_are_bfloat16(bits):
-    """Negative zero, denormals and infinities too; what is NaN stays NaN."""
+    """Negative zero, denormals and infinities too; NaN stays NaN."""
     wire = torch.tensor(bits, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
     again = decode(encode({"w": wire.float()}, half=True))["w"]
     numbers = ~wire.isnan()
@@ -127,6 +127,6 @@ def test_damaged_or_hostile_bytes_are_refused_in_words(name):
 
 
 def test_tied_tensors_are_written_like_any_other():
-    one = torch.randn(3)
-    again = decode(encode({"a": one, "b": one}))
+    entry = torch.randn(3)
+    again = decode(encode({"a": entry, "b": entry}))
     assert torch.equal(again["a"], again["b"])

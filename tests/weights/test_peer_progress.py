@@ -10,12 +10,12 @@ import torch
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from scripts.version_history import read_history
-from tests.weights.helpers import ToldClock, begin, close, shifted
+from tests.weights.helpers import ManualClock, begin, close, shifted
 
 
 @pytest.fixture
 def clock():
-    return ToldClock()
+    return ManualClock()
 
 
 def newest(root):
@@ -23,75 +23,75 @@ def newest(root):
 
 
 def test_an_adoption_counts_although_nothing_can_be_written_afterwards(tmp_path, clock):
-    """Progress is counted from the new base: to go on with the old weights would undo others'."""
+    """Progress counts from the new base: the old weights would undo others' progress."""
     full = []
 
     def hook(point):
         if full:
             raise OSError(28, "No space left on device")
 
-    one = begin(tmp_path, "slot-0", clock, hook=hook)
+    entry = begin(tmp_path, "slot-0", clock, hook=hook)
     other = begin(tmp_path, "slot-1", clock)
-    start = one.weights
+    start = entry.weights
     other.shift(4.0)
     other.publish()
     clock.pass_by(100)
     other.adopt()
-    real = one.exchange._load_newest
+    real = entry.exchange._load_newest
 
     def then_full():
         found = real()
         full.append(True)
         return found
 
-    one.exchange._load_newest = then_full
-    assert one.adopt() == 1
-    assert close(one.weights, shifted(start, 2.0))
+    entry.exchange._load_newest = then_full
+    assert entry.adopt() == 1
+    assert close(entry.weights, shifted(start, 2.0))
 
 
 def test_under_polyak_an_offer_from_before_the_last_rebase_is_no_part_of_the_anchor(
     tmp_path, clock
 ):
-    """It waits for its verdict, on a base that was left: a successor must not subtract it."""
-    one, other, third = (begin(tmp_path, f"slot-{k}", clock, rule="polyak") for k in range(3))
-    one.shift(1.0)
-    one.publish()
-    (blob,) = one.exchange._at.blobs.values()
+    """It waits for its verdict on an earlier base: a successor must not subtract it."""
+    number, other, third = (begin(tmp_path, f"slot-{k}", clock, rule="polyak") for k in range(3))
+    number.shift(1.0)
+    number.publish()
+    (blob,) = number.exchange._at.blobs.values()
     SharedPaths(tmp_path).blob(blob).rename(tmp_path / "unseen")
     for peer in (other, third):
         peer.shift(0.5)
         peer.publish()
     clock.pass_by(10)
     other.adopt()
-    assert one.adopt() is not None
-    assert one.exchange._at.unmerged
-    one.shift(0.5)
-    anchor = one.exchange._at.anchor
-    note = one.exchange.resume_state()
-    again = begin(tmp_path, "slot-0", clock, rule="polyak", resumed=note, own=dict(one.weights))
+    assert number.adopt() is not None
+    assert number.exchange._at.unmerged
+    number.shift(0.5)
+    anchor = number.exchange._at.anchor
+    note = number.exchange.resume_state()
+    again = begin(tmp_path, "slot-0", clock, rule="polyak", resumed=note, own=dict(number.weights))
     assert close(again.exchange._at.anchor, anchor)
 
 
 def test_the_rest_of_the_way_that_the_release_before_held_back_is_gone_and_not_offered(
     tmp_path, clock
 ):
-    """That release took part of a version and noted the rest as a blob: nobody's progress."""
-    one, other = (begin(tmp_path, f"slot-{k}", clock) for k in range(2))
-    start = one.weights
+    """That release took part of a version and stored the rest as a blob, which is no progress."""
+    number, other = (begin(tmp_path, f"slot-{k}", clock) for k in range(2))
+    start = number.weights
     other.shift(4.0)
     other.publish()
     clock.pass_by(100)
-    assert one.adopt() == 1
-    assert close(one.weights, shifted(start, 2.0))
+    assert number.adopt() == 1
+    assert close(number.weights, shifted(start, 2.0))
     rest = {name: torch.full_like(value, -1.0 * value.is_floating_point())
             for name, value in start.items()}  # fmt: skip
-    store = one.exchange._store
-    note = json.loads(one.exchange.resume_state())
+    store = number.exchange._store
+    note = json.loads(number.exchange.resume_state())
     note["held_back"] = store.put_blob(encode(rest), "blob")
     own = shifted(start, 1.0 + 0.5)
     again = begin(tmp_path, "slot-0", clock, resumed=json.dumps(note).encode(), own=own)
     assert close(again.weights, shifted(start, 2.0 + 0.5))
-    again.env_steps, again.updates = one.env_steps, one.updates
+    again.env_steps, again.updates = number.env_steps, number.updates
     again.shift(0.25)
     again.publish()
     clock.pass_by(100)
