@@ -1,5 +1,4 @@
-"""Adapter for copies of a run outside the purged file system: exports one, and reads them. No
-torch.
+"""Adapter for copies of a run outside the purged file system: exports and reads them. No torch.
 
 A copy holds the newest version that verifies, with its record, and the best states of the archive.
 It is laid out like a run (``MirrorPaths``), so every reader of a run reads it too. Its card is

@@ -53,7 +53,7 @@ class JoinedStore(Store):
     def mend_blob(self, data: bytes) -> None:
         """Do nothing: the owner's jobs repair their own blobs."""
 
-    def _begin(self, mine: RunCard) -> None:
+    def _begin(self, own: RunCard) -> None:
         """Do nothing: the owner's first job writes the run card."""
 
 

@@ -1,5 +1,4 @@
-"""Entry: manages friends with accounts of their own who take part in a run: add, remove, trust,
-list.
+"""Entry: manages friends' accounts that take part in a run: add, remove, trust, list.
 
 `python -m Daddy.weights.friends add anna /home/anna/runs/slim_run`, typed by the run's owner.
 Writes only the list; the friend's folder is only read.

@@ -237,7 +237,7 @@ def read_model(path: Path) -> ExportedModel:
     state = decode(data, card.schema)
     if sha256_hex(encode(state, half=card.precision == "bfloat16")) != card.sha256:
         raise WeightsError(
-            f"{path} does not hold the values that its card speaks of", "fetch or export it again"
+            f"{path} does not hold the values that its card names", "fetch or export it again"
         )
     if not is_finite(state):
         raise WeightsError(f"{path} holds values that are not finite", "take another version")

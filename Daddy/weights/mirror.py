@@ -89,8 +89,8 @@ class RunMirror:
             before = read_json(self.run.mirrored)
         has_versions = bool(version_numbers(self.shared))
         version = card.version if card else before.get("version")
-        seen = has_versions or version is not None or bool(before.get("seen"))
-        lost = f"the shared weights are gone; {RESTORE}" if seen and not has_versions else ""
+        had_version = has_versions or version is not None or bool(before.get("seen"))
+        lost = f"the shared weights are gone; {RESTORE}" if had_version and not has_versions else ""
         return {
             "ts": round(self.clock.now(), 3),
             "folder": str(self.folder),
@@ -99,7 +99,7 @@ class RunMirror:
             "trouble": trouble,
             "holes": lost or find_missing(self.shared, KEPT_VERSIONS),
             "worse": describe_worse_version(self.shared, self.run.events),
-            "seen": seen,
+            "seen": had_version,
         }
 
 

@@ -28,7 +28,7 @@ def resume_from_checkpoint(
 ) -> Adoption:  # fmt: skip
     """Return the checkpoint's weights (``own``) rebased on ``newest``, or those of ``newest``.
 
-    ``progress`` stands on ``newest`` and is brought up to date. ``offered`` are new steps of the
+    ``progress`` is based on ``newest`` and is brought up to date. ``offered`` are new steps of the
     peer's contributions since the checkpoint, by any of its processes: steps that are played again
     after a crash are not counted twice.
     """

@@ -69,11 +69,11 @@ def _refuse_foreign(place: Location) -> None:
     if isinstance(place.shared, JoinedPaths):
         raise WeightsError(
             f"{root} takes part in the run of {place.shared.theirs.root}",
-            "only the owner of that run goes back",
+            "only the owner of that run can roll back",
         )
     owner = root.stat().st_uid
     if owner != os.getuid():
-        raise WeightsError(f"{root} belongs to the account {owner}", "only its owner goes back")
+        raise WeightsError(f"{root} belongs to the account {owner}", "only its owner can roll back")
 
 
 def _refuse_unfit(store: Store, number: int) -> None:

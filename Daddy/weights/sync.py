@@ -116,13 +116,15 @@ class Sync:
         print_status(here, now)
         print(f"way     {self.reader}")
         self.reader.prepare()
-        there = pull_push.fetch_remote_head(self.reader, self.local)
+        remote = pull_push.fetch_remote_head(self.reader, self.local)
         print(
-            f"there   {self.reader.remote.login}: v{there.version} of run {there.run!r} "
-            f"({there.workload}), merged {format_age(now - there.ts)} ago, "
-            f"{there.fleet_steps:,} steps"
+            f"there   {self.reader.remote.login}: v{remote.version} of run {remote.run!r} "
+            f"({remote.workload}), merged {format_age(now - remote.ts)} ago, "
+            f"{remote.fleet_steps:,} steps"
         )
-        behind = there.version - here["version"] if here["run_id"] == there.run_id else "everything"
+        behind = (
+            remote.version - here["version"] if here["run_id"] == remote.run_id else "everything"
+        )
         print("        " + (f"behind by {behind}" if behind else "up to date"))
         return 0
 

@@ -369,8 +369,8 @@ def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
 
     def judge_and_change(inputs):
         for entry in inputs.opened:
-            if entry.found.uid is not None:
-                entry.found.blob.unlink()
+            if entry.pending.uid is not None:
+                entry.pending.blob.unlink()
         return real(inputs)
 
     monkeypatch.setattr(merger, "judge_all", judge_and_change)

@@ -297,7 +297,7 @@ def spoilt(path, kind: str) -> None:
         ("torn", "no complete safetensors"),
         ("no card", "has no model card"),
         ("card is no card", "is no valid ModelCard record"),
-        ("one bit", "does not hold the values that its card speaks of"),
+        ("one bit", "does not hold the values that its card names"),
         ("other tensors", "other tensor names or shapes"),
         ("NaN", "values that are not finite"),
     ],

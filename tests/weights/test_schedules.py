@@ -77,7 +77,7 @@ def drop_records_before_the_commit(patch):
 
     def write(self, judged, data):
         for judged_offer in judged:
-            judged_offer.found.record.unlink(missing_ok=True)
+            judged_offer.pending.record.unlink(missing_ok=True)
         return real(self, judged, data)
 
     patch.setattr(Merger, "_write", write)

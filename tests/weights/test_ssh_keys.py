@@ -69,7 +69,7 @@ def test_a_line_and_what_is_said_of_its_key(laptop, purpose, change, said, good)
     assert change == ("", "") or text != lines[purpose]
     laptop.authorized.write_text(f"{text}\n")
     found = ring.check_key(purpose)
-    assert re.search(said, found.what), found
+    assert re.search(said, found.finding), found
     assert found.good == good
     assert bool(found.fix) != good
     for path in laptop.shared.rglob(".daddy*"):

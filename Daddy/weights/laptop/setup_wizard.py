@@ -129,12 +129,12 @@ def _check_own_keys(
         good = {}
         for purpose in ring.purposes:
             verdict = ring.check_key(purpose)
-            print_finding(verdict.good, verdict.what, verdict.fix)
+            print_finding(verdict.good, verdict.finding, verdict.fix)
             good[purpose] = verdict.good
         needed = not good["pull"] and (findings.over_opened or findings.error is not None)
-        found = {f"{name}_key": str(ring.folder / name) for name in good if good[name]}
-        found |= {"pull_by": ring.by, "peer": ring.peer}
-        save_remote(path, remote, {**found, "opened": before.get("opened", "") if needed else ""})
+        facts = {f"{name}_key": str(ring.folder / name) for name in good if good[name]}
+        facts |= {"pull_by": ring.by, "peer": ring.peer}
+        save_remote(path, remote, {**facts, "opened": before.get("opened", "") if needed else ""})
         if all(good.values()):
             return
     elif before.get("pull_key"):
@@ -200,12 +200,12 @@ def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
         over_opened = opened.is_open()
         login = opened if over_opened else remote
         login.drop_dead_connection()
-        done = login.run_command(["sh", "-c", _PROBE, "probe", remote.folder], 3.0 * CONNECT_S)
+        result = login.run_command(["sh", "-c", _PROBE, "probe", remote.folder], 3.0 * CONNECT_S)
     try:
-        if done.returncode == 255:  # noqa: PLR2004 - ssh's own failure
-            refused = "Permission denied" in done.stderr
-            return ClusterFindings(explain_error(done.stderr, login), refused=refused)
-        lines = done.stdout.splitlines()
+        if result.returncode == 255:  # noqa: PLR2004 - ssh's own failure
+            refused = "Permission denied" in result.stderr
+            return ClusterFindings(explain_error(result.stderr, login), refused=refused)
+        lines = result.stdout.splitlines()
         return ClusterFindings(
             over_opened=over_opened,
             rsync="rsync" in lines,
@@ -219,9 +219,9 @@ def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
 
 def read_rrsync(lines: Sequence[str]) -> Rrsync:
     """Return the script that the probe found; its usual name where the probe failed."""
-    found = next((match for line in lines if (match := _RRSYNC.fullmatch(line))), None)
-    if found is not None:
-        return Rrsync(found[1], tuple(found[2].split()))
+    script = next((candidate for line in lines if (candidate := _RRSYNC.fullmatch(line))), None)
+    if script is not None:
+        return Rrsync(script[1], tuple(script[2].split()))
     return Rrsync("") if "looked" in lines else UNKNOWN
 
 

@@ -110,7 +110,7 @@ class KeyCheck:
     """Result of a check: usable or not, the finding, and the remedy."""
 
     good: bool
-    what: str
+    finding: str
     fix: str = ""
 
 
@@ -121,17 +121,17 @@ def check_key(purpose: str, transport: FileTransport) -> KeyCheck:
             with closing(transport):
                 finding = _CHECKS[purpose](transport, Path(scratch))
         except DaddyError as error:
-            return KeyCheck(good=False, what=f"{purpose} key: {error.message}", fix=error.fix)
-    return KeyCheck(good=True, what=f"{purpose} key: {finding}")
+            return KeyCheck(good=False, finding=f"{purpose} key: {error.message}", fix=error.fix)
+    return KeyCheck(good=True, finding=f"{purpose} key: {finding}")
 
 
 def _check_pull(transport: FileTransport, scratch: Path) -> str:
     """Check that the key reads the head, cannot write and runs no command."""
     _refuse_commands(transport.remote)
-    there = transport.fetch("wan/HEAD.json", scratch, 0)
+    exists = transport.fetch("wan/HEAD.json", scratch, 0)
     if _succeeds(lambda: transport.send([_probe(scratch)], "wan")):
         raise UsageError("it may write, too", _OLDER)
-    return "reads, cannot write" + " (no version there yet)" * (not there)
+    return "reads, cannot write" + " (no version there yet)" * (not exists)
 
 
 def _check_push(transport: FileTransport, scratch: Path) -> str:

@@ -94,10 +94,12 @@ class Sweeper:
             return set()  # the owner's jobs keep the states
         before = read_kept(self._store)
         newest = self._store.records(record.version - self._keep + 1, record.version)
-        known = {
+        by_version = {
             kept.version: kept for kept in (*before, *map(version_retention.kept_entry, newest))
         }
-        good = [kept for kept in known.values() if not is_reverted(kept.version, record.reverted)]
+        good = [
+            kept for kept in by_version.values() if not is_reverted(kept.version, record.reverted)
+        ]
         self._kept = version_retention.choose_kept(good, self._keep, self._best_evaluated())
         with contextlib.suppress(OSError):  # a full disk: the next merge writes it
             write_kept(self._store, self._kept)

@@ -55,7 +55,7 @@ class JudgedOffer:
     which its share is computed.
     """
 
-    found: PendingOffer
+    pending: PendingOffer
     verdict: AdmissionVerdict
     entry: Input
     delta: StateDict
@@ -90,11 +90,11 @@ class MergeInputs:
 
 def judge_all(inputs: MergeInputs) -> list[JudgedOffer]:
     """Judge all values, in order; leave out offers that wait, and later ones of their authors."""
-    jobs = [offer for offer in _without_waiting(inputs.opened) if not offer.found.laptop]
+    jobs = [offer for offer in _without_waiting(inputs.opened) if not offer.pending.laptop]
     merged = _job_entries(inputs, jobs)
     jobs = [_judge_job(offer, merged, inputs.head) for offer in jobs]
     norms = [*inputs.head.norms, *_norms(jobs)]
-    laptops = [_judge_values(offer, norms) for offer in inputs.opened if offer.found.laptop]
+    laptops = [_judge_values(offer, norms) for offer in inputs.opened if offer.pending.laptop]
     return _without_waiting([*jobs, *laptops])
 
 
@@ -184,7 +184,7 @@ def _judge_values(
 ) -> JudgedOffer:
     if not offer.verdict.admitted:
         return offer
-    entry, strict = offer.entry, offer.found.laptop
+    entry, strict = offer.entry, offer.pending.laptop
     verdict = judge_values(entry.norm, entry.optimizer_steps, norms, strict=strict, beside=typical)
     return replace(offer, verdict=verdict, entry=replace(entry, clip=verdict.scale))
 
@@ -199,7 +199,7 @@ def _without_waiting(judged: Sequence[JudgedOffer]) -> list[JudgedOffer]:
     """Return offers in order, without any of an author from the first that waits."""
     waiting: set[str] = set()
     kept = []
-    for offer in sorted(judged, key=lambda offer: offer.found.key):
+    for offer in sorted(judged, key=lambda offer: offer.pending.key):
         if offer.verdict.wait:
             waiting.add(offer.entry.author)
         if offer.entry.author not in waiting:
@@ -241,13 +241,13 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
         denominator=denominator or head.denominator,
         inputs=tuple(entries),
         refused=tuple(
-            Refusal(*each.found.key, each.verdict.fault.value, each.verdict.reason[:300])
+            Refusal(*each.pending.key, each.verdict.fault.value, each.verdict.reason[:300])
             for each in refused
         ),
         consumed=_consumed(inputs, judged),
         contributors=dict(sorted(totals.items())),
         norms=extend_norm_history(
-            head.norms, _norms(each for each in admitted if not each.found.laptop)
+            head.norms, _norms(each for each in admitted if not each.pending.laptop)
         ),
         fleet_steps=sum(totals.values()),
         restored=False,
@@ -262,8 +262,8 @@ def _shares(
     """Return each admitted offer's share of the version, and the weight that they divide by."""
     head, settings = inputs.head, inputs.settings
     offers = [
-        WeightedOffer(each.entry.peer, each.env_steps, _lag(inputs, each.found),
-                      each.found.laptop, friend=each.found.uid is not None)
+        WeightedOffer(each.entry.peer, each.env_steps, _lag(inputs, each.pending),
+                      each.pending.laptop, friend=each.pending.uid is not None)
         for each in admitted
     ]  # fmt: skip
     bad = {each.entry.peer for each in refused if each.verdict.fault is Fault.VALUES}
@@ -274,7 +274,7 @@ def _shares(
     if settings.rule == "polyak":
         pairs = zip(admitted, shares, strict=True)
         shares = tuple(
-            min(settings.alpha, own) if each.found.is_capped else settings.alpha
+            min(settings.alpha, own) if each.pending.is_capped else settings.alpha
             for each, own in pairs
         )
     return shares, denominator
@@ -288,7 +288,7 @@ def _consumed(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> dict[str, t
         for author, last in head.consumed.items()
         if author in inputs.peers.authors or _may_come_again(inputs, last[1])
     }
-    for offer in sorted(judged, key=lambda offer: offer.found.key):  # the highest comes last
+    for offer in sorted(judged, key=lambda offer: offer.pending.key):  # the highest comes last
         consumed[offer.entry.author] = (offer.entry.sequence, head.version + 1)
     return consumed
 

@@ -94,8 +94,8 @@ class Merger:
             chosen = choose_offers(peers, head, self._refused)
         inputs = read_inputs(store, self._settings, self._timer, head, peers, chosen)
         judged = judge_all(inputs)
-        if all(offer.found.is_capped and not offer.verdict.admitted for offer in judged):
-            self._refused |= {offer.found.key for offer in judged}
+        if all(offer.pending.is_capped and not offer.verdict.admitted for offer in judged):
+            self._refused |= {offer.pending.key for offer in judged}
             return None  # a version is not made for refusals of laptops and friends alone
         state, record = make_version(inputs, judged)
         data = encode(state)
@@ -110,7 +110,7 @@ class Merger:
             return None
         store.writer.hook("C10")
         self._finish(record, state)
-        self.sweeper.after_merge(record, [offer.found for offer in judged], peers)
+        self.sweeper.after_merge(record, [offer.pending for offer in judged], peers)
         return record
 
     def _write(self, judged: Sequence[JudgedOffer], data: bytes) -> str:

@@ -69,28 +69,28 @@ class Store:
 
     # -- the run card
 
-    def open(self, mine: RunCard) -> RunCard:
-        """Return the run card; write ``mine`` if there is none.
+    def open(self, own: RunCard) -> RunCard:
+        """Return the run card; write ``own`` if there is none.
 
         Raise WeightsError when the folder holds weights of another policy, or weights learnt with
         other assists, rewards or another rule.
         """
-        self._begin(mine)
+        self._begin(own)
         card, root = self.card(), self.paths.root
-        if (card.workload, card.schema) != (mine.workload, mine.schema):
+        if (card.workload, card.schema) != (own.workload, own.schema):
             raise WeightsError(
                 f"{root} holds the weights of {card.workload!r} with schema "
-                f"{card.schema[:12]}, this learner is {mine.workload!r} with {mine.schema[:12]}",
+                f"{card.schema[:12]}, this learner is {own.workload!r} with {own.schema[:12]}",
                 "give this run a shared_dir of its own, or the policy it was begun with",
             )
-        if set(card.assists) != set(mine.assists):  # one average would mix both
-            theirs, ours = (", ".join(names) or "none" for names in (card.assists, mine.assists))
+        if set(card.assists) != set(own.assists):  # one average would mix both
+            theirs, ours = (", ".join(names) or "none" for names in (card.assists, own.assists))
             raise WeightsError(
                 f"{root} holds weights learnt with the assists {theirs}; this learner has {ours}",
                 f"set training.assists to {theirs}, or give this run a run_dir and shared_dir of "
                 "its own",
             )
-        if others := describe_differences(dict(card.terms), dict(mine.terms)):
+        if others := describe_differences(dict(card.terms), dict(own.terms)):
             more = f" and {len(others) - MOST_TOLD} more" * (len(others) > MOST_TOLD)
             raise WeightsError(
                 f"{root} holds weights learnt otherwise: {'; '.join(others[:MOST_TOLD])}{more}",
@@ -98,9 +98,9 @@ class Store:
             )
         return card
 
-    def _begin(self, mine: RunCard) -> None:
+    def _begin(self, own: RunCard) -> None:
         if not self.paths.run.exists():
-            self.writer.create(self.paths.run, mine.to_json_bytes(), "card")
+            self.writer.create(self.paths.run, own.to_json_bytes(), "card")
             self.paths.inbox.mkdir(parents=True, exist_ok=True)
 
     def card(self) -> RunCard:
