@@ -52,10 +52,9 @@ Files = dict[Path, Read]
 
 
 def find_missing(shared: SharedPaths, newest: int, reported: Container[int] = ()) -> str:
-    """Return one sentence on files that the ``newest`` versions lack; empty if none.
-
-    It names the remedy if there is one: older records and states cannot be restored. ``reported``:
-    versions whose lost record is reported elsewhere.
+    """Return one sentence on files that the ``newest`` versions lack; empty if none. It names the
+    remedy if there is one: older records and states cannot be restored. ``reported``: versions
+    whose lost record is reported elsewhere.
     """
     versions, flaws = read_records(shared, newest)
     if not versions and not flaws:
@@ -92,7 +91,6 @@ def archive_states(run: RunPaths) -> dict[Path, int]:
 
 def choose_states(states: Mapping[Path, int], room: int, most: int) -> list[Path]:
     """Choose at most ``most`` states in ``room`` bytes, best first; ``states`` gives their bytes.
-
     One of every number of milestones, the highest first; then a second of each, at another place;
     and so on. Of two at one place that with more HP comes first.
     """
@@ -158,9 +156,8 @@ def export_copy(
     hook: Hook = no_hook,
     room: int = ROOM,
 ) -> tuple[MirrorCard | None, str]:
-    """Copy new files of a run below ``folder``, within ``room`` bytes; return card and message.
-
-    The card is None before the first version. Raise OSError on a full disk; WeightsError when no
+    """Copy new files of a run below ``folder``, within ``room`` bytes; return card and message. The
+    card is None before the first version. Raise OSError on a full disk; WeightsError when no
     version verifies or a state is too large. The copy of before stays complete.
     """
     store = Store(shared)

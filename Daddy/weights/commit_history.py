@@ -9,10 +9,9 @@ from Daddy.weights.store.weight_store import Store, version_numbers
 
 
 def read_records(shared: SharedPaths, newest: int = 0) -> tuple[list[Version], dict[int, str]]:
-    """Return the ``newest`` commit records (0: all), oldest first, and flaws by version.
-
-    A record that cannot be read is a flaw, and so are missing numbers, except before a restored
-    version. If no record precedes the first, only a restored one may lack its parent.
+    """Return the ``newest`` commit records (0: all), oldest first, and flaws by version. A record
+    that cannot be read is a flaw, and so are missing numbers, except before a restored version. If
+    no record precedes the first, only a restored one may lack its parent.
     """
     store, listed = Store(shared), version_numbers(shared)[-newest:]
     versions: list[Version] = []

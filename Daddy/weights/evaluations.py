@@ -35,10 +35,9 @@ Pair = tuple[int, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation(JsonRecord):
-    """Pairs of episodes of ``version`` and the older ``reference`` from the same seeds.
-
-    ``state`` and ``reference_state`` are the hashes in the two commit records; ``conditions`` names
-    game, start, episode length and assists; only evaluations under the same are compared.
+    """Pairs of episodes of ``version`` and the older ``reference`` from the same seeds. ``state``
+    and ``reference_state`` are the hashes in the two commit records; ``conditions`` names game,
+    start, episode length and assists; only evaluations under the same are compared.
     """
 
     run_id: str

@@ -222,10 +222,9 @@ def read_origin(shared: SharedPaths) -> ModelCard | None:
 
 
 def read_model(path: Path) -> ExportedModel:
-    """Read the weights in an exported file, checked against its card.
-
-    Raise WeightsError for no safetensors, no card, other tensors or values than the card's, or
-    values that are not finite; FileError for no plain file.
+    """Read the weights in an exported file, checked against its card. Raise WeightsError for no
+    safetensors, no card, other tensors or values than the card's, or values that are not finite;
+    FileError for no plain file.
     """
     data = read_bounded(path, BLOB_LIMIT)
     card = read_card(metadata_of(data), str(path))
@@ -245,10 +244,9 @@ def read_model(path: Path) -> ExportedModel:
 
 
 def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) -> SharedPaths:
-    """Write ``model`` as version 0 of the run of ``config``; return its shared folder.
-
-    ``name`` is the file's, for messages. Raise WeightsError when the run has started, or uses fewer
-    assists than the weights were learnt with.
+    """Write ``model`` as version 0 of the run of ``config``; return its shared folder. ``name`` is
+    the file's, for messages. Raise WeightsError when the run has started, or uses fewer assists
+    than the weights were learnt with.
     """
     shared, assists = shared_paths(config), tuple(config.training.assists)
     refuse_missing_assists(f"{name}, {model.card.title},", model.card.assists, assists)

@@ -34,10 +34,9 @@ _FURTHEST = 255
 
 @dataclass(frozen=True, slots=True)
 class OfferOutcome:
-    """Highest judged sequence of one process, and (fault, reason) of its refused offers.
-
-    Reverted offers count as refused. ``base_reverted``: the reason for which the peer's base
-    version was reverted; empty when it was not.
+    """Highest judged sequence of one process, and (fault, reason) of its refused offers. Reverted
+    offers count as refused. ``base_reverted``: the reason for which the peer's base version was
+    reverted; empty when it was not.
     """
 
     judged: int
@@ -166,11 +165,9 @@ class PeerProgress(ProgressNote):
         self.counted_steps = max(self.counted_steps, env_steps)
 
     def rebase(self, base: BaseVersion, own: StateDict, outcome: OfferOutcome) -> Adoption:
-        """Move to ``base``; return the weights to continue with.
-
-        Offers not judged yet stay on top of it, late ones become progress again. A refusal for
-        values, a revert, or progress that is not finite drops all progress: the new version is
-        taken as it is.
+        """Move to ``base``; return the weights to continue with. Offers not judged yet stay on top
+        of it, late ones become progress again. A refusal for values, a revert, or progress that is
+        not finite drops all progress: the new version is taken as it is.
         """
         since = difference(own, self.anchor)
         faults = {n: outcome.refused[n] for n in self.unmerged if n in outcome.refused}

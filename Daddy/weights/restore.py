@@ -83,10 +83,9 @@ class RestoreCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RestoreSource:
-    """A run, a copy of one, or a laptop's folder, which has only shared weights.
-
-    File names are not trusted: a state counts when its bytes have the hash in its record or head, a
-    record when it reads as one of the run.
+    """A run, a copy of one, or a laptop's folder, which has only shared weights. File names are not
+    trusted: a state counts when its bytes have the hash in its record or head, a record when it
+    reads as one of the run.
     """
 
     run: RunPaths
@@ -183,10 +182,9 @@ def _one_run(sources: Sequence[RestoreSource]) -> RunCard:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """All steps of a restore of ``target``.
-
-    ``parent``: the newest commit record anywhere, which will be copied to the target; its totals
-    are kept. ``number``: the new version that continues from ``best``; None: no new version.
+    """All steps of a restore of ``target``. ``parent``: the newest commit record anywhere, which
+    will be copied to the target; its totals are kept. ``number``: the new version that continues
+    from ``best``; None: no new version.
     """
 
     target: RestoreSource
@@ -251,7 +249,6 @@ def choose_version(
     newest: int | None, highest: int, candidates: Iterable[RestoreCandidate], *, head: bool
 ) -> tuple[RestoreCandidate, int | None]:
     """Return the best candidate and the number to continue as (None: nothing new is lost).
-
     ``newest``: the highest commit record of the run's own folder; ``highest``: the highest number
     that any file names, here or in a source; ``head``: HEAD.json exists.
     """
@@ -264,10 +261,9 @@ def choose_version(
 
 
 def restore_run(plan: RestorePlan, clock: Clock, hook: Hook = no_hook) -> int:
-    """Carry out the plan; return the version from which the run continues.
-
-    The merge lease is taken from a holder that is gone: the caller has checked for writers. Raise
-    WeightsError when another process merges or restores meanwhile; OSError when the disk refuses.
+    """Carry out the plan; return the version from which the run continues. The merge lease is taken
+    from a holder that is gone: the caller has checked for writers. Raise WeightsError when another
+    process merges or restores meanwhile; OSError when the disk refuses.
     """
     store = Store(plan.target.shared, hook)
     paths = store.paths

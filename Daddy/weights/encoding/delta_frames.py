@@ -55,11 +55,9 @@ def pack_state(data: bytes) -> bytes:
 
 
 def unpack_state(frame: bytes, check: Check, limit: int = LIMIT) -> bytes:
-    """Decode a frame of :func:`pack_state`; ``check`` gets its list of tensors first.
-
-    Raise WeightsError when ``check`` refuses, when the result exceeds ``limit`` bytes, when
-    anything in the frame is damaged, too long or too short, or when the result has another hash
-    than promised.
+    """Decode a frame of :func:`pack_state`; ``check`` gets its list of tensors first. Raise
+    WeightsError when ``check`` refuses, when the result exceeds ``limit`` bytes, when anything in
+    the frame is damaged, too long or too short, or when the result has another hash than promised.
     """
     streams = _streams(frame, WHOLE, _NOTHING)
     preamble = _inflate(next(streams, b""), HEADER_LIMIT + 8, exact=False)
@@ -82,7 +80,6 @@ def pack_delta(data: bytes, base: bytes) -> bytes:
 
 def unpack_delta(frame: bytes, base: bytes) -> bytes:
     """Decode a frame of :func:`pack_delta` with the same ``base``, whose size bounds the result.
-
     Raise WeightsError when ``base`` is another, when anything in the frame is damaged, too long or
     too short, or when the result has another hash than promised.
     """
@@ -209,10 +206,9 @@ def join_planes(low: bytes, high: bytes) -> bytes:
 
 
 def rotate_left(data: bytes) -> bytes:
-    """Rotate each number left by one bit: the sign moves to the lowest bit.
-
-    The exponent of a bfloat16 then fills the high byte, which has about a dozen values in a layer
-    of weights; sign and mantissa, which are almost random, fill the low one.
+    """Rotate each number left by one bit: the sign moves to the lowest bit. The exponent of a
+    bfloat16 then fills the high byte, which has about a dozen values in a layer of weights; sign
+    and mantissa, which are almost random, fill the low one.
     """
     numbers = _numbers(data)
     return (numbers >> 15 | numbers << 1).tobytes()

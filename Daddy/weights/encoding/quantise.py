@@ -75,10 +75,9 @@ def _rounded_up(scales: torch.Tensor) -> torch.Tensor:
 
 
 def decode_delta(data: bytes, form: str, schema: str) -> StateDict:
-    """Decode the delta in ``data``, sent in ``form``; floating tensors become float32.
-
-    Raise WeightsError when it is damaged, not of ``schema`` or of an unknown form. Nothing larger
-    than the schema's tensors is allocated.
+    """Decode the delta in ``data``, sent in ``form``; floating tensors become float32. Raise
+    WeightsError when it is damaged, not of ``schema`` or of an unknown form. Nothing larger than
+    the schema's tensors is allocated.
     """
     if form == PLAIN:
         return decode(data, schema)

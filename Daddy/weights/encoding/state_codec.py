@@ -26,7 +26,6 @@ def encode(
     state: StateDict, *, half: bool = False, metadata: Mapping[str, str] | None = None
 ) -> bytes:
     """Return ``state`` as safetensors bytes, float32 or, if ``half``, bfloat16; integers as is.
-
     ``metadata`` goes into the header. It may hold one key at most: the library does not sort keys,
     so with more the bytes would differ.
     """

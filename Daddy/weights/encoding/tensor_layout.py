@@ -89,10 +89,9 @@ def metadata_of(data: bytes) -> dict[str, str]:
 
 
 def read_layout(data: bytes) -> TensorLayout:
-    """Read the list of tensors at the head of ``data``.
-
-    Raise WeightsError when it is damaged, when tensors leave a gap or do not have the size of their
-    shape. Nothing is allocated by the sizes in it.
+    """Read the list of tensors at the head of ``data``. Raise WeightsError when it is damaged, when
+    tensors leave a gap or do not have the size of their shape. Nothing is allocated by the sizes in
+    it.
     """
     header, length = _header(data)
     header.pop("__metadata__", None)
@@ -132,10 +131,9 @@ def refuse_unless_half(layout: TensorLayout, schema: str) -> None:
 
 
 def refuse_unless_quantised(layout: TensorLayout, schema: str) -> None:
-    """Raise WeightsError unless these are the tensors of ``schema`` as int8 with scales.
-
-    A floating tensor x is ``q.x`` (int8), ``s.x`` (float16, one per block) and ``u.x`` (float32,
-    one); any other is ``i.x``.
+    """Raise WeightsError unless these are the tensors of ``schema`` as int8 with scales. A floating
+    tensor x is ``q.x`` (int8), ``s.x`` (float16, one per block) and ``u.x`` (float32, one); any
+    other is ``i.x``.
     """
     rows, expected = [], set()
     for tensor in layout.fields:

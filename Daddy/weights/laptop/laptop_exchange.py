@@ -41,10 +41,9 @@ def ignore_event(event: str, data: Mapping[str, object]) -> None:
 
 
 class PulledVersions:
-    """The newest verified version below ``local_dir`` (usually ``~/shared_weights``).
-
-    A version that was learnt with scripted helps beyond ``assists`` is not taken. ``newest`` is the
-    version adopted last; ``tell`` gets an event for it, and for versions that cannot be used.
+    """The newest verified version below ``local_dir`` (usually ``~/shared_weights``). A version
+    that was learnt with scripted helps beyond ``assists`` is not taken. ``newest`` is the version
+    adopted last; ``tell`` gets an event for it, and for versions that cannot be used.
     """
 
     def __init__(

@@ -53,10 +53,9 @@ class PullResult:
 
 
 def pull(transport: FileTransport, local: Path, clock: Clock) -> PullResult:
-    """Fetch the newest version, the milestones published with it and our receipts.
-
-    Raise NetworkError when the cluster cannot be reached; WeightsError when it offers no version
-    yet or the bytes do not verify (the local version stays).
+    """Fetch the newest version, the milestones published with it and our receipts. Raise
+    NetworkError when the cluster cannot be reached; WeightsError when it offers no version yet or
+    the bytes do not verify (the local version stays).
     """
     head = fetch_remote_head(transport, local)
     puller = _Puller(transport, local, clock, read_local_head(local))

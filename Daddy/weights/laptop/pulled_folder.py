@@ -41,10 +41,9 @@ class VerifiedVersion:
 
 
 def newest_verified(shared_dir: Path) -> VerifiedVersion | None:
-    """Return the newest version below ``shared_dir``; None when nothing was pulled yet.
-
-    If its file is damaged, return the version before, with a ``warning``. Raise WeightsError when
-    neither can be used.
+    """Return the newest version below ``shared_dir``; None when nothing was pulled yet. If its file
+    is damaged, return the version before, with a ``warning``. Raise WeightsError when neither can
+    be used.
     """
     head = read_laptop_head(shared_dir / "wan" / "HEAD.json")
     if head is None:

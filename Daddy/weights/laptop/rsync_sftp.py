@@ -265,7 +265,6 @@ def choose_transport(
     task: str, remote: Remote, saved: Mapping[str, str], asked: str
 ) -> FileTransport:
     """Choose the transport to "pull" or "push"; ``asked``: the person's ``SYNC_TRANSPORT`` or "".
-
     The laptop's own key is used if it was checked, else the person's login. Connects nothing. Raise
     UsageError for an unknown transport.
     """

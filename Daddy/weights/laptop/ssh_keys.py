@@ -79,10 +79,9 @@ class Rrsync:
 
 
 def key_line(purpose: str, public: str, folder: str, peer: str, by: str, rrsync: Rrsync) -> str:
-    """Return a line for ``authorized_keys``; its comment names purpose and laptop.
-
-    "pull" reads the shared ``folder`` by rsync, or all that the account may read by sftp. "push"
-    adds to the peer's own box, which it makes in a new run.
+    """Return a line for ``authorized_keys``; its comment names purpose and laptop. "pull" reads the
+    shared ``folder`` by rsync, or all that the account may read by sftp. "push" adds to the peer's
+    own box, which it makes in a new run.
     """
     box, reader = f"inbox/{peer}", f"{rrsync.command} -ro {folder}"
     if by == "sftp":

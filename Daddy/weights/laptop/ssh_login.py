@@ -107,10 +107,8 @@ class Remote:
 
     def path(self, name: str) -> str:
         """Return the remote path of ``name`` in the shared folder. Raise UsageError if it is
-        outside.
-
-        A confined key's paths begin with ``/``: every rrsync reads that as its folder, and an
-        account that is not confined after all may not write to ``/``.
+        outside. A confined key's paths begin with ``/``: every rrsync reads that as its folder, and
+        an account that is not confined after all may not write to ``/``.
         """
         if self.within is None:
             return f"{self.folder}/{name}"
@@ -246,7 +244,6 @@ def save_remote(path: Path, remote: Remote, facts: Mapping[str, str] | None = No
 
 def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]) -> Remote:
     """Return the cluster from ``given`` (user or user@host, may be ""), environment and settings.
-
     Raise ConfigError with every missing variable; UsageError for text that cannot be a user or
     host.
     """

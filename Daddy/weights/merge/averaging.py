@@ -52,11 +52,9 @@ def contribution_weight(offer: WeightedOffer) -> float:
 
 
 def round_weight(offers: Sequence[WeightedOffer], live_jobs: int, previous: float) -> float:
-    """Return the weight that all live jobs would have together: their mean times their number.
-
-    A single early contribution is divided by it: it moves the weights by its share, not by its
-    whole delta, and the sum over a round equals the mean. With laptops alone ``previous`` is
-    returned.
+    """Return the weight that all live jobs would have together: their mean times their number. A
+    single early contribution is divided by it: it moves the weights by its share, not by its whole
+    delta, and the sum over a round equals the mean. With laptops alone ``previous`` is returned.
     """
     jobs = _per_peer([offer for offer in offers if not offer.laptop])
     return sum(jobs) / len(jobs) * max(live_jobs, len(jobs)) if jobs else previous
@@ -71,10 +69,9 @@ def _per_peer(offers: Sequence[WeightedOffer]) -> list[float]:
 
 
 def offer_shares(offers: Sequence[WeightedOffer], full: float) -> tuple[tuple[float, ...], float]:
-    """Return each offer's share, in the order given, and the weight that they were divided by.
-
-    A share is the offer's weight over max(one round's sum, ``full``); laptops and friends are
-    capped. Claims of laptops shrink the jobs' shares by no more than ``ALL_LAPTOPS``.
+    """Return each offer's share, in the order given, and the weight that they were divided by. A
+    share is the offer's weight over max(one round's sum, ``full``); laptops and friends are capped.
+    Claims of laptops shrink the jobs' shares by no more than ``ALL_LAPTOPS``.
     """
     jobs = sum(_per_peer([offer for offer in offers if not offer.laptop]))
     laptops = sum(_per_peer([offer for offer in offers if offer.laptop]))
@@ -112,7 +109,6 @@ def _scale(total: float, most: float) -> float:
 
 def is_due(published: int, live_jobs: int, oldest_s: float, period_s: float, laptops: int) -> bool:
     """Return True if all live jobs but one have published, or an offer is a period old.
-
     ``published`` counts jobs with a pending contribution, ``laptops`` contributions of laptops;
     ``oldest_s`` is the age of the oldest in seconds, on the reading process's own clock.
     """

@@ -97,9 +97,8 @@ def pending_of_jobs(store: Store, head: Version | None) -> list[PendingOffer]:
 def pending_of(
     store: Store, process: PeerProcess, done: int, offered: int | None = None
 ) -> Iterator[PendingOffer]:
-    """Yield contributions of one job's process after sequence ``done``, up to the first gap.
-
-    After a gap nothing is yielded: NFS may not show an earlier record yet. ``offered``: the highest
+    """Yield contributions of one job's process after sequence ``done``, up to the first gap. After
+    a gap nothing is yielded: NFS may not show an earlier record yet. ``offered``: the highest
     sequence that may exist.
     """
     most = done + BOX_LIMIT
@@ -177,10 +176,9 @@ def is_regular_file(path: Path) -> bool:
 
 
 def read_blob(offer: PendingOffer) -> bytes:
-    """Return the offered bytes, unjudged. Raise WeightsError when the file is no such file.
-
-    Raise FileNotFoundError while the file is not visible, FileError when the disk does not give it:
-    both may pass.
+    """Return the offered bytes, unjudged. Raise WeightsError when the file is no such file. Raise
+    FileNotFoundError while the file is not visible, FileError when the disk does not give it: both
+    may pass.
     """
     if offer.laptop and offer.uid is None and not is_regular_file(offer.blob):
         raise WeightsError(f"{offer.blob.name} is no plain file", "send a regular file")

@@ -71,10 +71,9 @@ class PeerProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat(PeerProcess):
-    """A process's heartbeat: its counter, the version it has adopted, whether it left.
-
-    ``offered`` is the highest sequence that may exist, None where the process does not write it;
-    ``notes`` are the file's other keys.
+    """A process's heartbeat: its counter, the version it has adopted, whether it left. ``offered``
+    is the highest sequence that may exist, None where the process does not write it; ``notes`` are
+    the file's other keys.
     """
 
     counter: int
@@ -85,10 +84,9 @@ class Heartbeat(PeerProcess):
 
 
 def write_heartbeat(store: Store, heartbeat: Heartbeat, *, sync: bool = False) -> None:
-    """Write a heartbeat into the process's own folder.
-
-    ``sync`` where ``offered`` grows: if a power cut brought back an older heartbeat beside a newer
-    contribution, no merger would look for that contribution.
+    """Write a heartbeat into the process's own folder. ``sync`` where ``offered`` grows: if a power
+    cut brought back an older heartbeat beside a newer contribution, no merger would look for that
+    contribution.
     """
     counted = {"counter": heartbeat.counter, "version": heartbeat.version, "left": heartbeat.left}
     offered = {} if heartbeat.offered is None else {"offered": heartbeat.offered}
@@ -161,10 +159,9 @@ class StallTimer:
     def unchanged_s(
         self, key: Hashable, value: Hashable = None, most_between_s: float = math.inf
     ) -> float:
-        """Return the seconds for which ``key`` has had ``value``; 0 at the first call.
-
-        Of the time between two calls ``most_between_s`` count at most: while the file system hung,
-        no other process could change its value either.
+        """Return the seconds for which ``key`` has had ``value``; 0 at the first call. Of the time
+        between two calls ``most_between_s`` count at most: while the file system hung, no other
+        process could change its value either.
         """
         now = self._clock.monotonic()
         before, since, called = self._seen.get(key, (value, now, now))

@@ -42,11 +42,9 @@ class KeptList(JsonRecord):
 
 
 def choose_kept(versions: Iterable[KeptState], newest: int, best: int | None) -> list[KeptState]:
-    """Pure. Choose the versions to keep, each with its reason, newest first.
-
-    The newest ``newest``, the best evaluated one, and the first of each hour for a day and of each
-    day for 30 days before the newest. Older ones together take at most ``HISTORY_MB``, younger ones
-    first.
+    """Pure. Choose the versions to keep, each with its reason, newest first. The newest ``newest``,
+    the best evaluated one, and the first of each hour for a day and of each day for 30 days before
+    the newest. Older ones together take at most ``HISTORY_MB``, younger ones first.
     """
     by_age = sorted(versions, key=lambda item: -item.version)
     kept = [replace(item, reason="newest") for item in by_age[:newest]]

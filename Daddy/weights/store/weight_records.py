@@ -126,7 +126,6 @@ class Refusal(AuthoredRecord):
 @dataclass(frozen=True, slots=True)
 class Revert(JsonRecord):
     """The range of versions that a commit record reverts, the version it goes back to, the reason.
-
     Records of the release before also name ``bad``, the version found worse, the suspected
     contributions (``without``) and the number of contributions added again (``replayed``).
     """
@@ -224,7 +223,6 @@ def parse(kind: type[Record], data: bytes, name: str) -> Record:
 @dataclass(frozen=True, slots=True)
 class LaptopFrame(JsonRecord):
     """A frame file below ``wan/`` (``encoding``): a whole version, or the delta to it from another.
-
     ``sha256`` is of the decoded state, ``base_sha256`` of the state that a delta starts from, empty
     for a whole one.
     """

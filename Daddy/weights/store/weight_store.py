@@ -70,10 +70,9 @@ class Store:
     # -- the run card
 
     def open(self, own: RunCard) -> RunCard:
-        """Return the run card; write ``own`` if there is none.
-
-        Raise WeightsError when the folder holds weights of another policy, or weights learnt with
-        other assists, rewards or another rule.
+        """Return the run card; write ``own`` if there is none. Raise WeightsError when the folder
+        holds weights of another policy, or weights learnt with other assists, rewards or another
+        rule.
         """
         self._begin(own)
         card, root = self.card(), self.paths.root
