@@ -40,16 +40,14 @@ def make_parser() -> argparse.ArgumentParser:
     add = tasks.add_parser("add", help="merge contributions of a friend's jobs")
     remove = tasks.add_parser("remove", help="stop merging a friend's contributions")
     trust = tasks.add_parser("trust", help="change the weight of a friend's jobs")
-    listed = tasks.add_parser("list", help="the friends on the list and their troubles")
+    listed = tasks.add_parser("list", help="the friends on the list and their problems")
     for task in (add, remove, trust):
         task.add_argument("name", metavar="NAME", help="name of the jobs: NAME.slot-0 and so on")
     add.add_argument("path", metavar="PATH", type=Path, help="the friend's run or shared folder")
-    weight = "weight of the jobs: as of laptops, capped, or as of your own jobs"
-    add.add_argument("--trust", choices=TRUSTS, default="laptop", help=f"{weight} (laptop)")
-    add.add_argument(
-        "--jobs", type=int, default=4, metavar="N", help="jobs that count (default: 4)"
-    )
-    trust.add_argument("trust", choices=TRUSTS, help=weight)
+    text = "weight of the jobs: as of laptops, capped, or as of your own jobs"
+    add.add_argument("--trust", choices=TRUSTS, default="laptop", help=f"{text} (default laptop)")
+    add.add_argument("--jobs", type=int, default=4, metavar="N", help="jobs that count (default 4)")
+    trust.add_argument("trust", choices=TRUSTS, help=text)
     for task in (add, remove, trust, listed):
         task.add_argument(
             "--of", type=Path, metavar="WHERE", help="your run (default: the config's)"

@@ -31,7 +31,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_location(parser)
     parser.add_argument(
-        "--limit", type=_count, default=0, metavar="N", help="newest versions (all)"
+        "--limit", type=_count, default=0, metavar="N", help="newest versions (default all)"
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="one JSON object per version and line")

@@ -42,10 +42,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_config_flags(parser)
     parser.add_argument(
-        "--every", type=float, metavar="SECONDS", help="seconds between copies (one copy)"
+        "--every", type=float, metavar="SECONDS", help="seconds between copies (default once)"
     )
     parser.add_argument(
-        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end with the parent"
+        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="parent to end with"
     )
     add_log_flags(parser)
     return parser

@@ -372,7 +372,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
     parser = argparse.ArgumentParser(
         prog="restore",
-        description="Put back what a purge took from a run, and let it go on from there.",
+        description="Restore files that a purge deleted from a run, and let the run continue.",
     )
     parser.add_argument(
         "run", nargs="?", type=Path, metavar="RUN", help="the run's folder (default: the config's)"

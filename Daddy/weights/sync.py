@@ -54,12 +54,16 @@ def make_parser() -> argparse.ArgumentParser:
         'Example: sync_weights.sh pull "" ~/shared_weights 5',
     )
     parser.add_argument("command", choices=COMMANDS, help="task")
-    parser.add_argument("user", nargs="?", default="", help='user or user@host ("": as set up)')
-    parser.add_argument("local_dir", nargs="?", default="", help=f"folder here ({DEFAULT_LOCAL})")
+    parser.add_argument(
+        "user", nargs="?", default="", help="user or user@host (default: as set up)"
+    )
+    parser.add_argument(
+        "local_dir", nargs="?", default="", help=f"local folder (default {DEFAULT_LOCAL})"
+    )
     parser.add_argument(
         "interval", nargs="?", type=_interval, help="seconds between repeats (default: once)"
     )
-    parser.add_argument("--die-with-parent", type=int, metavar="PID", help="end with the parent")
+    parser.add_argument("--die-with-parent", type=int, metavar="PID", help="parent to end with")
     return parser
 
 

@@ -1,7 +1,7 @@
 """Learners that share through one real folder, in lockstep: a round of training, then of sharing.
 
 All train, during which the test clock moves; then, in a new random order each round, all publish
-and all adopt. An arm that differs subclasses Crew.
+and all adopt. An arm that differs subclasses LearnerGroup.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from Daddy.learning.learner_state import LearnerState
 from scripts.benches._sharing_judge import judge
 from scripts.benches._sharing_learner import (
     ROUND_S,
-    Ear,
-    ToldClock,
+    EventCounter,
+    ManualClock,
     exchange,
     learner,
     settings,
@@ -38,7 +38,7 @@ class Member:
 
 
 @dataclass
-class Crew:
+class LearnerGroup:
     """The learners of one seed in a folder of their own, for `rounds` rounds.
 
     `workers` learners with `size` times the usual environments each, which share or train alone.
@@ -50,8 +50,8 @@ class Crew:
     workers: int = 4
     size: int = 1
     shares: bool = True
-    clock: ToldClock = field(default_factory=ToldClock)
-    ear: Ear = field(default_factory=Ear)
+    clock: ManualClock = field(default_factory=ManualClock)
+    ear: EventCounter = field(default_factory=EventCounter)
     members: list[Member] = field(default_factory=list)
 
     def __post_init__(self) -> None:

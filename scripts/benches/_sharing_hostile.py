@@ -1,4 +1,4 @@
-"""Crews with a member that follows the protocol but offers false deltas.
+"""Groups with a member that follows the protocol but offers false deltas.
 
 It trains honestly from the newest version and then sends another delta, as a job would: with a
 whole share and without a laptop's caps. Admission is the product's, or switched off for the
@@ -27,7 +27,7 @@ from Daddy.weights.merge.admission import ADMITTED, AdmissionVerdict
 from Daddy.weights.store.heartbeats import Heartbeat, write_heartbeat
 from Daddy.weights.store.weight_records import Contribution, Version
 from Daddy.weights.store.weight_store import Store
-from scripts.benches._sharing_group import Crew, Member
+from scripts.benches._sharing_group import LearnerGroup, Member
 from scripts.version_history import read_history
 
 BOAST = 1_000
@@ -36,14 +36,14 @@ _SIGMA = 3.0
 
 
 @dataclass(frozen=True)
-class Told:
+class FalseOffer:
     """An offer: a delta, and the factor by which its true steps are multiplied."""
 
     delta: StateDict
     boast: int = 1
 
 
-Lie = Callable[[StateDict, int], Told]
+Lie = Callable[[StateDict, int], FalseOffer]
 """(honest delta, number of the offer from 1) → what is offered instead."""
 
 
@@ -57,27 +57,27 @@ def _random(delta: StateDict, seed: int) -> StateDict:
     return {name: torch.randn(tensor.shape, generator=dice) for name, tensor in delta.items()}
 
 
-def _nan(delta: StateDict, number: int) -> Told:
+def _nan(delta: StateDict, number: int) -> FalseOffer:
     """Put a NaN into every third offer."""
     name = next(iter(delta))
     broken = {**delta, name: delta[name].clone()}
     broken[name].view(-1)[0] = torch.nan
-    return Told(broken if number % 3 == 0 else delta)
+    return FalseOffer(broken if number % 3 == 0 else delta)
 
 
-def _noise(delta: StateDict, number: int) -> Told:
-    return Told(scaled(_random(delta, number), _SIGMA))
+def _noise(delta: StateDict, number: int) -> FalseOffer:
+    return FalseOffer(scaled(_random(delta, number), _SIGMA))
 
 
 LIES: dict[str, Lie] = {
     "nan": _nan,
     "noise": _noise,
-    "x-10": lambda delta, _: Told(scaled(delta, -10.0)),
-    "inflated": lambda delta, _: Told(delta, BOAST),
+    "x-10": lambda delta, _: FalseOffer(scaled(delta, -10.0)),
+    "inflated": lambda delta, _: FalseOffer(delta, BOAST),
 }
 
 
-class Plain:
+class PlainExchange:
     """A peer's exchange without book-keeping, made of the product's own functions.
 
     It always continues from the newest version, so each delta is a round of honest learning; `lie`
@@ -185,7 +185,7 @@ def _always(_: StateDict) -> bool:
 
 
 @dataclass
-class HostileCrew(Crew):
+class HostileGroup(LearnerGroup):
     """Four learners of which the last sends `lie`; the honest ones' weights are judged."""
 
     lie: str = "nan"
@@ -202,7 +202,7 @@ class HostileCrew(Crew):
 
     def sharing(self, peer: str) -> WeightExchange:
         if peer == self.liar:
-            return Plain(SharedPaths(self.root), peer, LIES[self.lie])
+            return PlainExchange(SharedPaths(self.root), peer, LIES[self.lie])
         return super().sharing(peer)
 
     def share(self, order: Sequence[Member]) -> None:
@@ -210,7 +210,7 @@ class HostileCrew(Crew):
             super().share(order)
 
     def told(self) -> dict[str, Any]:
-        """Return counts of merged, scaled and refused lies beside the crew's own facts."""
+        """Return counts of merged, scaled and refused lies beside the group's own facts."""
         versions = read_history(SharedPaths(self.root)).versions
         taken = [put for version in versions for put in version.inputs if put.peer == self.liar]
         refused = [put for version in versions for put in version.refused if put.peer == self.liar]

@@ -58,7 +58,7 @@ def advance(states: Floats, rights: NDArray[np.bool_]) -> tuple[Floats, NDArray[
     return moved, fell | (np.abs(moved[..., 2]) > world.theta_threshold_radians)
 
 
-class Crowd:
+class PolicyStack:
     """Several policies stacked: their layers as (K, in, out) and (K, 1, out)."""
 
     def __init__(self, states: Sequence[StateDict]) -> None:
@@ -85,7 +85,7 @@ class Crowd:
 def judge(states: Sequence[StateDict]) -> list[float]:
     """Return the mean return of each policy over the probe set, 0 to 500."""
     first, dice = probe()
-    crowd, games = Crowd(states), np.stack([first] * len(states))
+    crowd, games = PolicyStack(states), np.stack([first] * len(states))
     up = np.ones(games.shape[:2], bool)
     returns = np.zeros(games.shape[:2])
     for thrown in dice:

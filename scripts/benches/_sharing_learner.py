@@ -39,7 +39,7 @@ ROUND_S = 20.0
 
 
 @dataclass
-class ToldClock:
+class ManualClock:
     """A clock that moves when a round is over, or during a wait."""
 
     time: float = 1_000.0
@@ -57,7 +57,7 @@ class ToldClock:
 
 
 @dataclass
-class Ear:
+class EventCounter:
     """Records events of the exchange and the loop: counts actions, keeps errors."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ def settings(**changes: object) -> ExchangeSettings:
 
 
 def exchange(
-    root: Path, peer: str, clock: ToldClock, ear: Ear, how: ExchangeSettings
+    root: Path, peer: str, clock: ManualClock, ear: EventCounter, how: ExchangeSettings
 ) -> SharedExchange:
     """Return a new process's exchange with the shared folder `root`."""
     return SharedExchange(SharedPaths(root), peer, new_incarnation(), how, clock, ear)
@@ -116,8 +116,8 @@ def learner(
     peer: str,
     folder: Path,
     sharing: WeightExchange,
-    clock: ToldClock,
-    ear: Ear,
+    clock: ManualClock,
+    ear: EventCounter,
     size: int = 1,
 ) -> LearnerState:
     """Return a session before its first round, from the newest checkpoint in `folder` if any.

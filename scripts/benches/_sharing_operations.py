@@ -92,16 +92,16 @@ def _state(seed: int) -> dict[str, torch.Tensor]:
 
 def _prepare(root: Path, count: int) -> None:
     """Make ``VERSIONS`` versions, and for each peer one contribution that none has judged."""
-    crew = [_exchange(root, slot) for slot in range(count)]
-    weights = [dict(entry.join_fleet(lambda: _state(0), None).weights) for entry in crew]
+    group = [_exchange(root, slot) for slot in range(count)]
+    weights = [dict(entry.join_fleet(lambda: _state(0), None).weights) for entry in group]
     for round_ in range(1, VERSIONS + 2):
-        for slot, item in enumerate(crew):
+        for slot, item in enumerate(group):
             step = _state(round_ * 1000 + slot)
             weights[slot] = {n: t + 0.01 * step[n] for n, t in weights[slot].items()}
             if round_ > VERSIONS:
                 setattr(item, "_merge", lambda _=None: None)  # noqa: B010
             item.publish(weights[slot], 100 * round_, round_)
-        for slot, each in enumerate(crew):
+        for slot, each in enumerate(group):
             adopted = each.adopt(weights[slot]) if round_ <= VERSIONS else None
             weights[slot] = weights[slot] if adopted is None else dict(adopted.weights)
 

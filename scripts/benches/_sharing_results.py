@@ -130,7 +130,7 @@ def gain(found: ArmResults) -> dict[str, Any]:
 
 
 def poison(found: ArmResults) -> dict[str, Any]:
-    """E6: each lie beside the same crew without one, and the number of lies merged and refused."""
+    """E6: each lie beside the same group without one, and the number of lies merged and refused."""
     told: dict[str, Any] = {}
     for arm in HOSTILE:
         clean, bad = found.of(SHARED, arm)

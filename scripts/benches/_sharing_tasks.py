@@ -29,7 +29,7 @@ _PRODUCT = 4
 
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """A crew by name and how it differs from four learners that share."""
+    """A group by name and how it differs from four learners that share."""
 
     name: str
     how: Mapping[str, Any] = field(default_factory=dict)
@@ -75,17 +75,17 @@ def play(task: Task) -> str:
     """Play it through and store its result; return a line for people."""
     import torch
 
-    from scripts.benches._sharing_group import Crew
-    from scripts.benches._sharing_hostile import HostileCrew
+    from scripts.benches._sharing_group import LearnerGroup
+    from scripts.benches._sharing_hostile import HostileGroup
 
     torch.set_num_threads(1)
     began = time.perf_counter()
-    kind: type[Crew] = HostileCrew if "lie" in task.arm.how else Crew
+    kind: type[LearnerGroup] = HostileGroup if "lie" in task.arm.how else LearnerGroup
     with tempfile.TemporaryDirectory(prefix="daddy-sharing-") as folder:
-        crew = kind(task.seed, Path(folder), task.rounds, **task.arm.how)
-        each = [crew.round() for _ in range(task.rounds)]
+        group = kind(task.seed, Path(folder), task.rounds, **task.arm.how)
+        each = [group.round() for _ in range(task.rounds)]
         wall_s = round(time.perf_counter() - began, 1)
-        write_json(task.path, {"each": each, **crew.told(), "wall_s": wall_s})
+        write_json(task.path, {"each": each, **group.told(), "wall_s": wall_s})
     mean = sum(map(sum, each)) / sum(map(len, each))
     return f"{task.arm.name}, seed {task.seed}: mean {mean:.3g}, {wall_s} s"
 

@@ -21,8 +21,8 @@ from scripts.benches import _sharing_hostile as hostile
 from scripts.benches import _sharing_race as race
 from scripts.benches import _sharing_tasks as tasks
 from scripts.benches import sharing
-from scripts.benches._sharing_group import Crew
-from scripts.benches._sharing_judge import Crowd, advance, judge, probe
+from scripts.benches._sharing_group import LearnerGroup
+from scripts.benches._sharing_judge import PolicyStack, advance, judge, probe
 from scripts.benches._sharing_learner import first_policy
 from scripts.benches._sharing_results import ArmResults, best, iqm, middle, ratio, worth
 from scripts.version_history import read_history
@@ -50,7 +50,7 @@ def test_the_judges_cart_is_gymnasiums_to_the_last_fall() -> None:
 
 def test_the_judge_asks_each_policy_as_it_would_ask_itself() -> None:
     games = np.stack([probe()[0]] * 2)
-    found = Crowd([state(1), state(2)]).chances(games)
+    found = PolicyStack([state(1), state(2)]).chances(games)
     for number, seed in enumerate((1, 2)):
         seen = {"state": torch.from_numpy(games[number].astype(np.float32) / SCALE)}
         policy = first_policy(seed)
@@ -93,35 +93,35 @@ def test_worth_is_the_mean_of_all_and_best_of_the_learner_that_came_out_best() -
 
 
 def test_a_crew_shares_through_a_real_folder_and_goes_the_same_way_twice(tmp_path: Path) -> None:
-    def played(name: str) -> tuple[Crew, list[list[float]]]:
-        crew = Crew(7, tmp_path / name, 2)
-        return crew, [crew.round() for _ in range(2)]
+    def played(name: str) -> tuple[LearnerGroup, list[list[float]]]:
+        group = LearnerGroup(7, tmp_path / name, 2)
+        return group, [group.round() for _ in range(2)]
 
-    crew, returns = played("once")
+    group, returns = played("once")
     assert returns == played("again")[1]
-    assert crew.ear.errors == []
-    history = read_history(SharedPaths(crew.root))
+    assert group.ear.errors == []
+    history = read_history(SharedPaths(group.root))
     assert history.chained
     assert history.contributors == ["slot-0", "slot-1", "slot-2", "slot-3"]
-    store = Store(SharedPaths(crew.root))
+    store = Store(SharedPaths(group.root))
     state = decode(store.read_blob(history.versions[-1].state))
     newest = {name: value for name, value in state.items() if "critic" not in name}
-    adopted = [member.session.weights() for member in crew.members]
+    adopted = [member.session.weights() for member in group.members]
     assert any(
         all(torch.equal(weights[name], newest[name]) for name in newest) for weights in adopted
     )
 
 
 def test_learners_on_their_own_begin_alike_and_part(tmp_path: Path) -> None:
-    crew = Crew(7, tmp_path, 1, shares=False)
+    group = LearnerGroup(7, tmp_path, 1, shares=False)
     first = state(7)
-    for member in crew.members:
+    for member in group.members:
         weights = member.session.weights()
         assert all(torch.equal(weights[name], first[name]) for name in first)
-    crew.round()
-    biases = [member.session.weights()["actor.bias"][0].item() for member in crew.members]
+    group.round()
+    biases = [member.session.weights()["actor.bias"][0].item() for member in group.members]
     assert len(set(biases)) == 4
-    assert not crew.root.exists()
+    assert not group.root.exists()
 
 
 def delta(seed: int = 0) -> StateDict:
@@ -140,12 +140,12 @@ def test_each_lie_is_as_it_is_called() -> None:
 def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
     tmp_path: Path, gated: bool
 ) -> None:
-    crew = hostile.HostileCrew(7, tmp_path, 5, lie="nan", gated=gated)
+    group = hostile.HostileGroup(7, tmp_path, 5, lie="nan", gated=gated)
     for _ in range(5):
-        assert len(crew.round()) == 3
-    weights = [member.session.weights() for member in crew.members if member.judged]
+        assert len(group.round()) == 3
+    weights = [member.session.weights() for member in group.members if member.judged]
     assert all(np.isfinite(norm(delta)) == gated for delta in weights)
-    assert ("not finite" in crew.told()["refused_because"]) == gated
+    assert ("not finite" in group.told()["refused_because"]) == gated
     assert judging_is_whole()
 
 
