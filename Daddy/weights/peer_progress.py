@@ -14,8 +14,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from Daddy.core.shared_types import Adoption
-from Daddy.weights.encoding import state_arithmetic as states
-from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas, difference
+from Daddy.weights.encoding.state_arithmetic import (
+    StateDict,
+    add_deltas,
+    copy_state,
+    difference,
+    is_finite,
+)
 from Daddy.weights.store.weight_records import Version, is_reverted
 from Daddy.weights.store.weight_store import Store
 
@@ -26,7 +31,6 @@ FORMAT = 1
 
 _DROPPED = ("values", "reverted")
 """Faults after which an author drops its progress."""
-
 
 _FURTHEST = 255
 """Newest records that are read: a peer further behind has no offer that could still count."""
@@ -179,11 +183,9 @@ class PeerProgress(ProgressNote):
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
         self.base, self.version, self.inherited, self.contained = base, base.version, {}, 0
         self.anchor = base.weights if self.absolute else add_deltas(base.weights, *kept.values())
-        if lost or not states.is_finite(since):
+        if lost or not is_finite(since):
             reason = f"took v{base.version}: {lost[0] if lost else 'own weights are not finite'}"
-            return Adoption(
-                base.version, states.copy_state(self.anchor), reason, refused=bool(lost)
-            )
+            return Adoption(base.version, copy_state(self.anchor), reason, refused=bool(lost))
         carried = [] if self.absolute else late
         weights = add_deltas(self.anchor, since, *carried)
         return Adoption(base.version, weights, f"adopted v{base.version}, rebased")

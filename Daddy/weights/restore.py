@@ -358,7 +358,6 @@ def active_writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
 
 
 def _age(path: Path, now: float) -> float:
-    """Return seconds since the file was written; infinite where there is none."""
     try:
         return max(0.0, now - path.stat().st_mtime)
     except OSError:
