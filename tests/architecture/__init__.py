@@ -1,1 +1,1 @@
-"""What must hold for the code as a whole: layers, doors, sizes, words, safety, documentation."""
+"""Rules for the code as a whole: layers, adapters, sizes, words, safety, documentation."""

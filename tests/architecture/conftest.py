@@ -1,4 +1,4 @@
-"""What the architecture tests look at: our modules, what git carries, and the project file."""
+"""Our modules, the tracked files and the project file, which the architecture tests read."""
 
 from __future__ import annotations
 

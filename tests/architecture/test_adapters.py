@@ -1,4 +1,4 @@
-"""Each third-party library has one adapter, and a pure module reaches nothing that acts."""
+"""Each third-party library has one adapter, and a pure module reaches no input, output or clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.architecture.tree import Source, imports_of
 
-DOORS = {
+ADAPTERS = {
     "pyboy": ["Daddy/pokemon/emulator.py"],
     "pufferlib": ["Daddy/learning/pufferlib_import.py", "scripts/benches/_vector_peers.py"],
     "submitit": [
@@ -53,12 +53,12 @@ def opened_elsewhere(library: str, sources: list[Source]) -> list[str]:
         for source in sources
         for name, line in imports_of(source.tree)
         if name.split(".")[0] == library
-        and not any(fnmatch(source.path, door) for door in DOORS[library])
+        and not any(fnmatch(source.path, adapter) for adapter in ADAPTERS[library])
     ]
 
 
-def test_a_library_is_imported_only_in_its_doors(sources: list[Source]) -> None:
-    assert [line for library in DOORS for line in opened_elsewhere(library, sources)] == []
+def test_a_library_is_imported_only_in_its_adapters(sources: list[Source]) -> None:
+    assert [line for library in ADAPTERS for line in opened_elsewhere(library, sources)] == []
 
 
 def is_pure(source: Source) -> bool:
@@ -92,11 +92,11 @@ def test_an_import_two_steps_away_is_found() -> None:
     assert impure_path("a", {"a": {"json"}}) == []
 
 
-def test_every_dependency_is_used_by_its_door(
+def test_every_dependency_is_used_by_its_adapter(
     sources: list[Source], pyproject: dict[str, Any]
 ) -> None:
-    """What nobody imports is not asked of anybody's machine."""
-    declared = {name_of(one) for one in pyproject["project"]["dependencies"]}
+    """A dependency that no module imports is not declared."""
+    declared = {name_of(requirement) for requirement in pyproject["project"]["dependencies"]}
     used = {name.split(".")[0] for source in sources for name, _ in imports_of(source.tree)}
     assert sorted(declared - used) == []
 
@@ -108,7 +108,7 @@ def test_the_importers_of_a_library_call_themselves_its_adapter(package: list[So
         source.path
         for source in package
         if {name.split(".")[0] for name, _ in imports_of(source.tree)} & set(told)
-        and not source.docstring.startswith(("Door to", "Adapter for"))
+        and not source.docstring.startswith(("Adapter for",))
     ]
     assert silent == []
 

@@ -1,4 +1,4 @@
-"""What can be typed, set or answered stands in the documentation, and what stands there works."""
+"""Every command, setting and exit code is documented, and documented commands work."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ HANDLERS = {
     "scripts/benches/__main__.py",
     "scripts/demonstration/__main__.py",
 }
-"""Whose handlers were looked through: one that sets an event or raises may hang what it interrupts,
-as those of ``core/signals`` cannot."""
+"""Modules with reviewed signal handlers. A handler that sets an event or raises may hang the code
+that it interrupts; those of ``core/stop_reasons`` cannot."""
 WRITES = {"write_text", "write_bytes"}
 
 

@@ -1,4 +1,4 @@
-"""What git carries: nothing of the real game, nothing of one person's machine, nothing large."""
+"""Tracked files hold nothing of the real game, no path of one machine, and nothing large."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MADE_UP_PEOPLE = re.compile(r"/(?:home|Users)/(?:USER|NAME|you|user|name|anna|st
 
 
 def game_in(data: bytes) -> str | None:
-    """What makes these bytes a commercial game, or None."""
+    """Return the reason for which these bytes are a commercial game, or None."""
     known = KNOWN_GAMES.get(hashlib.sha1(data, usedforsecurity=False).hexdigest())
     if known:
         return f"is {known}"
@@ -59,6 +59,12 @@ def test_no_tracked_file_is_a_save_of_a_player(tracked: list[Path]) -> None:
 def test_a_game_is_known_by_its_title_whatever_its_name_is() -> None:
     assert game_in(bytes(0x134) + b"POKEMON RED" + bytes(100))
     assert game_in(bytes(0x134) + b"DADDY" + bytes(100)) is None
+
+
+def test_a_script_can_be_executed(tracked: list[Path]) -> None:
+    scripts = [path for path in tracked if path.read_bytes()[:2] == b"#!"]
+    assert len(scripts) > 10
+    assert [path.name for path in scripts if not path.stat().st_mode & 0o111] == []
 
 
 def test_no_tracked_file_is_large(tracked: list[Path]) -> None:

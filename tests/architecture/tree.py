@@ -33,7 +33,7 @@ def read_source(path: Path, root: Path) -> Source:
 def imports_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Every imported module with its line: at the top, inside functions, and by name at run time.
 
-    What stands under `if TYPE_CHECKING:` is read by mypy only and does not count.
+    Imports under `if TYPE_CHECKING:` are read by mypy only and do not count.
     """
     hidden = {
         id(node) for block in ast.walk(tree) if _is_typing_only(block) for node in _body(block)
