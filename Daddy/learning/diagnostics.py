@@ -52,7 +52,7 @@ class MovementStats:
     """Cells that agents visited, and the share of moves that led back to a recent cell."""
 
     def __init__(self, names: Sequence[str], num_envs: int) -> None:
-        """`names` are the telemetry's columns."""
+        """Set up empty statistics for telemetry with the columns `names`."""
         self._columns = [names.index(name) for name in POSITION if name in names]
         self.enabled = len(self._columns) == len(POSITION)
         """True if the telemetry has all columns of POSITION."""

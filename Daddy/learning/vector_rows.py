@@ -185,7 +185,7 @@ class EnvRow:
     """One environment, its row, and the counters of its episode."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], rows: Rows, index: int, number: int) -> None:
-        """`index` is that in `rows`, `number` the environment's in the whole vector."""
+        """Wrap an environment; `index` is its row, `number` its index in the whole vector."""
         self._env: Any = env
         self._rows, self._index, self._number = rows, index, number
         self._has_halves = env is env.unwrapped and hasattr(env, "finish_step")

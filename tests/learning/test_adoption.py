@@ -36,6 +36,10 @@ class Jumps(NoExchange):
         return Adoption(self.version, moved, "newer", self.refused)
 
 
+def whole_rollout(learner):
+    return learner.rollout.spread_sample(1 << 20, learner.parts.device)
+
+
 def played(path, by, **options):
     """Return a learner after one update, whose next check for a version is due."""
     learner = start_learner(cartpole_parts(path, exchange=Jumps(by), **options))
@@ -91,10 +95,7 @@ def test_an_actor_takes_a_version_as_it_is(tmp_path):
 
 def test_a_critic_is_fitted_to_what_was_returned_where_that_helps(tmp_path):
     learner = played(tmp_path, 0.0, memory=16)
-    policy, batch = (
-        learner.parts.policy,
-        learner.rollout.spread_sample(1 << 20, learner.parts.device),
-    )
+    policy, batch = learner.parts.policy, whole_rollout(learner)
     noise = torch.randn(batch.returns.shape, generator=torch.Generator().manual_seed(1))
     batch.returns.copy_(judged(policy, batch) + 0.1 * noise)
     before = {name: value.clone() for name, value in policy.critic.state_dict().items()}
@@ -111,10 +112,7 @@ def test_a_critic_is_fitted_to_what_was_returned_where_that_helps(tmp_path):
 
 def test_a_critic_that_errs_a_little_is_left_to_what_it_learns_itself(tmp_path):
     learner = played(tmp_path, 0.0, memory=16)
-    policy, batch = (
-        learner.parts.policy,
-        learner.rollout.spread_sample(1 << 20, learner.parts.device),
-    )
+    policy, batch = learner.parts.policy, whole_rollout(learner)
     noise = torch.randn(batch.returns.shape, generator=torch.Generator().manual_seed(1))
     batch.returns.copy_(judged(policy, batch) + 0.1 * noise)
     least = float((judged(policy, batch) - batch.returns).square().mean())

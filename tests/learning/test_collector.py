@@ -17,16 +17,8 @@ from Daddy.learning.vector_threads import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts
 
 HORIZON, ENVS, GROUPS = 48, 6, 3
-PLAYED = (
-    "starts",
-    "dones",
-    "truncations",
-    "actions",
-    "log_probs",
-    "values",
-    "rewards",
-    "last_values",
-)
+PLAYED = ("starts", "dones", "truncations", "actions", "log_probs", "values", "rewards")
+PLAYED += ("last_values",)
 
 
 class Unfair(SerialVector):
