@@ -86,10 +86,7 @@ def _by_token(jobs: Sequence[QueueJob]) -> dict[str, QueueJob]:
 
 
 def _without_token(ledger: Ledger, snapshot: Snapshot) -> dict[int | None, QueueJob]:
-    """Return jobs without our token by job id, only where no job ever came back with its token.
-
-    On other sites such a job has a recycled id and belongs to somebody else.
-    """
+    """Return jobs without our token, by id; only where no job of ours ever came back with one."""
     marked = snapshot.jobs or any(attempt.started_ts is not None for attempt in ledger.attempts)
     if marked and ledger.site.keeps_marks:
         return {}

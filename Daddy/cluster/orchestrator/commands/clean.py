@@ -153,10 +153,7 @@ def find_leftovers(
 
 
 def _surplus(files: list[StaleFile], in_use: InUse) -> set[str]:
-    """Return paths of checkpoints older than each slot's newest ones, also of unused slots.
-
-    Only a checkpoint with its manifest (``.json``) counts as one of the newest.
-    """
+    """Return paths of checkpoints older than each slot's newest ones with a ``.json`` manifest."""
     matches = [match for file in files if (match := _CHECKPOINT.fullmatch(file.path))]
     oldest_kept: dict[str, str] = {}
     for slot in {match[1] for match in matches}:

@@ -235,10 +235,7 @@ def _free_space(folder: Path, mounted: Sequence[Mount]) -> FreeSpace:
 
 
 def make_folders(place: str, *folders: Path) -> None:
-    """Make folders, and raise a FileError that names ``place`` where one cannot be written.
-
-    Each is tested with a file that is removed again, because an existing folder may be read-only.
-    """
+    """Make folders and test each with a file; raise a FileError that names ``place`` on failure."""
     try:
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)

@@ -152,10 +152,7 @@ def _redraw(run_name: str, records: Iterator[dict[str, Any]], clock: Clock) -> N
 def read_status(
     run: RunPaths, config: Config, summarise: Summarise, clock: Clock
 ) -> dict[str, Any]:
-    """Return the record that ``status`` shows; ``summarise`` is called without a recent summary.
-
-    Format: ``docs/formats.md``. Times are wall seconds, ages seconds.
-    """
+    """Return the record that ``status`` shows (``docs/formats.md``); times in wall seconds."""
     intent, damage = load_intent(run)
     last, controller, now = read_last_summary(run), _controller(run), clock.now()
     recent = _is_recent(last, now) and controller["alive"] is not False

@@ -100,13 +100,10 @@ def submit_allowance(inputs: PlanInput) -> tuple[int, str]:
 def _windows(
     ledger: Ledger, policy: ControllerPolicy, now: float
 ) -> Iterator[tuple[float, int, list[float]]]:
-    """Yield, for an hour and a day, its seconds, allowed submissions, and those made, oldest first.
-
-    Times after ``now``, written while a clock was ahead, do not count.
-    """
+    """Yield, for an hour and a day, its seconds, its limit and its submissions, oldest first."""
     newest_first = (attempt.intended_ts for attempt in reversed(ledger.attempts))
     recent = takewhile(lambda stamp: stamp > now - _DAY_S, newest_first)
-    day = sorted(stamp for stamp in recent if stamp <= now)
+    day = sorted(stamp for stamp in recent if stamp <= now)  # no time of a clock that was ahead
     yield _HOUR_S, policy.hourly, [stamp for stamp in day if stamp > now - _HOUR_S]
     yield _DAY_S, _DAILY * policy.hourly, day
 

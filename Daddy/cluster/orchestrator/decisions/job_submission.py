@@ -157,8 +157,7 @@ def _queued(inputs: PlanInput) -> list[Attempt]:
 def shorten_time_limits(inputs: PlanInput) -> list[Action]:
     """Return shorter time limits for jobs whose limit reaches into a maintenance.
 
-    Such a job keeps its queue age and starts before the maintenance. Only as many jobs as there are
-    slots to fill are shortened, because a shortened job stays short after the maintenance.
+    Only as many as there are slots to fill: a shortened job stays short after the maintenance.
     """
     policy, begins = inputs.policy, inputs.snapshot.maintenance_ts
     if begins is None:

@@ -38,9 +38,9 @@ class JobView:
 
 
 def should_make_pass(view: JobView, silence_s: float, grace_s: float) -> tuple[bool, str]:
-    """Return True with the reason where the job makes a pass now, else False with the reason.
+    """Return True, or False, and the reason for which the job makes a pass now, or does not.
 
-    A heartbeat that stopped for ``silence_s`` proves a dead controller. A daemon that exited has
+    A heartbeat that stopped for ``silence_s`` proves a dead controller; a daemon that exited has
     ``grace_s`` to be started again.
     """
     refusal = _refusal(view, silence_s, grace_s)

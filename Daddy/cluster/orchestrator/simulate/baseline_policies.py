@@ -55,10 +55,7 @@ class Baseline(JobPolicy):
 
 
 class SeedPerSlot(Baseline):
-    """Polls each job from a loop on the login node and submits again 15 s after its end.
-
-    While slurmctld is down the loop takes the job for ended, and its failing sbatch ends the loop.
-    """
+    """Polls each job from a loop on the login node and submits again 15 s after its end."""
 
     def submit_first_jobs(self) -> None:
         site = self.site
@@ -69,7 +66,7 @@ class SeedPerSlot(Baseline):
             site.call_at(death, self._die)
         for outage, end in site.incidents.outages:
             poll = outage + site.rng.uniform(0, _POLL_S)
-            if poll < end:
+            if poll < end:  # no answer reads as an ended job, and the next sbatch ends the loop
                 site.call_at(poll, self._die)
         self._fill()
 

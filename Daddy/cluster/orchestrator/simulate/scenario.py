@@ -160,10 +160,7 @@ class ExportError(ValueError):
 
 
 def read_export(text: str, name: str = "own site") -> Workload:
-    """Return the workload of an export by ``sacct -P -X -S now-90days -o Submit,Eligible,Start``.
-
-    Other columns are ignored; raises ExportError when it has too few waits.
-    """
+    """Return the workload of a ``sacct`` export; raise ExportError when it has too few waits."""
     rows = csv.DictReader(text.strip().splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
     missing = [column for column in ("Eligible", "Start") if column not in (rows.fieldnames or ())]
     if missing:
