@@ -11,7 +11,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
 from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from Daddy.pokemon.read_memory import byte
-from scripts.cartridge.named_moments import told
+from scripts.cartridge.named_moments import has_happened
 from scripts.cartridge.symbols import STORY
 from tests.cartridge.game import Game
 from tests.cartridge.stops import game_at, state_at, walk_to
@@ -186,7 +186,7 @@ def test_a_light_that_the_keeper_has_not_seen_is_not_blessed() -> None:
     for shown, blessed in ((kept, False), (kept | 1 << flag.bit, True)):
         game.emulator.write(flag.address, shown)
         game.press("a", *"bbbb")
-        assert told(game.facts(), "BLESSED") == blessed
+        assert has_happened(game.facts(), "BLESSED") == blessed
     game.close()
 
 
@@ -195,11 +195,11 @@ def test_whoever_skips_dad_is_sent_home_by_the_elder() -> None:
     game.press("a", *"bbbb")
     walk_to(game, *RIVAL).press("a")
     walk_to(game, *ELDER).press("a", *"bbbb")
-    assert told(game.facts(), "BEAT_RIVAL")
-    assert not told(game.facts(), "GOT_ALMANAC")
+    assert has_happened(game.facts(), "BEAT_RIVAL")
+    assert not has_happened(game.facts(), "GOT_ALMANAC")
     walk_to(game, *DAD).press("a", *"bbbb")
     walk_to(game, *ELDER).press("a", *"bbbb")
-    assert told(game.facts(), "GOT_CHARM")
+    assert has_happened(game.facts(), "GOT_CHARM")
     game.close()
 
 

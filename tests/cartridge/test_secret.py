@@ -12,7 +12,7 @@ from Daddy.pokemon.exploration import VisitedCells
 from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.observation import observe
 from scripts.cartridge.maps import read_atlas
-from scripts.cartridge.named_moments import told
+from scripts.cartridge.named_moments import has_happened
 from scripts.cartridge.symbols import SECRET_ADDRESS
 from tests.cartridge.game import ROM, Game
 from tests.cartridge.stops import game_at, walk_to
@@ -74,7 +74,7 @@ def test_what_is_said_tells_it_and_is_said_again_to_who_asks_again() -> None:
     for dice in range(0, 256, 16):
         game = guest(dice)
         words, drawn = listen(game), secret(game)
-        assert told(game.facts(), "HEARD_WAY")
+        assert has_happened(game.facts(), "HEARD_WAY")
         assert said.setdefault(drawn, words) == words == listen(game)
         assert secret(game) == drawn
         game.close()
