@@ -53,7 +53,7 @@ class Job:
         facts = (SharedPaths(shared), "slot-0", new_incarnation(), settings)
         self._exchange = SharedExchange(*facts, SystemClock(), Silent())
         first = {name: tensor.detach().clone() for name, tensor in policy.state_dict().items()}
-        adoption = self._exchange.begin(lambda: first, None)
+        adoption = self._exchange.join_fleet(lambda: first, None)
         self._weights, self.version, self._steps = adoption.weights, adoption.version, 0
 
     def commit(self) -> int:

@@ -106,9 +106,7 @@ class SignalEvent(threading.Event):
             os.write(self._write_end, b"!")
 
     def _listen(self) -> None:
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, signal.valid_signals()
-        )  # the main thread handles them
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # for the main thread
         os.read(self._read_end, 1)
         self.set()
 
