@@ -10,11 +10,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from Daddy import laptop_cli
+from Daddy import laptop_session
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import run_entry
 from Daddy.hardware.machine_profile import save_profile
-from Daddy.learning.preloading import prepare_imports
+from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.workloads import WORKLOADS
 
 
@@ -22,7 +22,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     text = "Measure the number of environments that this machine runs well, and store it."
     parser = argparse.ArgumentParser(prog="autotune", description=text)
-    laptop_cli.add_flags(parser)
+    laptop_session.add_flags(parser)
     parser.add_argument(
         "--quick", action="store_true", help="measure a fifth of the time, less exact"
     )
@@ -39,12 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, store and print. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 profile folder."""
     args = make_parser().parse_args(argv)
     prepare_imports()
-    user_id = laptop_cli.peer_name(args.user_id)
-    folder = laptop_cli.profile_folder(args)
+    user_id = laptop_session.peer_name(args.user_id)
+    folder = laptop_session.profile_folder(args)
     folder.mkdir(parents=True, exist_ok=True)
-    seconds = laptop_cli.QUICK_SECONDS_PER_COUNT if args.quick else laptop_cli.SECONDS_PER_COUNT
-    config = laptop_cli.game_config(args, args.workload)
-    profile = laptop_cli.measure_machine(config, user_id, seconds, SystemClock(), args.nice)
+    seconds = (
+        laptop_session.QUICK_SECONDS_PER_COUNT if args.quick else laptop_session.SECONDS_PER_COUNT
+    )
+    config = laptop_session.game_config(args, args.workload)
+    profile = laptop_session.measure_machine(config, user_id, seconds, SystemClock(), args.nice)
     path = save_profile(folder, profile)
     print(f"\nrecommended: --num-envs {profile.envs}")
     print("\n".join(f"  {reason}" for reason in profile.reasons))

@@ -27,7 +27,7 @@ from Daddy.cluster.orchestrator.commands.plan import make_summary
 from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.commands.status_screen import render_screen
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import UnknownQueue
+from Daddy.cluster.orchestrator.controller_types import UnknownQueue
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, FileError, run_entry
 from Daddy.core.event_log import EventTail

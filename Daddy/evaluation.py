@@ -19,14 +19,14 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.assist_rules import refuse_missing_assists
+from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.clock import SystemClock
 from Daddy.core.confidence_intervals import Interval, mean_interval, share_interval
 from Daddy.core.errors import DaddyError, WeightsError
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.load_config import load_config, shared_paths
-from Daddy.core.machine_info import die_with_parent
 from Daddy.core.settings import Config
-from Daddy.learning.preloading import prepare_imports
+from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.playback_setup import (
     LoadedWeights,
     episode_steps,
@@ -36,7 +36,7 @@ from Daddy.playback_setup import (
 )
 from Daddy.pokemon import story_milestones
 from Daddy.weights.evaluations import PAIRS_LIMIT, Evaluation, write_evaluation
-from Daddy.weights.locate_weights import locate_at
+from Daddy.weights.locate_shared_weights import locate_at
 from Daddy.weights.store.weight_records import Version
 from Daddy.weights.store.weight_store import Store
 

@@ -13,14 +13,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from Daddy import laptop_cli, playback_setup
+from Daddy import laptop_session, playback_setup
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.settings import Config
-from Daddy.learning.preloading import prepare_imports
+from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.playback_setup import LoadedWeights, play_episodes
-from Daddy.weights.locate_weights import version_number
+from Daddy.weights.locate_shared_weights import version_number
 
 SECONDS_OF_FILM = 30.0
 EPISODES = 10
@@ -82,7 +82,7 @@ def _add_agent(parser: argparse.ArgumentParser, *, required: bool) -> Any:
 def _add_game(parser: argparse.ArgumentParser) -> None:
     playback_setup.add_game_flags(parser)
     flag = parser.add_argument
-    flag("--assists", metavar="NAMES", help=laptop_cli.ASSISTS_HELP)
+    flag("--assists", metavar="NAMES", help=laptop_session.ASSISTS_HELP)
     flag("--episode-steps", type=int, metavar="N", help="longest episode in steps (2048)")
     parser.set_defaults(device="cpu")
 
@@ -116,10 +116,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _config(args: argparse.Namespace) -> Config:
-    config = laptop_cli.game_config(args, playback_setup.GAME)
+    config = laptop_session.game_config(args, playback_setup.GAME)
     flags = {name: getattr(args, name) for name in ("start", "episode_steps")}
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
-    return laptop_cli.with_training(config, **given)
+    return laptop_session.with_training(config, **given)
 
 
 def _load_weights(args: argparse.Namespace, config: Config) -> LoadedWeights | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from Daddy.core.assist_rules import refuse_missing_assists
+from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError

@@ -62,7 +62,7 @@ class OpenedRecording(NamedTuple):
 def open_recording(path: Path, args: argparse.Namespace) -> OpenedRecording:
     """Open a recording and its game. FileError for an invalid file, RomError for another game."""
     from Daddy.pokemon.find_rom import cartridge_path, find_rom
-    from Daddy.pokemon.starts.start_state import start_state
+    from Daddy.pokemon.starts.find_start_state import start_state
 
     recording = recording_format.decode_recording(
         read_bounded(path.expanduser().resolve(), recording_format.FILE_LIMIT), str(path)

@@ -16,21 +16,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from Daddy import laptop_cli
+from Daddy import laptop_session
 from Daddy.background.laptop_tasks import run_laptop_tasks
-from Daddy.core import child_process, machine_info, run_contract
-from Daddy.core.assist_rules import missing_assists, refuse_missing_assists
+from Daddy.core import agreed_settings, host_and_processes, run_subprocess
+from Daddy.core.assist_compatibility import missing_assists, refuse_missing_assists
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.stop_reasons import StopSignal
+from Daddy.core.stop_conditions import StopSignal
 from Daddy.hardware.machine_profile import load_profile, save_profile
 from Daddy.hardware.recommend_envs import recommend
-from Daddy.laptop_cli import LaptopLimits, LaptopSession
-from Daddy.learning.preloading import prepare_imports
+from Daddy.laptop_session import LaptopLimits, LaptopSession
+from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.weights.laptop.pulled_folder import VerifiedVersion, newest_verified
 from Daddy.workloads import WORKLOADS
 
@@ -70,7 +70,7 @@ def make_parser() -> argparse.ArgumentParser:
     flag("--max-seconds", type=float, default=0.0, help="seconds after which to end (0: no limit)")
     flag("--run-dir", type=Path, default=Path("runs/laptop"),
          help="folder for events and logs of this laptop (runs/laptop)")  # fmt: skip
-    laptop_cli.add_flags(parser)
+    laptop_session.add_flags(parser)
     return parser
 
 
@@ -91,20 +91,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
     prepare_imports()
-    user_id = laptop_cli.peer_name(args.user_id)
+    user_id = laptop_session.peer_name(args.user_id)
     shared = args.shared_dir.expanduser().resolve()
     version = wait_for_version(shared, args.wait_seconds, clock, signals)
     if version is None:
         print(f"ended ({signals.stop_reason()}): no version had arrived yet", flush=True)
         return 0
-    terms = run_contract.contract_from_pairs(version.head.terms)
-    config = laptop_cli.game_config(args, version.head.workload, terms)
+    terms = agreed_settings.contract_from_pairs(version.head.terms)
+    config = laptop_session.game_config(args, version.head.workload, terms)
     run = RunPaths(args.run_dir.expanduser().resolve())
     config = config.model_copy(update={"run_dir": str(run.root)})
     _refuse_other_assists(config, version, contribute=args.contribute)
     _compare(config, terms, version, contribute=args.contribute)
     config, count, groups = choose_environments(args, config, user_id, clock)
-    config = laptop_cli.with_training(config, num_envs=count, **ENDLESS)
+    config = laptop_session.with_training(config, num_envs=count, **ENDLESS)
     limits = LaptopLimits(args.max_steps, args.max_seconds, clock, signals)
     push = args.contribute and not args.no_push
     session = LaptopSession(config, groups, user_id, shared, run, clock, args.contribute, push)
@@ -130,13 +130,13 @@ def _compare(
     """Print the settings of the run that differ here; refuse to contribute with any."""
     run, release = version.head.run, version.head.release or "that its owner names"
     fix = f"install the release {release}: ask the run's owner for its code"
-    if names := run_contract.unknown_settings(config, terms):
+    if names := agreed_settings.unknown_settings(config, terms):
         print(f"run {run!r} has settings that this program does not know: {', '.join(names)}")
         print(f"  what to do: {fix}", flush=True)
     row = WORKLOADS[config.training.workload]
-    ours = run_contract.agreed_settings(config, row.facts(config))
-    differ = run_contract.describe_differences(terms, ours)
-    game = [text for text in differ if text.startswith(f"{run_contract.GAME} ")]
+    ours = agreed_settings.agreed_settings(config, row.facts(config))
+    differ = agreed_settings.describe_differences(terms, ours)
+    game = [text for text in differ if text.startswith(f"{agreed_settings.GAME} ")]
     if not differ:
         return
     if contribute:
@@ -176,15 +176,15 @@ def choose_environments(
     The number is typed, from the measured profile (with its backend), or from the guide's table.
     Prints the reason.
     """
-    folder = laptop_cli.profile_folder(args)
+    folder = laptop_session.profile_folder(args)
     if args.autotune:
-        measured = laptop_cli.measure_machine(
-            config, user_id, laptop_cli.QUICK_SECONDS_PER_COUNT, clock, args.nice
+        measured = laptop_session.measure_machine(
+            config, user_id, laptop_session.QUICK_SECONDS_PER_COUNT, clock, args.nice
         )
         print(f"measured; stored in {save_profile(folder, measured)}")
     if args.num_envs != AUTO:
         return config, int(args.num_envs), 0
-    facts = laptop_cli.machine_facts()
+    facts = laptop_session.machine_facts()
     profile = load_profile(folder, user_id)
     advice = recommend(facts)
     if profile is not None and profile.fits(facts) and profile.workload == config.training.workload:
@@ -192,7 +192,7 @@ def choose_environments(
         print(f"  (the guide's table, without a measurement: {advice.envs})", flush=True)
         if config.training.vector_backend != "auto":
             return config, profile.envs, 0
-        config = laptop_cli.with_training(config, vector_backend=profile.backend)
+        config = laptop_session.with_training(config, vector_backend=profile.backend)
         return config, profile.envs, profile.groups
     print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")
     print(f"  (not measured; python -m Daddy.autotune --user-id {user_id} measures it)", flush=True)
@@ -213,11 +213,11 @@ def play_session(
     source = (run_name, training.workload, "actor", session.user_id, clock)
     writer = EventWriter(session.run.events, *source)
     console = ConsoleReporter(writer, frames, clock, partial(print, flush=True))
-    machine_info.lower_priority(niceness)  # after loading; later children inherit it
+    host_and_processes.lower_priority(niceness)  # after loading; later children inherit it
     with tempfile.TemporaryDirectory(prefix="daddy-") as scratch:
         around = _surroundings(session, console, limits, Path(scratch))
         environments = partial(
-            laptop_cli.make_environments, session.config, training.num_envs, session.groups
+            laptop_session.make_environments, session.config, training.num_envs, session.groups
         )
         parts = assemble(session.config, WORKLOADS[training.workload], around, environments)
         with closing(parts.vector), run_laptop_tasks(session, console):
@@ -272,17 +272,17 @@ def _frames(session: LaptopSession, port: int | None) -> Iterator[FrameSink]:
         with closing(sender or NoFrames()) as sink:
             yield sink
     finally:
-        machine_info.terminate_tree(relay, RELAY_GRACE_S)
+        host_and_processes.terminate_tree(relay, RELAY_GRACE_S)
 
 
-def _start_relay(run: RunPaths, port: int) -> machine_info.ProcessId:
+def _start_relay(run: RunPaths, port: int) -> host_and_processes.ProcessId:
     run.stream.mkdir(parents=True, exist_ok=True)
     print(f"streaming to 127.0.0.1:{port}; to watch: "
           f"python -m Daddy.streaming.tunnel_server --port {port}")  # fmt: skip
     where = ["--run-dir", str(run.root), "--port", str(port)]
     argv = [sys.executable, "-m", "Daddy.streaming.relay", *where, "--via", "spool"]
-    argv += ["--die-with-parent", str(machine_info.current_process().pid)]
-    return child_process.start_background(argv, log_path=run.logs / "relay.log")
+    argv += ["--die-with-parent", str(host_and_processes.current_process().pid)]
+    return run_subprocess.start_background(argv, log_path=run.logs / "relay.log")
 
 
 def cli() -> None:

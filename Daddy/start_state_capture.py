@@ -16,8 +16,8 @@ from Daddy.core.settings import Config
 from Daddy.playback_setup import Pacer
 from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
 from Daddy.pokemon.find_rom import load_configured_rom
+from Daddy.pokemon.starts.find_start_state import BY_HAND, start_state
 from Daddy.pokemon.starts.playability_check import check_playable
-from Daddy.pokemon.starts.start_state import BY_HAND, start_state
 from Daddy.pokemon.starts.start_state_folder import (
     StartStateFolder,
     check_state_name,

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any
 from Daddy.background.background_task import has_archive
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
+from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.job_environment import SLOT, StartupTimer, read_job
 from Daddy.core.load_config import load_config, run_paths, shared_paths
 from Daddy.core.log_setup import add_log_flags, log_to
-from Daddy.core.machine_info import memory_bytes, usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot, resume_slot
-from Daddy.core.stop_reasons import StopSignal
+from Daddy.core.stop_conditions import StopSignal
 from Daddy.hardware.recommend_envs import MachineFacts, recommend
-from Daddy.learning.job_attempt import AttemptEventLog, JobAttempt
-from Daddy.learning.preloading import (
+from Daddy.learning.attempt_context import AttemptEventLog, JobAttempt
+from Daddy.learning.startup_preloading import (
     EnvironmentLoader,
     beat_while_loading,
     garbage_collection_paused,
@@ -209,7 +209,7 @@ def _exchange(
     settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
     common = (peer, new_incarnation(), settings, attempt.clock, events)
     if isinstance(shared, JoinedPaths):
-        from Daddy.weights.friend_exchange import join_run
+        from Daddy.weights.joined_exchange import join_run
 
         return join_run(shared, *common, term=term)
     return SharedExchange(shared, *common, term=term)

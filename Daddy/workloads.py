@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.assist_rules import from_bits
+from Daddy.core.agreed_settings import GAME, OBSERVATION
+from Daddy.core.assist_compatibility import from_bits
 from Daddy.core.job_environment import read_job
 from Daddy.core.load_config import run_paths
-from Daddy.core.run_contract import GAME, OBSERVATION
 from Daddy.core.settings import Config, TrainingSettings
 from Daddy.core.shared_types import AgentReport
 from Daddy.learning.interfaces import EnvWorkload

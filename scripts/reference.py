@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from Daddy.core.errors import ExitCode
 from Daddy.core.settings import PROFILES, REMOVED, RENAMED, WITHOUT_MEANING, Config
-from Daddy.learning.run_log import METRICS
+from Daddy.learning.learner_reporting import METRICS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.machine_info import usable_cores
+from Daddy.core.host_and_processes import usable_cores
 from Daddy.hardware.machine_profile import load_profile
 from Daddy.hardware.recommend_envs import MachineFacts
 

@@ -4,7 +4,7 @@ from rich.console import Console
 from Daddy.cluster.orchestrator import ledger_file
 from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.control_files import write_intent
-from Daddy.cluster.orchestrator.controller_records import Intent, Mode
+from Daddy.cluster.orchestrator.controller_types import Intent, Mode
 from Daddy.core.atomic_files import append_line, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import EventWriter

@@ -30,7 +30,7 @@ from Daddy.learning.play_loop import RandomAgent
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
-from Daddy.pokemon.starts.start_state import BY_HAND, beginning_state, start_state
+from Daddy.pokemon.starts.find_start_state import BY_HAND, beginning_state, start_state
 from Daddy.pokemon.starts.start_state_folder import open_state_folder
 from scripts.benches._state_report import play_time_s
 from tests.components import program

@@ -28,7 +28,7 @@ from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer
 from Daddy.recording_cli import RecordingWindow
 from tests.components import program
 from tests.pokemon.archive.players import advance, archived
-from tests.pokemon.sample import length, record_sample
+from tests.pokemon.sample_recording import length, record_sample
 
 ROM = load_rom(cartridge_path())
 

@@ -22,8 +22,8 @@ import torch
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
+from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.load_config import load_config
-from Daddy.core.machine_info import memory_bytes, usable_cores
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.hardware.machine_profile import Profile, save_profile

@@ -22,16 +22,16 @@ from Daddy.background.background_task import (
     has_archive,
     open_archive,
 )
-from Daddy.core import child_process, machine_info
+from Daddy.core import host_and_processes, run_subprocess
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError
-from Daddy.core.machine_info import ProcessId
+from Daddy.core.host_and_processes import ProcessId
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.saved_cluster import SETUP, read_saved_cluster, settings_path
 from Daddy.weights.laptop.ssh_login import find_remote
 
 if TYPE_CHECKING:
-    from Daddy.laptop_cli import LaptopSession
+    from Daddy.laptop_session import LaptopSession
     from Daddy.learning.console import ConsoleReporter
 
 EVERY_S = 15
@@ -58,15 +58,15 @@ def push_contributions(
         return
     log.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "Daddy.weights.sync", "push", "", str(shared), str(EVERY_S)]
-    argv += ["--die-with-parent", str(machine_info.current_process().pid)]
-    child = child_process.start_background(argv, log_path=log)
+    argv += ["--die-with-parent", str(host_and_processes.current_process().pid)]
+    child = run_subprocess.start_background(argv, log_path=log)
     report(f"contributions are pushed every {EVERY_S} s (log: {log})")
     try:
         reporter = PushLogReporter(child, log, report)
         with closing(BackgroundTask(reporter.report_new_lines, POLL_S, clock, report)):
             yield
     finally:
-        machine_info.terminate_tree(child, GRACE_S)
+        host_and_processes.terminate_tree(child, GRACE_S)
 
 
 class PushLogReporter:
@@ -81,7 +81,7 @@ class PushLogReporter:
         """Print the new lines of its log that matter. Raises OSError."""
         if self._ended:
             return
-        self._ended = not machine_info.is_alive(self._child)
+        self._ended = not host_and_processes.is_alive(self._child)
         lines = self._new_lines()
         for line in lines:
             if line.startswith(_REPORTED_PREFIXES):

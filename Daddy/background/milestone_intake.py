@@ -18,15 +18,15 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
 from Daddy.core.lease import Lease
 from Daddy.core.load_config import shared_paths
-from Daddy.learning.job_attempt import JobAttempt
+from Daddy.learning.attempt_context import JobAttempt
 from Daddy.pokemon.archive import claim_format
-from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive import milestone_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim
 from Daddy.pokemon.archive.claim_replay import ReplayGame, replay_claim
-from Daddy.pokemon.archive.claim_store import ClaimStore
-from Daddy.weights import attachments
-from Daddy.weights.attachments import MOST_BYTES, Attachment
+from Daddy.pokemon.archive.state_claims import ClaimStore
+from Daddy.weights import laptop_attachments
+from Daddy.weights.laptop_attachments import MOST_BYTES, Attachment
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.weight_store import Store
 
@@ -98,8 +98,8 @@ class MilestoneIntake:
         now = self._clock.monotonic()
         if now - self._published_at >= PUBLISH_S:
             self._published_at = now
-            attachments.publish_attachments(self._store, self._claims_to_publish())
-        waiting = attachments.pending_attachments(self._store)
+            laptop_attachments.publish_attachments(self._store, self._claims_to_publish())
+        waiting = laptop_attachments.pending_attachments(self._store)
         peer = self._turns.next_peer(waiting, now)
         if peer is not None:
             self._check(waiting[peer][0])
@@ -130,7 +130,7 @@ class MilestoneIntake:
         if accepted:
             milestones = len(keys.milestones(claim.held))
             reason = f"{milestones} milestones after {len(claim.inputs):,} steps"
-        attachments.answer_attachment(self._store, parcel, reason, accepted=accepted)
+        laptop_attachments.answer_attachment(self._store, parcel, reason, accepted=accepted)
         self._turns.record_result(parcel.peer, self._clock.monotonic(), accepted=accepted)
         self._report(f"milestone of {parcel.peer} {'kept' if accepted else 'refused'}: {reason}")
 

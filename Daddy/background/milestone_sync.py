@@ -15,12 +15,12 @@ from Daddy.background.background_task import ClaimSender
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import claim_format
-from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive import milestone_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim
 from Daddy.pokemon.archive.claim_replay import ReplayGame, replay_claim
-from Daddy.pokemon.archive.claim_store import ClaimStore
-from Daddy.weights import attachments
+from Daddy.pokemon.archive.state_claims import ClaimStore
+from Daddy.weights import laptop_attachments
 from Daddy.weights.store.weight_records import AttachmentReceipt
 
 SUBMIT_S = 20.0
@@ -57,7 +57,7 @@ class MilestoneSync:
 
     def _published_claims(self) -> dict[str, Claim]:
         """Return the claims that the run publishes, by hash; each file is read once."""
-        for ident, path in attachments.list_published(self._local).items():
+        for ident, path in laptop_attachments.list_published(self._local).items():
             if ident not in self._shown:
                 self._shown[ident] = _read(path)
         return {ident: claim for ident, claim in self._shown.items() if claim is not None}
@@ -85,7 +85,10 @@ class MilestoneSync:
         self._log_state({"state": "milestone", "what": result, "milestones": held[:40]})
 
     def _submit(self, sender: ClaimSender, shown: Mapping[str, Claim], accepted: set[str]) -> None:
-        now, handed = self._clock.monotonic(), attachments.queued_hashes(self._local, sender.peer)
+        now, handed = (
+            self._clock.monotonic(),
+            laptop_attachments.queued_hashes(self._local, sender.peer),
+        )
         unanswered = handed - self._answered
         if now - self._submitted_at < SUBMIT_S or len(unanswered) >= UNANSWERED_LIMIT:
             return
@@ -114,13 +117,13 @@ class MilestoneSync:
             data = claim_format.encode_claim(claim)
         except FileError:
             data = b""
-        if not 0 < len(data) <= attachments.MOST_BYTES:
+        if not 0 < len(data) <= laptop_attachments.MOST_BYTES:
             self._done.add(ident)
             return False
         self._claims.keep_claim(claim, dict(self._claims.claim_state_pairs())[ident])
         self._sequence += 1
         start = (sender.peer, sender.incarnation)
-        attachments.queue_attachment(self._local, *start, self._sequence, data)
+        laptop_attachments.queue_attachment(self._local, *start, self._sequence, data)
         self._log_claim("handed in", claim)
         return True
 
@@ -133,7 +136,7 @@ class MilestoneSync:
 
     def _receipts(self) -> list[AttachmentReceipt]:
         peer = self._sender.peer if self._sender else ""
-        return attachments.read_attachment_receipts(self._local, peer) if peer else []
+        return laptop_attachments.read_attachment_receipts(self._local, peer) if peer else []
 
     def _log_answers(self) -> set[str]:
         """Log new answers; return the hashes of all claims that were accepted."""
@@ -147,7 +150,7 @@ class MilestoneSync:
 
 
 def _read(path: Path) -> Claim | None:
-    data = attachments.read_published(path)
+    data = laptop_attachments.read_published(path)
     try:
         return None if data is None else claim_format.decode_claim(data)
     except FileError:

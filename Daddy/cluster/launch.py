@@ -21,16 +21,16 @@ from typing import Any
 from Daddy.cluster.orchestrator.control_files import read_orders
 from Daddy.cluster.release_bundle import find_node_copy
 from Daddy.core.atomic_files import read_json
-from Daddy.core.child_process import start_background
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
 from Daddy.core.event_log import EventWriter
+from Daddy.core.host_and_processes import current_process, host_name, process_age_s
 from Daddy.core.job_environment import RELEASE, SLOT, TERM, Job, StartupTimer, read_job
 from Daddy.core.log_setup import log_to
-from Daddy.core.machine_info import current_process, host_name, process_age_s
 from Daddy.core.run_paths import ReleasePaths, RunPaths
+from Daddy.core.run_subprocess import start_background
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot
-from Daddy.core.stop_reasons import StopSignal, block_signals
+from Daddy.core.stop_conditions import StopSignal, block_signals
 
 _LEARNER = "Daddy.train_slim"
 _SIDECAR = "Daddy.cluster.orchestrator.sidecar"

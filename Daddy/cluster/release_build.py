@@ -24,10 +24,10 @@ from typing import Any
 
 from Daddy.cluster.release_bundle import pack_bundle
 from Daddy.core.atomic_files import canonical_json, sha256_hex, write_atomic, write_new
-from Daddy.core.child_process import run_command
 from Daddy.core.errors import DaddyError
 from Daddy.core.load_config import CHECKOUT, config_to_json, load_release_config
 from Daddy.core.run_paths import ReleasePaths, RunPaths
+from Daddy.core.run_subprocess import run_command
 from Daddy.core.settings import Config
 
 VERSION = 2

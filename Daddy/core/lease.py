@@ -17,7 +17,7 @@ from typing import Any
 
 from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json, write_json
 from Daddy.core.errors import FileError
-from Daddy.core.machine_info import ProcessId, host_name, is_alive
+from Daddy.core.host_and_processes import ProcessId, host_name, is_alive
 
 _TERM = re.compile(r"term-(\d{6,})\.json")
 

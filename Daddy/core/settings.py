@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from Daddy.core.assist_rules import parse_assists
+from Daddy.core.assist_compatibility import parse_assists
 from Daddy.core.humanize import parse_duration
 
 

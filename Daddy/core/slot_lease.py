@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from Daddy.core.clock import Clock
+from Daddy.core.host_and_processes import current_process, host_name
 from Daddy.core.lease import Lease, LeaseView, end_term, is_holder_alive, read_lease
-from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
 
 SLOT_WAIT_S = 130.0

@@ -2,7 +2,7 @@
 
 Reading order: `loop.train` is the training loop. `interfaces` declares what it needs from outside,
 `learner_parts` builds a learner from a configuration, `learner_state` holds and checkpoints it,
-`run_log` writes its events, curves and pictures. In each iteration `collector` fills a
+`learner_reporting` writes its events, curves and pictures. In each iteration `collector` fills a
 `rollout_buffer` with the `policy`, and `gae` and `ppo` learn from it. `make_vector` runs the
 environments in parallel. `preloading` and `env_benchmark` run before torch is loaded.
 """

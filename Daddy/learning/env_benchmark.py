@@ -17,7 +17,7 @@ import numpy as np
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
-from Daddy.core.machine_info import usable_cores
+from Daddy.core.host_and_processes import usable_cores
 from Daddy.learning.make_vector import Backend, groups_for, make_vector, puffer_installed
 from Daddy.learning.vector_rows import EnvFactory
 

@@ -1,7 +1,7 @@
 """Pure. Defines the interfaces that the loop needs from other packages, and their null objects.
 
-`weights.weight_exchange`, `streaming.tunnel_client`, `core.stop_reasons` and `core.event_log` fit
-these interfaces without importing them: sibling packages never import each other, and the entry
+`weights.weight_exchange`, `streaming.tunnel_client`, `core.stop_conditions` and `core.event_log`
+fit these interfaces without importing them: sibling packages never import each other, and the entry
 point connects them. The null objects serve a learner without collaboration or streaming.
 """
 
@@ -163,7 +163,7 @@ class EnvWorkload:
 
     ``check(config)`` is called once per job, before anything is made, and raises where the task
     cannot be trained. ``facts(config)`` returns the facts of the task that all learners must share
-    and no setting holds (`core.run_contract`), ``make_env(config)`` a picklable factory of one
+    and no setting holds (`core.agreed_settings`), ``make_env(config)`` a picklable factory of one
     environment, ``make_policy`` the network with initial weights, ``reports(vector)`` the progress
     of each agent. From one agent's telemetry or episode info ``milestones_reached(facts)`` names
     its milestones, ``assists_used(facts)`` the scripted helps that acted before them, and

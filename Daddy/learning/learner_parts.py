@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.job_environment import StartupTimer
-from Daddy.core.machine_info import usable_cores
 from Daddy.core.settings import KEPT_CHECKPOINTS, Config
 from Daddy.core.shared_types import EventSink
 from Daddy.learning.device import keep_freed_memory, limit_threads, resolve_device

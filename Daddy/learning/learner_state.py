@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from Daddy.core.assist_rules import refuse_missing_assists
+from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.errors import ConfigError
 from Daddy.learning.adam import FlatAdam
+from Daddy.learning.behaviour_metrics import Milestones, MovementStats
 from Daddy.learning.checkpoint import Checkpoint, bytes_to_tensor, select_prefix, tensor_to_bytes
 from Daddy.learning.collector import Collector, new_collector
-from Daddy.learning.diagnostics import Milestones, MovementStats
 from Daddy.learning.hyperparameters import seed_for
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.policy import find_mismatch

@@ -17,6 +17,14 @@ from Daddy.core.slot_lease import LEAVING
 from Daddy.learning.checkpoint import load_newest, newest_term, save_checkpoint, tensor_to_bytes
 from Daddy.learning.gae import advantages_and_returns, explained_variance
 from Daddy.learning.learner_parts import Parts
+from Daddy.learning.learner_reporting import (
+    new_step_hook,
+    record_iteration,
+    record_milestones,
+    report_agents,
+    write_error,
+    write_state,
+)
 from Daddy.learning.learner_state import (
     LearnerState,
     new_learner,
@@ -25,16 +33,8 @@ from Daddy.learning.learner_state import (
     to_checkpoint,
 )
 from Daddy.learning.ppo import CRITIC_STEPS, fit_critic_if_better, kl_divergence, policy_log_probs
-from Daddy.learning.preloading import LOADED
-from Daddy.learning.run_log import (
-    new_step_hook,
-    record_iteration,
-    record_milestones,
-    report_agents,
-    write_error,
-    write_state,
-)
 from Daddy.learning.schedules import learning_rate
+from Daddy.learning.startup_preloading import LOADED
 
 if TYPE_CHECKING:
     from Daddy.learning.interfaces import StateDict

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 from Daddy.core.errors import UsageError
-from Daddy.core.machine_info import usable_cores
+from Daddy.core.host_and_processes import usable_cores
 from Daddy.learning.vector_rows import EnvFactory
 from Daddy.learning.vector_threads import SerialVector, ThreadVector
 

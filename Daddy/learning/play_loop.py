@@ -18,9 +18,9 @@ from Daddy.learning import loop
 from Daddy.learning.collector import new_collector, sample
 from Daddy.learning.hyperparameters import seed_for
 from Daddy.learning.learner_parts import Parts
+from Daddy.learning.learner_reporting import record_iteration
 from Daddy.learning.policy import find_mismatch
 from Daddy.learning.rollout_buffer import Rollout
-from Daddy.learning.run_log import record_iteration
 
 if TYPE_CHECKING:
     from Daddy.learning.hyperparameters import PpoSettings

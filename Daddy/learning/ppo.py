@@ -45,7 +45,7 @@ class PpoUpdater:
         return settings.update_epochs * settings.sequences.minibatches(sequences)
 
     def update(self, rollout: Rollout, rate: float) -> dict[str, float]:
-        """Run `update_epochs` epochs over `rollout`; return the means of its `run_log.METRICS`."""
+        """Run `update_epochs` epochs over `rollout`; return the mean of each metric."""
         metrics, norms = [], []
         for _ in range(self.settings.update_epochs):
             for batch in rollout.minibatches(self.generator, self.device):

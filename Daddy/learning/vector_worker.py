@@ -22,7 +22,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 from numpy.typing import NDArray
 
 from Daddy.core.atomic_files import write_atomic
-from Daddy.core.machine_info import die_with_parent
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.pufferlib_import import PufferEnv, pufferlib_vector
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, RowLayout, Rows

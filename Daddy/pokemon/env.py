@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from Daddy.core.assist_rules import to_bits
+from Daddy.core.assist_compatibility import to_bits
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import cutscene, story_milestones
@@ -35,7 +35,7 @@ from Daddy.pokemon.inputs.input_recorder import InputRecorder
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.ram_map import RANDOM
 from Daddy.pokemon.reward import Records, RewardTracker
-from Daddy.pokemon.starts.start_state import start_state
+from Daddy.pokemon.starts.find_start_state import start_state
 
 TELEMETRY: Final = (
     *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
@@ -76,7 +76,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """Open the game `rom` (None: the variable DADDY_ROM, else the free cartridge).
 
         `init_state` names the state that episodes begin from; `assists` are names of
-        `assist_rules` (ValueError); `recorder` is made by `recorder_at_start`. RomError.
+        `assist_compatibility` (ValueError); `recorder` is made by `recorder_at_start`. RomError.
         """
         self.rom = load_rom(find_rom(rom), allow_unknown_rom)
         self.observation_space = observation_space()

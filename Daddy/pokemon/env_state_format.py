@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from Daddy.core.errors import RomError
+from Daddy.pokemon.bounded_decoding import inflate
 from Daddy.pokemon.reward import Records, records_from
-from Daddy.pokemon.size_limits import inflate
 
 MAGIC = b"DADDYENV"
 FORMAT = 2

@@ -39,8 +39,8 @@ def check_start_state(training: TrainingSettings) -> None:
     if not start and training.rom in (None, str(cartridge_path())):
         return
     from Daddy.pokemon.emulator import Emulator
+    from Daddy.pokemon.starts.find_start_state import default_start_name, start_state
     from Daddy.pokemon.starts.playability_check import check_playable
-    from Daddy.pokemon.starts.start_state import default_start_name, start_state
 
     rom = load_configured_rom(training)
     state = start_state(rom, start)

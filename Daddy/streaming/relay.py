@@ -26,13 +26,13 @@ from Daddy.core.atomic_files import read_json, write_atomic, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError, run_entry
 from Daddy.core.event_log import EventWriter
+from Daddy.core.host_and_processes import die_with_parent, full_host_name, host_name
 from Daddy.core.log_setup import add_log_flags, log_to
-from Daddy.core.machine_info import die_with_parent, full_host_name, host_name
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_paths import ATTACH, HOME_ATTACH, RunPaths
-from Daddy.core.stop_reasons import event_on_signals
+from Daddy.core.stop_conditions import event_on_signals
 from Daddy.streaming.best_selector import FeaturingRules
-from Daddy.streaming.login import spool
+from Daddy.streaming.login import stream_folder
 from Daddy.streaming.login.featured_streams import StreamScheduler, note_message
 from Daddy.streaming.login.relay_connections import Deduplicator, JobConnections, OutgoingConnection
 from Daddy.streaming.protocol import handshake
@@ -94,11 +94,13 @@ class Relay:
         self._viewer = viewer
         self._scheduler = scheduler
         counter, host = round(clock.now() * 1000), scheduler.about.host
-        self._request_slot = spool.WatchRequestSlot(paths.stream, counter, holder, host)
+        self._request_slot = stream_folder.WatchRequestSlot(paths.stream, counter, holder, host)
         self._events = events
         self._clock = clock
-        self._spool = spool.SpoolReader(paths.stream)
-        self._jobs = JobConnections(paths.stream, lambda: spool.ensure_jobs_token(paths.stream))
+        self._spool = stream_folder.SpoolReader(paths.stream)
+        self._jobs = JobConnections(
+            paths.stream, lambda: stream_folder.ensure_jobs_token(paths.stream)
+        )
         self._duplicates = Deduplicator()
         self._fps = scheduler.subscription.fps
         self._due: dict[str, float] = {}
@@ -210,7 +212,7 @@ class Relay:
             published = self._request_slot.publish(self._scheduler.subscription.fps, wanted, now)
             self._published = wanted if published else {}
             if wanted and not published:
-                text = f"{spool.MAX_RELAYS} viewers are served already: waiting for a place"
+                text = f"{stream_folder.MAX_RELAYS} viewers are served already: waiting for a place"
                 self._viewer.send(note_message(text))
 
 
@@ -351,7 +353,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = _token_files(args.token, paths.stream)
     if args.via != "spool":
         with contextlib.suppress(OSError):  # a full disk only prevents further viewers
-            spool.create_request_files(paths.stream)
+            stream_folder.create_request_files(paths.stream)
             write_scripts(args.run_dir, Path.home(), os.environ)
             address = {"v": 1, "host": full_host_name(), "port": args.port}
             write_json(paths.relay, address, durable=False)

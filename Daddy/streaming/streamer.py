@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.log_setup import log_to
-from Daddy.core.machine_info import die_with_parent
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.learner.direct_port import DirectPort
 from Daddy.streaming.learner.shared_ring import StreamerEnd
-from Daddy.streaming.login.spool import SpoolWriter, WatchRequests
+from Daddy.streaming.login.stream_folder import SpoolWriter, WatchRequests
 from Daddy.streaming.protocol import spool_segment
 from Daddy.streaming.protocol.framing import Message
 

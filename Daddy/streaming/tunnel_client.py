@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from Daddy.core.child_process import Child, spawn_in_session
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.machine_info import host_name
+from Daddy.core.host_and_processes import host_name
 from Daddy.core.name_validation import check_peer, new_incarnation
+from Daddy.core.run_subprocess import Child, spawn_in_session
 from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
 from Daddy.streaming.learner.shared_ring import LearnerEnd, nameless_file
 from Daddy.streaming.protocol.spool_segment import CapturedPicture

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, NetworkError, UsageError, run_entry
-from Daddy.core.machine_info import host_name
+from Daddy.core.host_and_processes import host_name
 from Daddy.core.saved_cluster import read_saved_cluster, saved_login, settings_path, tunnel_options
-from Daddy.core.stop_reasons import event_on_signals
+from Daddy.core.stop_conditions import event_on_signals
 from Daddy.streaming.protocol.handshake import Token, ensure_token, home_token, load_tokens
 from Daddy.streaming.protocol.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Subscription, to_pins
 from Daddy.streaming.viewer.connect import SshConnector, add_arguments, find_target

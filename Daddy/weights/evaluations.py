@@ -17,11 +17,11 @@ from Daddy.core.errors import DaddyError
 from Daddy.core.event_log import read_newest_events
 from Daddy.core.name_validation import new_token
 from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.play_regression import WorseVersion, find_worse_in_pairs, find_worse_in_play
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.version_retention import kept_numbers
 from Daddy.weights.store.weight_records import JsonRecord, is_reverted, parse
 from Daddy.weights.store.weight_store import Store
-from Daddy.weights.version_comparison import WorseVersion, find_worse_in_pairs, find_worse_in_play
 
 PAIRS_LIMIT = 500
 """Pairs in one record, so that it stays within the size limit."""

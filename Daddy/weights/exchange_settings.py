@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from Daddy.core import run_contract
+from Daddy.core import agreed_settings
 from Daddy.core.settings import KEPT_VERSIONS, Config
 from Daddy.weights.store.weight_records import AgreedSettings
 
@@ -50,7 +50,7 @@ class ExchangeSettings:
 def from_config(
     config: Config, workload: str, facts: Mapping[str, str] | None = None, release: str = ""
 ) -> ExchangeSettings:
-    """Read the exchange settings of a configuration; ``facts`` as for `run_contract.agreed`."""
+    """Read the exchange settings of a configuration; ``facts`` as for `agreed_settings.agreed`."""
     chosen = config.collaboration
     return ExchangeSettings(
         run=config.run_name,
@@ -59,7 +59,9 @@ def from_config(
         period_s=config.slurm.limit_interval(PERIOD_S),
         allowed=frozenset(chosen.allowed_user_ids),
         assists=tuple(config.training.assists),
-        terms=run_contract.contract_to_pairs(run_contract.agreed_settings(config, facts)),
-        laptop_terms=run_contract.contract_to_pairs(run_contract.offered_settings(config, facts)),
+        terms=agreed_settings.contract_to_pairs(agreed_settings.agreed_settings(config, facts)),
+        laptop_terms=agreed_settings.contract_to_pairs(
+            agreed_settings.offered_settings(config, facts)
+        ),
         release=release,
     )

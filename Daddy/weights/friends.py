@@ -27,7 +27,7 @@ from Daddy.core.friend_accounts import (
 )
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
-from Daddy.weights.locate_weights import add_config_flags, locate, locate_at
+from Daddy.weights.locate_shared_weights import add_config_flags, locate, locate_at
 from Daddy.weights.store.weight_store import Store
 
 

@@ -12,22 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from Daddy.core.assist_rules import refuse_missing_assists
+from Daddy.core.agreed_settings import agreed_settings, contract_to_pairs
+from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.atomic_files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.humanize import printable_line
 from Daddy.core.load_config import run_paths, shared_paths
 from Daddy.core.name_validation import new_token
-from Daddy.core.run_contract import agreed_settings, contract_to_pairs
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of, schema_of_bytes
 from Daddy.weights.laptop.pulled_folder import newest_verified
-from Daddy.weights.locate_weights import Location, no_weights_error
-from Daddy.weights.store.laptop_delivery import offer_version
+from Daddy.weights.locate_shared_weights import Location, no_weights_error
+from Daddy.weights.store.laptop_downloads import offer_version
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.version_retention import kept_numbers
 from Daddy.weights.store.weight_records import JsonRecord, LaptopHead, RunCard, Version, parse

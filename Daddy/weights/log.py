@@ -18,7 +18,7 @@ from Daddy.core.event_log import read_events
 from Daddy.weights.commit_history import read_records
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_laptop_head
 from Daddy.weights.lineage import Record, from_receipts, from_records, to_lines
-from Daddy.weights.locate_weights import Location, add_location, locate, no_weights_error
+from Daddy.weights.locate_shared_weights import Location, add_location, locate, no_weights_error
 from Daddy.weights.store.version_retention import kept_reasons
 from Daddy.weights.store.weight_records import LaptopHead
 from Daddy.weights.store.weight_store import Store

@@ -21,15 +21,15 @@ from typing import Any
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.log_setup import add_log_flags, log_to
-from Daddy.core.machine_info import die_with_parent
 from Daddy.core.run_paths import RunPaths, mirrors_folder
 from Daddy.core.settings import KEPT_VERSIONS
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.core.stop_reasons import event_on_signals
+from Daddy.core.stop_conditions import event_on_signals
 from Daddy.weights.backup import RESTORE, MirrorCard, export_copy, find_missing
 from Daddy.weights.evaluations import describe_worse_version
-from Daddy.weights.locate_weights import add_config_flags
+from Daddy.weights.locate_shared_weights import add_config_flags
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
 from Daddy.weights.store.weight_store import version_numbers
 

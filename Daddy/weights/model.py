@@ -14,7 +14,7 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, UsageError, run_entry
-from Daddy.weights.locate_weights import add_config_flags, add_location, locate
+from Daddy.weights.locate_shared_weights import add_config_flags, add_location, locate
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -44,7 +44,7 @@ from Daddy.weights.backup import (
 )
 from Daddy.weights.exchange_settings import SILENCE_S
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_laptop_head
-from Daddy.weights.locate_weights import add_config_flags
+from Daddy.weights.locate_shared_weights import add_config_flags
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
 from Daddy.weights.store.weight_records import LaptopHead, RunCard, Version, is_reverted

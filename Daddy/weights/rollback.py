@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
 from Daddy.core.shared_weights_paths import JoinedPaths
-from Daddy.weights.locate_weights import Location, add_location, locate, version_number
+from Daddy.weights.locate_shared_weights import Location, add_location, locate, version_number
 from Daddy.weights.merge import contributions
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
 from Daddy.weights.store.weight_records import KEPT_RANGES, Revert, Version
@@ -128,7 +128,7 @@ def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | N
     again after the commit. If this process dies, the next merger or reader writes the rest.
     """
     from Daddy.weights.encoding.state_codec import decode, encode
-    from Daddy.weights.store.laptop_delivery import offer_version
+    from Daddy.weights.store.laptop_downloads import offer_version
     from Daddy.weights.store.rebuild_version import read_or_rebuild
 
     newest, target = store.newest(), store.version(number)

@@ -23,8 +23,8 @@ from Daddy.core.humanize import format_age, format_count, format_span, format_ti
 from Daddy.weights.evaluations import describe_worse_version
 from Daddy.weights.laptop.pulled_folder import describe_effect
 from Daddy.weights.lineage import Record, refusal_text
-from Daddy.weights.locate_weights import add_location, locate
-from Daddy.weights.weights_report import report_laptop, report_run
+from Daddy.weights.locate_shared_weights import add_location, locate
+from Daddy.weights.weights_status_record import report_laptop, report_run
 
 _WIDE = 1000
 """Columns where there is no terminal, so that grep finds whole paths and reasons."""

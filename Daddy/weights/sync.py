@@ -22,8 +22,8 @@ from types import FrameType
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, NetworkError, UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.humanize import format_age
-from Daddy.core.machine_info import die_with_parent
 from Daddy.core.saved_cluster import read_saved_cluster, settings_path
 from Daddy.weights.laptop import pull_push
 from Daddy.weights.laptop.pull_push import PullResult, folder_bytes, lock_folder
@@ -113,7 +113,7 @@ class Sync:
     def print_status(self) -> int:
         """Print the state of the local folder, the transport, and the cluster's version."""
         from Daddy.weights.status import print_status
-        from Daddy.weights.weights_report import report_laptop
+        from Daddy.weights.weights_status_record import report_laptop
 
         now = self.clock.now()
         here = report_laptop(self.local, now)

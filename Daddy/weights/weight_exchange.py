@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, WeightsError
-from Daddy.core.machine_info import host_name
+from Daddy.core.host_and_processes import host_name
 from Daddy.core.name_validation import WRITER, check_peer, new_token
 from Daddy.core.shared_types import Adoption, EventSink
 from Daddy.core.shared_weights_paths import SharedPaths
@@ -20,17 +20,22 @@ from Daddy.weights.encoding.state_arithmetic import StateDict, copy_state, is_fi
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge import contributions
-from Daddy.weights.merge.fencing import Fence, make_fence
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.peer_progress import BaseVersion, PeerProgress, find_outcome, read_progress_note
-from Daddy.weights.resume_progress import ancestry, resume_from_checkpoint
+from Daddy.weights.merge.slot_fencing import Fence, make_fence
+from Daddy.weights.resume_unmerged_progress import ancestry, resume_from_checkpoint
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
 from Daddy.weights.store.heartbeats import Heartbeat
-from Daddy.weights.store.laptop_delivery import offer_version
+from Daddy.weights.store.laptop_downloads import offer_version
 from Daddy.weights.store.rebuild_version import newest_state
 from Daddy.weights.store.weight_records import Contribution, RunCard, Version
 from Daddy.weights.store.weight_store import Store
+from Daddy.weights.unmerged_progress import (
+    BaseVersion,
+    PeerProgress,
+    find_outcome,
+    read_progress_note,
+)
 
 CHECK_S = 10.0
 """Seconds between two checks of other accounts' folders for faults."""

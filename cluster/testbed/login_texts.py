@@ -24,7 +24,7 @@ class LoginPlan:
     path: str
     sftp_server: str
     slurm: bool
-    door: str
+    program: str
     """Path of the executable that ``up`` and ``down`` run."""
 
 
@@ -87,7 +87,8 @@ def ssh_config(plan: LoginPlan) -> str:
     """Render ssh_config with the hosts ``login``, ``slow`` (a poor link) and ``friend``."""
     text = _host(f"login {plan.host}", plan, plan.user)
     text += (
-        _host("slow", plan, plan.user) + f'  ProxyCommand "{plan.door}" shape {HOME_LINK} %h %p\n'
+        _host("slow", plan, plan.user)
+        + f'  ProxyCommand "{plan.program}" shape {HOME_LINK} %h %p\n'
     )
     return text + (_host("friend", plan, plan.friend) if plan.friend else "")
 

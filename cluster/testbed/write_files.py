@@ -58,7 +58,7 @@ def _login_plan(layout: Layout, state: State, programs: Programs) -> login_texts
         path=":".join(filter(None, (programs.bin, SYSTEM_PATH))),
         sftp_server=str(sftp) if programs.bin and sftp.exists() else programs.tools["sftp-server"],
         slurm=state.slurm,
-        door=str(Path(__file__).resolve().parent / "door"),
+        program=str(Path(__file__).resolve().parent / "run_testbed"),
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from Daddy.core import machine_info
+from Daddy.core import host_and_processes
 from Daddy.core.errors import run_entry
 
 FOLDER = Path(__file__).parent
@@ -28,11 +28,11 @@ def _names() -> list[str]:
 
 
 def _machine() -> dict[str, object]:
-    total, _ = machine_info.memory_bytes()
+    total, _ = host_and_processes.memory_bytes()
     return {
         "system": platform.platform(),
         "python": platform.python_version(),
-        "cores": machine_info.usable_cores(),
+        "cores": host_and_processes.usable_cores(),
         "memory_gib": round(total / 2**30, 1),
     }
 

@@ -22,8 +22,8 @@ from typing import Any
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import DaddyError, ExitCode
 from Daddy.core.event_log import EventTail
+from Daddy.core.host_and_processes import parent_death_hook, usable_cores
 from Daddy.core.load_config import CHECKOUT
-from Daddy.core.machine_info import parent_death_hook, usable_cores
 from scripts.benches._learning_runs import WON, Run, RunProgress
 
 _POLL_S, _REPORT_S = 1.0, 20.0

@@ -27,15 +27,15 @@ from Daddy.core.job_environment import SLOT
 from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.stop_reasons import StopSignal
+from Daddy.core.stop_conditions import StopSignal
 from Daddy.learning.hyperparameters import resolve_settings, seed_for
 from Daddy.learning.interfaces import EpisodeEnd
-from Daddy.learning.preloading import prepare_imports
+from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.learning.vector_rows import VectorEnv
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.learning.diagnostics import Milestones
+    from Daddy.learning.behaviour_metrics import Milestones
 
 _SAVE_S = 30.0
 PEER = "slot-0"
@@ -55,7 +55,7 @@ class RandomPlayer:
     milestones: Milestones = field(init=False)
 
     def __post_init__(self) -> None:
-        from Daddy.learning.diagnostics import Milestones
+        from Daddy.learning.behaviour_metrics import Milestones
 
         self._seed = seed_for(self.config.training.seed, PEER)
         self.rng = np.random.default_rng(seed_for(self._seed, "random keys"))
@@ -80,7 +80,7 @@ class RandomPlayer:
 
     def play_rollout(self, horizon: int) -> None:
         """Play one horizon in every environment; write new milestones and ended episodes."""
-        from Daddy.learning.diagnostics import rows_to_facts
+        from Daddy.learning.behaviour_metrics import rows_to_facts
 
         ended: list[EpisodeEnd] = []
         count, keys = self.vector.num_envs, int(self.vector.action_space.n)

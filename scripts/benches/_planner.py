@@ -9,7 +9,7 @@ from functools import partial
 from statistics import median
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
     Intent,
     JobState,

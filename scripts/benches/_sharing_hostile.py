@@ -155,7 +155,7 @@ def open_gate() -> Iterator[None]:
         (make_version, "judge_values", _admit),
         (make_version, "cap_claimed_steps", _as_claimed),
         (make_version, "norm", _unknown),  # what is no number could not be written down
-        # `peer_progress` reads the function from its own module, the others hold its name
+        # `unmerged_progress` reads the function from its own module, the others hold its name
         *((m, "is_finite", _always) for m in (exchanging, make_version, state_arithmetic)),
     ]
     kept = [(module, name, getattr(module, name)) for module, name, _ in off]

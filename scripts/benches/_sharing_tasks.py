@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.atomic_files import canonical_json, read_json, sha256_hex, write_json
-from Daddy.core.machine_info import die_with_parent, usable_cores
-from Daddy.learning.preloading import prepare_imports
+from Daddy.core.host_and_processes import die_with_parent, usable_cores
+from Daddy.learning.startup_preloading import prepare_imports
 
 ROUNDS, QUICK_ROUNDS = 28, 3
 """Of one PPO update of each learner."""

@@ -18,7 +18,7 @@ from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.ram_map import RAM_SIZE, RAM_START
-from Daddy.pokemon.starts.start_state import beginning_state
+from Daddy.pokemon.starts.find_start_state import beginning_state
 from scripts.cartridge.player import Player, read_facts
 
 RANDOM_SHARE = 0.3

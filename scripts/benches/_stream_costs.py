@@ -20,10 +20,10 @@ from statistics import fmean, median
 from typing import Any
 
 from Daddy.core.load_config import load_config
-from Daddy.learning import loop, run_log
-from Daddy.learning.preloading import prepare_imports
+from Daddy.learning import learner_reporting, loop
+from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.pokemon.emulator import Emulator
-from Daddy.streaming.login.spool import WatchRequest, write_watch_request
+from Daddy.streaming.login.stream_folder import WatchRequest, write_watch_request
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches.train import iterate, training_learner
 
@@ -110,11 +110,13 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
     tally, drawn, reports, nothing, looking = (Tally() for _ in range(5))
     session.movement.enabled = False  # agents' walks are recorded without a stream too
     show, report, picture = (
-        run_log.new_step_hook(session),
-        run_log.report_agents,
+        learner_reporting.new_step_hook(session),
+        learner_reporting.report_agents,
         Emulator.packed_screen,
     )
-    run_log.report_agents = reports.wrap(report)  # also called once a rollout by the loop itself
+    learner_reporting.report_agents = reports.wrap(
+        report
+    )  # also called once a rollout by the loop itself
     loop.report_agents = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
     hook, idle = tally.wrap(show), nothing.wrap(lambda _: None)
     asks = session.parts.frames.request_counter
@@ -137,7 +139,7 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
             rows.append(row)
     finally:
         Emulator.packed_screen = picture  # type: ignore[method-assign]
-        run_log.report_agents = loop.report_agents = report  # type: ignore[attr-defined]
+        learner_reporting.report_agents = loop.report_agents = report  # type: ignore[attr-defined]
     played = len(rows) * session.rollout.rewards.size
     return {
         **_per_step(rows, session.rollout.rewards.size),

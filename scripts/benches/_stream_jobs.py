@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.core.machine_info import die_with_parent
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.tunnel_client import FrameSender
-from scripts.benches._stream_straight import read_corpus
+from scripts.benches._stream_relay_only import read_corpus
 from scripts.benches._stream_watcher import AGENTS
 
 

@@ -27,7 +27,7 @@ from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.protocol.handshake import ensure_token
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches._stream_login import Line, Login, login_node, ours, tunnel, wait_for
-from scripts.benches._stream_straight import split
+from scripts.benches._stream_relay_only import split
 from scripts.benches._stream_watcher import AGENTS, stamped
 
 LINES = (Line(10, 30), Line(1, 80), Line(0.1, 150))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.core.machine_info import command_lines, resident_bytes
+from Daddy.core.host_and_processes import command_lines, resident_bytes
 from Daddy.streaming.protocol.handshake import ensure_token
 from scripts.benches._stream_login import free_port, ours, wait_for
 

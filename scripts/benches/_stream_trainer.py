@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.load_config import load_config
-from Daddy.core.machine_info import die_with_parent
 from Daddy.learning.interfaces import FrameSink, NoFrames
+from Daddy.learning.learner_reporting import new_step_hook
 from Daddy.learning.learner_state import LearnerState
-from Daddy.learning.preloading import prepare_imports
-from Daddy.learning.run_log import new_step_hook
+from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.streaming.tunnel_client import FEATURED_FPS, FrameSender
 from scripts.benches.train import iterate, training_learner
 

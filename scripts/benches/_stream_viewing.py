@@ -74,7 +74,7 @@ def viewer_cpu(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
         with _window(folder, token) as (port, pid, where):
             results: dict[str, object] = {"where": where, "idle": _share(pid, seconds)}
             for fps in (15.0, 30.0):
-                straight = "scripts.benches._stream_straight"
+                straight = "scripts.benches._stream_relay_only"
                 facts = (folder / "books", port, token, corpus, fps, CROWD)
                 with ours(straight, *facts, home=folder, log=folder / "sender.log"):
                     time.sleep(SETTLE_S)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine_info import die_with_parent
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES
 from Daddy.streaming.protocol.handshake import load_tokens
 from Daddy.streaming.protocol.messages import Subscription

@@ -16,13 +16,13 @@ import gymnasium
 import numpy as np
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine_info import die_with_parent
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.rom_identity import load_rom
 from Daddy.learning.env_benchmark import random_rate
 from Daddy.learning.make_vector import make_vector
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import find_rom
-from Daddy.pokemon.starts.start_state import beginning_state
+from Daddy.pokemon.starts.find_start_state import beginning_state
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 EPISODE = 2048

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import torch
 
-from Daddy.core import child_process
+from Daddy.core import run_subprocess
 from Daddy.core.load_config import load_config
 from Daddy.core.settings import PROFILES
 from Daddy.weights.encoding.delta_frames import pack_delta, pack_state, unpack_delta, unpack_state
@@ -171,7 +171,7 @@ def _rsync(
         write(path, state)
     words = ["rsync", "--ignore-times", "--no-whole-file", "--stats", str(there), str(here)]
     begun = _children_s()
-    done = child_process.run_command(
+    done = run_subprocess.run_command(
         words, RSYNC_S, env={"PATH": "/usr/bin:/bin:/usr/local/bin", "LC_ALL": "C"}
     )
     seconds = _children_s() - begun

@@ -25,7 +25,7 @@ from Daddy.cluster.orchestrator.child_processes import ChildPrograms
 from Daddy.cluster.orchestrator.control_files import write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller import Controller
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Intent,
     JobState,
     Mode,
@@ -55,7 +55,7 @@ JOB = """
 import sys, threading, time
 from pathlib import Path
 from Daddy.core.lease import Lease
-from Daddy.core.machine_info import current_process, host_name
+from Daddy.core.host_and_processes import current_process, host_name
 root, token, slots, seconds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 log = (root / "log" / token).open("a", buffering=1)
 print("start", time.time(), file=log)

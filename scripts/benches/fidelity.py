@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 
 from Daddy.core.atomic_files import read_bounded
-from Daddy.core.child_process import Completed, ProcessTimeoutError
-from Daddy.core.child_process import run_command as run_child
 from Daddy.core.errors import ExitCode, UsageError
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.rom_identity import load_rom
+from Daddy.core.run_subprocess import Completed, ProcessTimeoutError
+from Daddy.core.run_subprocess import run_command as run_child
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.find_rom import cartridge_path, find_rom

@@ -21,10 +21,10 @@ import numpy as np
 from Daddy.core.atomic_files import read_json
 from Daddy.core.confidence_intervals import mean_interval, share_interval
 from Daddy.core.errors import UsageError
+from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.load_config import CHECKOUT
-from Daddy.core.machine_info import usable_cores
 from Daddy.core.rom_identity import load_rom
-from Daddy.learning.preloading import prepare_imports
+from Daddy.learning.startup_preloading import prepare_imports
 from scripts.benches._learning_pool import Pool, read_evaluation
 from scripts.benches._learning_runs import ARMS, PPO_ARCHIVE, RANDOM_ARCHIVE, WON, Run, lean_game
 

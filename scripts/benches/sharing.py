@@ -21,7 +21,7 @@ from typing import Any
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import UsageError
 from Daddy.core.load_config import CHECKOUT
-from Daddy.learning.preloading import prepare_imports
+from Daddy.learning.startup_preloading import prepare_imports
 
 STATE = CHECKOUT / "runs" / "benches" / "sharing"
 SEEDS, QUICK_SEEDS = 20, 2

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from Daddy.streaming.login.spool import WatchRequest, write_watch_request
+from Daddy.streaming.login.stream_folder import WatchRequest, write_watch_request
 from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES
 from Daddy.streaming.protocol.messages import FRAME_HEAD
 from Daddy.streaming.tunnel_client import FrameSender

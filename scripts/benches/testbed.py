@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from Daddy.core.child_process import run_command as run_child
 from Daddy.core.errors import SchedulerError
+from Daddy.core.run_subprocess import run_command as run_child
 
 _SUBMIT = ("sbatch", "-o", "/dev/null", "--wrap", "true")
 COMMANDS = Path(__file__).resolve().parents[2] / "cluster" / "testbed"

@@ -19,11 +19,11 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.clock import SystemClock
+from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.load_config import load_config
-from Daddy.core.machine_info import usable_cores
 from Daddy.core.settings import Config
 from Daddy.learning.env_benchmark import random_rate
-from Daddy.learning.preloading import prepare_imports
+from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -169,8 +169,8 @@ def _time_inference(learner: LearnerState) -> float:
 
 def iterate(learner: LearnerState, iterations: int) -> float:
     """Run iterations of the learner's loop; return their steps per second."""
+    from Daddy.learning.learner_reporting import record_iteration
     from Daddy.learning.loop import adopt_newer, collect_rollout, estimate_advantages, update_policy
-    from Daddy.learning.run_log import record_iteration
 
     steps, start = 0, time.perf_counter()
     for _ in range(iterations):

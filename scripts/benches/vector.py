@@ -17,7 +17,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from Daddy.core.machine_info import resident_bytes, usable_cores
+from Daddy.core.host_and_processes import resident_bytes, usable_cores
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom

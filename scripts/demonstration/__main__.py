@@ -24,7 +24,7 @@ from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.dashboard import RunView
-from Daddy.learning.preloading import prepare_imports
+from Daddy.learning.startup_preloading import prepare_imports
 from scripts.demonstration.picture import draw
 from scripts.demonstration.stage import Stage
 from scripts.demonstration.summary import read_run, read_versions, summarise

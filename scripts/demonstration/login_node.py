@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.child_process import Completed, run_command
 from Daddy.core.errors import SchedulerError
 from Daddy.core.load_config import CHECKOUT
+from Daddy.core.run_subprocess import Completed, run_command
 
 TESTBED = CHECKOUT / "cluster" / "testbed"
 _START_S = 600.0

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.core import child_process, machine_info
+from Daddy.core import host_and_processes, run_subprocess
 from Daddy.core.errors import SchedulerError
 from Daddy.core.load_config import CHECKOUT, SITES, load_config, run_paths
 from Daddy.core.run_paths import RunPaths
@@ -47,7 +47,7 @@ class Stage:
     slurm: bool
     headless: bool
     node: LoginNode = field(init=False)
-    viewer: machine_info.ProcessId = field(init=False)
+    viewer: host_and_processes.ProcessId = field(init=False)
     _exit: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Stage:
@@ -82,7 +82,7 @@ class Stage:
 
     def end_viewer(self) -> None:
         """End the viewer while agents still play, so that its screenshot shows them."""
-        machine_info.terminate_tree(self.viewer, _GRACE_S)
+        host_and_processes.terminate_tree(self.viewer, _GRACE_S)
 
     def open_tunnel(self, port: int) -> None:
         """Forward the login node's port to the viewer's by ``ssh -R``."""
@@ -129,16 +129,16 @@ class Stage:
             "SYNC_REMOTE_DIR": str(shared),
         }
 
-    def _start(self, name: str, argv: Sequence[str], **env: str) -> machine_info.ProcessId:
+    def _start(self, name: str, argv: Sequence[str], **env: str) -> host_and_processes.ProcessId:
         log = self.run.logs / f"{name}.log"
         settings = {**os.environ, "PATH": self.node.path, "PYTHONUNBUFFERED": "1", **env}
-        process = child_process.start_background(argv, log_path=log, env=settings, cwd=CHECKOUT)
-        self._exit.callback(machine_info.terminate_tree, process, _GRACE_S)
+        process = run_subprocess.start_background(argv, log_path=log, env=settings, cwd=CHECKOUT)
+        self._exit.callback(host_and_processes.terminate_tree, process, _GRACE_S)
         return process
 
     def _controller(
         self, command: str, *options: str, stream_port: int | None = None
-    ) -> child_process.Completed:
+    ) -> run_subprocess.Completed:
         site = ["--site", self.site] if (SITES / f"{self.site}.json").exists() else []
         env = {"DADDY_RUN_DIR": str(self.run.root)}
         if stream_port:

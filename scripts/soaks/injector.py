@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from Daddy.core.host_and_processes import ProcessId, identify_process, is_alive
 from Daddy.core.lease import read_lease
-from Daddy.core.machine_info import ProcessId, identify_process, is_alive
 from Daddy.core.run_paths import RunPaths
 from scripts.soaks.records import Fault
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core import child_process, machine_info
+from Daddy.core import host_and_processes, run_subprocess
 from Daddy.core.errors import SchedulerError
 from Daddy.core.event_log import read_events
 from Daddy.core.load_config import CHECKOUT
@@ -73,17 +73,17 @@ class Laptop:
         }
         log = self.home / f"{what}.log"
         self.processes.append(
-            child_process.start_background(argv, log_path=log, env=env, cwd=CHECKOUT)
+            run_subprocess.start_background(argv, log_path=log, env=env, cwd=CHECKOUT)
         )
 
     def __post_init__(self) -> None:
-        self.processes: list[machine_info.ProcessId] = []
+        self.processes: list[host_and_processes.ProcessId] = []
         self.home.mkdir(parents=True)
 
     def end(self) -> None:
         """End its programs, as when the lid is closed."""
         for process in self.processes:
-            machine_info.terminate_tree(process, GRACE_S)
+            host_and_processes.terminate_tree(process, GRACE_S)
         self.processes.clear()
 
     def receipts(self) -> Counter[str]:
@@ -109,7 +109,7 @@ class Laptop:
 
     def _run(self, argv: Sequence[str]) -> None:
         env = {**os.environ, "PATH": self.stage.node.path}
-        done = child_process.run_command(argv, 60.0, env=env)
+        done = run_subprocess.run_command(argv, 60.0, env=env)
         if done.returncode:
             raise SchedulerError(f"{argv[0]} failed: {done.stderr.strip()[-300:]}")
 

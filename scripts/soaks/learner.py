@@ -17,11 +17,11 @@ from pathlib import Path
 from Daddy.cluster.orchestrator.slot_status import newest_checkpoint
 from Daddy.core.atomic_files import append_line, write_json
 from Daddy.core.clock import SystemClock
+from Daddy.core.host_and_processes import current_process
 from Daddy.core.job_environment import read_job
 from Daddy.core.lease import Lease
 from Daddy.core.load_config import load_release_config, run_paths
-from Daddy.core.machine_info import current_process
-from Daddy.core.stop_reasons import StopSignal, drain_margin
+from Daddy.core.stop_conditions import StopSignal, drain_margin
 
 STEP_S = 0.25
 SAVE_S = 2.0

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator.control_parameters import derive_policy, file_poll_seconds
 from Daddy.cluster.orchestrator.ledger_file import read_entries
-from Daddy.core.child_process import Completed
-from Daddy.core.child_process import run_command as run_child
 from Daddy.core.errors import SchedulerError
 from Daddy.core.lease import read_lease
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.run_subprocess import Completed
+from Daddy.core.run_subprocess import run_command as run_child
 from Daddy.core.settings import Config
 from scripts.benches.testbed import COMMANDS, Cluster, cluster
 from scripts.soaks.injector import Injector

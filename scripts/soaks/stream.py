@@ -16,19 +16,20 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from scripts.soaks import hostile_relay, visits
-from scripts.soaks.visits import Visit
+from scripts.soaks import hostile_relay, hostile_visits
+from scripts.soaks.hostile_visits import Visit
 
 LIMIT = 64 * 1024
 """Bytes that one connection may hold."""
 Target = Callable[[random.Random], Visit]
 CONNECTIONS: tuple[Target, ...] = (
-    visits.stranger_at_the_viewer, visits.stranger_at_the_relay, visits.spoilt_streams,
-    visits.false_relay, visits.false_viewer,
+    hostile_visits.stranger_at_the_viewer, hostile_visits.stranger_at_the_relay,
+    hostile_visits.spoilt_streams, hostile_visits.false_relay, hostile_visits.false_viewer,
 )  # fmt: skip
 """Visits in which the hostile peer chooses every byte: their memory is measured."""
 OTHERS: tuple[Target, ...] = (
-    visits.looked_at, visits.bodies, visits.pictures, visits.segments, visits.files,
+    hostile_visits.looked_at, hostile_visits.bodies, hostile_visits.pictures,
+    hostile_visits.segments, hostile_visits.files,
 )  # fmt: skip
 _CHUNK = 5_000
 _PRINT_EVERY_S = 15.0

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.core import machine_info
+from Daddy.core import host_and_processes
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import RunPaths
 from Daddy.dashboard import Handover, add_events
@@ -45,7 +45,7 @@ class Memory:
         """Take one sample of each process that belongs to the run."""
         for role, pid in _processes(run, viewer):
             begun = self._since.setdefault((role, pid), now)
-            if used := machine_info.resident_bytes(pid):
+            if used := host_and_processes.resident_bytes(pid):
                 self.samples[role, pid].append((now - begun, used / 1e6))
 
     def growth(self) -> dict[str, float]:
@@ -64,7 +64,7 @@ def growth(samples: Samples, settled_s: float) -> float:
 
 
 def _processes(run: RunPaths, viewer: int) -> Iterator[tuple[str, int]]:
-    for pid, words in machine_info.command_lines().items():
+    for pid, words in host_and_processes.command_lines().items():
         match = _ROLE.search(words)
         if match and (pid == viewer or str(run.root) in words):
             yield ("viewer" if pid == viewer else match[1]), pid

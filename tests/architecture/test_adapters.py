@@ -16,7 +16,7 @@ ADAPTERS = {
         "Daddy/cluster/orchestrator/slurm_templates.py",
     ],
     "paramiko": ["Daddy/weights/laptop/rsync_sftp.py"],
-    "psutil": ["Daddy/core/machine_info.py", "scripts/*.py"],
+    "psutil": ["Daddy/core/host_and_processes.py", "scripts/*.py"],
     "pygame": ["Daddy/streaming/viewer/pygame_window.py"],
     "PIL": ["Daddy/streaming/viewer/clip_writer.py", "scripts/*.py"],
     "torch": [
@@ -36,7 +36,7 @@ ADAPTERS = {
         "Daddy/weights/lineage_plot.py",
         "scripts/*.py",
     ],
-    "subprocess": ["Daddy/core/child_process.py", "scripts/*.py"],
+    "subprocess": ["Daddy/core/run_subprocess.py", "scripts/*.py"],
 }
 
 

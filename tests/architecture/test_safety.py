@@ -16,14 +16,14 @@ CALLS = {"torch.load", "torch.save", "os.system", "os.popen", "eval", "exec"}
 EVERY_INTERFACE = "0.0.0.0"
 HANDLERS = {
     "Daddy/cluster/orchestrator/local_job_runner.py",
-    "Daddy/core/stop_reasons.py",
+    "Daddy/core/stop_conditions.py",
     "Daddy/weights/sync.py",
     "cluster/testbed/supervisor.py",
     "scripts/benches/__main__.py",
     "scripts/demonstration/__main__.py",
 }
 """Modules with reviewed signal handlers. A handler that sets an event or raises may hang the code
-that it interrupts; those of ``core/stop_reasons`` cannot."""
+that it interrupts; those of ``core/stop_conditions`` cannot."""
 WRITES = {"write_text", "write_bytes"}
 
 

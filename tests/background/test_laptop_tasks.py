@@ -15,8 +15,8 @@ import pytest
 
 from Daddy.background.laptop_tasks import PushLogReporter, push_contributions
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine_info import ProcessId
-from Daddy.weights import attachments
+from Daddy.core.host_and_processes import ProcessId
+from Daddy.weights import laptop_attachments
 from tests.components import program
 from tests.weights.login import Login, running_sshd
 
@@ -49,7 +49,7 @@ def soon(what: Callable[[], object], seconds: float = 60.0) -> None:
 
 def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, str]) -> None:
     local, said = tmp_path / "shared", list[str]()
-    sha = attachments.queue_attachment(local, "anna", OWN, 1, b"a milestone")
+    sha = laptop_attachments.queue_attachment(local, "anna", OWN, 1, b"a milestone")
     log, home = tmp_path / "push.log", tmp_path / "home"
     box = tmp_path / "run" / "inbox" / "anna"
     before = set(psutil.Process().children(recursive=True))
@@ -58,7 +58,7 @@ def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, 
         child = set(psutil.Process().children(recursive=True)) - before
         assert child
     assert [path.read_bytes() for path in box.iterdir()] == [b"a milestone"]
-    assert attachments.queued_hashes(local, "anna") == {sha}
+    assert laptop_attachments.queued_hashes(local, "anna") == {sha}
     assert said == [f"contributions are pushed every 15 s (log: {log})"]
     soon(lambda: not any(p.is_running() and p.status() != "zombie" for p in child), 20)
 
@@ -74,7 +74,7 @@ def test_without_a_cluster_it_says_that_work_waits_and_where(tmp_path: Path) -> 
 
 def test_trouble_on_the_way_is_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
     said, far = list[str](), {**environment, "SYNC_SSH_CONFIG": str(tmp_path / "none")}
-    attachments.queue_attachment(tmp_path / "shared", "anna", OWN, 1, b"x")
+    laptop_attachments.queue_attachment(tmp_path / "shared", "anna", OWN, 1, b"x")
     os.environ["SYNC_SSH_CONFIG"] = far["SYNC_SSH_CONFIG"]
     try:
         where = (tmp_path / "shared", tmp_path / "log", far, tmp_path / "home")

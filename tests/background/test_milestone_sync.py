@@ -24,7 +24,7 @@ from Daddy.pokemon.archive.archive_env import ArchivedEnv
 from Daddy.pokemon.archive.claim_replay import ReplayGame
 from Daddy.pokemon.archive.state_selection import ArchiveRules
 from Daddy.pokemon.find_rom import cartridge_path
-from Daddy.weights import attachments
+from Daddy.weights import laptop_attachments
 from Daddy.weights.laptop.pull_push import pull, push
 from Daddy.weights.store.weight_store import Store
 from tests.pokemon.archive.players import advance, archived, milestones_of
@@ -142,10 +142,10 @@ def box(world: World, data: bytes, number: int = 1, name: str = "") -> Path:
     return path
 
 
-def answer(world: World, number: int = 1) -> attachments.AttachmentReceipt:
+def answer(world: World, number: int = 1) -> laptop_attachments.AttachmentReceipt:
     folder = world.shared / "receipts" / "mallory"
     shutil.copytree(folder, world.local / "receipts" / "mallory", dirs_exist_ok=True)
-    found = attachments.read_attachment_receipts(world.local, "mallory")
+    found = laptop_attachments.read_attachment_receipts(world.local, "mallory")
     return next(receipt for receipt in found if receipt.sequence == number)
 
 
@@ -202,7 +202,9 @@ def test_who_lies_waits_longer_each_time_and_keeps_nobody_else_waiting(world: Wo
     for number in range(1, 6):
         box(world, b"no claim %d" % number, number)
     claim = honest(world)
-    attachments.queue_attachment(world.local, "anna", "0a" * 4, 1, claim_format.encode_claim(claim))
+    laptop_attachments.queue_attachment(
+        world.local, "anna", "0a" * 4, 1, claim_format.encode_claim(claim)
+    )
     push(world.transport, world.local, world.clock)
     for _ in range(4):
         world.intake.run_cycle()

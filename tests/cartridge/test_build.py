@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.child_process import run_command
 from Daddy.core.rom_identity import CARTRIDGE_SHA1, LEAN_CARTRIDGE_SHA1, load_rom
+from Daddy.core.run_subprocess import run_command
 from Daddy.pokemon.find_rom import cartridge_path
 from scripts.cartridge.__main__ import main
 from scripts.cartridge.build import LEAN, SOURCE, build

@@ -20,7 +20,7 @@ from Daddy.core.event_log import EventWriter
 from Daddy.core.job_environment import read_job
 from Daddy.core.load_config import load_release_config, run_paths
 from Daddy.core.slot_lease import resume_slot
-from Daddy.core.stop_reasons import StopSignal, drain_margin
+from Daddy.core.stop_conditions import StopSignal, drain_margin
 
 STEP_S = 0.1
 

@@ -10,14 +10,14 @@ import pytest
 from Daddy.cluster.orchestrator.apply_plan import PlanApplier
 from Daddy.cluster.orchestrator.control_files import read_intent, read_orders, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Intent,
     Mode,
     QueueJob,
     QueueReading,
     Snapshot,
 )
-from Daddy.cluster.orchestrator.controller_records import SiteLimits as SiteFacts
+from Daddy.cluster.orchestrator.controller_types import SiteLimits as SiteFacts
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED_FOR_GOOD, is_final
 from Daddy.cluster.orchestrator.decisions.submit_blocks import find_pause_reason
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile, read_entries

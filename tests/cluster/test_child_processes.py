@@ -9,7 +9,7 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator.child_processes import ChildPrograms
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine_info import identify_process, is_alive
+from Daddy.core.host_and_processes import identify_process, is_alive
 from tests.cluster.conftest import until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]

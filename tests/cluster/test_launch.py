@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.control_files import write_orders
-from Daddy.cluster.orchestrator.controller_records import Orders
+from Daddy.cluster.orchestrator.controller_types import Orders
 from Daddy.cluster.release_build import Release, freeze_release
 from Daddy.core.event_log import read_events
+from Daddy.core.host_and_processes import current_process, host_name
 from Daddy.core.lease import Lease, read_lease
 from Daddy.core.load_config import load_config
-from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.dashboard import add_events
 from tests.cluster.conftest import small_config, until

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.cluster.orchestrator.controller_records import Ledger, Phase
+from Daddy.cluster.orchestrator.controller_types import Ledger, Phase
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile, read_entries
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold, replay
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob, Snapshot, UnknownQueue
+from Daddy.cluster.orchestrator.controller_types import JobState, QueueJob, Snapshot, UnknownQueue
 from Daddy.cluster.orchestrator.local_job_runner import LocalJob
 from Daddy.cluster.orchestrator.local_queue_files import LocalJobFiles, new_job, turn_lock
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
@@ -23,7 +23,7 @@ from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Submitted
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import SchedulerError
-from Daddy.core.machine_info import is_alive
+from Daddy.core.host_and_processes import is_alive
 from Daddy.core.name_validation import new_token
 from tests.cluster.conftest import until
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Intent, JobOutcome, Mode, SiteLimits
+from Daddy.cluster.orchestrator.controller_types import Intent, JobOutcome, Mode, SiteLimits
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import find_holds
 from Daddy.cluster.orchestrator.plan_actions import Cancel, Signal, Submit
 from tests.cluster.world import Job, World

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.lease import Lease
 from tests.cluster.conftest import ROOT, Person, small_config, until
 

@@ -15,7 +15,7 @@ from Daddy.cluster.orchestrator.control_files import (
     write_intent,
     write_probe,
 )
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.sidecar import FailoverWatch
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events

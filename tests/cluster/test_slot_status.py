@@ -9,8 +9,8 @@ import torch
 from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
 from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence, newest_checkpoint, read_slots
 from Daddy.core.clock import SystemClock
+from Daddy.core.host_and_processes import current_process, host_name
 from Daddy.core.lease import Lease, end_term
-from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.learning.checkpoint import Checkpoint, save_checkpoint
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import SiteLimits
+from Daddy.cluster.orchestrator.controller_types import SiteLimits
 from Daddy.cluster.orchestrator.slurm_limits import maintenance_begins, read_site
 
 REQUEST = {"partition": "gpu-linuxlab", "gres": "gpu:1", "cpus-per-task": 8}

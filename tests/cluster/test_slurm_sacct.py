@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Daddy.cluster.orchestrator.controller_records import JobState
+from Daddy.cluster.orchestrator.controller_types import JobState
 from Daddy.cluster.orchestrator.slurm_sacct import parse_ends, sacct_argv
 
 RUN, TOKEN = "tiny-000000", "0123456789ab"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import Snapshot
+from Daddy.cluster.orchestrator.controller_types import Snapshot
 from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import (
     JobRef,
@@ -28,9 +28,9 @@ from Daddy.cluster.orchestrator.slurm_scheduler import (
     parse_sbatch_answer,
 )
 from Daddy.cluster.orchestrator.slurm_squeue import FIELDS
-from Daddy.core.child_process import Completed
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import SchedulerError
+from Daddy.core.run_subprocess import Completed
 from tests.cluster.test_slurm_squeue import USUAL, line
 
 RUN, TOKEN = "slim_run-0fed50", "0123456789ab"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import JobState, WaitReason
+from Daddy.cluster.orchestrator.controller_types import JobState, WaitReason
 from Daddy.cluster.orchestrator.slurm_squeue import (
     FIELDS,
     LISTING,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core import atomic_files, child_process
+from Daddy.core import atomic_files, run_subprocess
 from Daddy.core.errors import FileError
 
 
@@ -86,7 +86,7 @@ raise SystemExit(run_entry({"line": line, "whole": whole}[sys.argv[2]], []))
 @pytest.mark.parametrize("how", ["line", "whole"])
 def test_a_disk_without_room_is_told_in_two_lines_that_name_the_place(tmp_path, how):
     path = tmp_path / "log"
-    done = child_process.run_command([sys.executable, "-c", _NO_ROOM, str(path), how], 20)
+    done = run_subprocess.run_command([sys.executable, "-c", _NO_ROOM, str(path), how], 20)
     assert done.returncode == 9, done.stderr
     assert "Traceback" not in done.stderr
     assert str(tmp_path) in done.stderr
@@ -94,7 +94,7 @@ def test_a_disk_without_room_is_told_in_two_lines_that_name_the_place(tmp_path, 
 
 def test_a_line_that_was_torn_does_not_swallow_the_next(tmp_path):
     path = tmp_path / "log"
-    child_process.run_command([sys.executable, "-c", _NO_ROOM, str(path), "line"], 20)
+    run_subprocess.run_command([sys.executable, "-c", _NO_ROOM, str(path), "line"], 20)
     assert path.stat().st_size == 100  # the second line did not fit
     atomic_files.append_line(path, "later")
     assert path.read_text().split("\n")[-2:] == ["later", ""]

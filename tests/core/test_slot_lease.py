@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from Daddy.core.clock import SystemClock
+from Daddy.core.host_and_processes import current_process, host_name, identify_process
 from Daddy.core.lease import Lease, end_term, read_lease
-from Daddy.core.machine_info import current_process, host_name, identify_process
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.slot_lease import LEAVING, SLOT_WAIT_S, claim_slot, resume_slot
 

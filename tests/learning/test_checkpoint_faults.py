@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from Daddy.core import atomic_files
-from Daddy.core.stop_reasons import StopSignal
+from Daddy.core.stop_conditions import StopSignal
 from Daddy.learning.checkpoint import Checkpoint, load_newest, save_checkpoint
 
 

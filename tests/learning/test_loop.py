@@ -11,9 +11,9 @@ from Daddy.core.shared_types import SCREEN_BYTES, Adoption, AgentReport
 from Daddy.learning import loop
 from Daddy.learning.checkpoint import list_manifests, load_newest, save_checkpoint
 from Daddy.learning.interfaces import NoExchange, NoFrames
+from Daddy.learning.learner_reporting import METRICS
 from Daddy.learning.learner_state import to_checkpoint
 from Daddy.learning.loop import adopt_newer, adoption_is_due, collect_rollout, start_learner, train
-from Daddy.learning.run_log import METRICS
 from Daddy.workloads import WORKLOADS
 from tests.learning.helpers import SCHEDULE, SETTINGS, FakeLease, StopAfter, cartpole_parts
 

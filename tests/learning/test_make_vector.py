@@ -259,7 +259,7 @@ def test_without_pufferlib_threads_are_chosen_and_asking_for_it_says_so(
 
 @pytest.mark.skipif(not puffer_installed(), reason="pufferlib has no wheels here")
 def test_pufferlib_is_loaded_without_a_word() -> None:
-    code = "import Daddy.learning.preloading as p; p.prepare_imports()"
+    code = "import Daddy.learning.startup_preloading as p; p.prepare_imports()"
     code += "; import Daddy.learning.vector_pufferlib"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from Daddy.core.machine_info import ProcessId, identify_process, is_alive
+from Daddy.core.host_and_processes import ProcessId, identify_process, is_alive
 from Daddy.learning.pufferlib_multiprocessing import EnvProcessError
 from Daddy.learning.vector_pufferlib import PufferVector
 from tests.learning.toys import Slow

@@ -9,7 +9,7 @@ import pytest
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.find_rom import find_rom
-from Daddy.pokemon.starts.start_state import beginning_state
+from Daddy.pokemon.starts.find_start_state import beginning_state
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.game_progress import read_progress
-from Daddy.pokemon.starts.start_state import beginning_state
+from Daddy.pokemon.starts.find_start_state import beginning_state
 
 KEYS = ["down", "left", "a", "up", "right", "b", "start", "a"] * 6
 ROM = load_rom(find_rom(None, environ={}))

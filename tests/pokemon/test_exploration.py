@@ -12,7 +12,7 @@ from Daddy.pokemon import story_milestones
 from Daddy.pokemon.exploration import Exploration, VisitedCells
 from Daddy.pokemon.game_progress import Progress
 from tests.pokemon.images import put
-from tests.pokemon.moments import WEIGHTS, at, earned, moment, party, walk
+from tests.pokemon.progress_builder import WEIGHTS, at, earned, moment, party, walk
 
 OPEN, DONE = 54, 37
 """Brock's gym has a milestone; the hero's house has none."""

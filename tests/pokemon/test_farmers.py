@@ -13,7 +13,7 @@ from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.party import CUT
 from tests.pokemon.images import put
-from tests.pokemon.moments import WEIGHTS, at, bag, earned, moment, party, tally, walk
+from tests.pokemon.progress_builder import WEIGHTS, at, bag, earned, moment, party, tally, walk
 
 STEPS = 4_000
 LITTLE = WEIGHTS.required

@@ -18,8 +18,8 @@ from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.game_progress import not_started_reason, read_progress
 from Daddy.pokemon.party import CUT
+from Daddy.pokemon.starts import find_start_state as starting
 from Daddy.pokemon.starts import route_player
-from Daddy.pokemon.starts import start_state as starting
 from scripts.benches._state_report import play_time_s, table
 from tests.pokemon.fact_sheet import SLOT_HP, SLOT_LEVEL, SLOT_MAX_HP
 from tests.pokemon.lookalike import BANKS, NOTES, lookalike, mark

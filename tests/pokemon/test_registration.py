@@ -4,7 +4,7 @@ import sys
 
 from gymnasium.envs import registration as gymnasium_registration
 
-from Daddy.core.child_process import run_command
+from Daddy.core.run_subprocess import run_command
 from Daddy.pokemon.registration import ENV_ID, register
 
 MAKE = """

@@ -11,7 +11,7 @@ from Daddy.pokemon.bag import REQUIRED_ITEMS
 from Daddy.pokemon.party import CUT, FIELD_MOVES
 from Daddy.pokemon.reward import Records, achieved_units, level_value, records_from, reward_parts
 from tests.pokemon.images import put
-from tests.pokemon.moments import WEIGHTS, at, bag, earned, party, walk
+from tests.pokemon.progress_builder import WEIGHTS, at, bag, earned, party, walk
 
 MUSEUM_TICKET, COIN_FLAGS, HIDDEN_ITEM_FLAGS = 0xD754, 0xD6FE, 0xD6F0
 GROWLING = 45

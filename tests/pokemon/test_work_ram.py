@@ -11,7 +11,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.game_progress import read_progress
-from Daddy.pokemon.starts.start_state import beginning_state
+from Daddy.pokemon.starts.find_start_state import beginning_state
 
 ROM = load_rom(cartridge_path())
 

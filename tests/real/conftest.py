@@ -20,15 +20,17 @@ from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.components import absent
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-DOORS = CHECKOUT / "cluster" / "testbed"
+TESTBED = CHECKOUT / "cluster" / "testbed"
 _OF_OTHERS = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "DADDY_", "LD_LIBRARY_PATH")
 """Variables that jobs do not get; opencv sets the last when a test imports pufferlib."""
 
 
-def door(command: str, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+def run_testbed(
+    command: str, *arguments: str, timeout_s: float = 300
+) -> subprocess.CompletedProcess[str]:
     """Run cluster/testbed/COMMAND."""
     return subprocess.run(
-        [str(DOORS / command), *arguments],
+        [str(TESTBED / command), *arguments],
         capture_output=True,
         text=True,
         timeout=timeout_s,
@@ -137,7 +139,7 @@ class Cluster:
 def start(folder: Path, *options: str) -> Cluster:
     """Run ``up`` in this folder; skip the test without it, or fail in CI."""
     folder.chmod(0o755)
-    done = door("up", "--dir", str(folder), "--json", *options)
+    done = run_testbed("up", "--dir", str(folder), "--json", *options)
     if done.returncode:
         lines: Sequence[str] = done.stderr.strip().splitlines()
         why = next((line for line in lines if line.startswith("error:")), "no message")
@@ -154,7 +156,7 @@ def shared_cluster() -> Iterator[Cluster]:
     try:
         yield start(folder)
     finally:
-        door("down", "--dir", str(folder), "--purge")
+        run_testbed("down", "--dir", str(folder), "--purge")
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -175,7 +177,7 @@ def own_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        door("down", "--dir", str(folder), "--purge")
+        run_testbed("down", "--dir", str(folder), "--purge")
         shutil.rmtree(folder, ignore_errors=True)
 
 

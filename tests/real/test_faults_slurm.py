@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 
 from Daddy.cluster.orchestrator.control_files import read_orders, write_orders
-from Daddy.cluster.orchestrator.controller_records import Orders
+from Daddy.cluster.orchestrator.controller_types import Orders
 from Daddy.core.lease import LeaseView, is_holder_alive, read_lease
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.patience import until
-from tests.real.conftest import Cluster, door
+from tests.real.conftest import Cluster, run_testbed
 
 PATIENCE = {
     "control_parameters.py": [
@@ -393,7 +393,7 @@ def test_fault_07_slurmctld_down_across_a_handover(fleet: Fleet) -> None:
     for slot in range(4):
         os.kill(fleet.pid(slot), signal.SIGUSR1)
     assert until(lambda: fleet.held() == {}, 10)
-    done = door("up", "--dir", str(fleet.cluster.dir), "--json")
+    done = run_testbed("up", "--dir", str(fleet.cluster.dir), "--json")
     assert done.returncode == 0, done.stderr
     assert until(fleet.full, 40)
     assert set(fleet.held().values()) <= queued, "those that were queued; none was lost"

@@ -22,7 +22,7 @@ import pytest
 from cluster.testbed import layout, login_texts
 from Daddy.core.load_config import load_config
 from tests.patience import until
-from tests.real.conftest import CHECKOUT, DOORS, Cluster, door, start
+from tests.real.conftest import CHECKOUT, TESTBED, Cluster, run_testbed, start
 
 LIMIT_JOB = """
 trap 'echo warned $(($(date +%s) - begun))' USR1
@@ -51,14 +51,14 @@ def job_over_its_limit(shared_cluster: Cluster) -> Iterator[tuple[str, Path]]:
 
 @pytest.mark.usefixtures("job_over_its_limit")
 def test_up_again_changes_nothing_and_says_the_same(cluster: Cluster) -> None:
-    again = door("up", "--dir", str(cluster.dir), "--json")
+    again = run_testbed("up", "--dir", str(cluster.dir), "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["supervisor_pid"] == cluster.facts["supervisor_pid"]
 
 
 def test_the_partition_is_the_one_of_the_guide(cluster: Cluster) -> None:
     assert cluster.out("sinfo", "-h", "-o", "%P %l %D %c %G") == "gpu-linuxlab* 4:00:00 4 8 gpu:1"
-    status = door("status", "--dir", str(cluster.dir), "--json")
+    status = run_testbed("status", "--dir", str(cluster.dir), "--json")
     assert status.returncode == 0
     facts = json.loads(status.stdout)
     assert facts["state"] == "up"
@@ -135,7 +135,7 @@ def test_a_kept_database_forgets_jobs_and_limits(own_folder: Path) -> None:
         lambda: limit in testbed.run("sbatch", "-o", "/dev/null", "--wrap", "true").stderr, 10
     )
     assert until(lambda: testbed.out("sacct", "-n", "-X", "-j", job, "-o", "JobID") == job, 15)
-    assert door("down", "--dir", str(own_folder)).returncode == 0
+    assert run_testbed("down", "--dir", str(own_folder)).returncode == 0
     again = start(own_folder, "--max-jobs", "2")
     assert again.out("sacct", "-n", "-a", "-X", "-S", "now-1hours", "-o", "JobID") == ""
     limits = ("sacctmgr", "-n", "-P", "show", "qos", "students", "format=MaxJobsPU,MaxSubmitPU")
@@ -201,7 +201,7 @@ def test_the_slow_alias_is_slow_and_whole(cluster: Cluster, tmp_path: Path) -> N
 
 def test_a_link_can_be_stalled_and_cut(cluster: Cluster, tmp_path: Path) -> None:
     stall, cut = tmp_path / "stall", tmp_path / "cut"
-    shape = f"ProxyCommand={DOORS}/door shape --stall-file {stall} --cut-file {cut} %h %p"
+    shape = f"ProxyCommand={TESTBED}/run_testbed shape --stall-file {stall} --cut-file {cut} %h %p"
     login = ["ssh", "-F", str(cluster.ssh_config), "-o", shape, "login"]
     with subprocess.Popen(
         [*login, "echo on; read x; echo $x; cat"],
@@ -308,8 +308,8 @@ def free_or_any(port: int) -> int:
 
 def test_a_daemon_that_died_is_seen_and_up_starts_it_again(cluster: Cluster) -> None:
     os.kill(cluster.daemon("sshd"), signal.SIGKILL)
-    assert until(lambda: door("status", "--dir", str(cluster.dir)).returncode == 20, 5)
-    repaired = door("up", "--dir", str(cluster.dir))
+    assert until(lambda: run_testbed("status", "--dir", str(cluster.dir)).returncode == 20, 5)
+    repaired = run_testbed("up", "--dir", str(cluster.dir))
     assert repaired.returncode == 0, repaired.stderr
     assert "starting again: sshd" in repaired.stderr
     assert cluster.ssh("true").returncode == 0
@@ -317,7 +317,7 @@ def test_a_daemon_that_died_is_seen_and_up_starts_it_again(cluster: Cluster) -> 
 
 def test_a_node_that_slurm_drained_is_resumed_by_up(cluster: Cluster) -> None:
     cluster.out("scontrol", "update", "NodeName=n3", "State=DRAIN", "Reason=batch job failure")
-    assert door("up", "--dir", str(cluster.dir)).returncode == 0
+    assert run_testbed("up", "--dir", str(cluster.dir)).returncode == 0
     assert cluster.out("sinfo", "-h", "-n", "n3", "-o", "%T") == "idle"
 
 
@@ -366,7 +366,7 @@ def test_down_leaves_nothing(own_folder: Path, *, crashed: bool) -> None:
     assert until(lambda: len(sleepers()) == 4), sleepers()
     if crashed:
         os.kill(int(str(testbed.facts["supervisor_pid"])), signal.SIGKILL)
-    ended = door("down", "--dir", str(own_folder))
+    ended = run_testbed("down", "--dir", str(own_folder))
     session.wait(10)
     assert ended.returncode == 0, ended.stderr
     assert until(lambda: not processes_of(own_folder), 2), processes_of(own_folder)
@@ -378,7 +378,7 @@ def test_down_leaves_nothing(own_folder: Path, *, crashed: bool) -> None:
     assert sorted(path.name for path in own_folder.iterdir()) == sorted(
         [".lock", "db", "etc", "home", "log", "munge", "ssh", "users"]
     )
-    assert door("status", "--dir", str(own_folder)).returncode == 21
+    assert run_testbed("status", "--dir", str(own_folder)).returncode == 21
 
 
 def sleepers() -> list[str]:
@@ -400,13 +400,13 @@ def sleepers() -> list[str]:
 
 def test_down_ends_a_half_started_testbed(own_folder: Path) -> None:
     starting = subprocess.Popen(
-        [str(DOORS / "up"), "--dir", str(own_folder)],
+        [str(TESTBED / "up"), "--dir", str(own_folder)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     assert until((own_folder / "run" / "daemons.json").exists, 60, 0.001)
     os.killpg(starting.pid, signal.SIGKILL)
     starting.wait(5)
-    assert door("down", "--dir", str(own_folder)).returncode == 0
+    assert run_testbed("down", "--dir", str(own_folder)).returncode == 0
     assert until(lambda: not processes_of(own_folder), 2), processes_of(own_folder)
 
 
@@ -418,25 +418,25 @@ def test_a_login_node_without_slurm_and_in_an_awkward_folder(own_folder: Path) -
         assert testbed.facts["slurm_conf"] == ""
         assert testbed.ssh("echo here; command -v rsync").stdout.startswith("here\n/")
     finally:
-        assert door("down", "--dir", str(folder)).returncode == 0
+        assert run_testbed("down", "--dir", str(folder)).returncode == 0
     assert not [path for path in Path("/tmp").glob("daddy-cluster-*/s") if not path.exists()]
 
 
 def test_on_the_hosts_own_loopback_the_tunnel_ends_on_another_port(own_folder: Path) -> None:
     privsep = Path("/run/sshd").exists()
-    said = door("up", "--dir", str(own_folder), "--login-only", "--no-namespace")
+    said = run_testbed("up", "--dir", str(own_folder), "--login-only", "--no-namespace")
     assert said.returncode == 0, said.stderr
     assert "-R 9998:localhost:9999" in said.stdout
     assert "the remote end listens on 9998" in said.stdout
     testbed = start(own_folder, "--login-only", "--no-namespace")
     assert (testbed.host, testbed.remote_port) == ("127.0.0.1", 9998)
     assert testbed.ssh("id -un").stdout.strip() == testbed.user
-    assert door("down", "--dir", str(own_folder)).returncode == 0
+    assert run_testbed("down", "--dir", str(own_folder)).returncode == 0
     assert Path("/run/sshd").exists() == privsep
 
 
 def test_down_of_nothing_is_no_error(tmp_path: Path) -> None:
-    answer = door("down", "--dir", str(tmp_path / "never"))
+    answer = run_testbed("down", "--dir", str(tmp_path / "never"))
     assert answer.returncode == 0
     assert "was not running" in answer.stderr
 
@@ -453,7 +453,7 @@ def test_what_belongs_to_another_boot_is_never_ended(tmp_path: Path) -> None:
             supervisor_start=int(stat[stat.rindex(")") + 2 :].split()[19]),
         )  # fmt: skip
         layout.save_state(tmp_path, old)
-        assert door("down", "--dir", str(tmp_path)).returncode == 0
+        assert run_testbed("down", "--dir", str(tmp_path)).returncode == 0
         assert bystander.poll() is None
     finally:
         bystander.kill()
@@ -475,7 +475,7 @@ def test_down_ends_a_test_cluster_that_the_release_before_started(tmp_path: Path
         )  # fmt: skip
         layout.save_state(tmp_path, state)
         (tmp_path / "testbed.json").rename(tmp_path / "sandbox.json")
-        assert door("down", "--dir", str(tmp_path)).returncode == 0
+        assert run_testbed("down", "--dir", str(tmp_path)).returncode == 0
         assert supervisor.wait(10) == outlived.wait(10) == -signal.SIGTERM
         assert not (tmp_path / "sandbox.json").exists()
     finally:
@@ -513,7 +513,7 @@ def test_a_job_is_warned_and_ends_at_its_limit(
 
 def test_the_names_of_the_release_before_still_lead_there(tmp_path: Path) -> None:
     """The old names cluster/sandbox and DADDY_SITE=sandbox work for one more release."""
-    before = DOORS.with_name("sandbox") / "status"
+    before = TESTBED.with_name("sandbox") / "status"
     asked = subprocess.run([before, "--dir", tmp_path / "none"], timeout=60, check=False)
     assert asked.returncode == 21
     old, new = load_config(site="sandbox"), load_config(site="testbed")

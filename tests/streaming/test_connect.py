@@ -17,12 +17,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from Daddy.core.child_process import ConnectedChild, spawn_connected
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import ATTACH, HOME_ATTACH
+from Daddy.core.run_subprocess import ConnectedChild, spawn_connected
 from Daddy.core.shared_types import TUNNEL_PORT
-from Daddy.streaming.login.spool import WatchRequests, read_watch_request
+from Daddy.streaming.login.stream_folder import WatchRequests, read_watch_request
 from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.relay import make_relay, write_scripts

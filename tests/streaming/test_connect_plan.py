@@ -16,6 +16,7 @@ from Daddy.core.run_paths import HOME_ATTACH
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.protocol.handshake import Token, find_opening, opening_line
 from Daddy.streaming.relay import script_text
+from Daddy.streaming.viewer.compose_window import draw_window
 from Daddy.streaming.viewer.connect import find_target
 from Daddy.streaming.viewer.connect_plan import (
     BACKOFF_S,
@@ -36,7 +37,6 @@ from Daddy.streaming.viewer.connect_plan import (
 from Daddy.streaming.viewer.draw_list import HEIGHT, Text
 from Daddy.streaming.viewer.key_bindings import ViewOptions
 from Daddy.streaming.viewer.view_model import TunnelInfo, compose_scene
-from Daddy.streaming.viewer.window_layout import draw_window
 
 TARGET = LoginTarget("anna@login1.site.edu", (HOME_ATTACH,))
 CONFINED = LoginTarget("anna@login1.site.edu", (HOME_ATTACH,), tunnel_key="/keys/tunnel")

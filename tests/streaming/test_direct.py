@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.machine_info import host_name
+from Daddy.core.host_and_processes import host_name
 from Daddy.streaming import relay as relays
 from Daddy.streaming.learner.direct_port import (
     LOOKUP_AGAIN_S,
@@ -26,7 +26,7 @@ from Daddy.streaming.learner.direct_port import (
 from Daddy.streaming.login import relay_connections as direct
 from Daddy.streaming.login.fleet_state import FleetState
 from Daddy.streaming.login.relay_connections import Deduplicator, JobConnections
-from Daddy.streaming.login.spool import (
+from Daddy.streaming.login.stream_folder import (
     ensure_jobs_token,
     own_address,
     read_addresses,

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.protocol.messages import Peer, TelemetryRow
+from Daddy.streaming.viewer.agent_trails import Dot, HistorySnapshot, MapView
 from Daddy.streaming.viewer.draw_list import THEMES
-from Daddy.streaming.viewer.view_history import Dot, HistorySnapshot, MapView
 from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo
 from Daddy.streaming.web.web_server import BrowserTags, hash_tag, pack_news, style_json
 from tests.streaming.helpers import picture

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from Daddy.core.clock import SystemClock
 from Daddy.streaming.protocol.messages import row_from_report
+from Daddy.streaming.viewer.agent_trails import HistorySnapshot, ViewHistory
 from Daddy.streaming.viewer.clip_writer import BUFFER_S
+from Daddy.streaming.viewer.compose_window import draw_window
 from Daddy.streaming.viewer.draw_list import (
     MOST_PLACES,
     THEMES,
@@ -29,8 +31,6 @@ from Daddy.streaming.viewer.draw_list import (
 )
 from Daddy.streaming.viewer.key_bindings import ViewOptions, WindowAction
 from Daddy.streaming.viewer.pygame_window import Painter, ViewerState, paint_items
-from Daddy.streaming.viewer.view_history import HistorySnapshot, ViewHistory
-from Daddy.streaming.viewer.window_layout import draw_window
 from tests.streaming.helpers import picture, report
 from tests.streaming.test_viewer import WAITING, panel, scene
 

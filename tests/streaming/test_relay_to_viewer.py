@@ -18,10 +18,10 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
-from Daddy.core.machine_info import identify_process, is_alive
+from Daddy.core.host_and_processes import identify_process, is_alive
 from Daddy.streaming import relay as relays
 from Daddy.streaming.best_selector import FeaturingRules
-from Daddy.streaming.login.spool import SpoolReader
+from Daddy.streaming.login.stream_folder import SpoolReader
 from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.handshake import VIEWER, StreamSession, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import Subscription

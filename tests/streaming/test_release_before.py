@@ -6,7 +6,7 @@ import json
 import struct
 from pathlib import Path
 
-from Daddy.streaming.login.spool import WatchRequest, read_watch_request
+from Daddy.streaming.login.stream_folder import WatchRequest, read_watch_request
 from Daddy.streaming.protocol.framing import Message, MessageSplitter, pack_message
 from Daddy.streaming.protocol.messages import Subscription, read_subscription
 from Daddy.streaming.protocol.spool_segment import (

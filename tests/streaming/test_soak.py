@@ -23,7 +23,7 @@ def test_thousands_of_spoilt_messages_break_nothing_and_are_not_kept() -> None:
 def test_what_is_broken_on_purpose_is_found(weakness: str, monkeypatch) -> None:
     if weakness == "a reader that trusts lengths":
         monkeypatch.setattr(messages, "read_ack", lambda body: messages._ACK.unpack(body)[0])
-        monkeypatch.setattr("scripts.soaks.visits._READERS", (messages.read_ack,))
+        monkeypatch.setattr("scripts.soaks.hostile_visits._READERS", (messages.read_ack,))
         word = "unpack requires"
     else:
         kept, hear = [], view_model.RelayState.handle_message

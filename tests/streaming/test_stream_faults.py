@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine_info import host_name
+from Daddy.core.host_and_processes import host_name
 from Daddy.streaming.learner.shared_ring import LearnerEnd, StreamerEnd, nameless_file
 from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.protocol.spool_segment import CapturedPicture, WriterIdentity

@@ -18,14 +18,14 @@ import psutil
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine_info import identify_process, is_alive
+from Daddy.core.host_and_processes import identify_process, is_alive
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming import streamer, tunnel_client
 from Daddy.streaming.learner import direct_port as listener
 from Daddy.streaming.learner.direct_port import DirectPort
 from Daddy.streaming.learner.shared_ring import LearnerEnd, StreamerEnd, nameless_file
-from Daddy.streaming.login import spool
-from Daddy.streaming.login.spool import (
+from Daddy.streaming.login import stream_folder
+from Daddy.streaming.login.stream_folder import (
     SpoolReader,
     SpoolWriter,
     WatchRequest,
@@ -202,7 +202,7 @@ def test_nobody_watching_means_nothing_is_wanted(desk: Desk) -> None:
 def test_a_wish_list_whose_counter_stands_still_wears_off(
     desk: Desk, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(spool, "WATCHED_FOR_S", 0.5)
+    monkeypatch.setattr(stream_folder, "WATCHED_FOR_S", 0.5)
     ask(tmp_path)
     assert desk.until(desk.learner.wanted_agents)
     assert desk.until(lambda: not desk.learner.wanted_agents())

@@ -19,6 +19,8 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.protocol.messages import Peer, row_from_report
 from Daddy.streaming.viewer import pygame_window as painting
+from Daddy.streaming.viewer.agent_trails import HistorySnapshot, ViewHistory
+from Daddy.streaming.viewer.compose_window import arrange_panels, draw_window, find_panel_at
 from Daddy.streaming.viewer.draw_list import (
     ADVANCE,
     BADGES,
@@ -38,9 +40,7 @@ from Daddy.streaming.viewer.draw_list import (
 )
 from Daddy.streaming.viewer.key_bindings import TABLE, Overlay, ViewOptions
 from Daddy.streaming.viewer.pygame_window import Painter, ViewerWindow, paint_items, save_picture
-from Daddy.streaming.viewer.view_history import HistorySnapshot, ViewHistory
 from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo
-from Daddy.streaming.viewer.window_layout import arrange_panels, draw_window, find_panel_at
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start

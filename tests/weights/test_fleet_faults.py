@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.core.stop_reasons import StopSignal
+from Daddy.core.stop_conditions import StopSignal
 from Daddy.weights.merge import merger as merging
 from Daddy.weights.merge.merger import Merger
 from Daddy.weights.store.rebuild_version import rebuild_state

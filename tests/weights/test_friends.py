@@ -23,14 +23,14 @@ from Daddy.core.friend_accounts import (
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights import friends
-from Daddy.weights.friend_exchange import join_run
+from Daddy.weights.joined_exchange import join_run
 from Daddy.weights.merge import merger
 from Daddy.weights.merge.contributions import PendingOffer, round_robin
 from Daddy.weights.merge.merge_inputs import FRIENDS_INPUTS_LIMIT
 from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import Contribution, parse
 from Daddy.weights.store.weight_store import Store
-from Daddy.weights.weights_report import report_run
+from Daddy.weights.weights_status_record import report_run
 from scripts.version_history import read_history
 from tests.weights.helpers import (
     EventRecorder,

@@ -28,7 +28,7 @@ from Daddy.weights.import_export import (
     read_version_as_model,
     to_markdown,
 )
-from Daddy.weights.locate_weights import locate_at
+from Daddy.weights.locate_shared_weights import locate_at
 from Daddy.weights.store.weight_records import parse
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ManualClock, begin, close, make_state

@@ -16,7 +16,7 @@ from Daddy.weights.encoding.delta_frames import pack_delta
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.laptop.pull_push import UNFINISHED, cheapest_route, pull
 from Daddy.weights.laptop.pulled_folder import newest_verified
-from Daddy.weights.store.laptop_delivery import KEEP_KEYFRAMES, REACH, SPARE, offer_version
+from Daddy.weights.store.laptop_downloads import KEEP_KEYFRAMES, REACH, SPARE, offer_version
 from Daddy.weights.store.weight_records import LaptopFrame, LaptopHead, parse
 from Daddy.weights.store.weight_store import Store
 from tests.weights.folder_transport import FolderTransport

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from Daddy.core.atomic_files import write_atomic
-from Daddy.weights import attachments
+from Daddy.weights import laptop_attachments
 from Daddy.weights.laptop.pulled_folder import (
     LaptopTotals,
     add_to_totals,
@@ -18,7 +18,7 @@ from Daddy.weights.laptop.pulled_folder import (
 )
 from Daddy.weights.status import render_status
 from Daddy.weights.store.weight_records import AttachmentReceipt, Receipt
-from Daddy.weights.weights_report import report_laptop
+from Daddy.weights.weights_status_record import report_laptop
 
 OWN = "0a" * 4
 
@@ -66,7 +66,7 @@ def test_a_damaged_total_begins_anew(tmp_path: Path) -> None:
 
 def test_the_status_screen_shows_it(tmp_path: Path) -> None:
     laptop(tmp_path)
-    attachments.queue_attachment(tmp_path, "anna", OWN, 4, b"x")
+    laptop_attachments.queue_attachment(tmp_path, "anna", OWN, 4, b"x")
     report = report_laptop(tmp_path, 0.0)
     stream = io.StringIO()
     Console(file=stream, width=200).print(render_status(report, 0.0))

@@ -15,8 +15,8 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import WeightsError
+from Daddy.core.host_and_processes import current_process, host_name
 from Daddy.core.lease import Lease
-from Daddy.core.machine_info import current_process, host_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import restore
@@ -36,7 +36,7 @@ from Daddy.weights.restore import (
     restore_run,
 )
 from Daddy.weights.store.weight_store import Store, version_numbers
-from Daddy.weights.weights_report import report_run
+from Daddy.weights.weights_status_record import report_run
 from tests.weights.helpers import ManualClock, begin, close
 from tests.weights.test_mirror import Points, keep_moment, only
 

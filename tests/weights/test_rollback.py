@@ -23,7 +23,7 @@ from Daddy.weights.status import render_status
 from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_records import Revert, Version, parse
 from Daddy.weights.store.weight_store import Store
-from Daddy.weights.weights_report import report_run
+from Daddy.weights.weights_status_record import report_run
 from scripts.soaks import rollback as soak
 from scripts.version_history import read_history
 from tests.weights.helpers import ManualClock, Peer, begin, close, make_state

@@ -15,10 +15,10 @@ from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import status
-from Daddy.weights import weights_report as report_module
+from Daddy.weights import weights_status_record as report_module
 from Daddy.weights.exchange_settings import SILENCE_S
 from Daddy.weights.status import MOST_PEERS, render_status
-from Daddy.weights.weights_report import folder_usage, report_run
+from Daddy.weights.weights_status_record import folder_usage, report_run
 from tests.weights.helpers import ManualClock
 from tests.weights.lineage_run import LineageRun, everything_below
 

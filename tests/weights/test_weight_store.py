@@ -9,7 +9,7 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.store.crash_safe_files import CrashSafeWriter
-from Daddy.weights.store.laptop_delivery import offer_version
+from Daddy.weights.store.laptop_downloads import offer_version
 from Daddy.weights.store.weight_records import RunCard, Version
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import make_state

@@ -11,7 +11,7 @@ for ``status``, ``child_processes`` runs the relay. ``slurm_templates`` renders 
 the other ``slurm_*`` modules run or parse one Slurm program each. A ``local_job_runner`` supervises
 each local job. Person, controller and jobs exchange requests through ``control_files``. Without a
 controller, jobs make its passes: a ``sidecar`` watches the lease (``decisions.sidecar_takeover``
-decides) and runs ``single_pass``. ``controller_records`` defines the record types that all share.
+decides) and runs ``single_pass``. ``controller_types`` defines the record types that all share.
 
 Callers may use: ``run_controller.main(argv) -> int``, ``planner.plan``, ``scheduler.Scheduler``,
 ``slurm_templates.render_job_script``, ``status.read_status``, ``single_pass.make_single_pass``.

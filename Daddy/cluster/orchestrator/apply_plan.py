@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent, write_orders
-from Daddy.cluster.orchestrator.controller_records import Attempt, Ledger, Mode, Orders
+from Daddy.cluster.orchestrator.controller_types import Attempt, Ledger, Mode, Orders
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD
 from Daddy.cluster.orchestrator.decisions.job_cap import limits_after_refusal
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile

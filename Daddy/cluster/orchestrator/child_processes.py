@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from Daddy.core.child_process import running_pids, start_background
 from Daddy.core.clock import Clock
-from Daddy.core.machine_info import ProcessId, is_alive, terminate_tree
+from Daddy.core.host_and_processes import ProcessId, is_alive, terminate_tree
+from Daddy.core.run_subprocess import running_pids, start_background
 
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 300.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import asdict, dataclass
 
-from Daddy.cluster.orchestrator.controller_records import Intent, Mode, Orders
+from Daddy.cluster.orchestrator.controller_types import Intent, Mode, Orders
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import FileError
 from Daddy.core.run_paths import RunPaths

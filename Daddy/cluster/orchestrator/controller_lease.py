@@ -14,9 +14,9 @@ from typing import Any
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ControllerAliveError
+from Daddy.core.host_and_processes import ProcessId, current_process, host_name, is_stopped
 from Daddy.core.lease import Lease, LeaseView, end_term, is_holder_alive, read_lease
 from Daddy.core.load_config import CHECKOUT
-from Daddy.core.machine_info import ProcessId, current_process, host_name, is_stopped
 from Daddy.core.run_paths import RunPaths
 
 SILENCE_S = 90.0

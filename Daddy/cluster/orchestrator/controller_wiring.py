@@ -18,18 +18,18 @@ from Daddy.cluster.orchestrator.control_parameters import (
     file_poll_seconds,
 )
 from Daddy.cluster.orchestrator.controller import Controller
-from Daddy.cluster.orchestrator.executors import SpecMaker, make_scheduler
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
+from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, make_scheduler
 from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import read_json_or_empty
-from Daddy.core.child_process import run_command as run_program
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
 from Daddy.core.event_log import EventWriter
+from Daddy.core.host_and_processes import host_name
 from Daddy.core.lease import Lease
 from Daddy.core.load_config import run_paths, shared_paths
-from Daddy.core.machine_info import host_name
+from Daddy.core.run_subprocess import run_command as run_program
 from Daddy.core.settings import Config
 
 _TIMEOUT_S = 20.0

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.orchestrator.controller_records import Ledger
+from Daddy.cluster.orchestrator.controller_types import Ledger
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold, replay
 from Daddy.core.atomic_files import append_line
 

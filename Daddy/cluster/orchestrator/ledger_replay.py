@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any
 
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
     JobOutcome,
     Ledger,

@@ -27,11 +27,11 @@ from Daddy.cluster.orchestrator.local_queue_files import (
     place_lock,
     turn_lock,
 )
-from Daddy.core.child_process import Child, spawn_child
 from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.host_and_processes import ProcessId, current_process, identify_process
 from Daddy.core.job_environment import JOB_END_TIME, JOB_ID
-from Daddy.core.machine_info import ProcessId, current_process, identify_process
-from Daddy.core.stop_reasons import event_on_signals
+from Daddy.core.run_subprocess import Child, spawn_child
+from Daddy.core.stop_conditions import event_on_signals
 
 _POLL_S = 0.05
 """Seconds between two checks of the job, and of the places: a successor starts after two."""

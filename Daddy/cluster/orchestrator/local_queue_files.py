@@ -17,7 +17,7 @@ from typing import Any
 
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import FileError
-from Daddy.core.machine_info import ProcessId, is_alive
+from Daddy.core.host_and_processes import ProcessId, is_alive
 
 ENDED = "ended"
 """Name of the folder that ended jobs are moved to."""

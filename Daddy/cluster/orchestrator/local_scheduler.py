@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     JobState,
     QueueJob,
     QueueReading,
@@ -35,11 +35,11 @@ from Daddy.cluster.orchestrator.local_queue_files import (
 from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import Answer, JobRef, JobSpec, Submitted
 from Daddy.core.atomic_files import write_atomic
-from Daddy.core.child_process import running_pids, start_background
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, SchedulerError
+from Daddy.core.host_and_processes import is_alive, signal_process
 from Daddy.core.load_config import CHECKOUT
-from Daddy.core.machine_info import is_alive, signal_process
+from Daddy.core.run_subprocess import running_pids, start_background
 
 _REMEMBERED_S = 300.0
 """Seconds an ended job stays in the listing (Slurm's MinJobAge)."""

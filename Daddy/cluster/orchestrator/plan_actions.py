@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from Daddy.cluster.orchestrator.controller_records import Mode, Orders
+from Daddy.cluster.orchestrator.controller_types import Mode, Orders
 
 if TYPE_CHECKING:
     from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold

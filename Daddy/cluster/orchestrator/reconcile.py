@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.control_parameters import SILENCE_S, SLOW_CLAIM_S, ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
     JobOutcome,
     JobState,

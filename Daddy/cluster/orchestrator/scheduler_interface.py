@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from Daddy.cluster.orchestrator.controller_records import QueueJob, QueueReading, SiteLimits
+from Daddy.cluster.orchestrator.controller_types import QueueJob, QueueReading, SiteLimits
 from Daddy.cluster.orchestrator.plan_actions import Amend
 
 

@@ -21,22 +21,22 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.orchestrator.control_files import Probe, read_intent, read_probe, write_probe
-from Daddy.cluster.orchestrator.controller_records import Intent
-from Daddy.cluster.orchestrator.decisions.sidecar_takeover import (
+from Daddy.cluster.orchestrator.controller_types import Intent
+from Daddy.cluster.orchestrator.decisions.controller_failover import (
     ControllerState,
     JobView,
     should_make_pass,
 )
 from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.core.atomic_files import read_json
-from Daddy.core.child_process import run_command as run_program
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.event_log import EventWriter
+from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.lease import LeaseView, is_holder_alive, read_lease
 from Daddy.core.log_setup import log_to
-from Daddy.core.machine_info import die_with_parent
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.run_subprocess import run_command as run_program
 
 SILENCE_S = 90.0
 """Seconds without a heartbeat (one every 10 s) after which a controller counts as gone."""

@@ -16,18 +16,18 @@ from typing import NamedTuple
 
 from Daddy.cluster.orchestrator.control_files import Probe, write_probe
 from Daddy.cluster.orchestrator.controller_lease import SILENCE_S, become_controller
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.controller_wiring import build_controller
-from Daddy.cluster.orchestrator.executors import SpecMaker, run_id
 from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, run_id
 from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, SchedulerError, run_entry
+from Daddy.core.host_and_processes import host_name
 from Daddy.core.load_config import load_release_config, run_paths
 from Daddy.core.log_setup import log_to
-from Daddy.core.machine_info import host_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.orchestrator.controller_records import SlotView
+from Daddy.cluster.orchestrator.controller_types import SlotView
 from Daddy.core.clock import Clock
 from Daddy.core.lease import is_holder_alive, read_lease
 from Daddy.core.run_paths import RunPaths

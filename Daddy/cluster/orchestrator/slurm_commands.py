@@ -14,10 +14,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from Daddy.core.atomic_files import append_line
-from Daddy.core.child_process import Completed, run_command
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
-from Daddy.core.machine_info import host_name
+from Daddy.core.host_and_processes import host_name
+from Daddy.core.run_subprocess import Completed, run_command
 
 _PREFIXES = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SALLOC_", "SRUN_", "SACCT_", "SCONTROL_",
             "SINFO_")  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from Daddy.cluster.orchestrator.controller_records import SiteLimits
+from Daddy.cluster.orchestrator.controller_types import SiteLimits
 
 RunQuery = Callable[[Sequence[str]], "str | None"]
 """Runs a command and returns its output, or None where it failed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob
+from Daddy.cluster.orchestrator.controller_types import JobState, QueueJob
 from Daddy.cluster.orchestrator.slurm_squeue import job_name, parse_state, read_exit_code
 
 _FIELDS = ("JobIDRaw", "JobName%128", "State%64", "ExitCode", "Start", "End", "NodeList%64")

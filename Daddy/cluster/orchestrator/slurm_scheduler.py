@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     JobState,
     QueueJob,
     QueueReading,
@@ -43,10 +43,10 @@ from Daddy.cluster.orchestrator.slurm_squeue import (
 )
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script
 from Daddy.core.atomic_files import write_atomic
-from Daddy.core.child_process import Completed, ProcessTimeoutError, ProgramMissingError
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, SchedulerError
-from Daddy.core.machine_info import user_name
+from Daddy.core.host_and_processes import user_name
+from Daddy.core.run_subprocess import Completed, ProcessTimeoutError, ProgramMissingError
 
 _SUBMIT_TIMEOUT_S = 40.0
 """More than the 9 to 10 s that sbatch itself waits for slurmctld."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.controller_records import JobState, QueueJob, WaitReason
+from Daddy.cluster.orchestrator.controller_types import JobState, QueueJob, WaitReason
 
 _WIDTHS = {
     "JobID": 16, "State": 20, "Reason": 96, "StartTime": 20, "EndTime": 20, "exit_code": 12,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     SUMMARY_VERSION,
     Attempt,
     Intent,

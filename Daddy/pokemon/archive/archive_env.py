@@ -15,12 +15,12 @@ import numpy as np
 
 from Daddy.core.errors import FileError, RomError
 from Daddy.pokemon import story_milestones
-from Daddy.pokemon.archive import claim_format, env_history
-from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive import claim_format, env_archive_progress
+from Daddy.pokemon.archive import milestone_keys as keys
 from Daddy.pokemon.archive import state_selection as selection
 from Daddy.pokemon.archive.archive_store import open_archive
-from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.file_names import MarkKind
+from Daddy.pokemon.archive.state_claims import ClaimStore
 from Daddy.pokemon.archive.state_format import Compatibility, Provenance
 from Daddy.pokemon.archive.state_selection import ArchiveRules, KeepDecision, StateChoice
 from Daddy.pokemon.emulator import PYBOY_VERSION
@@ -56,7 +56,7 @@ class ArchivedEnv(PokemonRedEnv):
         self._compatibility = Compatibility(self.rom.sha1, PYBOY_VERSION, self.assists)
         self._archive = open_archive(access.root, self._compatibility, access.rules)
         self._claims = ClaimStore(self._archive.folder)
-        self._history = env_history.EnvHistory()
+        self._history = env_archive_progress.EnvHistory()
         self._log: claim_format.InputLog | None = None
         self._loads = self._episode_loads = 0
         self._visited_keys = set[str]()
@@ -249,7 +249,7 @@ class ArchivedEnv(PokemonRedEnv):
         observation = super().load_state(data)
         facts = dict(self.journal)
         self._log = claim_format.input_log_from(facts.pop("log", None))
-        self._history = env_history.history_from(facts)
+        self._history = env_archive_progress.history_from(facts)
         return observation
 
     def telemetry(self) -> tuple[float, ...]:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive import milestone_keys as keys
 from Daddy.pokemon.archive.file_names import StateEntry
-from Daddy.pokemon.size_limits import inflate, matching_text
+from Daddy.pokemon.bounded_decoding import inflate, matching_text
 
 FORMAT: Final = 1
 MAX_INPUTS: Final = 200_000

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
-from Daddy.core.child_process import Completed, ProcessTimeoutError, run_command
 from Daddy.core.errors import DaddyError, FileError, UsageError
 from Daddy.core.rom_identity import load_rom
+from Daddy.core.run_subprocess import Completed, ProcessTimeoutError, run_command
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.archive import claim_format, state_selection
-from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive import milestone_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim, FindClaim
-from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.file_names import StateEntry
+from Daddy.pokemon.archive.state_claims import ClaimStore
 from Daddy.pokemon.archive.state_format import STATE_LIMIT, Provenance
 from Daddy.pokemon.inputs import recording_format
 

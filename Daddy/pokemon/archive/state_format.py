@@ -14,9 +14,9 @@ from typing import Final
 
 from pydantic import ConfigDict, TypeAdapter
 
-from Daddy.core.assist_rules import missing_assists
+from Daddy.core.assist_compatibility import missing_assists
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive import milestone_keys as keys
 from Daddy.pokemon.archive.file_names import StateEntry
 
 MAGIC: Final = b"DADDYARC"

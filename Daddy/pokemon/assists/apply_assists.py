@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.assist_rules import missing_assists, parse_assists
+from Daddy.core.assist_compatibility import missing_assists, parse_assists
 from Daddy.core.errors import RomError
 from Daddy.pokemon.assists import assist_state as states
 from Daddy.pokemon.assists.assist_registry import ASSISTS

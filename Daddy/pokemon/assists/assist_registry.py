@@ -291,4 +291,4 @@ ASSISTS: Final[dict[str, Assist]] = {
     "block_indigo_exit": Assist(block_indigo_exit, exit_stayed_blocked),
     "no_wild": Assist(prevent_wild_fights, no_wild_fight_began),
 }
-"""In the order of `Daddy.core.assist_rules.ASSIST_NAMES`; an earlier one takes precedence."""
+"""In the order of `assist_compatibility.ASSIST_NAMES`; an earlier one takes precedence."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
 
-from Daddy.core.assist_rules import ASSIST_NAMES
+from Daddy.core.assist_compatibility import ASSIST_NAMES
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.game_progress import Progress, is_free

@@ -1,1 +1,1 @@
-"""The free game: `daddy.gb` and `rom_symbols`, both written by ``python -m scripts.cartridge``."""
+"""The free game: `daddy.gb` and `cartridge_events`, both made by ``scripts.cartridge``."""

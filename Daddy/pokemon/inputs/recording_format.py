@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
+from Daddy.pokemon.bounded_decoding import inflate, matching_text
 from Daddy.pokemon.inputs import emulator_operations
 from Daddy.pokemon.inputs.emulator_operations import Operation, OperationKind
-from Daddy.pokemon.size_limits import inflate, matching_text
 
 MAGIC: Final = b"DADDYREC"
 FORMAT: Final = 1

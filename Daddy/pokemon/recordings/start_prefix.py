@@ -11,8 +11,8 @@ from contextlib import closing, suppress
 from Daddy.core.rom_identity import Rom
 from Daddy.pokemon.emulator import PYBOY_VERSION, Emulator
 from Daddy.pokemon.inputs.input_recorder import InputRecorder
+from Daddy.pokemon.starts.find_start_state import attempts_to_reach, default_start_name, start_state
 from Daddy.pokemon.starts.route_player import StuckError
-from Daddy.pokemon.starts.start_state import attempts_to_reach, default_start_name, start_state
 
 
 def recorder_at_power_on(rom: Rom) -> InputRecorder:

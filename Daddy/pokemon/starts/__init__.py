@@ -2,7 +2,7 @@
 
 start_state         finds or makes the state that a setting names
 start_routes        routes to start states, as data
-route_player        plays a route by rules, with `player_view`
+route_player        plays a route by rules, with `route_view`
 playability_check   checks that an agent can play on from a state
 start_state_folder  a person's folder of states
 """

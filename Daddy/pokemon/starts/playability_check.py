@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from Daddy.core.atomic_files import read_bounded, write_new
-from Daddy.core.child_process import ProcessTimeoutError, run_command
 from Daddy.core.errors import ExitCode, RomError, run_entry
 from Daddy.core.rom_identity import Rom
+from Daddy.core.run_subprocess import ProcessTimeoutError, run_command
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import PYBOY_VERSION, STATE_FORMAT, Emulator
 from Daddy.pokemon.game_progress import not_started_reason
 from Daddy.pokemon.read_memory import Image, byte
-from Daddy.pokemon.starts.player_view import STEERING, STEPS, read_view
+from Daddy.pokemon.starts.route_view import STEERING, STEPS, read_view
 
 REMEDY = (
     "begin from another state (setting training.start), or record one: "

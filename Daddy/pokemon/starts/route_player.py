@@ -12,7 +12,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from Daddy.core.errors import RomError
-from Daddy.pokemon.starts.player_view import STEERING, STEPS, Cell, Menu, PlayerView, read_view
+from Daddy.pokemon.starts.route_view import STEERING, STEPS, Cell, Menu, PlayerView, read_view
 from Daddy.pokemon.starts.start_routes import (
     ChooseEntry,
     OpenMenu,

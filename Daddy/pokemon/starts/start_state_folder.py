@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import FileError, UsageError
+from Daddy.pokemon.bounded_decoding import inflate
 from Daddy.pokemon.emulator import PYBOY_VERSION
-from Daddy.pokemon.size_limits import inflate
 
 MAGIC: Final = b"DADDYSTART1\n"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}")

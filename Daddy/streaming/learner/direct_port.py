@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.errors import DaddyError
-from Daddy.streaming.login import spool
+from Daddy.streaming.login import stream_folder
 from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError, Reason, make_bye
 from Daddy.streaming.protocol.handshake import VIEWER, SessionSocket, Token
 from Daddy.streaming.protocol.messages import pack_stamps, read_stamps
@@ -47,7 +47,7 @@ FindAddress = Callable[[frozenset[str], str], str | None]
 class AddressLookup:
     """Finds this host's address for relays on other hosts; runs one lookup at a time."""
 
-    def __init__(self, host: str, find: FindAddress = spool.own_address) -> None:
+    def __init__(self, host: str, find: FindAddress = stream_folder.own_address) -> None:
         self._host = host
         self._find = find
         self._hosts: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class AddressLookup:
                 self._address = address
                 self._again_at = math.inf if address else now + LOOKUP_AGAIN_S
         if hosts <= {self._host}:
-            self._address = spool.LOOPBACK if hosts else None
+            self._address = stream_folder.LOOPBACK if hosts else None
         elif now >= self._again_at and not self._lookup_running:
             self._start_lookup(hosts)
         return self._address
@@ -128,7 +128,7 @@ class DirectPort:
             self.close()
         with contextlib.suppress(DaddyError, OSError):
             if address and self._socket is None:
-                spool.ensure_jobs_token(self._stream)
+                stream_folder.ensure_jobs_token(self._stream)
                 self._socket = socket.create_server((address, 0), backlog=MAX_UNAUTHENTICATED)
                 self._socket.setblocking(False)
                 self.address, self.port = address, int(self._socket.getsockname()[1])
@@ -174,14 +174,14 @@ class DirectPort:
             self.close()
 
     def _address_is_ours(self) -> bool:
-        published = spool.read_address(self._stream, self._writer.peer)
+        published = stream_folder.read_address(self._stream, self._writer.peer)
         ours = (self._writer.incarnation, self.port)
         return published is not None and (published.incarnation, published.port) == ours
 
     def _publish(self) -> None:
         writer = self._writer
-        address = spool.JobAddress(self.address, self.port, writer.incarnation, writer.host)
-        spool.write_address(self._stream, writer.peer, address)
+        address = stream_folder.JobAddress(self.address, self.port, writer.incarnation, writer.host)
+        stream_folder.write_address(self._stream, writer.peer, address)
 
     def _accept(self, listener: socket.socket, now: float) -> None:
         try:
@@ -201,7 +201,7 @@ class DirectPort:
     def _add_relay(self, sock: socket.socket, now: float) -> None:
         tokens: Sequence[Token] = ()
         with contextlib.suppress(DaddyError, OSError):  # a damaged file refuses every relay
-            tokens = spool.ensure_jobs_token(self._stream)
+            tokens = stream_folder.ensure_jobs_token(self._stream)
         with contextlib.suppress(OSError):  # a peer that has left is dropped by the next step
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError
-from Daddy.streaming.login.spool import JobAddress, read_addresses
+from Daddy.streaming.login.stream_folder import JobAddress, read_addresses
 from Daddy.streaming.protocol import framing, handshake
 from Daddy.streaming.protocol.handshake import RELAY, SessionSocket, Token
 from Daddy.streaming.protocol.messages import pack_stamps

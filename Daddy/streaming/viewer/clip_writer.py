@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.atomic_files import write_atomic
-from Daddy.core.child_process import run_command
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, FileError, UsageError
+from Daddy.core.run_subprocess import run_command
 from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.viewer.draw_list import THEMES, Theme, unpack_pixels

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.core.child_process import ConnectedChild, ProgramMissingError, spawn_connected
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError, UsageError
 from Daddy.core.run_paths import ATTACH, HOME_ATTACH
+from Daddy.core.run_subprocess import ConnectedChild, ProgramMissingError, spawn_connected
 from Daddy.core.saved_cluster import (
     login_socket,
     master_socket,

@@ -13,7 +13,7 @@ from pathlib import Path
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ExitCode, NetworkError
 from Daddy.core.event_log import EventWriter
-from Daddy.core.machine_info import host_name
+from Daddy.core.host_and_processes import host_name
 from Daddy.core.name_validation import to_peer
 from Daddy.streaming.protocol.framing import pack_json
 from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo, line_to_copy, waiting_steps

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from Daddy.core.humanize import format_count
+from Daddy.streaming.viewer.agent_trails import Cell, HistorySnapshot, MapView
 from Daddy.streaming.viewer.draw_list import (
     ADVANCE,
     BADGES,
@@ -29,7 +30,6 @@ from Daddy.streaming.viewer.draw_list import (
     text_width,
 )
 from Daddy.streaming.viewer.key_bindings import TABLE, Overlay
-from Daddy.streaming.viewer.view_history import Cell, HistorySnapshot, MapView
 from Daddy.streaming.viewer.view_model import Panel, Scene
 
 _CURVE = 2 * LINE

@@ -20,6 +20,7 @@ from Daddy.core.errors import NetworkError
 from Daddy.core.shared_types import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.streaming.viewer import key_bindings as keys
 from Daddy.streaming.viewer.clip_writer import ClipWriter
+from Daddy.streaming.viewer.compose_window import draw_window, find_panel_at
 from Daddy.streaming.viewer.draw_list import (
     DEPTH,
     HEIGHT,
@@ -37,7 +38,6 @@ from Daddy.streaming.viewer.draw_list import (
     unpack_pixels,
 )
 from Daddy.streaming.viewer.view_model import Scene, TunnelInfo
-from Daddy.streaming.viewer.window_layout import draw_window, find_panel_at
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame

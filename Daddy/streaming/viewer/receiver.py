@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError
-from Daddy.core.machine_info import listening_program, socket_owner
+from Daddy.core.host_and_processes import listening_program, socket_owner
 from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError, Reason, make_bye
 from Daddy.streaming.protocol.handshake import VIEWER, SessionSocket, Token
 from Daddy.streaming.protocol.messages import Subscription

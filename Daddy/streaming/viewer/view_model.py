@@ -34,8 +34,8 @@ from Daddy.streaming.protocol.messages import (
     read_stamps,
     read_status,
 )
+from Daddy.streaming.viewer.agent_trails import NO_HISTORY, HistorySnapshot, ViewHistory
 from Daddy.streaming.viewer.connect_plan import NO_RELAY_S, usual_causes
-from Daddy.streaming.viewer.view_history import NO_HISTORY, HistorySnapshot, ViewHistory
 
 STALE_S = 5.0
 """Age of a picture, seconds, above which it is dimmed and marked."""

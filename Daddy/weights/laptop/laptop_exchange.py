@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from Daddy.core.assist_rules import refuse_missing_assists
+from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.atomic_files import sha256_hex, write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
@@ -29,8 +29,8 @@ from Daddy.weights.laptop.pulled_folder import (
     read_receipts,
 )
 from Daddy.weights.merge.contributions import box_name
-from Daddy.weights.peer_progress import BaseVersion, OfferOutcome, PeerProgress
 from Daddy.weights.store.weight_records import Contribution, Receipt, is_reverted
+from Daddy.weights.unmerged_progress import BaseVersion, OfferOutcome, PeerProgress
 
 ReportEvent = Callable[[str, Mapping[str, object]], None]
 """Writes an event: its name and its data."""

@@ -23,7 +23,6 @@ from pathlib import Path
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError, WeightsError
-from Daddy.weights.attachments import CLAIMS, MOST_SENT, list_attachments, prune_published
 from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.delta_frames import unpack_delta, unpack_state
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
@@ -35,6 +34,7 @@ from Daddy.weights.laptop.pulled_folder import (
     read_verified,
 )
 from Daddy.weights.laptop.rsync_sftp import FileTransport
+from Daddy.weights.laptop_attachments import CLAIMS, MOST_SENT, list_attachments, prune_published
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.weight_records import Contribution, LaptopFrame, LaptopHead, parse
 

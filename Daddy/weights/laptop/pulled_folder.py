@@ -15,7 +15,7 @@ from typing import Any
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.name_validation import PEER, check_peer
-from Daddy.weights.attachments import read_attachment_receipts, read_each
+from Daddy.weights.laptop_attachments import read_attachment_receipts, read_each
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.weight_records import JsonRecord, LaptopHead, Receipt, parse
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, ClassVar
 
-from Daddy.core import child_process
+from Daddy.core import run_subprocess
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.name_validation import check_peer, new_token
@@ -137,17 +137,17 @@ class RsyncTransport(FileTransport):
         path = self.remote.path(name.removesuffix("/"))
         return f"{self.remote.login}:{path}" + "/" * (name.endswith("/") and path != "/")
 
-    def _run(self, arguments: Sequence[str], limit_s: float) -> child_process.Completed:
+    def _run(self, arguments: Sequence[str], limit_s: float) -> run_subprocess.Completed:
         try:
-            return child_process.run_command(
+            return run_subprocess.run_command(
                 ["rsync", "-e", self.remote.command(), *arguments], limit_s
             )
-        except child_process.ProgramMissingError as error:
+        except run_subprocess.ProgramMissingError as error:
             raise FileError("rsync is not installed on this machine", INSTALL) from error
-        except child_process.ProcessTimeoutError as error:
+        except run_subprocess.ProcessTimeoutError as error:
             raise self._stopped(limit_s) from error
 
-    def _failure(self, result: child_process.Completed) -> DaddyError:
+    def _failure(self, result: run_subprocess.Completed) -> DaddyError:
         line = next(iter(result.stderr.strip().splitlines()), "no reason was given")
         if result.returncode == LOCAL_FOLDER and "No such file" not in result.stderr:
             return FileError(f"rsync cannot write: {line}", "check space and permissions")
@@ -227,7 +227,7 @@ class SftpTransport(FileTransport):
         ours, theirs = socket.socketpair()
         argv = ["ssh", *self.remote.options(), "-s", "--", self.remote.login, "sftp"]
         with ours, theirs, needs_ssh():
-            ssh = child_process.spawn_connected(argv, theirs.fileno())
+            ssh = run_subprocess.spawn_connected(argv, theirs.fileno())
             pipe = _Pipe(fileno=ours.detach())
         too_late = threading.Event()
 

@@ -16,7 +16,7 @@ from shutil import which
 
 from Daddy.core.atomic_files import read_bounded, write_atomic
 from Daddy.core.errors import DaddyError, FileError, UsageError
-from Daddy.core.machine_info import host_name
+from Daddy.core.host_and_processes import host_name
 from Daddy.core.name_validation import to_peer
 from Daddy.core.run_paths import STREAM_TOKEN
 from Daddy.core.saved_cluster import (

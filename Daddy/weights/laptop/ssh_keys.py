@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from Daddy.core import child_process
+from Daddy.core import run_subprocess
 from Daddy.core.atomic_files import create_exclusive, write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.shared_types import TUNNEL_PORT
@@ -54,7 +54,7 @@ def make_key(path: Path, comment: str = "") -> None:
 
 def _keygen(arguments: list[str], path: Path) -> str:
     with needs_ssh():
-        result = child_process.run_command(["ssh-keygen", *arguments], KEY_S)
+        result = run_subprocess.run_command(["ssh-keygen", *arguments], KEY_S)
     if result.returncode:
         raise FileError(f"no key in {path}: {result.stderr.strip()}", f"ssh-keygen -f {path}")
     return result.stdout
@@ -186,13 +186,13 @@ def _used_another_key(stderr: str, key: str) -> bool:
     return bool(taken) and f" {key} " not in taken[-1]
 
 
-def _ssh(remote: Remote, arguments: Sequence[str]) -> child_process.Completed:
+def _ssh(remote: Remote, arguments: Sequence[str]) -> run_subprocess.Completed:
     try:
-        return child_process.run_command(
+        return run_subprocess.run_command(
             ["ssh", "-v", *remote.single_use_options(), *arguments], ANSWER_S
         )
-    except child_process.ProcessTimeoutError as error:
-        return child_process.Completed(255, "", error.message)
+    except run_subprocess.ProcessTimeoutError as error:
+        return run_subprocess.Completed(255, "", error.message)
 
 
 def _probe(scratch: Path) -> Path:

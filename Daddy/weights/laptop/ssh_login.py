@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from Daddy.core import child_process
+from Daddy.core import run_subprocess
 from Daddy.core.atomic_files import write_json
 from Daddy.core.errors import ConfigError, DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.saved_cluster import SETUP, login_socket, master_socket
@@ -65,7 +65,7 @@ def needs_ssh() -> Iterator[None]:
     """Raise FileError with the remedy when the body finds no ssh on this machine."""
     try:
         yield
-    except child_process.ProgramMissingError as error:
+    except run_subprocess.ProgramMissingError as error:
         raise FileError(
             "ssh is not installed on this machine",
             "install it: sudo apt install openssh-client (Debian, Ubuntu)",
@@ -153,9 +153,9 @@ class Remote:
         """Return the ssh command for rsync's ``-e``, which splits it as a shell does."""
         return shlex.join(["ssh", *self.options()])
 
-    def run_command(self, words: Sequence[str], timeout_s: float) -> child_process.Completed:
+    def run_command(self, words: Sequence[str], timeout_s: float) -> run_subprocess.Completed:
         """Run a remote command; ``words`` are quoted for the remote shell."""
-        return child_process.run_command(
+        return run_subprocess.run_command(
             ["ssh", *self.options(), "--", self.login, shlex.join(words)], timeout_s
         )
 
@@ -186,8 +186,8 @@ class Remote:
 
     def _control(self, verb: str) -> bool:
         argv = ["ssh", *self.options(), "-O", verb, "--", self.login]
-        with contextlib.suppress(child_process.ProcessTimeoutError):
-            return child_process.run_command(argv, CHECK_S).returncode == 0
+        with contextlib.suppress(run_subprocess.ProcessTimeoutError):
+            return run_subprocess.run_command(argv, CHECK_S).returncode == 0
         return False
 
 
@@ -279,7 +279,7 @@ def open_login(remote: Remote, settings: Path, saved: Mapping[str, str]) -> int:
         opened.opened_socket.unlink(missing_ok=True)
         with needs_ssh():
             argv = ["ssh", *opened.interactive_options(), "--", opened.login]
-            status = child_process.run_interactive(argv)
+            status = run_subprocess.run_interactive(argv)
         if status or not opened.is_open():
             raise NetworkError(
                 f"no connection to {opened.login} was opened", "ssh says why in the lines above"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from Daddy.core.assist_rules import missing_assists
+from Daddy.core.assist_compatibility import missing_assists
 from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
 from Daddy.weights.store.weight_records import Contribution, Input, Version, is_reverted
 

@@ -30,7 +30,7 @@ from Daddy.weights.merge.admission import (
 )
 from Daddy.weights.merge.averaging import WeightedOffer, laptop_lag, offer_shares, round_weight
 from Daddy.weights.merge.contributions import PendingOffer, is_job_name
-from Daddy.weights.merge.fencing import judge_lease_term, read_fences
+from Daddy.weights.merge.slot_fencing import judge_lease_term, read_fences
 from Daddy.weights.store.heartbeats import Heartbeat
 from Daddy.weights.store.rebuild_version import displacement, displacement_factors
 from Daddy.weights.store.weight_records import Input, Refusal, Version

@@ -23,7 +23,7 @@ from Daddy.weights.merge.contributions import write_receipts
 from Daddy.weights.merge.make_version import JudgedOffer, Peers, judge_all, make_version
 from Daddy.weights.merge.merge_inputs import PeerReader, choose_offers, read_inputs
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
-from Daddy.weights.store.laptop_delivery import offer_version
+from Daddy.weights.store.laptop_downloads import offer_version
 from Daddy.weights.store.weight_records import OfferKey, Version
 from Daddy.weights.store.weight_store import Store
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from Daddy.core.atomic_files import sync_folder
-from Daddy.core.machine_info import host_name
+from Daddy.core.host_and_processes import host_name
 
 Hook = Callable[[str], None]
 """Called with the point's name, such as "C2:state"; production passes :func:`no_hook`."""

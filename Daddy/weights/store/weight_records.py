@@ -21,7 +21,7 @@ from Daddy.weights.store.strict_json import FORMAT, REQUIRED, build_record, read
 Record = TypeVar("Record", bound="JsonRecord")
 
 AgreedSettings = tuple[tuple[str, str], ...]
-"""Settings and their values as JSON (``Daddy.core.run_contract``); older records have none."""
+"""Settings and their values as JSON (``Daddy.core.agreed_settings``); older records have none."""
 
 OfferKey = tuple[str, str, int]
 """Peer, incarnation and sequence of a contribution."""

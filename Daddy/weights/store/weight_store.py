@@ -14,10 +14,10 @@ import uuid
 from pathlib import Path
 from typing import TypeVar
 
+from Daddy.core.agreed_settings import describe_differences
 from Daddy.core.atomic_files import read_bounded, sha256_hex
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.friend_accounts import AccountFolder, account_folders
-from Daddy.core.run_contract import describe_differences
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights.store.crash_safe_files import CrashSafeWriter, Hook, no_hook
 from Daddy.weights.store.strict_json import LIMIT

@@ -16,7 +16,7 @@ from Daddy.cluster.orchestrator.commands.clean import (
 )
 from Daddy.cluster.orchestrator.commands.run_selection import Request
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.core.lease import Lease

@@ -14,7 +14,7 @@ import pytest
 from Daddy.cluster.orchestrator.commands import ensure
 from Daddy.cluster.orchestrator.commands.ensure import crontab_line, describe_survival, render_units
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.lease import read_lease
 from tests.cluster.conftest import Person, small_config, until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from Daddy.cluster.orchestrator.commands.health import SILENT_S
+from Daddy.cluster.orchestrator.commands.health_verdict import SILENT_S
 from Daddy.cluster.orchestrator.commands.status import MOST_JOBS, read_friends_jobs, read_status
 from Daddy.cluster.orchestrator.commands.status_screen import render_screen
 from Daddy.core.atomic_files import read_json

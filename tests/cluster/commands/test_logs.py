@@ -13,7 +13,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.commands.logs import LogFollower
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.lease import Lease
 from tests.cluster.conftest import Person, until
 

@@ -13,7 +13,7 @@ import pytest
 
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
 from tests.cluster.commands.conftest import Shim

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.control_files import Intent, write_intent
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from tests.cluster.commands.conftest import Shim
 from tests.cluster.conftest import Person
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
     Intent,
     JobOutcome,

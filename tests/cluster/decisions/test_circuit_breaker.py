@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Attempt, JobOutcome, Ledger, Phase
+from Daddy.cluster.orchestrator.controller_types import Attempt, JobOutcome, Ledger, Phase
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import (
     REFUSED,
     REFUSED_FOR_GOOD,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
     Chaining,
     JobState,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Intent, JobOutcome, Ledger, Mode
+from Daddy.cluster.orchestrator.controller_types import Intent, JobOutcome, Ledger, Mode
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Daddy.cluster.orchestrator.controller_records import JobOutcome, Ledger
+from Daddy.cluster.orchestrator.controller_types import JobOutcome, Ledger
 from Daddy.cluster.orchestrator.decisions.node_exclusion import exclude_nodes, excluded_nodes
 from Daddy.cluster.orchestrator.plan_actions import Amend
 from tests.cluster.decisions.conftest import NOW, ended, trains, waits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Daddy.cluster.orchestrator.controller_records import Intent, JobOutcome, Ledger, Mode
+from Daddy.cluster.orchestrator.controller_types import Intent, JobOutcome, Ledger, Mode
 from Daddy.cluster.orchestrator.decisions.release_rollout import choose_releases
 from tests.cluster.decisions.conftest import ended, trains
 

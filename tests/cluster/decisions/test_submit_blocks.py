@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Intent,
     JobOutcome,
     Ledger,

@@ -22,15 +22,15 @@ from typing import Any
 from Daddy.cluster.orchestrator import controller_wiring, slurm_commands
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller import Controller
-from Daddy.cluster.orchestrator.controller_records import Ledger, Mode
+from Daddy.cluster.orchestrator.controller_types import Ledger, Mode
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile, read_entries
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import read_json, write_json
-from Daddy.core.child_process import Completed, ProcessTimeoutError
 from Daddy.core.event_log import read_events
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.core.load_config import config_to_json
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.run_subprocess import Completed, ProcessTimeoutError
 from Daddy.core.settings import Config
 from tests.cluster.faults import shim
 

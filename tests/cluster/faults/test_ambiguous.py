@@ -15,7 +15,7 @@ from collections import Counter
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from tests.cluster.faults.site import Login, Site, VirtualClock
 

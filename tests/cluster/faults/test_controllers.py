@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from Daddy.cluster.orchestrator import controller_lease
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from Daddy.core.errors import ControllerAliveError
 from Daddy.core.lease import Lease, read_lease

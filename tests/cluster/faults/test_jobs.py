@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import JobOutcome, Mode
+from Daddy.cluster.orchestrator.controller_types import JobOutcome, Mode
 from tests.cluster.faults.site import HOUR, Login, Site
 
 

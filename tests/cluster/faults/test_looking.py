@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import JobOutcome, Mode
+from Daddy.cluster.orchestrator.controller_types import JobOutcome, Mode
 from tests.cluster.faults.site import HOUR, Login, Site
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.cluster.orchestrator.controller_records import Mode, Phase
+from Daddy.cluster.orchestrator.controller_types import Mode, Phase
 from tests.cluster.faults.site import HOUR, Login, Site
 
 

@@ -15,9 +15,9 @@ from Daddy.cluster.orchestrator.simulate.baseline_policies import (
     SelfRequeue,
     SingletonChain,
 )
+from Daddy.cluster.orchestrator.simulate.run_simulations import simulate_month
 from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, WORKLOADS, Scenario, scenario_for
 from Daddy.cluster.orchestrator.simulate.simulated_site import SimulatedSite
-from Daddy.cluster.orchestrator.simulate.simulation import simulate_month
 from tests.cluster.simulate.conftest import CALM, incidents_of, steady
 
 HUMAN_S = 8 * 3600.0

@@ -10,8 +10,8 @@ import pytest
 
 from Daddy.cluster.orchestrator.simulate.__main__ import main
 from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
+from Daddy.cluster.orchestrator.simulate.run_simulations import simulate_month
 from Daddy.cluster.orchestrator.simulate.scenario import OURS, WORKLOADS, Scenario
-from Daddy.cluster.orchestrator.simulate.simulation import simulate_month
 from Daddy.core.errors import ExitCode, run_entry
 
 FLOORS = {"kalos": 0.995, "philly": 0.992, "busy": 0.990}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.child_process import Completed
 from Daddy.core.errors import FileError, UsageError
+from Daddy.core.run_subprocess import Completed
 from Daddy.pokemon import env_state_format as saving
 from Daddy.pokemon.archive import archive_store
-from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive import milestone_keys as keys
 from Daddy.pokemon.archive.archive_env import ArchivedEnv
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim, claim_hash, decode_claim, encode_claim
@@ -24,8 +24,8 @@ from Daddy.pokemon.archive.claim_replay import (
     record_milestone,
     replay_claim,
 )
-from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.file_names import StateEntry
+from Daddy.pokemon.archive.state_claims import ClaimStore
 from Daddy.pokemon.archive.state_selection import ArchiveRules
 from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.find_rom import cartridge_path

@@ -8,8 +8,8 @@ from itertools import count
 
 import pytest
 
-from Daddy.pokemon.archive import state_keys as keys
-from Daddy.pokemon.archive.env_history import EnvHistory
+from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive.env_archive_progress import EnvHistory
 from Daddy.pokemon.archive.file_names import Catalogue, StateEntry
 from Daddy.pokemon.archive.state_selection import (
     ArchiveRules,

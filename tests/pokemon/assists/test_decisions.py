@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.core.assist_rules import ASSIST_NAMES
+from Daddy.core.assist_compatibility import ASSIST_NAMES
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.assists.assist_registry import ASSISTS
 from Daddy.pokemon.assists.assist_state import Intervention

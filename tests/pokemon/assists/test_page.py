@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.assist_rules import ASSIST_NAMES
+from Daddy.core.assist_compatibility import ASSIST_NAMES
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.assists.assist_registry import ASSISTS
 

@@ -15,12 +15,12 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
 from Daddy.pokemon.find_rom import check_start_state, find_rom
 from Daddy.pokemon.starts import playability_check as judging
+from Daddy.pokemon.starts.find_start_state import beginning_state
 from Daddy.pokemon.starts.playability_check import (
     check_playable,
     convert_foreign_state,
     format_fault,
 )
-from Daddy.pokemon.starts.start_state import beginning_state
 
 ROM = load_rom(find_rom(None, environ={}))
 

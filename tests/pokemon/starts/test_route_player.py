@@ -10,8 +10,8 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.starts import route_player as driving
-from Daddy.pokemon.starts.player_view import STEERING, Cell, PlayerView, read_view
 from Daddy.pokemon.starts.route_player import RoutePlayer, StuckError, WalkMap
+from Daddy.pokemon.starts.route_view import STEERING, Cell, PlayerView, read_view
 from Daddy.pokemon.starts.start_routes import (
     CARTRIDGE,
     REAL,
@@ -22,7 +22,7 @@ from Daddy.pokemon.starts.start_routes import (
     WalkTo,
     routes_by_name,
 )
-from tests.pokemon.paper import PaperRed
+from tests.pokemon.simulated_red import PaperRed
 
 ROM = cartridge_path().read_bytes()
 HOME, ERRAND = CARTRIDGE

@@ -23,14 +23,14 @@ from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.controller_wiring import build_controller
 from Daddy.cluster.release_build import Release
-from Daddy.core.child_process import start_background
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
 from Daddy.core.load_config import load_release_config, run_paths
 from Daddy.core.log_setup import log_to
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.run_subprocess import start_background
 from Daddy.core.settings import Config
-from Daddy.core.stop_reasons import event_on_signals
+from Daddy.core.stop_conditions import event_on_signals
 
 _READY_TIMEOUT_S = 150.0
 """Longest wait for the report: a controller first watches another host's heartbeat."""

@@ -19,12 +19,12 @@ from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.commands.daemon import launch_controller
 from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release
 from Daddy.cluster.orchestrator.control_files import read_intent
-from Daddy.cluster.orchestrator.controller_records import Mode
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
-from Daddy.core.child_process import run_command as run_program
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
 from Daddy.core.load_config import CHECKOUT
+from Daddy.core.run_subprocess import run_command as run_program
 
 _ENSURE = "run_controller ensure"
 _CRON_TIMEOUT_S = 3.0

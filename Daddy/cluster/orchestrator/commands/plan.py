@@ -13,7 +13,7 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release, load_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy, derive_policy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Intent,
     Ledger,
     Mode,
@@ -21,12 +21,12 @@ from Daddy.cluster.orchestrator.controller_records import (
     SlotView,
     Snapshot,
 )
-from Daddy.cluster.orchestrator.executors import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold
 from Daddy.cluster.orchestrator.plan_actions import Action, Plan
 from Daddy.cluster.orchestrator.planner import plan as decide
 from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.scheduler_factory import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.slot_status import read_slots
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.clock import Clock, SystemClock

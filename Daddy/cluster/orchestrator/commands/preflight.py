@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from Daddy.cluster.orchestrator.commands.disk_space import (
+from Daddy.cluster.orchestrator.commands.storage_forecast import (
     FreeSpace,
     Mount,
     describe_forecast,
@@ -30,13 +30,12 @@ from Daddy.cluster.orchestrator.commands.disk_space import (
     forecast_disk_use,
     parse_quota,
 )
-from Daddy.cluster.orchestrator.executors import SpecMaker, run_id
 from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, run_id
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import create_exclusive
-from Daddy.core.child_process import run_command as run_program
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, FileError, RomError, SchedulerError
 from Daddy.core.friend_accounts import (
@@ -46,12 +45,13 @@ from Daddy.core.friend_accounts import (
     make_readable_folder,
     permission_commands,
 )
+from Daddy.core.host_and_processes import boot_time, command_lines, mounts
 from Daddy.core.humanize import format_duration, parse_duration
 from Daddy.core.load_config import run_paths, shared_paths
-from Daddy.core.machine_info import boot_time, command_lines, mounts
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.run_subprocess import run_command as run_program
 from Daddy.core.settings import Config, SlurmSettings
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.control_files import read_intent
-from Daddy.cluster.orchestrator.controller_records import Intent
+from Daddy.cluster.orchestrator.controller_types import Intent
 from Daddy.cluster.release_build import Release
 from Daddy.core.errors import FileError
 from Daddy.core.load_config import load_config, run_paths

@@ -24,18 +24,18 @@ from Daddy.cluster.orchestrator.commands.run_selection import Request, load_inte
 from Daddy.cluster.orchestrator.commands.status import read_last_summary
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Intent, Mode
-from Daddy.cluster.orchestrator.executors import SpecMaker, choose_executor
+from Daddy.cluster.orchestrator.controller_types import Intent, Mode
 from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, choose_executor
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script
 from Daddy.cluster.release_build import Release, freeze_release
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, ExitCode
+from Daddy.core.host_and_processes import user_name
 from Daddy.core.lease import LeaseView
 from Daddy.core.load_config import run_paths
-from Daddy.core.machine_info import user_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 

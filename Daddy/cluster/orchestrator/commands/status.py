@@ -19,12 +19,12 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from Daddy.cluster.orchestrator.commands.health import SILENT_S, assess_health, slot_state
+from Daddy.cluster.orchestrator.commands.health_verdict import SILENT_S, assess_health, slot_state
 from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release, load_intent
 from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.cluster.orchestrator.control_parameters import derive_policy
 from Daddy.cluster.orchestrator.controller_lease import current_holder
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     SUMMARY_VERSION,
     Intent,
     Ledger,
@@ -36,14 +36,14 @@ from Daddy.core.atomic_files import JSON_LIMIT, parse_json, read_json_or_empty
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, FileError
 from Daddy.core.friend_accounts import AccountFolder, account_folders
+from Daddy.core.host_and_processes import user_name
 from Daddy.core.humanize import printable_line
 from Daddy.core.lease import is_holder_alive, read_lease
 from Daddy.core.load_config import shared_paths
-from Daddy.core.machine_info import user_name
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.core.stop_reasons import drain_margin
+from Daddy.core.stop_conditions import drain_margin
 
 if TYPE_CHECKING:
     from Daddy.cluster.orchestrator.scheduler_interface import Scheduler
@@ -108,7 +108,7 @@ class _Reader:
     def _summarise(self, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
         """Summarise the queue by a listing that is at most ``_ASK_AGAIN_S`` old."""
         from Daddy.cluster.orchestrator.commands.plan import make_summary
-        from Daddy.cluster.orchestrator.executors import make_scheduler
+        from Daddy.cluster.orchestrator.scheduler_factory import make_scheduler
 
         config, run, clock, now = self.config, self.run, self.clock, self.clock.monotonic()
         executor = intent.executor if intent is not None else "local"

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from Daddy.cluster.orchestrator.commands.health import (
+from Daddy.cluster.orchestrator.commands.health_verdict import (
     SILENT_S,
     Record,
     assign_successors,

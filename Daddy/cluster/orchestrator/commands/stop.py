@@ -16,8 +16,8 @@ from Daddy.cluster.orchestrator.commands.run_selection import (
 )
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Intent, Mode
-from Daddy.cluster.orchestrator.executors import choose_executor
+from Daddy.cluster.orchestrator.controller_types import Intent, Mode
+from Daddy.cluster.orchestrator.scheduler_factory import choose_executor
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, ExitCode, SchedulerError
 from Daddy.core.lease import newest_term

@@ -4,5 +4,5 @@
 · ``job_submission``: jobs to submit, hold, shorten and cancel · ``release_rollout``: the release of
 each slot · ``circuit_breaker``: slots that stay empty after failures · ``node_exclusion``: nodes to
 avoid · ``submit_blocks``: reasons to submit nothing · ``draining``: running jobs to signal and
-cancel · ``sidecar_takeover``: the job that makes the passes while no controller lives.
+cancel · ``controller_failover``: the job that makes the passes while no controller lives.
 """

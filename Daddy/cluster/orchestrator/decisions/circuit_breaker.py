@@ -16,7 +16,7 @@ from math import inf
 from zlib import crc32
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Attempt, JobOutcome, Ledger, Phase
+from Daddy.cluster.orchestrator.controller_types import Attempt, JobOutcome, Ledger, Phase
 
 FOREVER_S = 10 * 365 * 86400.0
 """Hold after a failure that a retry cannot mend: it lasts until the person's next ``start``."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
     JobState,
     Mode,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from Daddy.cluster.orchestrator.control_parameters import SLOW_CLAIM_S, ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Chaining, Ledger, SiteLimits
+from Daddy.cluster.orchestrator.controller_types import Chaining, Ledger, SiteLimits
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 
 _HOUR_S = 3600.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from Daddy.cluster.orchestrator.controller_records import Attempt, JobOutcome, Ledger
+from Daddy.cluster.orchestrator.controller_types import Attempt, JobOutcome, Ledger
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import is_failure
 from Daddy.cluster.orchestrator.plan_actions import Action, Amend
 

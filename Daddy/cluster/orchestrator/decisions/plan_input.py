@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import Attempt, Intent, Ledger, Snapshot
+from Daddy.cluster.orchestrator.controller_types import Attempt, Intent, Ledger, Snapshot
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, find_holds
 from Daddy.cluster.orchestrator.decisions.release_rollout import ReleaseRollout, choose_releases
 from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, find_block

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.controller_records import Intent, JobOutcome, Ledger
+from Daddy.cluster.orchestrator.controller_types import Intent, JobOutcome, Ledger
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import find_failures, is_final
 
 _TRIES = 2

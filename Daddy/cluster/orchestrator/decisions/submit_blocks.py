@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import inf
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
     JobOutcome,
     JobState,

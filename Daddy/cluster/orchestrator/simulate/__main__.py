@@ -12,6 +12,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from Daddy.cluster.orchestrator.simulate.run_simulations import (
+    format_table,
+    results_to_json,
+    run_rows,
+)
 from Daddy.cluster.orchestrator.simulate.scenario import (
     WORKLOADS,
     ExportError,
@@ -20,7 +25,6 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     read_export,
     variant_rows,
 )
-from Daddy.cluster.orchestrator.simulate.simulation import format_table, results_to_json, run_rows
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import FileError, UsageError, run_entry

@@ -15,7 +15,7 @@ from Daddy.cluster.orchestrator.simulate.simulated_site import (
     SimulatedJob,
     SimulatedSite,
 )
-from Daddy.core.stop_reasons import drain_margin
+from Daddy.core.stop_conditions import drain_margin
 
 _POLL_S, _PAUSE_S = 60.0, 15.0
 _SEED_RUNS_S = 13_500.0

@@ -14,7 +14,7 @@ from functools import partial
 from math import ceil, inf
 
 from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, ControllerPolicy
-from Daddy.cluster.orchestrator.controller_records import (
+from Daddy.cluster.orchestrator.controller_types import (
     Intent,
     JobState,
     Ledger,
@@ -47,7 +47,7 @@ from Daddy.cluster.orchestrator.simulate.simulated_site import (
     SimulatedSite,
 )
 from Daddy.core.slot_lease import SLOT_WAIT_S
-from Daddy.core.stop_reasons import drain_margin
+from Daddy.core.stop_conditions import drain_margin
 
 RUNS_S = 13_500.0
 """Default of ``training.max_runtime_seconds``."""

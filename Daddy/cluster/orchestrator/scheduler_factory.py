@@ -1,0 +1,126 @@
+"""Chooses the executor of a run, ``slurm`` or ``local``, and makes its scheduler and job requests.
+
+Imports only the scheduler that is used, which keeps commands such as ``status`` fast.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+
+from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.scheduler_interface import JobSpec, Scheduler
+from Daddy.cluster.release_build import Release
+from Daddy.core.atomic_files import sha256_hex
+from Daddy.core.clock import Clock
+from Daddy.core.errors import SchedulerError
+from Daddy.core.humanize import parse_duration
+from Daddy.core.job_environment import RELEASE
+from Daddy.core.load_config import load_release_config
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.settings import Config
+from Daddy.core.stop_conditions import drain_margin
+
+
+def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
+    """Return the configured executor; for ``auto`` choose ``slurm`` where sbatch exists."""
+    wanted = config.controller.executor
+    has_sbatch = shutil.which("sbatch", path=environ.get("PATH", os.defpath)) is not None
+    if wanted == "slurm" and not has_sbatch:
+        raise SchedulerError(
+            "there is no sbatch on this machine",
+            "run this on the cluster's login node, or use --executor local",
+        )
+    if wanted == "auto":
+        return "slurm" if has_sbatch else "local"
+    return wanted
+
+
+def run_id(config: Config, run: RunPaths) -> str:
+    """Return the run's name and a hash of its folder, which mark the jobs of this run."""
+    return f"{config.run_name}-{sha256_hex(str(run.root).encode())[:6]}"
+
+
+def make_scheduler(
+    executor: str, config: Config, run: RunPaths, clock: Clock, patience_s: float | None = None
+) -> Scheduler:
+    """Make the scheduler of that executor; ``patience_s``: time limit of one squeue listing."""
+    if executor == "slurm":
+        from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+
+        return SlurmScheduler(
+            run_id(config, run),
+            clock,
+            calls=run.calls,
+            request=slurm_request(config),
+            list_timeout_s=patience_s,
+        )
+    from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
+
+    return LocalScheduler(run.queue, config.slurm.max_running, clock)
+
+
+def slurm_request(config: Config, exclude: Sequence[str] = ()) -> dict[str, str | int]:
+    """Return the sbatch options of a job by long name; unset ones keep the site's default."""
+    slurm = config.slurm
+    options: dict[str, str | int | None] = {
+        "partition": slurm.partition,
+        "account": slurm.account,
+        "qos": slurm.qos,
+        "cpus-per-task": slurm.cpus_per_job,
+        "gres": f"gpu:{slurm.gpus_per_job}" if slurm.gpus_per_job else None,
+        "mem": slurm.memory,
+        "mem-per-gpu": slurm.mem_per_gpu,
+        "exclude": ",".join(dict.fromkeys((*slurm.exclude, *exclude))) or None,
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+class SpecMaker:
+    """Makes the job specifications of a run: (token, number, action) → JobSpec.
+
+    The action names the release of the job's launcher and the release whose resources it requests;
+    ``release`` and ``config`` are the defaults. While a new release is tried, every job requests
+    the new release's resources, because the old partition may no longer exist.
+    """
+
+    def __init__(self, config: Config, run: RunPaths, release: Release) -> None:
+        self._run = run
+        self._loaded = {"": (release, config), release.ident: (release, config)}
+
+    def __call__(self, token: str, number: int, action: Submit) -> JobSpec:
+        release, config = self._load(action.release)
+        requested = self._load(action.request)[1] if action.request else config
+        limit_s = parse_duration(requested.slurm.time_limit)
+        program = [sys.executable, "-m", "Daddy.cluster.launch", "--run", str(self._run.root)]
+        return JobSpec(
+            token=token,
+            number=number,
+            run_id=run_id(config, self._run),
+            argv=(*program, "--config", str(release.config), "--attempt", token),
+            environment={
+                "PYTHONPATH": str(release.path),
+                "PYTHONUNBUFFERED": "1",
+                RELEASE: release.ident,
+            },
+            work_dir=self._run.root,
+            logs=self._run.logs,
+            script=self._run.scripts / f"attempt-{number}.sbatch",
+            time_limit_s=limit_s,
+            warn_s=max(1, int(drain_margin(limit_s))),
+            after=action.after,
+            setup=tuple(config.slurm.setup),
+            export=tuple(config.slurm.export),
+            request=slurm_request(requested, action.exclude),
+        )
+
+    def _load(self, ident: str) -> tuple[Release, Config]:
+        """Load a release's configuration; the controller's own where the release is not on disk."""
+        if ident not in self._loaded:
+            release = Release(ident, self._run.releases / ident)
+            if not release.config.exists():
+                return self._loaded[""]
+            self._loaded[ident] = (release, load_release_config(release.config))
+        return self._loaded[ident]

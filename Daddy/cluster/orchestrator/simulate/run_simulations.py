@@ -1,0 +1,171 @@
+"""Simulates months in parallel, one process per core, and formats the results as text and JSON."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from random import Random
+from statistics import mean, stdev
+
+from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
+from Daddy.cluster.orchestrator.simulate.incidents import draw_incidents
+from Daddy.cluster.orchestrator.simulate.scenario import (
+    NO_DAEMON,
+    OURS,
+    POLICIES,
+    Scenario,
+    ScenarioRow,
+    scenario_for,
+)
+from Daddy.cluster.orchestrator.simulate.simulated_controller import SimulatedController
+from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime, JobPolicy, SimulatedSite
+from Daddy.core.clock import Clock
+from Daddy.core.host_and_processes import usable_cores
+
+Results = Mapping[ScenarioRow, Mapping[str, Sequence[GpuTime]]]
+"""Row → policy → its months in the order of the seeds."""
+_Task = tuple[int, str, Scenario]
+_LOG_EVERY_S = 15.0
+_CHUNK = 4
+_Z = 1.959964
+_HEADS = {
+    OURS: "ours",
+    NO_DAEMON: "no daemon",
+    "seed_gang": "seed gang",
+    "seed_per_slot": "seed/slot",
+    "self_requeue": "requeue",
+    "singleton": "singleton",
+    "array": "array",
+}
+_TITLE = """\
+GPU-hours that trained, in percent of what the running cap allows: mean over {seeds} seeds of
+{days:g} days, ± 95 %"""
+_FOOT = """\
+idle: our allocated hours that did not train; calls, sbatch: our Slurm commands a day and the
+submissions among them. Assumptions and their sources: docs/simulator.md"""
+_COLUMN = 14
+_FIRST = 10
+
+
+def make_site(scenario: Scenario, policy: str, seed: int) -> tuple[SimulatedSite, JobPolicy]:
+    """Return a new site and the policy on it; all policies of a seed get the same incidents."""
+    incidents = draw_incidents(scenario, Random(f"weather {seed}"))
+    site = SimulatedSite(scenario, incidents, Random(f"jobs {policy} {seed}"))
+    if policy in (OURS, NO_DAEMON):
+        return site, SimulatedController(site, daemon=policy == OURS)
+    return site, BASELINES[policy](site)
+
+
+def simulate_month(scenario: Scenario, policy: str, seed: int) -> GpuTime:
+    """Simulate one policy's month, which scenario and seed determine completely."""
+    site, person = make_site(scenario, policy, seed)
+    return site.run_month(person)
+
+
+def run_rows(rows: Sequence[ScenarioRow], seeds: int, clock: Clock) -> Results:
+    """Simulate every policy of every row with every seed; print progress to standard error."""
+    keys = {(policy, scenario_for(row.scenario, policy)) for row in rows for policy in row.policies}
+    tasks = [(seed, *key) for seed in range(seeds) for key in sorted(keys, key=repr)]
+    by_key: dict[tuple[str, Scenario], dict[int, GpuTime]] = defaultdict(dict)
+    begun_ts = printed_ts = clock.monotonic()
+    with multiprocessing.get_context("spawn").Pool(usable_cores()) as pool:
+        months = pool.imap_unordered(_live, tasks, _CHUNK)
+        for count, ((seed, policy, scenario), month) in enumerate(months, 1):
+            by_key[policy, scenario][seed] = month
+            now = clock.monotonic()
+            if now - printed_ts >= _LOG_EVERY_S:
+                printed_ts, left_s = now, (now - begun_ts) / count * (len(tasks) - count)
+                text = f"{count:,} of {len(tasks):,} months, about {left_s:.0f} s to go"
+                print(text, file=sys.stderr, flush=True)
+    return {
+        row: {
+            policy: [
+                by_key[policy, scenario_for(row.scenario, policy)][seed] for seed in range(seeds)
+            ]
+            for policy in row.policies
+        }
+        for row in rows
+    }
+
+
+def _live(task: _Task) -> tuple[_Task, GpuTime]:
+    seed, policy, scenario = task
+    return task, simulate_month(scenario, policy, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareEstimate:
+    """Holds a mean share and its 95 % confidence interval over seeds."""
+
+    used: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        half = max(self.high - self.used, self.used - self.low)
+        return f"{100 * self.used:.2f} ±{100 * half:.2f}"
+
+
+def student_t_quantile(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t (Abramowitz and Stegun 26.7.5)."""
+    z, n = _Z, freedom
+    return (
+        z
+        + (z**3 + z) / (4 * n)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
+        + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92_160 * n**4)
+    )
+
+
+def estimate_share(shares: Sequence[float]) -> ShareEstimate:
+    """Return mean and 95 % interval; of a single month the interval is 0 to 1."""
+    middle, count = mean(shares), len(shares)
+    if count < 2:  # noqa: PLR2004 - no spread without two
+        return ShareEstimate(middle, 0.0, 1.0)
+    half = student_t_quantile(count - 1) * stdev(shares) / math.sqrt(count)
+    return ShareEstimate(middle, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def _share(months: Sequence[GpuTime]) -> ShareEstimate:
+    return estimate_share([month.used for month in months])
+
+
+def format_table(results: Results, days: float, seeds: int) -> str:
+    """Return the table as text."""
+    columns = [name for name in _HEADS if any(name in cells for cells in results.values())]
+    heads = "".join(f"{_HEADS[name]:>{_COLUMN}}" for name in columns)
+    lines = [_TITLE.format(seeds=seeds, days=days), ""]
+    lines.append(f"{'':{_FIRST}}{heads}{'idle':>8}{'calls':>8}{'sbatch':>8}")
+    group = ""
+    for row, cells in results.items():
+        if row.group != group:
+            group = row.group
+            lines.append(group)
+        shares = (str(_share(cells[name])) if name in cells else "" for name in columns)
+        line = "".join(f"{share:>{_COLUMN}}" for share in shares)
+        lines.append(f"  {row.workload:{_FIRST - 2}}{line}{_effort(cells[OURS], days)}")
+    return "\n".join([*lines, "", _FOOT])
+
+
+def _effort(months: Sequence[GpuTime], days: float) -> str:
+    idle = mean(month.idle for month in months)
+    commands = mean(month.commands / days for month in months)
+    submissions = mean(month.submissions / days for month in months)
+    return f"{100 * idle:>7.2f}%{commands:>8.0f}{submissions:>8.1f}"
+
+
+def results_to_json(results: Results, days: float, seeds: int) -> dict[str, object]:
+    """Return the results as JSON: shares of the allowed GPU-hours by workload and policy."""
+    workloads = {
+        row.workload: {
+            name: {fact: round(value, 6) for fact, value in asdict(_share(cells[name])).items()}
+            for name in POLICIES
+        }
+        for row, cells in results.items()
+    }
+    return {"days": days if days % 1 else int(days), "seeds": seeds, "workloads": workloads}

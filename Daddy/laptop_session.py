@@ -1,0 +1,253 @@
+"""Parts that `run_actors_only` and `autotune` share: flags, machine facts, measurement, session.
+
+Both programs leave one core to the person and run at low priority.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from Daddy.core import host_and_processes
+from Daddy.core import load_config as configuration
+from Daddy.core.agreed_settings import adopted_settings
+from Daddy.core.clock import Clock
+from Daddy.core.errors import UsageError
+from Daddy.core.name_validation import to_peer
+from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.settings import Config
+from Daddy.core.stop_conditions import StopSignal
+from Daddy.hardware import env_count_sweep, recommend_envs
+from Daddy.hardware.machine_profile import Profile, default_folder
+from Daddy.hardware.recommend_envs import CORES_FOR_THE_PERSON, GIB, MachineFacts, Measurement
+from Daddy.pokemon.find_rom import cartridge_path
+from Daddy.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from Daddy.learning.vector_rows import VectorEnv
+
+HORIZON = 16
+"""Steps per environment between two readings of the clock while measuring."""
+NICENESS = 10
+"""Default niceness: a busy editor gets nine tenths of a shared core."""
+ASSISTS_HELP = "assists: none, peers, or names with commas between (docs/assists.md)"
+SECONDS_PER_COUNT = 3.0
+QUICK_SECONDS_PER_COUNT = 0.6
+
+
+@dataclass
+class LaptopLimits:
+    """A laptop's substitute for a slot, with its limits: a signal, steps or seconds."""
+
+    max_steps: int
+    max_seconds: float
+    clock: Clock
+    signals: StopSignal
+    term: int = 1
+    steps: int = 0
+    started_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started_at = self.clock.monotonic()
+
+    def held(self) -> bool:
+        """Return True: a laptop has no slot that it could lose."""
+        return True
+
+    def beat(self, data: Mapping[str, object]) -> None:
+        """Record the steps so far."""
+        self.steps = int(str(data.get("env_steps", self.steps)))
+
+    def stop_reason(self) -> str | None:
+        """Return the reason to stop now, or None."""
+        if 0 < self.max_steps <= self.steps:
+            return f"{self.max_steps} steps, as asked"
+        if 0 < self.max_seconds <= self.clock.monotonic() - self.started_at:
+            return f"{self.max_seconds:g} s, as asked"
+        return self.signals.stop_reason()
+
+
+@dataclass(frozen=True)
+class LaptopSession:
+    """One session of a laptop with a run; ``groups`` of environments (0: choose).
+
+    ``contribute``: learn and queue contributions. ``push``: upload them.
+    """
+
+    config: Config
+    groups: int
+    user_id: str
+    shared: Path
+    run: RunPaths
+    clock: Clock
+    contribute: bool
+    push: bool
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags for the user id, the game, the assists, the device and the niceness."""
+    flag = parser.add_argument
+    flag("--user-id", default="", help="your name in the run (this host's name)")
+    flag("--profile-dir", type=Path,
+         help="folder of measured profiles (~/.config/daddy/profiles)")  # fmt: skip
+    flag("--rom", help="your PokemonRed.gb (DADDY_ROM, else the cartridge)")
+    flag("--cartridge", action="store_true", help="play the free cartridge")
+    flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
+    flag("--assists", metavar="NAMES", help=ASSISTS_HELP)
+    flag("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"),
+         help="device of the network (auto)")  # fmt: skip
+    flag("--nice", type=int, default=NICENESS, choices=range(20), metavar="0-19",
+         help=f"niceness: higher leaves more to your programs ({NICENESS})")  # fmt: skip
+
+
+def peer_name(text: str) -> str:
+    """Return the peer name of a user id; print it if it differs. UsageError if none is possible."""
+    given = text or host_and_processes.host_name()
+    name = to_peer(given)
+    if text and name != text:
+        print(f"user id {text!r} is written {name!r}: peers use a-z, 0-9 and - only")
+    return name
+
+
+def profile_folder(args: argparse.Namespace) -> Path:
+    """Return the folder of the profiles for this command line."""
+    chosen: Path | None = args.profile_dir
+    return chosen.expanduser() if chosen else default_folder(os.environ, Path.home())
+
+
+def game_config(
+    args: argparse.Namespace, workload: str, terms: Mapping[str, str] | None = None
+) -> Config:
+    """Return the default configuration changed by a run's contract, then by the command line.
+
+    Raises UsageError and ConfigError. `terms` is the contract of the run that is played, if any.
+    """
+    if args.cartridge and args.rom:
+        raise UsageError("--cartridge and --rom exclude each other", "give one of them")
+    if workload not in WORKLOADS:
+        raise UsageError(f"unknown workload {workload!r}", f"one of: {', '.join(WORKLOADS)}")
+    default = configuration.load_config(None, {"training.workload": workload})
+    overrides = {
+        **adopted_settings(default, terms or {}),
+        "training.workload": workload,
+        "training.device": args.device,
+        "training.rom": _rom(args),
+        "training.allow_unknown_rom": args.allow_unknown_rom or None,
+        "training.assists": args.assists,
+    }
+    return configuration.load_config(None, overrides, os.environ)
+
+
+def _rom(args: argparse.Namespace) -> str | None:
+    """Return the absolute path of the ROM; a relative path is relative to the working folder."""
+    given = cartridge_path() if args.cartridge else args.rom or os.environ.get(ENVIRONMENT_VARIABLE)
+    return str(Path(given).expanduser().resolve()) if given else None
+
+
+def machine_facts() -> MachineFacts:
+    """Read the machine's facts."""
+    from Daddy.learning.device import has_gpu
+
+    return MachineFacts(
+        host_and_processes.usable_cores(), host_and_processes.memory_bytes()[0], has_gpu()
+    )
+
+
+def cores_for_us() -> int:
+    """Count the cores for environments and network: all but the person's."""
+    return max(1, host_and_processes.usable_cores() - CORES_FOR_THE_PERSON)
+
+
+def with_training(config: Config, **changes: object) -> Config:
+    """Return the configuration with changed ``training`` settings. Raises ValidationError."""
+    training = type(config.training).model_validate({**config.training.model_dump(), **changes})
+    return config.model_copy(update={"training": training})
+
+
+def make_environments(config: Config, count: int, groups: int = 0) -> VectorEnv:
+    """Open `count` environments on our cores; the caller closes them."""
+    from Daddy.learning.make_vector import make_vector
+
+    training = config.training
+    make_env = WORKLOADS[training.workload].make_env(config)
+    return make_vector(make_env, count, training.vector_backend, cores_for_us(), groups)
+
+
+@contextmanager
+def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[], int]]:
+    """Yield a function that plays a short horizon in `count` environments and returns its steps."""
+    from Daddy.learning.device import resolve_device
+    from Daddy.learning.hyperparameters import resolve_settings
+    from Daddy.learning.play_loop import BenchmarkPlayer
+
+    torch_device = resolve_device(config.training.device)
+    training = config.training.model_copy(update={"num_envs": count, "horizon": HORIZON})
+    with closing(make_environments(config, count, groups)) as vector:
+        workload = WORKLOADS[training.workload]
+        policy = workload.make_policy(vector.observation_space, vector.action_space)
+        settings = resolve_settings(training, torch_device.type)
+        yield BenchmarkPlayer(vector, policy, settings, torch_device, training.seed).step
+
+
+def measure_machine(
+    config: Config, user_id: str, seconds: float, clock: Clock, niceness: int = NICENESS
+) -> Profile:
+    """Measure the real environments and network by count, and print each result."""
+    from Daddy.learning.device import limit_threads
+
+    facts = machine_facts()
+    host_and_processes.lower_priority(niceness)
+    limit_threads(1)
+    _print(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
+    _print(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
+    _print("  environments    steps/s   memory")
+    resident = partial(host_and_processes.resident_bytes, os.getpid())
+    counts = recommend_envs.counts_to_try(facts)
+    player = partial(open_player, config, 0)
+    rows = env_count_sweep.sweep_counts(counts, player, resident, clock, seconds, _print_row)
+    advice = recommend_envs.recommend_measured(facts, rows)
+    usual = next(row for row in rows if row.envs == advice.envs)
+    others = []
+    for backend, groups in _backends(config):
+        player = partial(open_player, with_training(config, vector_backend=backend), groups)
+        measured = env_count_sweep.measure_count(advice.envs, player, resident, clock, seconds)
+        others.append(replace(measured, backend=backend, groups=groups))
+        _print_row(others[-1])
+    best, why = recommend_envs.choose_backend(facts, usual, others)
+    table = recommend_envs.recommend(facts).envs
+    beside = f"the guide's table, without a measurement: {table} environments"
+    return Profile(
+        user_id=user_id,
+        facts=facts,
+        workload=config.training.workload,
+        backend=best.backend,
+        groups=best.groups,
+        measured_at=round(clock.now(), 3),
+        rows=(*rows, *others),
+        envs=advice.envs,
+        reasons=(beside, why, *advice.reasons),
+    )
+
+
+def _backends(config: Config) -> Iterator[tuple[str, int]]:
+    """Yield the backends and groups to try beside the default; none if the person has set one."""
+    from Daddy.learning.make_vector import puffer_installed
+
+    if config.training.vector_backend == "auto":
+        yield from product(["pufferlib"] * puffer_installed() + ["threads"], (1, 2, 4))
+
+
+def _print_row(row: Measurement) -> None:
+    backend = f"   {row.backend} in {row.groups} groups" if row.groups else ""
+    _print(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB{backend}")
+
+
+_print = partial(print, flush=True)

@@ -1,0 +1,119 @@
+"""Health of a run: one word, one sentence and one exit code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from Daddy.cluster.orchestrator.commands.health_verdict import assess_health, slot_state
+
+SLOT = {
+    "slot": 0,
+    "job_id": 17,
+    "training": True,
+    "leaving": False,
+    "word": "RUNNING",
+    "beat_s": 2.0,
+    "beat": {"steps_per_second": 120.0},
+}
+WAITING = {
+    "job_id": 21,
+    "after": None,
+    "held": False,
+    "state": "pending",
+    "why": "Priority",
+    "waits": "turn",
+}
+WELL: dict[str, Any] = {
+    "damage": "",
+    "mode": "run",
+    "why": "",
+    "daemon": True,
+    "queue": {"known": True, "running": 2, "pending": 1},
+    "slots": [SLOT, {**SLOT, "slot": 1}],
+    "waiting": [WAITING],
+    "controller": {"alive": True},
+    "breaker": [],
+    "rollout": "",
+    "failover": None,
+    "passed_s": 4.0,
+    "age_s": 4.0,
+}
+
+
+def told(**changes: Any) -> tuple[str, str]:
+    status = {**WELL, **changes}
+    status["slots"] = [{**slot, "state": slot_state(slot)} for slot in status["slots"]]
+    verdict = assess_health(status)
+    return verdict.word, verdict.sentence
+
+
+def test_all_is_well_is_said_in_one_line() -> None:
+    assert told() == ("healthy", "all is well: 2 of 2 slots train")
+
+
+def test_who_boots_does_not_train_yet_and_is_no_trouble() -> None:
+    boots = {**SLOT, "beat": {"stage": "loading"}}
+    assert told(slots=[SLOT, boots]) == ("healthy", "all is well: 1 of 2 slots train, 1 boots")
+    assert told(slots=[boots, boots])[1] == "all is well: 0 of 2 slots train, 2 boot"
+    for other in ({"leaving": True}, {"beat": {"stage": "leaving"}}, {"word": "SUSPENDED"}):
+        assert "boot" not in told(slots=[SLOT, {**boots, **other}])[1], "it had its time"
+
+
+def test_an_empty_slot_is_told_with_what_the_next_job_waits_for() -> None:
+    slots = [SLOT, {**SLOT, "slot": 1, "training": False}]
+    word, said = told(slots=slots)
+    assert word == "degraded"
+    assert said == "1 of 2 slots train, job 21 waits its turn (Priority)"
+    capped = {**WAITING, "waits": "cap", "why": "AssocMaxJobsLimit"}
+    _, said = told(slots=slots, waiting=[capped])
+    assert "your jobs are at their limit (AssocMaxJobsLimit)" in said
+
+
+def test_a_slot_without_a_sign_of_life_does_not_train() -> None:
+    assert told(slots=[SLOT, {**SLOT, "beat_s": 184.0}])[1].startswith("1 of 2 slots train")
+
+
+def test_the_breaker_s_reason_is_the_sentence() -> None:
+    hold = {"reason": "5 failures in a row: next try in an hour"}
+    slots = [{**SLOT, "training": False}] * 2
+    assert told(slots=slots, breaker=[hold])[1] == f"0 of 2 slots train: {hold['reason']}"
+
+
+def test_a_full_fleet_on_the_last_good_release_is_healthy_and_says_so() -> None:
+    word, said = told(rollout="release b is given up for a: exit code 1")
+    assert word == "healthy"
+    assert said == "2 of 2 slots train; release b is given up for a: exit code 1"
+
+
+def test_a_silent_scheduler_is_unknown_and_the_beats_are_told_all_the_same() -> None:
+    queue = {"known": False, "why": "Socket timed out"}
+    word, said = told(queue=queue, age_s=200.0)
+    assert word == "unknown"
+    assert "2 of 2 slots have a heartbeat" in said
+    assert "the state of 3 min ago" in said
+
+
+def test_a_stopped_run_stays_stopped_when_the_scheduler_is_silent() -> None:
+    queue = {"known": False, "why": "Socket timed out"}
+    assert told(mode="stopped", queue=queue)[0] == "healthy"
+
+
+def test_a_drain_goes_on_until_the_last_job_has_left() -> None:
+    assert told(mode="drain")[1] == "stopping: 3 jobs still have to exit"
+    nobody = {"known": True, "running": 0, "pending": 0}
+    assert told(mode="done", queue=nobody, why="9 of 9 steps")[1] == "the run is done: 9 of 9 steps"
+
+
+def test_a_run_that_nobody_looks_after_is_degraded_and_down_without_jobs() -> None:
+    assert told(controller={"alive": False})[0] == "degraded"
+    nobody = {"known": True, "running": 0, "pending": 0}
+    assert told(controller={"alive": False}, queue=nobody)[0] == "down"
+    assert told(mode=None)[0] == "down"
+
+
+def test_jobs_that_make_the_passes_of_a_dead_controller_are_told() -> None:
+    word, said = told(controller={"alive": False}, failover={"on": True, "how": ""})
+    assert word == "degraded"
+    assert "the jobs make its passes" in said
+    _, said = told(controller={"alive": False}, failover={"on": True, "how": ""}, passed_s=4000.0)
+    assert "but no controller is alive: start it" in said

@@ -1,0 +1,51 @@
+"""Facts of a machine and its processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from Daddy.core.host_and_processes import command_lines, socket_owner
+from tests.components import absent
+
+_DIAL = "import socket, sys; s = socket.create_connection(('127.0.0.1', {port})); s.recv(1)"
+
+
+def test_a_process_is_found_by_its_command_line() -> None:
+    sleeper = subprocess.Popen([sys.executable, "-c", "input()", "a word"], stdin=subprocess.PIPE)
+    try:
+        assert command_lines()[sleeper.pid].endswith("-c input() a word")
+    finally:
+        sleeper.communicate()
+
+
+def started_by(*loader: str) -> str | None:
+    """Name of the program at the other end of a connection, as ``socket_owner`` sees it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        python = os.path.realpath(sys.executable)
+        environment = {**os.environ, "PYTHONHOME": sys.base_prefix}
+        child = subprocess.Popen(
+            [*loader, python, "-c", _DIAL.format(port=port)], env=environment
+        )  # fmt: skip
+        try:
+            ours, theirs = server.accept()
+            with ours:
+                return socket_owner(theirs[1], port)
+        finally:
+            child.kill()
+            child.wait()
+
+
+def test_a_connection_is_traced_to_the_program_that_made_it() -> None:
+    assert (started_by() or "").startswith("python")
+
+
+def test_a_program_that_the_loader_was_told_to_run_goes_by_its_own_name() -> None:
+    loaders = [str(path) for path in Path("/lib64").glob("ld-linux-*.so.*")]
+    if not loaders:
+        absent("a Linux loader")
+    assert (started_by(loaders[0]) or "").startswith("python")
