@@ -95,7 +95,7 @@ class Streamer:
         if ready is None or ready or due or self.port.write_sockets:  # a relay may have room again
             self._exchange(now, ready)
         if self._wanted and self._is_due("picture", now, self._interval_s):
-            self._memory.request_pictures()
+            self._memory.request_wanted_pictures()
         idle = set() if self._wanted else {"picture"}
         idle |= {"report"} if self._packed_reports and not self._watched else set()
         return max(0.0, min(at for task, at in self._due.items() if task not in idle) - now)

@@ -23,11 +23,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "name", choices=("slurm", "laptops", "weights", "rollback", "stream", "watching")
     )
-    parser.add_argument("--minutes", type=float, default=20.0, help="how long it lasts")
-    parser.add_argument("--schedules", type=int, default=10_000, help="of weights: how many")
-    parser.add_argument("--times", type=int, default=200, help="of rollback: how often")
-    parser.add_argument("--messages", type=int, default=1_000_000, help="of stream: how many")
-    parser.add_argument("--seed", type=int, default=1, help="of the times and kinds of faults")
+    parser.add_argument("--minutes", type=float, default=20.0, help="duration in minutes (20)")
+    parser.add_argument(
+        "--schedules", type=int, default=10_000, help="schedules of `weights` (10000)"
+    )
+    parser.add_argument("--times", type=int, default=200, help="rollbacks of `rollback` (200)")
+    parser.add_argument(
+        "--messages", type=int, default=1_000_000, help="messages of `stream` (1000000)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of the faults (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all evidence there")
     args = parser.parse_args(argv)

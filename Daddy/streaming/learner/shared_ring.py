@@ -141,7 +141,7 @@ class StreamerEnd:
     def request_reports(self) -> None:
         self._increment(_REPORT_REQUEST)
 
-    def request_pictures(self) -> None:
+    def request_wanted_pictures(self) -> None:
         """Request one picture of each wanted agent."""
         self._increment(_PICTURE_REQUEST)
 
