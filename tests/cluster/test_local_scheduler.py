@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from Daddy.cluster.orchestrator.controller_types import JobState, QueueJob, Snapshot, UnknownQueue
-from Daddy.cluster.orchestrator.local_job_runner import LocalJob
+from Daddy.cluster.orchestrator.local_job import LocalJob
 from Daddy.cluster.orchestrator.local_queue_files import LocalJobFiles, new_job, turn_lock
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
 from Daddy.cluster.orchestrator.plan_actions import Amend
@@ -51,14 +52,20 @@ class Queue:
         self.logs.mkdir()
         self.scheduler = LocalScheduler(folder / "queue", 2, SystemClock(), kill_wait_s=0.5)
 
-    def submit(self, program: str, limit_s: int = 60, warn_s: int = 1) -> JobRef:
+    def submit(
+        self,
+        program: str,
+        limit_s: int = 60,
+        warn_s: int = 1,
+        environment: Mapping[str, str] = MappingProxyType({"GREETING": "hello"}),
+    ) -> JobRef:
         token = new_token()
         spec = JobSpec(
             token=token,
             number=1,
             run_id="tiny-000000",
             argv=(sys.executable, "-c", program),
-            environment={"GREETING": "hello"},
+            environment=environment,
             work_dir=self.folder,
             logs=self.logs,
             script=self.folder / "scripts" / f"{token}.sbatch",
@@ -301,9 +308,24 @@ def test_a_place_that_cannot_be_locked_fails_the_job(tmp_path: Path, monkeypatch
     assert (end["word"], end["exit_code"]) == ("FAILED", 127)
 
 
+def test_a_job_of_another_release_is_started_by_the_name_that_all_releases_have(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a new release is tried, the controller starts jobs with the code of the old one."""
+    release = queue.folder / "release"
+    module = release / "Daddy/cluster/orchestrator/local_job.py"
+    module.parent.mkdir(parents=True)
+    for folder in list(module.parents)[:3]:
+        (folder / "__init__.py").touch()
+    module.write_text("import pathlib, sys; (pathlib.Path(sys.argv[1]) / 'started').touch()")
+    monkeypatch.chdir(queue.folder)  # as the daemon: no Daddy package is here
+    job = queue.submit("", environment={"PYTHONPATH": str(release)})
+    until((queue.files(job).folder / "started").exists)
+
+
 KEEPER = """
 import os, signal, subprocess, sys
-from Daddy.cluster.orchestrator import local_job_runner
+from Daddy.cluster.orchestrator import local_job
 
 class Lock:
     \"\"\"The library's own lock; the signal comes as soon as it has been taken.\"\"\"
@@ -319,13 +341,13 @@ class Lock:
     def __enter__(self): self.real.acquire()
     def __exit__(self, *_): self.real.release()
 
-spawn = local_job_runner.spawn_child
+spawn = local_job.spawn_child
 def spawned(*argv, **options):
     child = spawn(*argv, **options)
     child._popen._waitpid_lock = Lock(child._popen._waitpid_lock)
     return child
-local_job_runner.spawn_child = spawned
-local_job_runner.main(sys.argv[1:])
+local_job.spawn_child = spawned
+local_job.main(sys.argv[1:])
 """
 
 

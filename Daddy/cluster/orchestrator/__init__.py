@@ -8,7 +8,7 @@
 the entries, the pure ``ledger_replay`` computes the state that follows from them. ``slot_status``
 reads the slots' leases, ``controller_lease`` the controller's, ``status_summary`` makes the record
 for ``status``, ``child_processes`` runs the relay. ``slurm_templates`` renders every job script;
-the other ``slurm_*`` modules run or parse one Slurm program each. A ``local_job_runner`` supervises
+the other ``slurm_*`` modules run or parse one Slurm program each. A ``local_job`` supervises
 each local job. Person, controller and jobs exchange requests through ``control_files``. Without a
 controller, jobs make its passes: a ``sidecar`` watches the lease (``decisions.sidecar_takeover``
 decides) and runs ``single_pass``. ``controller_types`` defines the record types that all share.

@@ -1,7 +1,7 @@
 """Adapter for the local queue's files: one folder per job; each file has one writer.
 
 The scheduler writes ``job.json`` (the job), ``cancel.json`` (a runner that is still starting would
-miss a signal) and ``amend.json`` (the hold of a waiting job). ``local_job_runner`` writes
+miss a signal) and ``amend.json`` (the hold of a waiting job). ``local_job`` writes
 ``process.json`` (its own process id), ``start.json`` (the job's process id and times) and
 ``end.json``. A folder without ``job.json`` is an unfinished submission. A job runs while it holds a
 lock on one of the places ``place-<n>.lock``; the kernel frees it with the job's last process.

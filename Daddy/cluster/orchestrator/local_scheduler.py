@@ -1,6 +1,6 @@
 """A scheduler on this machine, with Slurm's functions: a job cap, time limits, a listing.
 
-Each submission starts a ``local_job_runner``, which survives the controller and waits for one of
+Each submission starts a ``local_job``, which survives the controller and waits for one of
 ``cap`` places; the listing is read from the files of ``local_queue_files``. Processes are
 identified by process id and creation time.
 """
@@ -68,9 +68,7 @@ class LocalScheduler:
             "number": spec.number,
             "argv": list(spec.argv),
             "environment": dict(spec.environment),
-            "visible_gpus": os.environ.get(
-                "CUDA_VISIBLE_DEVICES"
-            ),  # for runners of the previous release
+            "visible_gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),  # for the last release
             "work_dir": str(spec.work_dir),
             "logs": str(spec.logs),
             "time_limit_s": spec.time_limit_s,
@@ -81,10 +79,12 @@ class LocalScheduler:
         }
 
     def _start_runner(self, files: LocalJobFiles, spec: JobSpec) -> None:
-        """Start the job's runner in its own session, with the code of the job's release."""
+        """Start the job's runner in its own session, with the code of the job's release.
+
+        That may be another release than ours, so the module's name is the same in all releases.
+        """
         code = spec.environment.get("PYTHONPATH", str(CHECKOUT))
-        module = "Daddy.cluster.orchestrator.local_job_runner"
-        argv = [sys.executable, "-m", module, str(files.folder)]
+        argv = [sys.executable, "-m", "Daddy.cluster.orchestrator.local_job", str(files.folder)]
         env = {**os.environ, "PYTHONPATH": code}
         start_background(argv, log_path=self._queue / "keepers.log", env=env)
 
