@@ -253,7 +253,15 @@ def test_help_names_the_flags_of_the_guide() -> None:
         check=True,
         timeout=20,
     )
-    for flag in ("--config", "--partition", "--ddp-world-size", "--dry-run", "--site"):
+    for flag in (
+        "--config",
+        "--partition",
+        "--ddp-world-size",
+        "--dry-run",
+        "--site",
+        "--verbose",
+        "--quiet",
+    ):
         assert flag in told.stdout
 
 

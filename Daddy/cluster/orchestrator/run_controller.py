@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from Daddy.core.errors import run_entry
-from Daddy.core.log_setup import LEVEL
+from Daddy.core.log_setup import LEVEL, add_log_flags
 
 _COMMANDS = "Daddy.cluster.orchestrator.commands"
 _HELP = {
@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parsers = {word: commands.add_parser(word, help=text) for word, text in _HELP.items()}
     for command in parsers.values():
         _add_settings(command)
+    add_log_flags(parsers["start"])
     start = parsers["start"].add_argument
     start("--dry-run", action="store_true", help="print of the planned actions without effect")
     start("--foreground", action="store_true", help="a controller in this terminal, no daemon")
