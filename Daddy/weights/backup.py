@@ -1,10 +1,10 @@
-"""Adapter for copies of a run outside the purged file system: exports and reads them. No torch.
+"""Adapter for mirrors: copies of a run outside the file system that the site purges. No torch.
 
-A copy holds the newest version that verifies, with its record, and the best states of the archive.
-It is laid out like a run (``MirrorPaths``), so every reader of a run reads it too. Its card is
-written last and names only complete files. If the run's newest version is older than the copy's,
-the copy stays as it is. Kill points: C1 to C5 of each file, M1 before a copy's card, M2 after it,
-M3 after clearing up.
+A mirror holds the newest version that verifies, with its commit record, and the best save states of
+the archive. It is laid out like a run (``MirrorPaths``), so every reader of a run reads it too.
+``MIRROR.json`` is written last and names only complete files. A mirror newer than the run stays as
+it is. Tests kill the process at C1 to C5 of each file, at M1 before ``MIRROR.json``, M2 after it,
+M3 after old files are removed.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ Files = dict[Path, Read]
 
 
 def find_missing(shared: SharedPaths, newest: int, reported: Container[int] = ()) -> str:
-    """Return one sentence on files that the ``newest`` versions lack; empty if none. It names the
-    remedy if there is one: older records and states cannot be restored. ``reported``: versions
-    whose lost record is reported elsewhere.
+    """Return one sentence on files that the ``newest`` versions lack (``RUN.json``, commit records,
+    states), with the restore command if that can bring them back; empty if none is missing.
+    ``reported``: versions whose lost record is reported elsewhere.
     """
     versions, flaws = read_records(shared, newest)
     if not versions and not flaws:
@@ -80,7 +80,7 @@ def hash_in_name(name: str) -> str | None:
 
 
 def archive_states(run: RunPaths) -> dict[Path, int]:
-    """Return the archive's states: path and bytes."""
+    """Return the path and size in bytes of every save state in the archive of ``run``."""
     sizes = {}
     for path in sorted(run.archive.glob("*/*.state")):
         with contextlib.suppress(OSError):  # removed meanwhile
@@ -90,9 +90,9 @@ def archive_states(run: RunPaths) -> dict[Path, int]:
 
 
 def choose_states(states: Mapping[Path, int], room: int, most: int) -> list[Path]:
-    """Choose at most ``most`` states in ``room`` bytes, best first; ``states`` gives their bytes.
-    One of every number of milestones, the highest first; then a second of each, at another place;
-    and so on. Of two at one place that with more HP comes first.
+    """Choose at most ``most`` save states that fit ``room`` bytes, best first; ``states`` gives
+    their bytes. First one per number of milestones, the highest number first; then a second one
+    each, at another place of the game; and so on. At one place the state with more HP comes first.
     """
     matches = [(match, path) for path in states if (match := _STATE_NAME.fullmatch(path.name))]
     ranks: dict[str, dict[str, list[Path]]] = {}
@@ -114,7 +114,7 @@ def _in_turn(rows: Sequence[Sequence[Path]]) -> list[Path]:
 
 
 def _read_state(path: Path) -> bytes:
-    """Read an archive state. Raise FileError unless its bytes have the hash in its name."""
+    """Read a save state of the archive. Raise FileError unless it has the hash in its name."""
     data = read_bounded(path, STATE_LIMIT)
     if sha256_hex(data) != hash_in_name(path.name):
         raise FileError(f"{path} does not have the hash in its name", "remove it")
@@ -122,7 +122,7 @@ def _read_state(path: Path) -> bytes:
 
 
 def state_files(run: RunPaths, states: Iterable[Path]) -> Files:
-    """Return these states as files to write below the archive of ``run``."""
+    """Return each state's path in the archive of ``run`` with a function that reads it."""
     return {
         run.archive / path.parent.name / path.name: partial(_read_state, path) for path in states
     }
@@ -133,7 +133,7 @@ def state_files(run: RunPaths, states: Iterable[Path]) -> Files:
 
 @dataclass(frozen=True, slots=True)
 class MirrorCard(JsonRecord):
-    """``MIRROR.json``: the run and version of a complete copy. ``source`` is the run's folder."""
+    """``MIRROR.json``: the run and version of a complete mirror. ``source`` is the run's folder."""
 
     run: str
     run_id: str
@@ -156,20 +156,20 @@ def export_copy(
     hook: Hook = no_hook,
     room: int = ROOM,
 ) -> tuple[MirrorCard | None, str]:
-    """Copy new files of a run below ``folder``, within ``room`` bytes; return card and message. The
-    card is None before the first version. Raise OSError on a full disk; WeightsError when no
-    version verifies or a state is too large. The copy of before stays complete.
+    """Copy new files of a run into its mirror below ``folder``, within ``room`` bytes; return the
+    mirror's card (None before the first version) and a message. Raise OSError on a full disk;
+    WeightsError when no version verifies or a state is too large. The old mirror stays complete.
     """
     store = Store(shared)
     if store.newest() is None:
         return None, "there is no version yet"
     card, newest = store.card(), newest_verified_version(store, KEPT_VERSIONS)
     if newest is None:
-        raise WeightsError(f"no newest version in {shared.root} verifies", RESTORE)
+        raise WeightsError(f"none of the newest versions in {shared.root} verifies", RESTORE)
     if 2 * newest.size > room:  # old and new state exist together while copying
         raise WeightsError(
             f"two states of v{newest.version}: {2 * newest.size:,} bytes, a copy may have {room:,}",
-            "switch the copy off: mirror.minutes 0",
+            "switch the mirror off: set mirror.minutes to 0",
         )
     target = MirrorPaths(folder / f"{card.run}-{card.run_id[:8]}")
     before = read_mirror_card(target)
@@ -196,7 +196,7 @@ def export_copy(
 def newest_verified_version(
     store: Store, depth: int, reverted: Sequence[tuple[int, int]] = ()
 ) -> Version | None:
-    """Return the newest of ``depth`` versions whose state verifies and that is not reverted."""
+    """Return the newest of ``depth`` versions that verifies and is not reverted, or None."""
     for number in reversed(version_numbers(store.paths)[-depth:]):
         with contextlib.suppress(DaddyError, OSError):
             record = store.version(number)
@@ -208,7 +208,7 @@ def newest_verified_version(
 
 
 def _weights(store: Store, newest: Version, copy: SharedPaths) -> Files:
-    """Return run card, state and record of a copy as files to write."""
+    """Return ``RUN.json``, state and commit record of ``newest`` as files to put into ``copy``."""
     record = store.paths.version(newest.version)
     return {
         copy.run: partial(read_bounded, store.paths.run, LIMIT),
@@ -225,7 +225,7 @@ def _write_files(
     after: MirrorCard,
     writer: CrashSafeWriter,
 ) -> MirrorCard:
-    """Write missing files, then the card, then remove files that the card does not name."""
+    """Write missing files, then ``MIRROR.json`` if anything changed; remove all other files."""
     _remove(target.shared.tmp.glob("*"), ())  # of an interrupted copy
     if before is not None:
         _remove(target.shared.blobs.glob("*/*.st"), {target.shared.blob(before.state), *files})
@@ -245,13 +245,13 @@ def _write_files(
 
 
 def file_kind(path: Path) -> str:
-    """Return the kind of a copy's file, in words."""
+    """Return the kind of a file in a mirror, such as "archive state"."""
     kind = {"RUN.json": "RUN.json", "config.json": "config"}.get(path.name, "commit record")
     return {".st": "state", ".state": "archive state"}.get(path.suffix, kind)
 
 
 def write_copy(path: Path, read: Read, writer: CrashSafeWriter) -> bool:
-    """Create one file of a copy or a restore; return False if its bytes are gone or damaged."""
+    """Create ``path`` with the bytes of ``read``; return False if that fails or ``path`` exists."""
     kind = file_kind(path)
     with contextlib.suppress(FileNotFoundError, FileError):  # removed meanwhile, or damaged
         return writer.create(path, read(), kind, mode=0o600 if kind == "config" else 0o444)
@@ -265,7 +265,7 @@ def _remove(paths: Iterable[Path], kept: Iterable[Path]) -> None:
 
 
 def read_mirror_card(target: MirrorPaths) -> MirrorCard | None:
-    """Return a copy's card; None where there is no complete copy."""
+    """Return the mirror's card; None if there is none, or if a file that it names is missing."""
     try:
         card = parse(MirrorCard, read_bounded(target.card, LIMIT), str(target.card))
     except (FileNotFoundError, NotADirectoryError, DaddyError):
@@ -275,7 +275,7 @@ def read_mirror_card(target: MirrorPaths) -> MirrorCard | None:
 
 
 def newest_copy(folder: Path, run: RunPaths, card: RunCard | None) -> Path | None:
-    """Return the newest copy of this run below ``folder``, by its card or its source folder."""
+    """Return the newest mirror of this run below ``folder``, by its card or source folder."""
     copies = []
     for path in folder.glob("*/"):
         copy = read_mirror_card(MirrorPaths(path))

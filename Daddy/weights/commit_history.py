@@ -1,4 +1,4 @@
-"""Reads commit records of a folder that is written to, or damaged. No torch."""
+"""Reads commit records of a shared folder, even while jobs write it or if damaged. No torch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from Daddy.weights.store.weight_store import Store, version_numbers
 
 
 def read_records(shared: SharedPaths, newest: int = 0) -> tuple[list[Version], dict[int, str]]:
-    """Return the ``newest`` commit records (0: all), oldest first, and flaws by version. A record
-    that cannot be read is a flaw, and so are missing numbers, except before a restored version. If
-    no record precedes the first, only a restored one may lack its parent.
+    """Return the ``newest`` commit records (0: all), oldest first, and flaws by version: an
+    unreadable record, one that names another parent than the record before it, and missing numbers.
+    A gap is no flaw if the record after it names the one before it, or is restored without parent.
     """
     store, listed = Store(shared), version_numbers(shared)[-newest:]
     versions: list[Version] = []
@@ -35,7 +35,7 @@ def read_records(shared: SharedPaths, newest: int = 0) -> tuple[list[Version], d
 
 
 def _absent(shared: SharedPaths, missing: range) -> dict[int, str]:
-    """Return the flaw of versions without a commit record, under the first number."""
+    """Return one message on all ``missing`` commit records, by the first missing number."""
     if not missing:
         return {}
     rest = f" to v{missing[-1]:08d}.json are" if len(missing) > 1 else " is"

@@ -37,7 +37,7 @@ Pair = tuple[int, float, float]
 class Evaluation(JsonRecord):
     """Pairs of episodes of ``version`` and the older ``reference`` from the same seeds. ``state``
     and ``reference_state`` are the hashes in the two commit records; ``conditions`` names game,
-    start, episode length and assists; only evaluations under the same are compared.
+    start, episode length and assists; only evaluations under the same conditions are compared.
     """
 
     run_id: str
@@ -68,7 +68,7 @@ def read_evaluations(shared: SharedPaths) -> list[Evaluation]:
 
 
 def best_evaluated(shared: SharedPaths) -> int | None:
-    """Return the version with the highest mean return under the newest conditions."""
+    """Return the version with the highest mean return under the newest conditions, or None."""
     returns: dict[int, list[float]] = defaultdict(list)
     evaluations = read_evaluations(shared)
     for evaluation in evaluations:
@@ -80,7 +80,7 @@ def best_evaluated(shared: SharedPaths) -> int | None:
 
 
 def read_differences(shared: SharedPaths) -> dict[tuple[int, int], list[float]]:
-    """Return return differences of all pairs, by (version, reference), one per seed."""
+    """Return differences of returns by (version, reference), one per seed and conditions."""
     seeds: dict[tuple[int, int], dict[tuple[str, int], float]] = defaultdict(dict)
     for evaluation in read_evaluations(shared):
         for seed, ours, theirs in evaluation.pairs:
@@ -91,7 +91,7 @@ def read_differences(shared: SharedPaths) -> dict[tuple[int, int], list[float]]:
 
 
 def read_returns(events: Path) -> dict[int, list[float]]:
-    """Return episode returns by adopted version, of episodes from the run's own start."""
+    """Return learners' episode returns by adopted version, from the run's own start only."""
     by_version: dict[int, list[float]] = defaultdict(list)
     for event in read_newest_events(events, "learner-*.jsonl", b'"own_start"'):
         data = event.get("data")
@@ -105,7 +105,7 @@ def read_returns(events: Path) -> dict[int, list[float]]:
 
 
 def describe_worse_version(shared: SharedPaths, events: Path | None) -> str:
-    """Return a warning with the command to go back if the newest version plays clearly worse."""
+    """Return a warning with the rollback command if the newest version is clearly worse, or ""."""
     with contextlib.suppress(OSError, DaddyError):
         return str(_find_worse(Store(shared), events) or "")
     return ""

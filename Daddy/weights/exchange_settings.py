@@ -21,13 +21,13 @@ SILENCE_S = 180.0
 class ExchangeSettings:
     """One peer's settings of the exchange.
 
-    ``rule``: "delta" adds progress since the base; "polyak" averages absolute weights and so undoes
-    others' work when a writer is stale, each contribution with the share ``alpha``. ``period_s`` is
-    the longest a contribution waits for others, ``silence_s`` how long a heartbeat may stand still.
+    ``rule``: "delta" adds progress since the base; "polyak" averages absolute weights with the
+    share ``alpha``, and so undoes others' work when a writer is stale. A contribution waits at most
+    ``period_s`` for others; a process is gone when its heartbeat stands still for ``silence_s``.
     Staleness is counted in versions. ``keep_versions`` states stay on disk. ``wan`` offers versions
-    to laptops, of which ``allowed`` may contribute (empty: all). ``assists`` are the scripted helps
-    that all learn with, ``terms`` other settings that all must share; laptops get ``laptop_terms``
-    and our ``release``.
+    to laptops, of which ``allowed`` may contribute (empty: all). ``assists`` and the settings
+    ``terms`` are equal for all; laptops get ``laptop_terms`` and the ``release`` of this run's
+    jobs.
     """
 
     run: str
@@ -50,7 +50,7 @@ class ExchangeSettings:
 def from_config(
     config: Config, workload: str, facts: Mapping[str, str] | None = None, release: str = ""
 ) -> ExchangeSettings:
-    """Read the exchange settings of a configuration; ``facts`` as for `agreed_settings.agreed`."""
+    """Read the exchange settings of ``config``; ``facts`` as for `agreed_settings`."""
     chosen = config.collaboration
     return ExchangeSettings(
         run=config.run_name,

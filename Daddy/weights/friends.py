@@ -1,7 +1,7 @@
 """Entry: manages friends' accounts that take part in a run: add, remove, trust, list.
 
 `python -m Daddy.weights.friends add anna /home/anna/runs/slim_run`, typed by the run's owner.
-Writes only the list; the friend's folder is only read.
+Writes only the run's list ``peers.json`` and the trust; the friend's folder is only read.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def make_parser() -> argparse.ArgumentParser:
         prog="friends", description="Friends with accounts of their own on the same cluster."
     )
     tasks = parser.add_subparsers(dest="task", required=True, metavar="add | remove | trust | list")
-    add = tasks.add_parser("add", help="merge contributions of a friend's jobs")
+    add = tasks.add_parser("add", help="start merging contributions of a friend's jobs")
     remove = tasks.add_parser("remove", help="stop merging a friend's contributions")
-    trust = tasks.add_parser("trust", help="change the weight of a friend's jobs")
-    listed = tasks.add_parser("list", help="the friends on the list and their problems")
+    trust = tasks.add_parser("trust", help="count a friend's jobs as laptops or own jobs")
+    listed = tasks.add_parser("list", help="print the run's friends and their problems")
     for task in (add, remove, trust):
-        task.add_argument("name", metavar="NAME", help="name of the jobs: NAME.slot-0 and so on")
+        task.add_argument("name", metavar="NAME", help="friend with jobs NAME.slot-0, NAME.slot-1")
     add.add_argument("path", metavar="PATH", type=Path, help="the friend's run or shared folder")
-    text = "weight of the jobs: as of laptops, capped, or as of your own jobs"
+    text = "a friend's jobs count as laptops (capped) or as your own jobs"
     add.add_argument("--trust", choices=TRUSTS, default="laptop", help=f"{text} (default laptop)")
-    add.add_argument("--jobs", type=int, default=4, metavar="N", help="jobs that count (default 4)")
+    add.add_argument("--jobs", type=int, default=4, metavar="N", help="most jobs (default 4)")
     trust.add_argument("trust", choices=TRUSTS, help=text)
     for task in (add, remove, trust, listed):
         task.add_argument(
-            "--of", type=Path, metavar="WHERE", help="your run (default: the config's)"
+            "--of", type=Path, metavar="WHERE", help="your run's folder (default: the config's)"
         )
         add_config_flags(task)
     return parser
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(shared, JoinedPaths):
         raise UsageError(
             f"this account takes part in the run of {shared.theirs.root}",
-            "the run's owner alone keeps its list: send them the line",
+            "only its owner can change its friends: send the owner this command",
         )
     if args.task == "add":
         _add(shared, args.name, args.path, args.trust, args.jobs)
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{args.name}'s jobs count as {args.trust}s from the next version on")
     else:
         write_friends(shared, remove_friend(read_friends(shared), args.name))
-        print(f"{args.name} is off the list: later contributions do not count")
+        print(f"{args.name} is no friend of the run any more: later contributions do not count")
     return ExitCode.DONE
 
 
@@ -86,18 +86,18 @@ def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> N
     new = Friend(name, str(folder), folder.stat().st_uid, trust, jobs)
     write_friends(shared, add_friend(read_friends(shared), new))
     set_trust(shared, name, trust)
-    print(f"{name} is on the list: {folder}, account {_account(new.uid)}, {jobs} {trust}s")
+    print(f"{name} is a friend now: {folder}, account {_account(new.uid)}, {jobs} {trust}s")
     for trouble in Store(shared).list_problems():
-        print(f"  not yet to be read: {trouble}")
+        print(f"  cannot be read yet: {trouble}")
     if lines := permission_commands(shared.root):
-        print("  what is yours is closed to them; type", *lines, sep="\n    ")
+        print("  your folder is closed to the friend; type", *lines, sep="\n    ")
         print("  or, for that account alone, where the site has access control lists", end="\n    ")
         print(*acl_commands(lines, _account(new.uid)), sep="\n    ")
-    print(f'  they set, and then start: "collaboration": {{"join": "{shared.root}"}}')
+    print(f'  the friend sets, and then starts: "collaboration": {{"join": "{shared.root}"}}')
 
 
 def shared_folder(path: Path) -> Path:
-    """Return the shared folder at a friend's path, links resolved; WeightsError if missing."""
+    """Return the shared folder at a friend's path; WeightsError if missing, or FileError."""
     try:
         resolved = path.expanduser().resolve(strict=True)
         run = RunPaths(resolved)
@@ -108,7 +108,7 @@ def shared_folder(path: Path) -> Path:
         ) from error
     except OSError as error:
         raise FileError(
-            f"{path} may not be looked into: {error.strerror}",
+            f"{path} cannot be read: {error.strerror}",
             "the friend types chmod o+x for each folder above it, such as: chmod o+x ~",
         ) from error
 
@@ -122,7 +122,7 @@ def _list(shared: SharedPaths) -> None:
     for problem in [*Store(shared).list_problems(), *filter(None, notes)]:
         print(f"  {problem}")
     if not friends:
-        print(f"nobody else takes part in {shared.root}")
+        print(f"no friend takes part in {shared.root}")
 
 
 def _account(uid: int) -> str:

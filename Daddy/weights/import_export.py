@@ -44,8 +44,8 @@ class ModelCard(JsonRecord):
     ``sha256`` is the hash of its tensors as our codec writes them without a card, in ``precision``
     ("float32"; from a laptop "bfloat16"). ``env_steps`` were made in the run, ``steps_before`` in
     the runs it descends from, ``ancestors``, oldest first. ``contributors`` (peer → steps) is empty
-    where the exporting machine did not know them. The release before also wrote the mean of
-    ``averaged`` versions, this one and those before it.
+    if the exporting machine did not know them. Releases before could also export a mean, of the
+    ``averaged`` versions up to this one.
     """
 
     run: str
@@ -88,7 +88,7 @@ class ExportedModel:
 
 
 def read_version_as_model(place: Location, version: int | None) -> ExportedModel:
-    """Read version ``version`` (None: the newest). Raise WeightsError if it is gone."""
+    """Read version ``version`` (None: the newest) of a run or pulled folder; or WeightsError."""
     if place.pulled:
         return _from_laptop(place.shared.root, version)
     store = Store(place.shared)
@@ -97,15 +97,15 @@ def read_version_as_model(place: Location, version: int | None) -> ExportedModel
         raise no_weights_error(place.shared.root)
     number = newest if version is None else version
     if not 0 <= number <= newest:
-        raise WeightsError(f"there is no v{version}: the newest is v{newest}", "name another one")
+        raise WeightsError(f"there is no v{version}: the newest is v{newest}", "name an older one")
     record, origin = store.version(number), read_origin(store.paths)
     try:
         state = decode(store.read_blob(record.state), record.schema)
     except WeightsError as error:
         held = ", ".join(f"v{held}" for held in sorted(kept_numbers(store, newest)))
         raise WeightsError(
-            f"the state of v{number} cannot be had: {error.message}",
-            f"versions whose state is still there: {held or 'none'}",
+            f"the state of v{number} cannot be read: {error.message}",
+            f"versions whose state exists: {held or 'none'}",
         ) from error
     card = _card(store.card(), record, state, half=False)
     if origin is not None:
@@ -121,7 +121,7 @@ def _from_laptop(root: Path, version: int | None) -> ExportedModel:
         raise no_weights_error(root)
     if version not in (None, pulled.version):
         raise WeightsError(
-            f"{root} does not hold v{version}", f"it holds v{pulled.version}; a run holds more"
+            f"{root} does not hold v{version}", f"take v{pulled.version}, or name the run"
         )
     state = decode(pulled.data, pulled.head.schema)
     return ExportedModel(_card(pulled.head, pulled.head, state, half=True), state)
@@ -148,7 +148,7 @@ def _card(
 
 
 def write_model(model: ExportedModel, path: Path) -> tuple[Path, Path]:
-    """Write the file, and its card beside it. Raise FileError where either name is taken."""
+    """Write ``model`` to ``path``, its card to a ``.md`` file; FileError if one exists."""
     page = path.with_suffix(".md")
     for taken in (path, page):
         if taken.exists():
@@ -207,14 +207,14 @@ the optimizer's state, data of a game, and a licence, which is for whoever passe
 
 
 def read_card(metadata: Mapping[str, str], name: str) -> ModelCard | None:
-    """Parse the card in the header of file ``name``; None without one, WeightsError if damaged."""
+    """Parse the card in file ``name``; None if it has none. Raise WeightsError if damaged."""
     if KEY not in metadata:
         return None
     return parse(ModelCard, metadata[KEY].encode(errors="replace"), f"the card in {name}")
 
 
 def read_origin(shared: SharedPaths) -> ModelCard | None:
-    """Return the card of an imported version 0, else None. Raise WeightsError if damaged."""
+    """Return ``ORIGIN.json``, the card of an imported version 0; None if none was imported."""
     try:
         return parse(ModelCard, read_bounded(shared.origin, LIMIT), str(shared.origin))
     except FileNotFoundError:
@@ -222,15 +222,15 @@ def read_origin(shared: SharedPaths) -> ModelCard | None:
 
 
 def read_model(path: Path) -> ExportedModel:
-    """Read the weights in an exported file, checked against its card. Raise WeightsError for no
-    safetensors, no card, other tensors or values than the card's, or values that are not finite;
-    FileError for no plain file.
+    """Read the weights in an exported file, checked against its card. Raise WeightsError when the
+    file is no safetensors, has no card, other tensors or values than the card's, or values that are
+    not finite; FileError when it is no plain file.
     """
     data = read_bounded(path, BLOB_LIMIT)
     card = read_card(metadata_of(data), str(path))
     if card is None:
         raise WeightsError(
-            f"{path} has no model card, so nobody can tell what its weights were learnt with",
+            f"{path} has no model card, so the assists that its weights need are unknown",
             "import files that `python -m Daddy.weights.model export` wrote",
         )
     state = decode(data, card.schema)
@@ -245,8 +245,8 @@ def read_model(path: Path) -> ExportedModel:
 
 def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) -> SharedPaths:
     """Write ``model`` as version 0 of the run of ``config``; return its shared folder. ``name`` is
-    the file's, for messages. Raise WeightsError when the run has started, or uses fewer assists
-    than the weights were learnt with.
+    the file's, for messages. Raise WeightsError when the run has started, is of another workload,
+    or uses fewer assists than the weights were learnt with.
     """
     shared, assists = shared_paths(config), tuple(config.training.assists)
     refuse_missing_assists(f"{name}, {model.card.title},", model.card.assists, assists)
@@ -273,7 +273,7 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
         assists=assists,
     )
     if not store.commit(first) and store.version(0).state != first.state:
-        raise _run_started_error(shared, "a learner was faster and gave it its own first weights")
+        raise _run_started_error(shared, "a learner wrote its own version 0 first")
     store.writer.create(shared.origin, model.card.to_json_bytes(), "origin", mode=0o444)
     store.write_head(0)
     offer_version(store, 0, encode(model.state, half=True))
@@ -281,7 +281,7 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
 
 
 def _refuse_started_run(config: Config, shared: SharedPaths, state: str) -> None:
-    """Raise WeightsError for a run that has learnt anything; allow an interrupted import."""
+    """Raise WeightsError if the run has learnt; only a version 0 with hash ``state`` may exist."""
     versions = version_numbers(shared)
     if versions and (len(versions) > 1 or Store(shared).version(versions[0]).state != state):
         raise _run_started_error(shared, f"it has versions up to v{versions[-1]}")

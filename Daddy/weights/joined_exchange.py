@@ -1,7 +1,7 @@
-"""A friend's job in another account's run: reads the owner's folder, writes below its own.
+"""The exchange of a friend's job in another account's run.
 
-The owner's jobs read the contributions here, and only they merge. The friend's own jobs remove
-contributions that a version has judged.
+It reads the owner's folder and writes the friend's own. The owner's jobs read the contributions
+there and merge them. The friend's own jobs remove contributions that a version has judged.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from Daddy.weights.weight_exchange import SharedExchange
 
 
 class JoinedStore(Store):
-    """The owner's versions and our own offers, as one store; writes nothing of the owner's."""
+    """Joins the owner's versions and our own offers; writes nothing to the owner's folder."""
 
     def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
         super().__init__(paths, hook)
         self.writer.world_readable = True
 
     def list_problems(self) -> list[str]:
-        """Return also: we are not on the owner's list, or the owner cannot read here."""
+        """Add two faults: the owner does not list this account; the owner cannot read it."""
         faults = super().list_problems()
         assert isinstance(self.paths, JoinedPaths)
         try:
@@ -51,10 +51,10 @@ class JoinedStore(Store):
         return faults
 
     def mend_blob(self, data: bytes) -> None:
-        """Do nothing: the owner's jobs repair their own blobs."""
+        """Do nothing: the owner's jobs repair the blobs in the owner's folder."""
 
     def _begin(self, own: RunCard) -> None:
-        """Do nothing: the owner's first job writes the run card."""
+        """Write no ``RUN.json``: the owner's first job does."""
 
 
 def join_run(
@@ -67,8 +67,9 @@ def join_run(
     *,
     term: int = 0,
 ) -> JoinedExchange:
-    """Return the exchange of a friend's job in ``slot``. Raise WeightsError, with the commands that
-    either account has to type, when it cannot take part. The merge rule is the owner's.
+    """Prepare our folder; return the exchange of a friend's job in ``slot``. Raise WeightsError,
+    with the commands for the owner or the friend, when the job cannot take part. The rule is the
+    owner's.
     """
     check_run_readable(paths)
     make_readable_folder(paths.root)
@@ -104,7 +105,7 @@ class JoinedExchange(SharedExchange):
         self._store.newest()
 
     def _repair_heads(self, record: Version, state: StateDict) -> None:  # noqa: ARG002
-        """Remove judged contributions of all our account's processes."""
+        """Remove this account's contributions that a version has judged, and stray files."""
         with contextlib.suppress(OSError, DaddyError):  # another of our jobs does the same
             for folder in own_process_folders(self._store):
                 judged = record.judged(f"{folder.parent.name}/{folder.name}")

@@ -1,9 +1,9 @@
 """Adapter for attachments: small files that laptops send, or the run publishes, beside the weights.
 
-The exchange does not interpret them: milestones of the game are the only kind so far. A laptop puts
-an attachment into its outbox, ``push`` sends it into the laptop's box, and a job checks it and
-writes a receipt. A run publishes files below ``wan/``, and ``pull`` fetches them. Name, kind of
-file and size of everything in a box are checked.
+The exchange does not interpret them: claims are the only kind so far. A laptop puts an attachment
+into its outbox, ``push`` sends it into the laptop's box (a folder in ``inbox/``), and a job checks
+it and writes a receipt. A run publishes files below ``wan/``, and ``pull`` fetches them. Name, kind
+and size of every file in a box are checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from Daddy.weights.store.weight_records import AttachmentReceipt, Record, parse
 from Daddy.weights.store.weight_store import Store
 
 CLAIMS: Final = "claims"
-"""Folder of milestones of the game, which other peers replay."""
+"""Folder of published claims below ``wan/``, which other peers replay."""
 MOST_BYTES: Final = 60 * 1024
 """Largest attachment or published file: small files are fetched up to 64 KiB."""
 BOX_LIMIT = 8
@@ -42,7 +42,7 @@ _MOST_HERE = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Bytes in a box, not checked yet; `sha256` is their hash."""
+    """Bytes in a laptop's box, not interpreted yet; `sha256` is their hash."""
 
     peer: str
     incarnation: str
@@ -56,7 +56,7 @@ class Attachment:
 
 
 def queue_attachment(local: Path, peer: str, incarnation: str, sequence: int, data: bytes) -> str:
-    """Put an attachment into the outbox; return its hash."""
+    """Write an attachment into the outbox; return its SHA-256."""
     sha = sha256_hex(data)
     name = f"{incarnation}-{sequence:06d}-{sha}.claim"
     write_atomic(local / "outbox" / check_peer(peer) / name, data)
@@ -64,12 +64,12 @@ def queue_attachment(local: Path, peer: str, incarnation: str, sequence: int, da
 
 
 def list_attachments(folder: Path) -> list[Path]:
-    """Return the attachments in a folder."""
+    """Return the paths of attachments (``*.claim``) in a folder."""
     return sorted(folder.glob("*.claim"))
 
 
 def queued_hashes(local: Path, peer: str) -> set[str]:
-    """Return hashes of a peer's attachments, waiting or sent."""
+    """Return hashes of a peer's attachments in the outbox, waiting or sent."""
     outbox = local / "outbox" / check_peer(peer)
     paths = [*list_attachments(outbox), *list_attachments(outbox / "sent")]
     return {match[3] for path in paths if (match := _NAME.fullmatch(path.name))}
@@ -81,7 +81,7 @@ def read_attachment_receipts(local: Path, peer: str) -> list[AttachmentReceipt]:
 
 
 def read_each(kind: type[Record], folder: Path, pattern: str) -> list[Record]:
-    """Return the readable records of that kind in a folder, by name."""
+    """Parse the readable files in ``folder`` that match ``pattern`` as ``kind``, by name."""
     records = []
     for path in sorted(folder.glob(pattern)):
         with contextlib.suppress(FileNotFoundError, DaddyError):
@@ -90,7 +90,7 @@ def read_each(kind: type[Record], folder: Path, pattern: str) -> list[Record]:
 
 
 def list_published(local: Path) -> dict[str, Path]:
-    """Return pulled files that the run published, each by the hash in its name."""
+    """Return the files that the run published and this laptop pulled, by the hash in their name."""
     paths = sorted((local / "wan" / CLAIMS).glob("*.json"))
     return {path.stem: path for path in paths if _SHOWN.fullmatch(path.stem)}
 
@@ -104,7 +104,7 @@ def read_published(path: Path) -> bytes | None:
 
 
 def prune_published(local: Path) -> None:
-    """Delete all pulled published files once too many have come; pull fetches current ones."""
+    """Delete all pulled published files if more than 4,096; the next pull fetches current ones."""
     paths = list(list_published(local).values())
     for path in paths if len(paths) > _MOST_HERE else ():
         path.unlink(missing_ok=True)
@@ -114,7 +114,7 @@ def prune_published(local: Path) -> None:
 
 
 def pending_attachments(store: Store) -> dict[str, list[Attachment]]:
-    """Return the first attachments in each laptop's box, by peer; set other files aside."""
+    """Return up to 8 attachments of each laptop, by peer; set malformed ones aside."""
     found = {box.name: list(_from_box(store, box)) for box in laptop_boxes(store)}
     return {peer: attachments for peer, attachments in found.items() if attachments}
 
@@ -137,7 +137,7 @@ def _from_box(store: Store, box: Path) -> Iterator[Attachment]:
 
 
 def _read(box: Path, name: str) -> Attachment | None:
-    """Return the attachment when name, kind of file, size and hash are in order."""
+    """Return the attachment if name, kind of file, size and hash are in order; None otherwise."""
     match, path = _NAME.fullmatch(name), box / name
     try:
         if match is None or SLOT.fullmatch(box.name) or not is_regular_file(path):
@@ -170,13 +170,13 @@ def answer_attachment(store: Store, attachment: Attachment, reason: str, *, acce
 
 
 def _drop(path: Path) -> None:
-    """Remove a file from a box; if that fails, its receipt keeps it from being judged again."""
+    """Remove a file from a box; if that fails, the receipt prevents a second check."""
     with contextlib.suppress(OSError):
         path.unlink()
 
 
 def publish_attachments(store: Store, files: Mapping[str, bytes]) -> int:
-    """Publish exactly these files, by hash; return the number of new ones. Raise OSError."""
+    """Publish exactly these files (by hash), delete others; return the number of new ones."""
     folder, new = store.paths.wan / CLAIMS, 0
     for sha, data in files.items():
         path = folder / f"{sha}.json"

@@ -1,4 +1,4 @@
-"""Pure. Lists contributions, refusals and adoptions of each version of shared weights.
+"""Pure. Lists contributions, refusals and adoptions (learners that took it) of each version.
 
 One record per version, as ``log --json`` prints it (``docs/formats.md``), from commit records or,
 on a laptop, from the receipts that were pulled; as lines of text too. An unknown figure is None,
@@ -49,7 +49,7 @@ def from_records(
     adoptions: Mapping[int, list[Record]],
     kept: Mapping[int, str] | None = None,
 ) -> list[Record]:
-    """Return the lineage of a run, oldest first: commit records, and flaws without one."""
+    """Return one record per version, oldest first; ``flaws``: messages by version."""
     steps = {record.version: _step_of(record) for record in records}
     for number, flaw in flaws.items():
         steps.setdefault(number, _blank(number))["flaw"] = flaw
@@ -60,7 +60,7 @@ def from_records(
 
 
 def from_receipts(heads: Iterable[LaptopHead], receipts: Iterable[Receipt]) -> list[Record]:
-    """Return the lineage on a laptop: versions it holds, and those that judged its work."""
+    """Return one record per version that a laptop holds or that judged its contributions."""
     steps = {head.version: _blank(head.version, head) for head in heads}
     for receipt in receipts:
         step = steps.setdefault(receipt.version, _blank(receipt.version))
@@ -72,7 +72,7 @@ def from_receipts(heads: Iterable[LaptopHead], receipts: Iterable[Receipt]) -> l
 
 
 def _blank(number: int, source: Version | LaptopHead | None = None) -> Record:
-    """Return a version without contributions; time and steps are those of ``source``."""
+    """Return a record of a version without contributions; time and steps from ``source``."""
     return {
         "version": number,
         "ts": source.ts if source else None,
@@ -101,7 +101,7 @@ def _step_of(record: Version) -> Record:
 
 
 def shares_of(step: Record) -> dict[str, float]:
-    """Return each peer's share in this version, over all its contributions."""
+    """Return each peer's share in a version, summed over its contributions."""
     total: dict[str, float] = defaultdict(float)
     for part in step["parts"]:
         total[part["peer"]] += part["share"]
@@ -112,7 +112,7 @@ def shares_of(step: Record) -> dict[str, float]:
 
 
 def to_lines(steps: Sequence[Record]) -> list[str]:
-    """Return a heading and a line per version, in columns; long refusals stand last."""
+    """Return a heading and a line per version, in columns; refusals stand at the end of a line."""
     rows = [HEADER, *map(_cells, steps)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     columns = [f"{{:{align}{width}}}" for align, width in zip(_ALIGNMENT, widths, strict=True)]
@@ -143,7 +143,7 @@ def _cells(step: Record) -> tuple[str, ...]:
 
 
 def refusal_text(refusal: Record) -> str:
-    """Return ``anna/3: its norm … (dropped)``: the reason, and whether it is offered again."""
+    """Return text as ``anna/3: its norm … (dropped)``: reason, and "offered again" or "dropped"."""
     after = "offered again" if refusal["fault"] == "late" else "dropped"
     return f"{refusal['peer']}/{refusal['sequence']}: {printable_line(refusal['reason'])} ({after})"
 
@@ -160,7 +160,7 @@ def _sources(step: Record) -> str:
 
 
 def _spread(rows: Iterable[Record], name: str, form: str) -> str:
-    """Return the smallest and largest of a figure, "0–2"; "-" where none is known."""
+    """Return the smallest and largest value of a figure, "0–2"; "-" if none is known."""
     values = [row[name] for row in rows if row[name] is not None and math.isfinite(row[name])]
     if not values:
         return "-"

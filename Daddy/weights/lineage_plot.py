@@ -1,7 +1,7 @@
 """Adapter for matplotlib: draws the lineage of shared weights as one picture.
 
-Each peer's share in each version above, refusals by peer below. Jobs have cool colours, laptops
-warm ones.
+The upper plot shows each peer's share in each version, the lower plot refusals by peer. Jobs have
+cool colours, laptops and friends' jobs warm ones.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def draw_lineage(path: Path, name: str, steps: Sequence[Record]) -> None:
 
 
 def colours_of(steps: Sequence[Record]) -> dict[str, str]:
-    """Return a colour per peer, jobs first; colours repeat where there are more peers."""
+    """Return a colour per peer, jobs first; with more peers than colours, colours repeat."""
     named = {entry["peer"] for step in steps for entry in (*step["parts"], *step["refused"])}
     jobs = [peer for peer in sorted(named, key=peer_order) if SLOT.fullmatch(peer)]
     laptops = [peer for peer in sorted(named, key=peer_order) if peer not in jobs]

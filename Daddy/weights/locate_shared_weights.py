@@ -1,6 +1,6 @@
-"""Finds the shared weights of a command: a run's, a ``shared_weights`` folder, or a pulled one.
+"""Finds the shared weights that a command names: in a run, a ``shared_weights`` or a pulled folder.
 
-Reads only. A path that was typed is used; without one, the configuration's.
+Reads only. A path that was typed is used; without one, the run of the configuration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from Daddy.core.shared_weights_paths import SharedPaths
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Shared weights, the folder of events with adoptions (None: none), and if it was pulled."""
+    """Paths of shared weights, the run's events or None, and True if a laptop pulled them."""
 
     shared: SharedPaths
     events: Path | None
@@ -27,19 +27,19 @@ class Location:
 
 
 def add_location(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name shared weights."""
+    """Add the arguments WHERE, --config, --site and --run-dir, which name shared weights."""
     parser.add_argument(
         "where",
         nargs="?",
         type=Path,
         metavar="WHERE",
-        help="a run, a shared_weights folder, or one that was pulled (default: the config's run)",
+        help="run folder, shared_weights folder or pulled folder (default: the config's run)",
     )
     add_config_flags(parser)
 
 
 def add_config_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that name a run."""
+    """Add the flags --config, --site and --run-dir, which name a run."""
     parser.add_argument("--config", type=Path, help="config file (default: the shipped one)")
     parser.add_argument("--site", help="site profile in cluster/sites, such as testbed")
     parser.add_argument("--run-dir", metavar="DIR", help="the run's folder (default: the config's)")
@@ -54,7 +54,7 @@ def version_number(text: str) -> int:
 
 
 def locate(args: argparse.Namespace) -> Location:
-    """Return the shared weights of the arguments. Raise WeightsError or ConfigError."""
+    """Return the shared weights that the arguments name. Raise WeightsError or ConfigError."""
     if args.where is not None:
         return locate_at(args.where.expanduser().absolute())
     from Daddy.core.load_config import load_config, run_paths, shared_paths
@@ -90,5 +90,5 @@ def no_weights_error(folder: Path) -> WeightsError:
     return WeightsError(
         f"{folder} {state}",
         "name a run, its shared_weights folder, or one that sync_weights.sh pulled into; in a new "
-        "run the first learner begins them",
+        "run the first learner writes version 0",
     )

@@ -31,10 +31,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_location(parser)
     parser.add_argument(
-        "--limit", type=_count, default=0, metavar="N", help="newest versions (default all)"
+        "--limit", type=_count, default=0, metavar="N", help="versions to print (default all)"
     )
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="one JSON object per version and line")
+    output.add_argument("--json", action="store_true", help="print versions as JSON, one per line")
     output.add_argument("--picture", type=Path, metavar="FILE", help="PNG file to draw instead")
     return parser
 
@@ -42,7 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
 def _count(text: str) -> int:
     number = int(text) if text.isdigit() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
     return number
 
 
@@ -93,9 +93,7 @@ def _read_head(path: Path) -> LaptopHead | None:
 
 
 def read_adoptions(folder: Path) -> dict[int, list[Record]]:
-    """Return every adoption by version, oldest first, from the learners' events. Other events are
-    passed over.
-    """
+    """Return every adoption by version, oldest first; skip other events of learners."""
     adoptions: dict[int, list[Record]] = {}
     for event in read_events(folder, "learner-*.jsonl", b'"adopted"'):
         data, source = event.get("data"), event.get("source")
@@ -109,7 +107,7 @@ def read_adoptions(folder: Path) -> dict[int, list[Record]]:
 
 
 def _number(value: object) -> float | None:
-    """Return a finite number; None for anything else, and for one that no float holds."""
+    """Return ``value`` as a float; None if it is no number or larger than any float."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if abs(value) <= sys.float_info.max else None

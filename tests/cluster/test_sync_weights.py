@@ -275,7 +275,7 @@ def test_a_policy_worth_compressing_comes_whole_and_then_in_steps(home, transpor
         job.publish()
         job.adopt()
     assert [pulled[version][0] for version in range(3)] == [
-        "whole", "a step from what is here", "a step from what is here",
+        "whole", "a delta from the local version", "a delta from the local version",
     ]  # fmt: skip
     assert pulled[2][1] < pulled[0][1] < newest_verified(home.local).frame.size
 

@@ -172,7 +172,7 @@ def altered(frame: bytes, change) -> bytes:
         (lambda stream: stream + b"x", "or has a tail"),
         (lambda stream: zlib.compress(zlib.decompress(stream)[:-1]), "of 50 bytes"),
         (lambda stream: zlib.compress(zlib.decompress(stream) + b"x"), "more than the 50 bytes"),
-        (lambda stream: zlib.compress(zlib.decompress(stream)[::-1]), "promised size and hash"),
+        (lambda stream: zlib.compress(zlib.decompress(stream)[::-1]), "size and hash in its head"),
         (lambda stream: b"", "0 of 50 bytes"),
     ],
 )
@@ -189,7 +189,7 @@ def test_what_its_first_bytes_claim_allocates_nothing_and_must_be_true():
     whole, _, _, after = frames()
     head = bytearray(whole[:64])
     struct.pack_into("<Q", head, 16, 1 << 50)
-    with pytest.raises(WeightsError, match="promised size and hash"):
+    with pytest.raises(WeightsError, match="size and hash in its head"):
         unpack_state(bytes(head) + whole[64:], check_for(after), len(after))
 
 

@@ -72,7 +72,7 @@ def armed(frame: bytes) -> bytes:
         (armed, "more than the"),
         (lambda frame: frame + bytes(100_000), "a delta of this run has 64 to"),
         (lambda frame: frame[:-1], "ends too early"),
-        (lambda frame: b"cos\nsystem\n(S'true'\ntR." + bytes(100), "begin as one of ours"),
+        (lambda frame: b"cos\nsystem\n(S'true'\ntR." + bytes(100), "no frame of weights"),
     ],
 )
 def test_a_hostile_int8_file_in_a_box_is_refused_with_a_receipt(cluster, change, said):

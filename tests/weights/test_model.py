@@ -136,7 +136,7 @@ def test_an_older_version_can_be_had_while_its_state_is_kept(trained, tmp_path, 
     store = Store(SharedPaths(trained.shared))
     there = (store.paths.blob(store.version(n).state).exists() for n in range(newest.version))
     first_gone = list(there).index(False)
-    for gone, said in ((first_gone, "versions whose state is still there: v"),
+    for gone, said in ((first_gone, "versions whose state exists: v"),
                        (newest.version + 1, f"there is no v{newest.version + 1}")):  # fmt: skip
         path.unlink(missing_ok=True)
         path.with_suffix(".md").unlink(missing_ok=True)
@@ -334,7 +334,7 @@ def test_a_learner_that_is_faster_keeps_the_run_its_own(file, tmp_path):
             begin(shared, "slot-0", ManualClock(), own=make_state(3))
             return super().now()
 
-    with pytest.raises(WeightsError, match="a learner was faster"):
+    with pytest.raises(WeightsError, match="a learner wrote its own version 0"):
         import_model(read_model(file), "it", config, Late())
     assert close(newest_state(shared)[1], make_state(3), 0.0)
     assert not (shared / "ORIGIN.json").exists()

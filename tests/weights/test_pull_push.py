@@ -45,7 +45,7 @@ OFFERED = dataclasses.replace(
     [
         ("44" * 32, "d", 110, "a step"),
         ("33" * 32, "d", 120, "a step"),
-        ("11" * 32, "kf", 700, "too far away"),
+        ("11" * 32, "kf", 700, "too old"),
         ("", "kf", 700, "whole"),
     ],
 )
@@ -126,7 +126,7 @@ def test_whoever_slept_too_long_takes_the_whole(run):
     run.pull()
     run.advance(REACH + 1)
     run.transport.frames()
-    assert "too far away" in run.pull().route.reason
+    assert "too old" in run.pull().route.reason
     assert run.transport.frames() == ["kf.wire"]
 
 
@@ -315,7 +315,7 @@ def test_the_same_version_goes_on_where_it_stopped(thin):
     thin.advance()
     thin.transport.frames()
     break_off(thin)
-    assert thin.pull().route.reason == "a step from what is here"
+    assert thin.pull().route.reason == "a delta from the local version"
     assert thin.transport.frames() == ["d.wire", "d.wire"]
 
 
@@ -355,7 +355,7 @@ def test_a_head_of_absurd_sizes_is_refused_and_leaves_no_trap(run, size, whose):
     body = json.loads(good)
     (body if whose == "frame" else body["parts"][0])["size"] = size
     head.write_bytes(json.dumps(body).encode())
-    with pytest.raises(WeightsError, match="absurd"):
+    with pytest.raises(WeightsError, match="empty or huge"):
         run.pull()
     head.write_bytes(good)
     assert run.pull().route

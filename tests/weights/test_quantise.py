@@ -147,9 +147,9 @@ def test_a_header_that_promises_terabytes_is_refused_by_its_schema():
 
 
 def test_another_form_and_a_pickle_are_refused_in_words():
-    with pytest.raises(WeightsError, match="no form of a delta"):
+    with pytest.raises(WeightsError, match="is unknown"):
         decode_delta(quantise(make_state()), "int4", schema_of(make_state()))
-    with pytest.raises(WeightsError, match="begin as one of ours"):
+    with pytest.raises(WeightsError, match="no frame of weights"):
         decode_delta(b"\x80\x04\x95" + bytes(100), "int8", schema_of(make_state()))
     with pytest.raises(WeightsError, match="complete safetensors"):
         decode_delta(quantise(make_state()), "", schema_of(make_state()))

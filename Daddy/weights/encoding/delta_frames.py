@@ -1,10 +1,10 @@
-"""Pure. Packs safetensors bytes for a slow network, whole or as a delta to a version both hold.
+"""Pure. Packs safetensors bytes for a slow network, whole or as a delta that needs a base.
 
-A frame is 64 bytes (magic, format, kind, size and SHA-256 of the decoded bytes, mark of the base)
-and zlib streams with their lengths: the safetensors header, which a delta leaves out, then per
-tensor one stream or, for bfloat16, two byte planes. The sizes that a frame claims allocate nothing:
-its streams must decode to the bytes that the schema gives, or the frame is refused with
-WeightsError. No torch; numpy is loaded with the first frame.
+A frame is 64 bytes (magic, format, kind, size and SHA-256 of the decoded bytes, first 8 bytes of
+the base's SHA-256) and zlib streams with their lengths: the safetensors header, only in a whole
+frame, then per tensor one stream or, for bfloat16, two (low and high bytes). No memory is allocated
+by the sizes that a frame claims: its streams must decode to the bytes that the schema gives, or
+WeightsError is raised. No torch; numpy is loaded with the first frame.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def pack_state(data: bytes) -> bytes:
 
 def unpack_state(frame: bytes, check: Check, limit: int = LIMIT) -> bytes:
     """Decode a frame of :func:`pack_state`; ``check`` gets its list of tensors first. Raise
-    WeightsError when ``check`` refuses, when the result exceeds ``limit`` bytes, when anything in
-    the frame is damaged, too long or too short, or when the result has another hash than promised.
+    WeightsError when ``check`` refuses, when the result exceeds ``limit`` bytes, when the frame is
+    damaged, too long or too short, or when the result does not have the hash in the frame.
     """
     streams = _streams(frame, WHOLE, _NOTHING)
     preamble = _inflate(next(streams, b""), HEADER_LIMIT + 8, exact=False)
@@ -69,8 +69,8 @@ def unpack_state(frame: bytes, check: Check, limit: int = LIMIT) -> bytes:
 
 
 def pack_delta(data: bytes, base: bytes) -> bytes:
-    """Pack ``data`` as a delta to ``base``: two bfloat16 states of one schema. Raise WeightsError
-    when they are not, or hold numbers that are not finite.
+    """Pack ``data`` as a delta to ``base``, a state with the same tensors. Raise WeightsError when
+    the tensors differ, or ``data`` holds a bfloat16 that is not finite.
     """
     layout = _read_whole(data)
     if read_layout(base).preamble != layout.preamble or len(base) != len(data):
@@ -80,15 +80,15 @@ def pack_delta(data: bytes, base: bytes) -> bytes:
 
 def unpack_delta(frame: bytes, base: bytes) -> bytes:
     """Decode a frame of :func:`pack_delta` with the same ``base``, whose size bounds the result.
-    Raise WeightsError when ``base`` is another, when anything in the frame is damaged, too long or
-    too short, or when the result has another hash than promised.
+    Raise WeightsError when the frame needs another base, is damaged, too long or too short, or when
+    the result does not have the hash in the frame.
     """
     layout = _read_whole(base)
     return _decode(frame, layout, _streams(frame, STEP, _mark(base)), base)
 
 
 def _encode(layout: TensorLayout, data: bytes, base: bytes | None = None) -> list[bytes]:
-    """Return the streams of all tensors, as they are or as deltas to ``base``."""
+    """Compress each tensor; a bfloat16 one as its difference to ``base``, if that is given."""
     strategy = zlib.Z_HUFFMAN_ONLY if base is None else zlib.Z_RLE
     streams = []
     for tensor in layout.fields:
@@ -106,7 +106,7 @@ def _encode(layout: TensorLayout, data: bytes, base: bytes | None = None) -> lis
 def _decode(
     frame: bytes, layout: TensorLayout, streams: Iterator[bytes], base: bytes | None = None
 ) -> bytes:
-    """Return the safetensors bytes in ``streams``; WeightsError unless ``frame`` promises them."""
+    """Return the safetensors bytes in ``streams``; WeightsError unless ``frame`` has their hash."""
     parts = [layout.preamble]
     for tensor in layout.fields:
         size = tensor.stop - tensor.start
@@ -118,11 +118,11 @@ def _decode(
         parts.append(rotate_right(joined) if before is None else apply_difference(before, joined))
         _refuse_infinite(tensor, parts[-1])
     if next(streams, None) is not None:
-        raise _refused("something follows its last tensor")
+        raise _refused("bytes follow its last tensor")
     data = b"".join(parts)
     *_, size, _, digest = _HEAD.unpack_from(frame)
     if size != len(data) or digest != hashlib.sha256(data).digest():
-        raise _refused("what comes out does not have the promised size and hash")
+        raise _refused("the decoded bytes do not have the size and hash in its head")
     return data
 
 
@@ -157,9 +157,9 @@ def _streams(frame: bytes, kind: int, base: bytes) -> Iterator[bytes]:
         raise _refused(f"it has {len(frame)} bytes")
     magic, version, found_kind, _, mark, _ = _HEAD.unpack_from(frame)
     if magic != MAGIC or version != FORMAT:
-        raise _refused("it does not begin as one of ours, or is of a newer format")
+        raise _refused("it is no frame of weights, or its format is newer")
     if found_kind != kind or mark != base:
-        raise _refused("it is the step from another version, or none at all")
+        raise _refused("it is a delta to another base, or not of the expected kind")
     end = _HEAD.size
     while end < len(frame):
         start = end + _LENGTH.size
@@ -170,13 +170,13 @@ def _streams(frame: bytes, kind: int, base: bytes) -> Iterator[bytes]:
 
 
 def _deflate(data: bytes, strategy: int) -> bytes:
-    """Compress a plane; exponents repeat too little, so Huffman's code alone is smaller."""
+    """Compress ``data`` by a zlib strategy: Huffman's code alone is smallest for a whole state."""
     deflater = zlib.compressobj(LEVEL, zlib.DEFLATED, zlib.MAX_WBITS, 9, strategy)
     return deflater.compress(data) + deflater.flush()
 
 
 def _inflate(stream: bytes, size: int, *, exact: bool = True) -> bytes:
-    """Return the ``size`` bytes (at most that, unless ``exact``) that ``stream`` decodes to."""
+    """Decompress ``stream`` to ``size`` bytes (at most, unless ``exact``); or WeightsError."""
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(stream, size + 1)
@@ -194,28 +194,28 @@ def _refused(detail: str) -> WeightsError:
 
 
 def split_planes(data: bytes) -> tuple[bytes, bytes]:
-    """Return the low bytes of all numbers, and their high bytes."""
+    """Return the low bytes of all 16-bit numbers, and their high bytes."""
     return data[0::2], data[1::2]
 
 
 def join_planes(low: bytes, high: bytes) -> bytes:
-    """Invert :func:`split_planes`."""
+    """Merge low and high bytes into 16-bit numbers: the inverse of :func:`split_planes`."""
     data = bytearray(len(low) + len(high))
     data[0::2], data[1::2] = low, high
     return bytes(data)
 
 
 def rotate_left(data: bytes) -> bytes:
-    """Rotate each number left by one bit: the sign moves to the lowest bit. The exponent of a
-    bfloat16 then fills the high byte, which has about a dozen values in a layer of weights; sign
-    and mantissa, which are almost random, fill the low one.
+    """Rotate each 16-bit number left by one bit: the sign moves to the lowest bit. The exponent of
+    a bfloat16 then fills the high byte, which has about a dozen values in a layer of weights; sign
+    and mantissa, which are almost random, fill the low byte.
     """
     numbers = _numbers(data)
     return (numbers >> 15 | numbers << 1).tobytes()
 
 
 def rotate_right(data: bytes) -> bytes:
-    """Invert :func:`rotate_left`."""
+    """Rotate each 16-bit number right by one bit: the inverse of :func:`rotate_left`."""
     numbers = _numbers(data)
     return (numbers << 15 | numbers >> 1).tobytes()
 
@@ -226,21 +226,21 @@ def all_finite(data: bytes) -> bool:
 
 
 def zigzag_difference(after: bytes, before: bytes) -> bytes:
-    """Return after - before modulo 2^16, with 0, -1, 1, -2, ... coded as 0, 1, 2, 3, ... Between
-    two versions most differences are small, so the high byte is mostly zero.
+    """Return after - before of each 16-bit number modulo 2^16, with 0, -1, 1, -2, ... coded as 0,
+    1, 2, 3, ... Between two versions most differences are small, so the high byte is mostly zero.
     """
     gap = _numbers(after) - _numbers(before)
     return (gap << 1 ^ -(gap >> 15)).tobytes()
 
 
 def apply_difference(before: bytes, steps: bytes) -> bytes:
-    """Invert :func:`zigzag_difference`: return ``after``."""
+    """Return ``before`` plus the ``steps`` of :func:`zigzag_difference`, which is ``after``."""
     zigzag = _numbers(steps)
     return (_numbers(before) + (zigzag >> 1 ^ -(zigzag & 1))).tobytes()
 
 
 def _numbers(data: bytes) -> NDArray[np.uint16]:
-    """Return the 16-bit numbers in ``data``; their sums wrap around."""
+    """Return the 16-bit numbers in ``data``; sums of them wrap around at 2^16."""
     import numpy as np
 
     return np.frombuffer(data, "<u2")

@@ -33,9 +33,9 @@ _FLOAT32_MAX = torch.finfo(torch.float32).max
 
 
 def quantise(delta: StateDict) -> bytes:
-    """Return ``delta`` as a frame of int8. Raise WeightsError when a value is not finite."""
+    """Return ``delta`` as a frame of int8 numbers and scales; WeightsError if not finite."""
     if not is_finite(delta):
-        raise WeightsError("a delta that is not finite cannot be sent", "drop it")
+        raise WeightsError("the delta holds values that are not finite", "drop the delta")
     tensors: StateDict = {}
     for name, tensor in delta.items():
         if tensor.is_floating_point():
@@ -57,32 +57,32 @@ def _quantised(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.
 
 
 def _blocks(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the numbers in rows of one block each, the last filled up with zeros."""
+    """Reshape a tensor to rows of ``BLOCK`` numbers, the last row filled up with zeros."""
     missing = -tensor.numel() % BLOCK
     return torch.nn.functional.pad(tensor.flatten(), (0, missing)).view(-1, BLOCK)
 
 
 def _unit(peak: float) -> float:
-    """Return the power of two in which the largest scale lies between a half and one."""
+    """Return the power of two p, at least 2^-100, for which ``peak`` / p lies between 0.5 and 1."""
     return float(2.0 ** max(SMALLEST_UNIT, math.frexp(peak)[1]))
 
 
 def _rounded_up(scales: torch.Tensor) -> torch.Tensor:
-    """Return the smallest float16 that are not below ``scales`` (positive or zero)."""
+    """Round each scale (positive or zero) up to the next float16."""
     near = scales.to(torch.float16)
     short = near.to(torch.float64) < scales
     return (near.view(torch.int16) + short.to(torch.int16)).view(torch.float16)
 
 
 def decode_delta(data: bytes, form: str, schema: str) -> StateDict:
-    """Decode the delta in ``data``, sent in ``form``; floating tensors become float32. Raise
-    WeightsError when it is damaged, not of ``schema`` or of an unknown form. Nothing larger than
-    the schema's tensors is allocated.
+    """Decode the delta in ``data``, encoded in ``form``; floating tensors become float32. Raise
+    WeightsError when ``data`` is damaged or not of ``schema``, or ``form`` is unknown. Nothing
+    larger than the schema's tensors is allocated.
     """
     if form == PLAIN:
         return decode(data, schema)
     if form != INT8:
-        raise WeightsError(f"{form!r} is no form of a delta", "use the run's own release")
+        raise WeightsError(f"the delta's encoding {form!r} is unknown", "use the run's own release")
     parts = load_tensors(unpack_state(data, lambda layout: refuse_unless_quantised(layout, schema)))
     return {name[2:]: _restored(name[2:], parts) for name in parts if name[:2] in ("q.", "i.")}
 

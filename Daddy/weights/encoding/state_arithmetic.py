@@ -44,12 +44,12 @@ def difference(after: StateDict, before: StateDict) -> StateDict:
 
 
 def add_deltas(base: StateDict, *deltas: StateDict) -> StateDict:
-    """Return base + every delta in full, as when own progress is rebased on a new version."""
+    """Return base + every delta in full, with which own progress is moved to a new version."""
     return add_scaled(base, deltas, [1.0] * len(deltas))
 
 
 def copy_state(state: StateDict) -> StateDict:
-    """Return a private copy, on the CPU and contiguous."""
+    """Return a copy of all tensors, on the CPU and contiguous; no memory is shared."""
     return {key: value.detach().to("cpu", copy=True).contiguous() for key, value in state.items()}
 
 
@@ -64,5 +64,5 @@ def norm(state: StateDict) -> float:
 
 
 def is_finite(state: StateDict) -> bool:
-    """Return True if every floating value is finite."""
+    """Return True if every value of every floating tensor is finite."""
     return math.isfinite(norm(state))

@@ -25,9 +25,9 @@ from Daddy.weights.encoding.tensor_layout import (
 def encode(
     state: StateDict, *, half: bool = False, metadata: Mapping[str, str] | None = None
 ) -> bytes:
-    """Return ``state`` as safetensors bytes, float32 or, if ``half``, bfloat16; integers as is.
-    ``metadata`` goes into the header. It may hold one key at most: the library does not sort keys,
-    so with more the bytes would differ.
+    """Return ``state`` as safetensors bytes, floating tensors as float32 or, if ``half``, bfloat16,
+    integers unchanged. ``metadata`` goes into the header. It may hold one key at most: the library
+    does not sort keys, so with more keys equal states would have different bytes.
     """
     dtype = torch.bfloat16 if half else torch.float32
     tensors = {name: _ready(tensor, dtype) for name, tensor in sorted(state.items())}
@@ -41,8 +41,8 @@ def _ready(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def decode(data: bytes, schema: str = "") -> StateDict:
-    """Return the state in ``data``, floating tensors as float32. Raise WeightsError when it is no
-    safetensors, or when ``schema`` is given and is not its schema hash.
+    """Return the state in ``data``, floating tensors as float32. Raise WeightsError when ``data``
+    is no safetensors, or when ``schema`` is given and is not the schema hash of ``data``.
     """
     actual = schema_of_bytes(data)
     if schema:
@@ -52,7 +52,7 @@ def decode(data: bytes, schema: str = "") -> StateDict:
 
 
 def load_tensors(data: bytes) -> StateDict:
-    """Return the tensors in ``data`` as they are. Raise WeightsError for other bytes."""
+    """Parse safetensors bytes into tensors, dtypes unchanged. Raise WeightsError if damaged."""
     try:
         return load(data)
     except (SafetensorError, ValueError, RuntimeError) as error:
@@ -60,7 +60,7 @@ def load_tensors(data: bytes) -> StateDict:
 
 
 def schema_of(state: StateDict) -> str:
-    """Return the SHA-256 of the sorted (name, kind, shape) list; states to be mixed share it."""
+    """Return the schema hash, equal for equal lists of tensor name, kind and shape."""
     return schema_of_rows(
         (name, "float" if tensor.is_floating_point() else str(tensor.dtype).removeprefix("torch."),
          list(tensor.shape))

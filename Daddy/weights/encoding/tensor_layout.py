@@ -1,7 +1,7 @@
 """Pure. Reads the list of tensors at the head of safetensors bytes strictly. No torch.
 
-A schema hash covers names, kinds and shapes, and so fixes every size. Bytes from the network start
-with their list; memory is allocated only after that list has the expected hash.
+A schema hash covers names, kinds and shapes of tensors, and so fixes every size. Bytes from the
+network start with their list of tensors; memory is allocated only after that list has the hash.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class TensorEntry:
 
     @property
     def kind(self) -> str:
-        """Kind of its numbers: "float", or an integer's name."""
+        """Kind of the tensor's numbers: "float", or an integer's name."""
         return _KINDS[self.dtype][0]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorLayout:
-    """The header's bytes, length included, and the tensors behind it in order."""
+    """Holds the bytes of a safetensors header, with its length, and the tensors in order."""
 
     preamble: bytes
     fields: tuple[TensorEntry, ...]
@@ -67,12 +67,12 @@ class TensorLayout:
 
 
 def schema_of_rows(rows: Iterable[Row]) -> str:
-    """Return the SHA-256 of the sorted rows."""
+    """Return the schema hash of these tensors: SHA-256 of the sorted rows as JSON."""
     return hashlib.sha256(json.dumps(sorted(rows)).encode()).hexdigest()
 
 
 def schema_of_bytes(data: bytes) -> str:
-    """Return the schema hash from a safetensors header; WeightsError when it is damaged."""
+    """Return the schema hash of safetensors bytes; WeightsError when the header is damaged."""
     return _schema_of(read_layout(data))
 
 
@@ -81,7 +81,7 @@ def _schema_of(layout: TensorLayout) -> str:
 
 
 def metadata_of(data: bytes) -> dict[str, str]:
-    """Return the metadata in a safetensors header. Raise WeightsError when it is damaged."""
+    """Return the metadata in a safetensors header. Raise WeightsError if it is damaged."""
     found = _header(data)[0].get("__metadata__", {})
     if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
         raise damaged_error("its metadata is no object of texts")
@@ -89,9 +89,9 @@ def metadata_of(data: bytes) -> dict[str, str]:
 
 
 def read_layout(data: bytes) -> TensorLayout:
-    """Read the list of tensors at the head of ``data``. Raise WeightsError when it is damaged, when
-    tensors leave a gap or do not have the size of their shape. Nothing is allocated by the sizes in
-    it.
+    """Read the list of tensors at the head of ``data``. Raise WeightsError when the list is
+    damaged, when tensors leave a gap or do not have the size of their shape. No memory is allocated
+    by the sizes that ``data`` claims.
     """
     header, length = _header(data)
     header.pop("__metadata__", None)
@@ -124,16 +124,16 @@ def _field(name: str, entry: dict[str, Any]) -> TensorEntry:
 
 
 def refuse_unless_half(layout: TensorLayout, schema: str) -> None:
-    """Raise WeightsError unless these are the tensors of ``schema``, with bfloat16 floats."""
+    """Raise WeightsError unless ``layout`` has the tensors of ``schema``, floats as bfloat16."""
     if any(tensor.kind == "float" and tensor.dtype != "BF16" for tensor in layout.fields):
         raise damaged_error("it holds numbers that are not bfloat16")
     refuse_other_schema(_schema_of(layout), schema)
 
 
 def refuse_unless_quantised(layout: TensorLayout, schema: str) -> None:
-    """Raise WeightsError unless these are the tensors of ``schema`` as int8 with scales. A floating
-    tensor x is ``q.x`` (int8), ``s.x`` (float16, one per block) and ``u.x`` (float32, one); any
-    other is ``i.x``.
+    """Raise WeightsError unless ``layout`` has the tensors of ``schema`` as int8 with scales. A
+    floating tensor x is stored as ``q.x`` (int8), ``s.x`` (float16, one per block) and ``u.x``
+    (float32, one number); any other tensor x as ``i.x``.
     """
     rows, expected = [], set()
     for tensor in layout.fields:
@@ -152,12 +152,12 @@ def refuse_unless_quantised(layout: TensorLayout, schema: str) -> None:
 
 
 def refuse_other_schema(actual: str, schema: str) -> None:
-    """Raise WeightsError when the two hashes differ."""
+    """Raise WeightsError when two schema hashes differ: ``actual`` and the expected ``schema``."""
     if actual != schema:
         raise WeightsError(
             "the weights have other tensor names or shapes than expected (schema hash "
             f"{actual[:12]}, expected {schema[:12]})",
-            "they belong to another policy or another version of the code",
+            "use the policy and the release that wrote them",
         )
 
 
@@ -177,5 +177,5 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
 
 
 def damaged_error(detail: str) -> WeightsError:
-    """Return the error for bytes that are no complete safetensors, with the ``detail``."""
+    """Return the WeightsError for bytes that are no complete safetensors; ``detail`` says why."""
     return WeightsError(f"the file is no complete safetensors: {detail}", "fetch or write it again")

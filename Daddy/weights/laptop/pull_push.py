@@ -1,10 +1,10 @@
 """Pulls versions from the cluster into a laptop's folder, and pushes its outbox. No torch.
 
-Pull: the small remote head, then the immutable files it names by the smallest encoding, verified,
-then the local head last: a version under the local head is always complete, and is the plain file
-whatever the encoding. Push: files first, records last; only then the originals leave the outbox. An
-interrupted exchange is resumed by the next one: a version whose fetch was started is finished
-before a newer one, because over a slow line none would ever be complete otherwise.
+A pull fetches the cluster's ``wan/HEAD.json``, then the files that it names in the smallest
+encoding, verifies them, and writes the local ``wan/HEAD.json`` last: the version that it names is
+always complete, and is plain safetensors whatever the encoding was. A push sends files first,
+records last; then the originals leave the outbox. The next exchange resumes an interrupted one: it
+finishes a started version before a newer one, as over a slow line none would ever be complete.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UNFINISHED = "BEGUN.json"
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """Result of a pull: head of the local version, its encoding if it is new, a remark."""
+    """Result of a pull: the local version's head, the file fetched (None: none), a remark."""
 
     head: LaptopHead
     route: FetchRoute | None = None
@@ -53,9 +53,9 @@ class PullResult:
 
 
 def pull(transport: FileTransport, local: Path, clock: Clock) -> PullResult:
-    """Fetch the newest version, the milestones published with it and our receipts. Raise
-    NetworkError when the cluster cannot be reached; WeightsError when it offers no version yet or
-    the bytes do not verify (the local version stays).
+    """Fetch the newest version, the claims published with it and the receipts of this folder's
+    peers. Raise NetworkError when the cluster cannot be reached; WeightsError when it offers no
+    version yet or the bytes do not verify (the local version stays).
     """
     head = fetch_remote_head(transport, local)
     puller = _Puller(transport, local, clock, read_local_head(local))
@@ -70,7 +70,7 @@ def pull(transport: FileTransport, local: Path, clock: Clock) -> PullResult:
 
 
 def fetch_remote_head(transport: FileTransport, local: Path) -> LaptopHead:
-    """Return the head that the cluster offers. Raise WeightsError for none or a damaged one."""
+    """Fetch the cluster's ``wan/HEAD.json``. Raise WeightsError if it is missing or damaged."""
     incoming = local / "incoming"
     copy = incoming / "HEAD.json"
     copy.unlink(missing_ok=True)
@@ -82,18 +82,18 @@ def fetch_remote_head(transport: FileTransport, local: Path) -> LaptopHead:
             "has a learner started there? is SYNC_REMOTE_DIR the run's shared_weights folder?",
         )
     if not _has_plausible_sizes(head):
-        promised = f"{transport.remote.login} promises files of absurd sizes"
-        raise WeightsError(promised, "ask the run's owner")
+        reason = f"wan/HEAD.json on {transport.remote.login} names empty or huge files"
+        raise WeightsError(reason, "ask the run's owner to remove that file")
     return head
 
 
 def _has_plausible_sizes(head: LaptopHead) -> bool:
-    """Return True if a policy can have the sizes in a head: they set limits and buffers."""
+    """Return True if every file size in ``head`` is from 1 to STATE_LIMIT bytes."""
     return all(0 < size <= STATE_LIMIT for size in (head.size, *(part.size for part in head.parts)))
 
 
 def read_local_head(local: Path) -> LaptopHead | None:
-    """Return the head of the local version, if its file verifies."""
+    """Return the head of the local version; None if the version's file is missing or damaged."""
     try:
         head = read_laptop_head(local / "wan" / "HEAD.json")
         if head is not None:
@@ -105,7 +105,7 @@ def read_local_head(local: Path) -> LaptopHead | None:
 
 @dataclass
 class _Puller:
-    """Fetches versions into ``local``; ``here`` is the head of the newest one there."""
+    """Fetches versions into ``local``; ``here`` is the head of the newest version in it."""
 
     transport: FileTransport
     local: Path
@@ -113,7 +113,7 @@ class _Puller:
     here: LaptopHead | None
 
     def finish_interrupted(self, newest: LaptopHead) -> None:
-        """Finish an interrupted pull of an older version while its files are still offered."""
+        """Finish an interrupted pull of an older version if the cluster still offers its files."""
         path, older = self.local / "incoming" / UNFINISHED, None
         with contextlib.suppress(WeightsError):
             older = read_laptop_head(path)
@@ -130,7 +130,7 @@ class _Puller:
             path.unlink(missing_ok=True)
 
     def pull(self, head: LaptopHead) -> PullResult:
-        """Fetch the version of ``head``. Raise WeightsError when it never verifies."""
+        """Fetch the version of ``head`` if it is new; WeightsError after three failures."""
         here = self.here
         if here is not None and here.name == head.name:
             return PullResult(here)
@@ -152,15 +152,15 @@ class _Puller:
                 only_plain = head.name == before.name  # else the cluster deleted it meanwhile
         raise WeightsError(
             f"v{head.version} arrived damaged, or not at all, three times",
-            "what is here is kept; pull again in a minute",
+            "the local version is kept; pull again in a minute",
         )
 
     def _cheapest(self, head: LaptopHead) -> FetchRoute:
         return cheapest_route(head, "" if self.here is None else self.here.sha256)
 
     def _fetch_version(self, head: LaptopHead, route: FetchRoute, doing: str) -> bool | None:
-        """Put the file of ``head`` into ``wan``. Return False when it does not verify, None when a
-        file no longer exists. Raise NetworkError.
+        """Put the version file of ``head`` into ``wan``. Return False when it does not verify, None
+        when the cluster no longer has the file of ``route``. Raise NetworkError.
         """
         incoming = self.local / "incoming"
         name = route.part.file if route.part else head.name
@@ -179,7 +179,7 @@ class _Puller:
             return True
 
     def _decoded(self, head: LaptopHead, route: FetchRoute) -> bytes:
-        """Return the state in the fetched file. Raise WeightsError if ``head`` names another."""
+        """Return the state in the fetched file; WeightsError unless ``head`` has its hash."""
         incoming, part = self.local / "incoming", route.part
         if part is None:
             return read_verified(self.local, head, incoming / head.name).data
@@ -190,11 +190,11 @@ class _Puller:
             limit = min(head.size, STATE_LIMIT)
             data = unpack_state(body, lambda layout: refuse_unless_half(layout, head.schema), limit)
         if (len(data), sha256_hex(data)) != (head.size, head.sha256):
-            raise WeightsError(f"v{head.version} does not come out of its frame", "pull again")
+            raise WeightsError(f"the frame of v{head.version} has another hash", "pull again")
         return data
 
     def _write_local_head(self, head: LaptopHead) -> None:
-        """Write the local head, last; keep the one before as PREVIOUS, remove older files."""
+        """Write ``HEAD.json``; the old one becomes ``HEAD.previous.json``; drop older files."""
         wan, keep = self.local / "wan", {head.name}
         if self.here is not None:
             write_atomic(wan / PREVIOUS, self.here.to_json_bytes())
@@ -209,18 +209,18 @@ class _Puller:
 
 
 def outbox_peers(local: Path) -> list[str]:
-    """Return peers that have ever contributed from this folder."""
+    """Return the peers that have ever contributed from this folder."""
     return peers_in(local / "outbox")
 
 
 def list_outbox(local: Path) -> list[Path]:
-    """Return records of contributions in the outbox, oldest name first."""
+    """Return the paths of contribution records in the outbox, by peer and name."""
     boxes = [local / "outbox" / peer for peer in outbox_peers(local)]
     return [path for box in boxes for path in sorted(box.glob("*.json"))]
 
 
 def push(transport: FileTransport, local: Path, clock: Clock) -> int:
-    """Send every complete contribution and attachment of the outbox; return their number."""
+    """Send complete contributions and attachments in the outbox to the run; return their number."""
     sent = 0
     for peer in outbox_peers(local):
         outbox = local / "outbox" / peer
@@ -235,7 +235,7 @@ def push(transport: FileTransport, local: Path, clock: Clock) -> int:
 def _push_box(
     transport: FileTransport, peer: str, attachments: list[Path], records: list[Path], clock: Clock
 ) -> None:
-    """Send each record after its file; keep only the last attachments that were sent."""
+    """Send states, then records; move them to ``sent/``; delete sent states and old attachments."""
     blobs = [path.with_suffix(".st") for path in records]
     paths = [*attachments, *records]
     size = sum(path.stat().st_size for path in (*attachments, *blobs))
@@ -254,7 +254,7 @@ def _push_box(
 
 
 def _is_complete(record: Path) -> bool:
-    """Return True if the record can be read and its file is complete."""
+    """Return True if the record can be read and its ``.st`` file has the size that it names."""
     try:
         offer = parse(Contribution, read_bounded(record, LIMIT), str(record))
         return record.with_suffix(".st").stat().st_size == offer.size
@@ -264,8 +264,8 @@ def _is_complete(record: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FetchRoute:
-    """The frame to fetch and decode, its bytes, and the reason for the choice. Without a frame
-    (``part`` None) it is the plain file, which every laptop understands.
+    """The file to fetch: a frame to decode (``part``) or, if ``part`` is None, the plain file,
+    which every laptop understands; its size in bytes, and the reason for the choice.
     """
 
     part: LaptopFrame | None
@@ -274,17 +274,17 @@ class FetchRoute:
 
 
 def cheapest_route(head: LaptopHead, held: str) -> FetchRoute:
-    """Choose the smallest file that gives the version of ``head``. ``held``: hash of the local
-    state, from which a delta may start; empty if there is none.
+    """Choose the smallest file from which the version of ``head`` can be made. ``held``: SHA-256 of
+    the local state, from which a delta may start; empty if there is none.
     """
     fitting = [part for part in head.parts
                if part.sha256 == head.sha256 and part.base_sha256 in ("", held)]  # fmt: skip
     best = min(fitting, key=lambda part: part.size, default=None)
     if best is None or best.size >= head.size:
-        return FetchRoute(None, head.size, "nothing smaller leads there")
+        return FetchRoute(None, head.size, "no frame is smaller")
     if best.base_sha256:
-        return FetchRoute(best, best.size, "a step from what is here")
-    return FetchRoute(best, best.size, "whole: what is here is too far away" if held else "whole")
+        return FetchRoute(best, best.size, "a delta from the local version")
+    return FetchRoute(best, best.size, "whole: the local version is too old" if held else "whole")
 
 
 PATIENCE_S = 60.0
@@ -296,8 +296,8 @@ _LEFTOVERS = ("wan/.tmp-*", "incoming/.tmp-*")
 
 @contextlib.contextmanager
 def lock_folder(local: Path, clock: Clock, patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """Lock the folder ``local``; NetworkError when another process holds it for too long. Without a
-    lock on file systems that have none.
+    """Lock the folder ``local`` while the `with` block runs; on a file system without locks do
+    nothing. Raise NetworkError when another process holds the lock for ``patience_s`` seconds.
     """
     until = clock.monotonic() + patience_s
     with (local / ".turn").open("ab") as lock:
@@ -334,7 +334,7 @@ MEGA = 1e6
 def show_progress(
     label: str, total: int, clock: Clock, growing: Path | None = None
 ) -> Iterator[None]:
-    """Print progress of the body to stderr; ``arriving``: the local folder that grows."""
+    """Print progress to stderr while the `with` block runs; ``growing``: folder being filled."""
     stop, started, live = threading.Event(), clock.monotonic(), sys.stderr.isatty()
 
     def report() -> None:
@@ -360,12 +360,12 @@ def show_progress(
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files below ``folder``; files may come and go meanwhile."""
+    """Return the bytes of all files below ``folder``; files may appear and vanish meanwhile."""
     return sum(entry["bytes"] for entry in folder_usage(folder).values())
 
 
 def folder_usage(root: Path) -> dict[str, dict[str, int]]:
-    """Return bytes and files by folder below ``root``; files in ``root`` itself are "heads"."""
+    """Return bytes and files by folder below ``root``; those in ``root`` itself as "heads"."""
     usage: dict[str, dict[str, int]] = {}
     for folder, _, names in os.walk(root):
         top = [*Path(folder).relative_to(root).parts, "heads"][0]

@@ -5,9 +5,8 @@ named by their hash: compression is of no use, and the delta algorithm only resu
 transfer. ``--inplace``, ``--append`` and ``-u`` would show torn files. rsync's own ``--timeout``
 does not fire when the far side is frozen: every call has a wall-clock limit of ours.
 
-A key that ``setup`` checked is used at the remote where it was checked. A key that a person names
-(``SYNC_SSH_KEY``), another remote or another transport is used without it; without ``setup`` ssh
-decides.
+A key that ``setup`` checked is used only at the remote where it was checked, and not if the person
+names a key (``SYNC_SSH_KEY``) or another transport. Without ``setup`` ssh chooses the key.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def time_limit(size: int) -> float:
 @dataclass(frozen=True)
 class FileTransport(ABC):
     """Copies whole files to and from one folder of the cluster, over one shared ssh connection.
-    Names are relative to that folder. Raises NetworkError, FileError.
+    Names are relative to that folder. Methods raise NetworkError and FileError.
     """
 
     name: ClassVar[str]
@@ -74,33 +73,33 @@ class FileTransport(ABC):
         return f"{transport}, with this laptop's key {self.remote.key}"
 
     def prepare(self) -> None:
-        """Check that the connection lives or can be made anew; call before each exchange."""
+        """Close a dead shared connection before an exchange; NetworkError if a person opened it."""
         self.remote.drop_dead_connection()
 
     @abstractmethod
     def fetch(self, name: str, into: Path, size: int) -> bool:
-        """Copy one file into a folder here, resuming a broken transfer; False if it is missing.
-        ``size``: the most bytes that it may have; 0: those of a record.
+        """Copy one file into the local folder ``into``; return False if the cluster has none.
+        ``size``: the most bytes that the file may have; 0: those of a record.
         """
 
     @abstractmethod
     def fetch_small(self, folder: str, into: Path) -> None:
-        """Copy new files of a folder of small files; do nothing when it does not exist."""
+        """Copy new files of a remote folder of small files, if it exists, into ``into``."""
 
     @abstractmethod
     def send(self, paths: Sequence[Path], folder: str) -> None:
-        """Copy files into a remote folder, each whole or not at all; existing files stay."""
+        """Copy files into a remote folder, each whole or not at all; existing remote files stay."""
 
     def close(self) -> None:
-        """End the connection, unless a person opened it."""
+        """End the shared connection, unless a person opened it."""
         self.remote.close()
 
     def _stopped(self, limit_s: float) -> NetworkError:
-        """Return the error for a frozen remote, after dropping its connection."""
+        """Close the connection of a remote that does not answer; return the error."""
         self.remote.drop_dead_connection()
         return NetworkError(
             f"{self.remote.login} stopped answering within {limit_s:.0f} s",
-            "see whether the line is up; what has arrived is kept",
+            "check the network; complete files are kept",
         )
 
 
@@ -153,7 +152,7 @@ class RsyncTransport(FileTransport):
             return FileError(f"rsync cannot write: {line}", "check space and permissions")
         if result.returncode == UNKNOWN_FLAG:
             return FileError(
-                f"this rsync does not know a flag of ours: {line}",
+                f"rsync here or there lacks a flag: {line}",
                 "please report what `rsync --version` says; until then: export SYNC_TRANSPORT=sftp",
             )
         return explain_error(result.stderr, self.remote)
@@ -181,7 +180,7 @@ class SftpTransport(FileTransport):
             except FileNotFoundError:
                 return False
             if actual > limit:
-                raise FileError(f"{name} is larger than {limit} bytes", "it is not ours")
+                raise FileError(f"{name} is larger than {limit} bytes", "check SYNC_REMOTE_DIR")
             self._copy_file(sftp, name, into, actual)
         return True
 
@@ -205,7 +204,7 @@ class SftpTransport(FileTransport):
                     sftp.rename(part, self._remote_path(f"{folder}/{path.name}"))
 
     def _copy_file(self, sftp: Any, name: str, into: Path, size: int) -> None:
-        """Copy a file of ``size`` bytes here, whole or not at all."""
+        """Copy a remote file of ``size`` bytes into the folder ``into``, whole or not at all."""
         with sftp.open(self._remote_path(name), "rb") as file:
             file.prefetch(size)
             data = file.read(size)
@@ -253,7 +252,7 @@ class SftpTransport(FileTransport):
             ssh.terminate(LAST_WORDS_S)
 
     def _remote_path(self, name: str) -> str:
-        """Return a remote path; a confined key's are relative, since sftp sees the whole host."""
+        """Return a remote path, relative for a confined key: sftp sees the whole host."""
         path = self.remote.path(name)
         return path if self.remote.within is None else path.removeprefix("/")
 
@@ -264,9 +263,9 @@ TRANSPORTS: Mapping[str, type[FileTransport]] = {"rsync": RsyncTransport, "sftp"
 def choose_transport(
     task: str, remote: Remote, saved: Mapping[str, str], asked: str
 ) -> FileTransport:
-    """Choose the transport to "pull" or "push"; ``asked``: the person's ``SYNC_TRANSPORT`` or "".
-    The laptop's own key is used if it was checked, else the person's login. Connects nothing. Raise
-    UsageError for an unknown transport.
+    """Choose the transport for ``task`` ("pull" or "push"); ``asked``: the person's
+    ``SYNC_TRANSPORT`` or "". The laptop's own key is used if ``setup`` checked it, the person's
+    login otherwise. No connection is made. Raise UsageError for an unknown transport.
     """
     facts = known_facts(remote, saved)
     key, opened = facts.get(f"{task}_key"), bool(facts.get("opened"))

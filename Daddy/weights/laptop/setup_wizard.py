@@ -44,7 +44,7 @@ from Daddy.weights.laptop.ssh_login import (
 
 
 def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
-    """Go through the steps; return 0 when a pull would work. Raise DaddyError otherwise."""
+    """Make and check keys, save settings, print findings; return 0 if a pull would work."""
     path = settings_path(environ, home)
     before = read_saved_cluster(path)
     remote = find_remote(given, environ, {**before, **_answers(given, environ, before)})
@@ -74,7 +74,7 @@ _QUESTIONS = {
 
 
 def _answers(given: str, environ: Mapping[str, str], saved: Mapping[str, str]) -> dict[str, str]:
-    """Ask at a terminal for settings that are neither given, set nor saved."""
+    """Ask at a terminal for settings that are not in ``given``, ``environ`` or ``saved``."""
     if not sys.stdin.isatty():
         return {}
     given_fields = {"host": "@" in given, "user": bool(given)}
@@ -87,7 +87,7 @@ def _answers(given: str, environ: Mapping[str, str], saved: Mapping[str, str]) -
 
 
 def _login_key(remote: Remote, home: Path) -> Path | None:
-    """Return the person's own key, made if missing; None when ssh's config decides."""
+    """Return the person's own key, made if missing; None if ssh's config file names the key."""
     key = Path(remote.key).expanduser()
     if remote.key and not key.exists():
         raise FileError(f"SYNC_SSH_KEY names {key}, which does not exist", f"ssh-keygen -f {key}")
@@ -108,7 +108,7 @@ def _print_findings(findings: ClusterFindings, remote: Remote) -> None:
         if findings.refused:
             print_finding(False, "the stream's token is missing", "ask the run's owner for a line")
         return
-    print_finding(findings.rsync, f"rsync is installed on {remote.login}", "ask for it there")
+    print_finding(findings.rsync, f"rsync is installed on {remote.login}", "ask its staff")
     print_finding(findings.folder, f"{remote.folder} exists there",
          "it appears when the first learner starts; is the path right?")  # fmt: skip
     print_finding(findings.token, "the viewer knows the cluster's token",
@@ -118,7 +118,7 @@ def _print_findings(findings: ClusterFindings, remote: Remote) -> None:
 def _check_own_keys(
     remote: Remote, environ: Mapping[str, str], home: Path, findings: ClusterFindings, path: Path
 ) -> None:
-    """Make and check the laptop's own keys, save the good ones, print lines for others."""
+    """Make and check the laptop's own keys, save the good ones, print how to install the others."""
     try:
         ring = make_key_ring(remote, environ, home, findings)
     except DaddyError as error:
@@ -155,7 +155,7 @@ def _end(findings: ClusterFindings, remote: Remote, path: Path, environ: Mapping
 
 
 def print_finding(good: bool, text: str, fix: str) -> None:
-    """Print one finding; for a bad one also the remedy."""
+    """Print one finding, and the remedy ``fix`` if it is bad."""
     print(f"{'ok ' if good else 'NO '}      {text}" + ("" if good else f"\n           {fix}"))
 
 
@@ -182,7 +182,7 @@ UNKNOWN = Rrsync()
 
 @dataclass(frozen=True, slots=True)
 class ClusterFindings:
-    """Findings on the cluster; ``error``: the reason if the person's own login failed."""
+    """Facts found on the cluster; ``error``: the reason if the person's own login failed."""
 
     error: DaddyError | None = None
     refused: bool = False
@@ -194,7 +194,7 @@ class ClusterFindings:
 
 
 def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
-    """Look for programs and folder, fetch the stream's token. Raise FileError without ssh."""
+    """Look for rsync and the folder, fetch the stream's token. Raise FileError without ssh."""
     opened = replace(remote, opened=True)
     with needs_ssh():
         over_opened = opened.is_open()
@@ -218,7 +218,7 @@ def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
 
 
 def read_rrsync(lines: Sequence[str]) -> Rrsync:
-    """Return the script that the probe found; its usual name where the probe failed."""
+    """Return the rrsync script in the probe's output; the default if the probe itself failed."""
     script = next((candidate for line in lines if (candidate := _RRSYNC.fullmatch(line))), None)
     if script is not None:
         return Rrsync(script[1], tuple(script[2].split()))
@@ -227,7 +227,7 @@ def read_rrsync(lines: Sequence[str]) -> Rrsync:
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The laptop's keys in ``folder``, its peer name, and its transport for pulls (``by``)."""
+    """Holds the laptop's keys in ``folder``, its peer name, its transport for pulls (``by``)."""
 
     folder: Path
     remote: Remote
@@ -238,11 +238,11 @@ class KeyRing:
 
     @property
     def purposes(self) -> tuple[str, ...]:
-        """Keys that have a line: only rrsync confines a push key to its box."""
+        """Keys to install: without rrsync no push key, as nothing else confines it to its box."""
         return ssh_keys.PURPOSES if self.by == "rsync" else ("pull", "tunnel")
 
     def check_key(self, purpose: str) -> KeyCheck:
-        """Check the key over a connection of its own."""
+        """Check the key of ``purpose`` over a new connection that only this check uses."""
         within = f"inbox/{self.peer}" if purpose == "push" else ""
         key = str(self.folder / purpose)
         remote = replace(self.remote, opened=False, key=key, within=within)
@@ -255,7 +255,7 @@ class KeyRing:
         return [ssh_keys.key_line(name, publics[name], *how) for name in publics]
 
     def install_instructions(self) -> list[str]:
-        """Write the lines into a file; return them with the command that appends them."""
+        """Write the keys' lines to a file; return them with the command that installs them."""
         file, lines = self.folder / "authorized_keys", self.key_lines()
         # The blank line keeps it apart from an unfinished last line there.
         write_atomic(file, "\n".join(["", *lines, ""]).encode(), mode=0o600)
@@ -267,7 +267,7 @@ class KeyRing:
             *(f"  {line}" for line in lines),
             *(_WITHOUT_RRSYNC if "push" not in self.purposes else ()),
             "to append them, over a login of your own (or send the file, which holds no secret,",
-            "to whom the account belongs):",
+            "to the owner of the account):",
             f"  {ssh} {remote.login} '{_APPEND}' <{name}",
             f"then again, to try each key: {SETUP}",
         ]
@@ -284,7 +284,7 @@ _WITHOUT_RRSYNC = (
 def make_key_ring(
     remote: Remote, environ: Mapping[str, str], home: Path, findings: ClusterFindings
 ) -> KeyRing:
-    """Return the laptop's keys, made if missing. Raise FileError, UsageError for a bad name."""
+    """Return the laptop's keys, made if missing. Raise FileError; UsageError for a bad name."""
     peer, folder = _peer(environ, home), key_folder(environ, home)
     if ssh_keys.make_missing_keys(folder, peer):
         print(f"made     {folder}: pull, push, tunnel (no passphrase: nobody is there")
@@ -295,7 +295,7 @@ def make_key_ring(
 
 
 def _peer(environ: Mapping[str, str], home: Path) -> str:
-    """Return the peer name: the one given, the only contributor from here, or the host's."""
+    """Return the peer name: ``SYNC_USER_ID``, the only one with an outbox, or the host's name."""
     names = outbox_peers(home / DEFAULT_LOCAL.removeprefix("~/"))
     given = environ.get("SYNC_USER_ID") or (names[0] if len(names) == 1 else host_name())
     try:
@@ -314,8 +314,9 @@ _READ_OR_MAKE = (
 
 
 def fetch_stream_token(remote: Remote, home: Path) -> bool:
-    """Add the login node's tokens to those in ``home``; return False when it gave none. A confined
-    key (rrsync) gives none: the laptop's owner asks the run's owner for a line.
+    """Add the login node's stream tokens to those in ``home``; the login node makes one if it has
+    none. Return False if none came: a key confined by rrsync gets none, but a line from the run's
+    owner.
     """
     arguments = ["sh", "-c", _READ_OR_MAKE, "token", str(STREAM_TOKEN)]
     result = remote.run_command(arguments, 3.0 * CONNECT_S)

@@ -71,7 +71,7 @@ keeps a session open until the person leaves, and does nothing."""
 @dataclass(frozen=True, slots=True)
 class Rrsync:
     """The script that confines rsync to a folder: its command on the cluster and its flags. Without
-    it (``command`` empty) a key can be kept from writing, but not from reading elsewhere.
+    rrsync (``command`` empty) a key can be kept from writing, but not from reading elsewhere.
     """
 
     command: str = "rrsync"
@@ -80,8 +80,8 @@ class Rrsync:
 
 def key_line(purpose: str, public: str, folder: str, peer: str, by: str, rrsync: Rrsync) -> str:
     """Return a line for ``authorized_keys``; its comment names purpose and laptop. "pull" reads the
-    shared ``folder`` by rsync, or all that the account may read by sftp. "push" adds to the peer's
-    own box, which it makes in a new run.
+    shared ``folder`` by rsync, or all that the account may read by sftp. "push" adds files to the
+    peer's folder below ``inbox/``, which the line's command creates.
     """
     box, reader = f"inbox/{peer}", f"{rrsync.command} -ro {folder}"
     if by == "sftp":
@@ -101,12 +101,12 @@ PROBE = ".daddy-setup-was-here"
 ANSWER_S = 3.0 * CONNECT_S
 _MARK = "daddy-ran-this"
 _INSTALL_LINE = "append its line there (below), over a login of your own"
-_OLDER = "remove older lines of this laptop there; the first line with a key counts"
+_OLDER = "remove this laptop's older lines there: the first line with a key counts"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """Result of a check: usable or not, the finding, and the remedy."""
+    """Result of a key's check: usable or not, the finding, and the remedy."""
 
     good: bool
     finding: str
@@ -114,7 +114,7 @@ class KeyCheck:
 
 
 def check_key(purpose: str, transport: FileTransport) -> KeyCheck:
-    """Check the transport's key over a connection of its own."""
+    """Check the transport's key over a new connection; a DaddyError becomes a bad result."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
             with closing(transport):
@@ -125,41 +125,41 @@ def check_key(purpose: str, transport: FileTransport) -> KeyCheck:
 
 
 def _check_pull(transport: FileTransport, scratch: Path) -> str:
-    """Check that the key reads the head, cannot write and runs no command."""
+    """Raise DaddyError unless the key reads the head, cannot write and runs no command."""
     _refuse_commands(transport.remote)
     exists = transport.fetch("wan/HEAD.json", scratch, 0)
     if _succeeds(lambda: transport.send([_probe(scratch)], "wan")):
-        raise UsageError("it may write, too", _OLDER)
+        raise UsageError("the key may write, too", _OLDER)
     return "reads, cannot write" + " (no version there yet)" * (not exists)
 
 
 def _check_push(transport: FileTransport, scratch: Path) -> str:
-    """Check that the key adds to its box, writes and reads nothing else, runs no command."""
+    """Raise DaddyError unless the key adds files to its inbox folder, and does nothing else."""
     box = transport.remote.within or ""
     _refuse_commands(transport.remote)
     transport.send([_probe(scratch)], box)
     if _succeeds(lambda: transport.fetch(f"{box}/{PROBE}", scratch / "back", 0)):
-        raise UsageError("it may read, too", _OLDER)
+        raise UsageError("the key may read, too", _OLDER)
     outside = replace(transport, remote=replace(transport.remote, folder="/../..", within=None))
     with closing(outside):
         if _succeeds(lambda: outside.send([_probe(scratch)], "wan")):
-            raise UsageError("it writes outside its box", _OLDER)
+            raise UsageError("the key writes outside its inbox folder", _OLDER)
     return f"writes {box} alone"
 
 
 def _check_tunnel(transport: FileTransport, scratch: Path) -> str:  # noqa: ARG001 - it copies no files
-    """Check that the key listens on the tunnel's port, opens no other, runs no command."""
+    """Raise DaddyError unless the key listens on the tunnel's port, and does nothing else."""
     listen = ["-o", "ExitOnForwardFailure=yes", "-R", f"{TUNNEL_PORT}:localhost:1"]  # nobody
     remote = transport.remote
     messages = _refuse_commands(remote, listen)
     if "port forwarding refused" in messages or "disabled port forwarding" in messages:
         raise UsageError(
-            f"it may not listen on {TUNNEL_PORT}",
+            f"the key may not listen on port {TUNNEL_PORT}",
             f"{_OLDER}; else that host allows no tunnels (AllowTcpForwarding)",
         )
     taken = "remote port forwarding failed" in messages
     if "prohibited" not in _ssh(remote, ["-W", "localhost:9", "--", remote.login]).stderr:
-        raise UsageError("it opens other ports, too (-L)", _OLDER)
+        raise UsageError("the key opens other ports, too (ssh -L)", _OLDER)
     return f"listens on {TUNNEL_PORT} alone" + " (taken there, at the moment)" * taken
 
 
@@ -167,13 +167,13 @@ _CHECKS = {"pull": _check_pull, "push": _check_push, "tunnel": _check_tunnel}
 
 
 def _refuse_commands(remote: Remote, arguments: Sequence[str] = ()) -> str:
-    """Return ssh's stderr. Raise DaddyError for a key that is refused, or runs commands."""
+    """Log in; return ssh's stderr. Raise DaddyError if the key is refused, or may run a command."""
     result = _ssh(remote, [*arguments, "--", remote.login, f"echo {_MARK}"])
     refused = re.search(r"Permission denied \([a-z,-]*publickey", result.stderr)
     if refused or _used_another_key(result.stderr, remote.key):
-        raise NetworkError("not installed there", _INSTALL_LINE)
+        raise NetworkError(f"not installed on {remote.login}", _INSTALL_LINE)
     if _MARK in result.stdout:
-        raise UsageError("it runs commands", _OLDER)
+        raise UsageError("the key runs commands", _OLDER)
     if "Authenticated to " not in result.stderr:
         messages = [line for line in result.stderr.splitlines() if not line.startswith("debug")]
         raise explain_error("\n".join(messages), remote)
@@ -181,7 +181,7 @@ def _refuse_commands(remote: Remote, arguments: Sequence[str] = ()) -> str:
 
 
 def _used_another_key(stderr: str, key: str) -> bool:
-    """Return True if ssh fell back to a key of its own config, as newer versions print."""
+    """Return True if ssh fell back to a key of its own config, as newer ssh versions print."""
     taken = [line for line in stderr.splitlines() if "Server accepts key: /" in line]
     return bool(taken) and f" {key} " not in taken[-1]
 

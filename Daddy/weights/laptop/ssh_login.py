@@ -62,7 +62,7 @@ class HostKeyChangedError(NetworkError):
 
 @contextlib.contextmanager
 def needs_ssh() -> Iterator[None]:
-    """Raise FileError with the remedy when the body finds no ssh on this machine."""
+    """Raise FileError with the remedy if the `with` block finds no ssh on this machine."""
     try:
         yield
     except run_subprocess.ProgramMissingError as error:
@@ -106,9 +106,9 @@ class Remote:
         return login_socket(self.socket)
 
     def path(self, name: str) -> str:
-        """Return the remote path of ``name`` in the shared folder. Raise UsageError if it is
-        outside. A confined key's paths begin with ``/``: every rrsync reads that as its folder, and
-        an account that is not confined after all may not write to ``/``.
+        """Return the remote path of ``name`` in the shared folder. Raise UsageError if a confined
+        key may not use it. A confined key's paths begin with ``/``: every rrsync reads that as its
+        folder, and an account that is not confined after all may not write to ``/``.
         """
         if self.within is None:
             return f"{self.folder}/{name}"
@@ -134,13 +134,13 @@ class Remote:
         return self._options(*OPTIONS, "ControlMaster=no", "ControlPath=none")
 
     def interactive_options(self) -> list[str]:
-        """Return options to open the person's connection: ssh may ask, and stays as a master."""
+        """Return ssh options to open the person's connection: ssh may ask, and keeps it open."""
         base = [option for option in OPTIONS if option != "BatchMode=yes"]
         path = f"ControlPath={self.opened_socket}"
         return [*self._options(*base, "ControlMaster=yes", "ControlPersist=yes", path), "-f", "-N"]
 
     def _options(self, *more: str) -> list[str]:
-        """Return settings, port and key, then ``more`` options."""
+        """Return ssh arguments for config, port and key, then ``more`` as ``-o`` options."""
         arguments = ["-F", str(Path(self.ssh_config).expanduser())] if self.ssh_config else []
         arguments += ["-i", str(Path(self.key).expanduser())] if self.key else []
         options = [f"Port={self.port}"] if self.port else []
@@ -160,8 +160,8 @@ class Remote:
         )
 
     def drop_dead_connection(self) -> None:
-        """End and unlink a master that no longer answers; do nothing when there is none. Raise
-        NetworkError when a connection that a person opened has ended: only they can open it.
+        """End and unlink a shared connection that no longer answers; do nothing without one. Raise
+        NetworkError when a connection that a person opened has ended: only a person can open it.
         """
         if not self.opened:
             sockets = list(self.socket.parent.glob(f"{self.socket.name}-*"))
@@ -181,7 +181,7 @@ class Remote:
             self._control("exit")
 
     def is_open(self) -> bool:
-        """Return True if the shared connection lives."""
+        """Return True if the shared connection answers."""
         return self._control("check")
 
     def _control(self, verb: str) -> bool:
@@ -192,7 +192,7 @@ class Remote:
 
 
 def explain_error(stderr: str, remote: Remote) -> DaddyError:
-    """Return the error for ssh's stderr, with its remedy."""
+    """Return the error that explains ssh's ``stderr``, with its remedy."""
     refused = re.search(r"Permission denied \(([a-z,-]+)\)", stderr)
     if refused and "publickey" not in refused[1]:  # the key was accepted, but is not enough
         return NetworkError(f"{remote.login} asks for more than a key", f"log in once: {LOGIN}")
@@ -237,15 +237,15 @@ _SIGNS = (
 
 
 def save_remote(path: Path, remote: Remote, facts: Mapping[str, str] | None = None) -> None:
-    """Save host, user and folder for the next time, with the ``found`` facts on the keys."""
+    """Write the fields of ``remote`` and the ``facts`` on its keys into the file ``path``."""
     fields = {name: getattr(remote, name) for name in VARIABLES}
     write_json(path, {**(facts or {}), "format": 1, **fields})
 
 
 def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]) -> Remote:
-    """Return the cluster from ``given`` (user or user@host, may be ""), environment and settings.
-    Raise ConfigError with every missing variable; UsageError for text that cannot be a user or
-    host.
+    """Return the cluster from ``given`` (user or user@host, may be ""), environment and saved
+    settings. Raise ConfigError with every missing variable; UsageError for text that cannot be a
+    user, host, port or folder.
     """
     of = {name: environ.get(key) or saved.get(name, "") for name, key in VARIABLES.items()}
     user, _, host = given.rpartition("@") if "@" in given else (given, "", "")
@@ -266,14 +266,14 @@ def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]
 
 
 def known_facts(remote: Remote, saved: Mapping[str, str]) -> dict[str, str]:
-    """Return facts that ``setup`` or ``login`` saved on exactly this remote, or none."""
+    """Return the facts that ``setup`` or ``login`` saved on exactly this remote, or {}."""
     if any(saved.get(name, "") != getattr(remote, name) for name in VARIABLES):
         return {}
     return {name: saved[name] for name in _FOUND if saved.get(name)}
 
 
 def open_login(remote: Remote, settings: Path, saved: Mapping[str, str]) -> int:
-    """Let the person log in, keep the connection, save that. Raise NetworkError on failure."""
+    """Let the person log in and save that the connection is open; NetworkError if it fails."""
     opened = replace(remote, opened=True)
     if not opened.is_open():
         opened.opened_socket.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ merge_inputs   everything that a merge needs, read once after the lease
 contributions  contributions on disk: of jobs, of friends' jobs, of laptops in the inbox
 make_version   from the inputs to the version: verdicts, shares, the new state
 admission      the rules by which a contribution is admitted or refused (pure)
-fencing        refusal of contributions by an older holder of a slot
+slot_fencing   refusal of contributions by an older holder of a slot
 averaging      shares of a version, and the time at which a merge is due (pure)
 cleanup        removal of files that no version needs any more
 """

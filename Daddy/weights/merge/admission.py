@@ -54,7 +54,7 @@ norm is judged. A laptop waits for one norm, because its account is not trusted.
 
 
 class Fault(str, Enum):
-    """Cause of a refusal: its time, its numbers, or the rollback of its base."""
+    """Cause of a refusal: it came too late, its numbers are bad, or its base was reverted."""
 
     LATE = "late"
     VALUES = "values"
@@ -202,9 +202,9 @@ def judge_values(
     """Judge the values (third stage): finite and of a typical norm.
 
     ``norm`` is the delta's, NaN when any value is. ``history`` holds (norm, optimizer steps) of
-    accepted deltas; it is used only where fewer than two other jobs are ``beside``. More optimizer
+    accepted deltas; it is used only if fewer than two other jobs are ``beside``. More optimizer
     steps than typical raise the limit in proportion, fewer do not lower it. ``strict`` is for
-    laptops. Their claims, and those of a job with three others beside it, raise the limit only up
+    laptops. The steps that laptops claim, and jobs with three others ``beside``, raise it at most
     to a bound.
     """
     if norm == 0.0 or not math.isfinite(norm):
@@ -232,7 +232,7 @@ def judge_values(
 def extend_norm_history(
     history: Sequence[tuple[float, float]], accepted: Sequence[tuple[float, float]]
 ) -> tuple[tuple[float, float], ...]:
-    """Return the history with the ``accepted`` (norm, optimizer steps) added, cut to its length."""
+    """Return ``history`` and the ``accepted`` (norm, optimizer steps), the newest 16 only."""
     added = [(float(norm), float(steps)) for norm, steps in accepted]
     return tuple([*history, *added][-NORM_HISTORY:])
 
@@ -240,7 +240,7 @@ def extend_norm_history(
 def cap_claimed_steps(
     env_steps: int, new_steps: int, usual: TypicalOffer | None, versions: int
 ) -> tuple[int, int]:
-    """Return a job's claims, capped: (steps of its share, steps added to its total).
+    """Return a job's claimed steps, capped: (steps of its share, steps added to its total).
 
     ``versions`` have passed since its last contribution. Without another job (``usual`` None)
     claims are not capped.
