@@ -1,8 +1,8 @@
-"""Entry: keeps a copy of a run's weights and archive in the home directory. Loads no torch.
+"""Entry: keeps a mirror of a run's weights and archive in the home directory. Loads no torch.
 
 The controller runs `python -m Daddy.weights.mirror --run-dir DIR --every 600` beside itself;
-without a controller a person runs it without `--every`, by hand or in a crontab. After a failure it
-tries again the next time; the same error is printed once.
+without a controller a person runs the command without `--every`, by hand or in a crontab. With
+`--every` a failed copy is tried again the next time; the same error is printed once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--every", type=float, metavar="SECONDS", help="seconds between copies (default once)"
     )
     parser.add_argument(
-        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="parent to end with"
+        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="process to end with"
     )
     add_log_flags(parser)
     return parser
@@ -53,7 +53,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @dataclass
 class RunMirror:
-    """Copies one run below ``folder`` repeatedly; no failure ends it."""
+    """Copies one run into its mirror below ``folder`` repeatedly; no failure ends it."""
 
     run: RunPaths
     shared: SharedPaths
@@ -65,7 +65,7 @@ class RunMirror:
     say: Callable[[str], None] = print
 
     def copy_once(self) -> bool:
-        """Copy once and write the note that ``status`` reads; return False when it failed."""
+        """Copy once and write the facts that ``status`` prints; return False if copying failed."""
         card, trouble = None, ""
         try:
             card, message = export_copy(
@@ -73,7 +73,7 @@ class RunMirror:
             )
         except (OSError, DaddyError) as error:
             cause = error.message if isinstance(error, DaddyError) else error
-            trouble = message = f"no copy is made: {cause}"
+            trouble = message = f"the mirror was not updated: {cause}"
         if message != self.last_message and (trouble or not self.last_message):
             self.say(message)
         self.last_message = message
@@ -83,7 +83,7 @@ class RunMirror:
         return not trouble
 
     def _note(self, card: MirrorCard | None, trouble: str) -> dict[str, Any]:
-        """Return the note; facts that cannot be read now are taken from the note before."""
+        """Return the facts to write; those unknown now are taken from the file before."""
         before: dict[str, Any] = {}
         with contextlib.suppress(OSError, DaddyError):
             before = read_json(self.run.mirrored)
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args, clock = make_parser().parse_args(argv), SystemClock()
     config = load_config(args.config, {"run_dir": args.run_dir}, os.environ, args.site)
     if not config.mirror.minutes:
-        print("mirror.minutes is 0: no copy is wanted", flush=True)
+        print("mirror.minutes is 0: no mirror is kept", flush=True)
         return ExitCode.DONE
     folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
     run, shared = run_paths(config), shared_paths(config)
@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         log_to(level=args.log_level)
         mirror.say = logging.getLogger(__name__).info
     if args.every is None and not mirror.copy_once():
-        raise FileError("no copy was made, for the reason above", "make room and run it again")
+        raise FileError("the mirror was not updated: see above", "mend that and run this again")
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
     stop = event_on_signals(signal.SIGTERM, signal.SIGINT)

@@ -1,6 +1,6 @@
 """Entry: exports a version as one file with a model card, and imports it as a new run's version 0.
 
-`python -m Daddy.weights.model export FILE`, `import FILE`, `show FILE`. Parses and wires.
+`python -m Daddy.weights.model export FILE`, `import FILE`, `show FILE`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     export = verbs.add_parser("export", help="write a version to FILE.safetensors and FILE.md")
-    export.add_argument("file", type=Path, metavar="FILE.safetensors", help="new file")
+    export.add_argument("file", type=Path, metavar="FILE.safetensors", help="file to write")
     add_location(export)
     export.add_argument("--version", type=int, metavar="N", help="version (default: the newest)")
-    bring = verbs.add_parser("import", help="start a new run with an exported file")
+    bring = verbs.add_parser("import", help="start a new run with the weights of a file")
     bring.add_argument("file", type=Path, metavar="FILE.safetensors", help="exported file")
     add_config_flags(bring)
-    bring.add_argument("--assists", metavar="NAMES", help="the new run's assists (docs/assists.md)")
+    bring.add_argument("--assists", metavar="NAMES", help="assists (default: the config's)")
     show = verbs.add_parser("show", help="print the card of an exported file")
     show.add_argument("file", type=Path, metavar="FILE.safetensors", help="exported file")
     return parser
@@ -47,14 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _export(args: argparse.Namespace) -> None:
     if args.file.suffix != ".safetensors":
-        raise UsageError(f"{args.file.name} does not end in .safetensors", "name it so")
+        raise UsageError(f"{args.file.name} does not end in .safetensors", "add .safetensors")
     from Daddy.weights.import_export import read_version_as_model, write_model
 
     model = read_version_as_model(locate(args), args.version)
     path, page = write_model(model, args.file)
     helped = f", learnt with the assists {', '.join(model.card.assists)}"
     print(f"wrote {path}: {model.card.title}{helped * bool(model.card.assists)}")
-    print(f"wrote {page}: its card, for people")
+    print(f"wrote {page}: the model card")
 
 
 def _import(args: argparse.Namespace) -> None:

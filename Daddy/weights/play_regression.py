@@ -2,8 +2,8 @@
 
 Returns by version come from learners' episodes, differences from evaluations of two versions from
 the same starts. Few episodes fall on one version, so neighbours are pooled into groups of at least
-50. The best of many pools looks good by chance, and the test is repeated: besides the 95 %
-interval, the bound at an error of 1 in 10,000, shared out among all comparisons and repetitions
+50 episodes. The best of many pools looks good by chance, and the test is repeated: so besides the
+95 % interval, the bound at an error of 1 in 10,000, divided by all comparisons and repetitions
 (Bonferroni), must lie below 0. The standard error is the larger of Welch's and the pooled one:
 where a reward is rare, a few episodes without any have no spread of their own.
 """
@@ -45,7 +45,7 @@ class VersionPool:
 @dataclass(frozen=True, slots=True)
 class WorseVersion:
     """``version`` plays worse than ``best``: difference of mean returns with its 95 % interval. The
-    state of ``best`` is kept, so that a person can go back to it; ``episodes`` are of each side.
+    state of ``best`` is kept, so a person can go back to it; ``episodes``: numbers of both sides.
     """
 
     version: int
@@ -86,7 +86,7 @@ def find_worse_in_play(
     reverted: Sequence[tuple[int, int]],
     kept: Collection[int],
 ) -> WorseVersion | None:
-    """Compare the newest pool with the best older one that holds a kept version."""
+    """Return a warning if the newest pool is worse than the best older one with a kept version."""
     rounds = []
     for fewest in SIZES:
         pools = pool_versions(returns, reverted, fewest)
@@ -112,7 +112,7 @@ def _compare(
 def find_worse_in_pairs(
     differences: Mapping[tuple[int, int], Sequence[float]], newest: int, kept: Collection[int]
 ) -> WorseVersion | None:
-    """Compare the newest version with older ones by pairs of episodes from the same starts.
+    """Return a warning if ``newest`` plays worse than a ``kept`` version from the same starts.
     ``differences`` maps (version, older version) to return differences.
     """
     rivals = {
@@ -143,7 +143,7 @@ def _judge(
     episodes: tuple[int, int],
     comparisons: int,
 ) -> WorseVersion | None:
-    """Return the finding beyond chance; ``evidence``: difference, standard error, freedom."""
+    """Return a warning if the loss is beyond chance; ``evidence``: difference, error, freedom."""
     difference, error, freedom = evidence
     strict = NormalDist().inv_cdf(1.0 - FALSE_ALARM / (comparisons * LOOKS))
     if difference + _student(strict, freedom) * error >= 0.0:
@@ -154,5 +154,5 @@ def _judge(
 
 
 def _student(z: float, freedom: int) -> float:
-    """Return Student's t at the level of the normal deviate ``z``, by a series around it."""
+    """Approximate the quantile of Student's t whose level is that of the normal deviate ``z``."""
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

@@ -1,15 +1,15 @@
 """Entry: restores files that a purge deleted from a run's weights and archive.
 
 `python -m Daddy.weights.restore [RUN] [--from COPY …] [--dry-run]`. Without `--from` it takes the
-copy that the controller kept in the home directory. It does nothing while any process may write to
-the run.
+mirror that the controller kept in the home directory. It does nothing while any process may write
+to the run.
 
 The run continues from the newest state that verifies anywhere, with the totals of the newest
 readable commit record; older records stay lost. Good files are not overwritten; damaged ones are
 set aside. A frozen merger may later commit the next number, and a laptop may hold a version that no
 file here names: a run that lost its newest files therefore continues at a number at least ten
-thousand higher. A killed restore can be repeated. Kill points: C1 to C5 of each file, R1 before the
-new record, R2 between it and the head, R3 after the head.
+thousand higher. A killed restore can be repeated. Tests kill it at C1 to C5 of each file, R1 before
+the new record, R2 between record and head, R3 after the head.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ UNTOLD = "untold"
 
 @dataclass(frozen=True, slots=True)
 class RestoreCandidate:
-    """A version whose state verifies below ``root``: exact, or rounded to bfloat16."""
+    """A version whose state verifies below ``root``; ``exact``, or rounded to bfloat16."""
 
     version: int
     exact: bool = True
@@ -83,9 +83,9 @@ class RestoreCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RestoreSource:
-    """A run, a copy of one, or a laptop's folder, which has only shared weights. File names are not
-    trusted: a state counts when its bytes have the hash in its record or head, a record when it
-    reads as one of the run.
+    """A run, a mirror, or a laptop's folder, which has only shared weights. File names are not
+    trusted: a state counts when its bytes have the hash in its record or head, a record when it can
+    be read and belongs to the run.
     """
 
     run: RunPaths
@@ -100,7 +100,7 @@ class RestoreSource:
         return [frame for frame in heads if frame is not None]
 
     def run_card(self) -> RunCard | None:
-        """Return the run card, or one made from a laptop's head; None without either."""
+        """Return ``RUN.json``, or a card made from a laptop's head; None without either."""
         with contextlib.suppress(DaddyError, OSError):
             return Store(self.shared).card()
         if not (heads := self.laptop_heads()):
@@ -109,7 +109,7 @@ class RestoreSource:
         return RunCard(head.run, head.run_id, head.workload, head.schema, head.assists)
 
     def newest_record(self, run_id: str) -> Version | None:
-        """Return the newest readable commit record of this run."""
+        """Return the newest readable commit record of the run ``run_id``, or None."""
         for number in reversed(version_numbers(self.shared)):
             with contextlib.suppress(DaddyError, OSError):
                 record = Store(self.shared).version(number)
@@ -120,7 +120,7 @@ class RestoreSource:
     def find_candidates(
         self, card: RunCard, reverted: Sequence[tuple[int, int]]
     ) -> Iterator[RestoreCandidate]:
-        """Yield the newest version with an exact state, and the newest rounded one, if any."""
+        """Yield the newest version with an exact state, and the newest rounded one."""
         store = Store(self.shared)
         if record := newest_verified_version(store, DEPTH, reverted):
             read = partial(store.read_blob, record.state)
@@ -134,7 +134,7 @@ class RestoreSource:
                 yield RestoreCandidate(pulled.version, False, steps, self.run.root, read)
 
     def highest(self) -> int:
-        """Return the highest version that any file here names; -1 for none."""
+        """Return the highest version that any file of this source names; -1 for none."""
         store = Store(self.shared)
         versions = [-1, *version_numbers(self.shared)]
         versions += [head.version for head in self.laptop_heads()]
@@ -153,7 +153,7 @@ def _widened(data: bytes, schema: str) -> bytes:
 
 
 def open_source(path: Path) -> RestoreSource:
-    """Return the copy, laptop's folder or run at ``path``. Raise WeightsError for none."""
+    """Return the mirror, laptop's folder or run at ``path``. Raise WeightsError for none."""
     run = RunPaths(path)
     for shared in (SharedPaths(run.shared_weights), SharedPaths(path)):
         if shared.merged.is_dir() or shared.wan.is_dir():
@@ -166,7 +166,7 @@ def open_source(path: Path) -> RestoreSource:
 
 
 def _one_run(sources: Sequence[RestoreSource]) -> RunCard:
-    """Return the run card of all folders. Raise WeightsError for several runs, or none."""
+    """Return the run card that all sources share. Raise WeightsError for several runs, or none."""
     cards = [(source.run.root, card) for source in sources if (card := source.run_card())]
     if len({(card.run_id, card.schema) for _, card in cards}) == 1:
         return cards[0][1]
@@ -182,9 +182,9 @@ def _one_run(sources: Sequence[RestoreSource]) -> RunCard:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """All steps of a restore of ``target``. ``parent``: the newest commit record anywhere, which
-    will be copied to the target; its totals are kept. ``number``: the new version that continues
-    from ``best``; None: no new version.
+    """All steps of a restore of ``target``. ``parent``: the newest commit record in any source,
+    which will be copied to the target; its totals are kept. ``number``: the new version that
+    continues from ``best``; None: no new version.
     """
 
     target: RestoreSource
@@ -204,10 +204,10 @@ class RestorePlan:
         counts = Counter(map(file_kind, self.files))
         steps = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items()]
         if self.number is None:
-            return [*steps, f"v{self.best.version} is the newest that anything names: it stays"]
+            return [*steps, f"the run goes on from v{self.best.version}, the newest in any record"]
         rounded = "" if self.best.exact else ", rounded to bfloat16: a laptop's copy"
         onward = f"v{self.number} goes on from v{self.best.version} of {self.best.root}{rounded}"
-        return [*steps, onward, "numbers leap, so that no lost version's number is used again"]
+        return [*steps, onward, "the number leaps, so that no lost version's number is used again"]
 
 
 def plan_restore(target: RestoreSource, sources: Sequence[RestoreSource]) -> RestorePlan:
@@ -225,7 +225,7 @@ def plan_restore(target: RestoreSource, sources: Sequence[RestoreSource]) -> Res
     if not candidates:
         names = ", ".join(str(source.run.root) for source in all_of)
         raise WeightsError(
-            f"no state verifies, neither here nor in a source: {names}",
+            f"no version's state has the right hash in {names}",
             "name another source with --from",
         )
     ours, parent = records[0], max(readable, key=lambda record: record.version, default=None)
@@ -248,9 +248,9 @@ def plan_restore(target: RestoreSource, sources: Sequence[RestoreSource]) -> Res
 def choose_version(
     newest: int | None, highest: int, candidates: Iterable[RestoreCandidate], *, head: bool
 ) -> tuple[RestoreCandidate, int | None]:
-    """Return the best candidate and the number to continue as (None: nothing new is lost).
-    ``newest``: the highest commit record of the run's own folder; ``highest``: the highest number
-    that any file names, here or in a source; ``head``: HEAD.json exists.
+    """Return the best candidate and the number of a new version that continues from it, or None if
+    the newest version is not lost. ``newest``: the highest commit record of the run's own folder;
+    ``highest``: the highest number that any file names; ``head``: the run's ``HEAD.json`` exists.
     """
     best = max(candidates, key=lambda candidate: (candidate.version, candidate.exact))
     whole = head and best.exact and best.version == newest == highest
@@ -261,8 +261,8 @@ def choose_version(
 
 
 def restore_run(plan: RestorePlan, clock: Clock, hook: Hook = no_hook) -> int:
-    """Carry out the plan; return the version from which the run continues. The merge lease is taken
-    from a holder that is gone: the caller has checked for writers. Raise WeightsError when another
+    """Carry out the plan; return the version from which the run continues. The merge lease is ended
+    and taken over: the caller has checked that no writer lives. Raise WeightsError when another
     process merges or restores meanwhile; OSError when the disk refuses.
     """
     store = Store(plan.target.shared, hook)
@@ -273,7 +273,7 @@ def restore_run(plan: RestorePlan, clock: Clock, hook: Hook = no_hook) -> int:
         end_term(paths.lease, view.term, "its holder is gone: a restore goes on")
     lease = Lease.acquire(paths.lease, {"merger": "restore"})
     if lease is None:
-        raise WeightsError(f"another process is at work in {paths.root}", "wait and try again")
+        raise WeightsError(f"another process merges or restores in {paths.root}", "run it again")
     try:
         for path, read in plan.files.items():
             if path.exists():  # damaged: it does not verify
@@ -285,7 +285,7 @@ def restore_run(plan: RestorePlan, clock: Clock, hook: Hook = no_hook) -> int:
 
 
 def _write_next(store: Store, plan: RestorePlan, clock: Clock) -> int:
-    """Write the head, for a version that is here or for a new one; return its number."""
+    """Commit the plan's new version, if any; point ``HEAD.json`` to it; return its number."""
     number = plan.best.version if plan.number is None else plan.number
     if plan.number is not None:
         record = _next_version(store, plan, number, round(clock.now(), 3))
@@ -301,7 +301,7 @@ def _write_next(store: Store, plan: RestorePlan, clock: Clock) -> int:
 
 def _next_version(store: Store, plan: RestorePlan, number: int, ts: float) -> Version:
     """Return the commit record under which the run continues. It keeps the newest record's totals
-    and judged sequences, so that nothing counts twice.
+    and judged sequences, so that no contribution counts twice.
     """
     best, card, data = plan.best, plan.card, plan.best.read()
     blank = Version(card.run_id, card.schema, "", 0, "delta", "", 0.0, assists=card.assists)
@@ -327,8 +327,8 @@ def _next_version(store: Store, plan: RestorePlan, number: int, ts: float) -> Ve
 
 
 def _file_system_now(folders: Sequence[Path]) -> float:
-    """Return wall seconds by the file systems of the folders, which also date heartbeats. By this
-    host's clock where there is no folder. Raise OSError where one takes no file.
+    """Return the wall time in seconds of the folders' file systems, which also date heartbeats;
+    this host's clock if no folder exists. Raise OSError if a folder takes no file.
     """
     times = []
     for folder in filter(Path.is_dir, folders):
@@ -338,8 +338,8 @@ def _file_system_now(folders: Sequence[Path]) -> float:
 
 
 def active_writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
-    """Return processes that may still write there, in words: controller, learners, mergers. A
-    heartbeat file's age counts, since a single reading cannot show that a counter stands still.
+    """Return, in words, processes that may still write to the run: controller, learners, mergers.
+    The age of a heartbeat's file counts, since one reading cannot show that a counter stands still.
     """
     writers = []
     leases = {f"slot {path.parent.name}": path for path in sorted(run.slots.glob("*/lease"))}
@@ -382,11 +382,11 @@ def make_parser() -> argparse.ArgumentParser:
         action="append",
         type=Path,
         metavar="COPY",
-        help="a mirror, a folder that a laptop pulled, a copy of the run; may be repeated "
+        help="mirror, folder that a laptop pulled, or copy of the run; may be repeated "
         "(default: the mirror in the home folder)",
     )
     add_config_flags(parser)
-    parser.add_argument("--dry-run", action="store_true", help="print the plan only")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan, write nothing")
     return parser
 
 
@@ -408,7 +408,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if writers := active_writers(target.run, target.shared, now):
         raise WeightsError(
             f"a process may still write to {target.shared.root}: {'; '.join(writers)}",
-            "type `run_controller stop`, wait until the jobs have left, then run this again",
+            "type `run_controller stop`, wait until the jobs have ended, then run this again",
         )
     number = None if args.dry_run else restore_run(plan, SystemClock())
     print(f"{'would put' if args.dry_run else 'put'} back into {target.run.root}:")
@@ -423,8 +423,8 @@ def _copy_at_home(config: Config, target: RestoreSource) -> list[RestoreSource]:
     copy = newest_copy(folder, target.run, target.run_card())
     if copy is None and not target.shared.merged.is_dir():
         raise WeightsError(
-            f"{target.shared.root} is gone and {folder} holds no copy of it",
-            "name a copy with --from: a laptop's folder will do",
+            f"{target.shared.root} is gone and {folder} holds no mirror of it",
+            "name a copy with --from, such as a folder that a laptop pulled",
         )
     return [open_source(copy)] if copy else []
 

@@ -1,7 +1,7 @@
 """Computes the weights to continue with after a restart, from checkpoint and newest version.
 
-Progress after the last offer exists only in the checkpoint. It is kept, unless the process that
-wrote the checkpoint offered it later, or its base is too old.
+Progress after the last contribution exists only in the checkpoint. It is kept, unless the process
+that wrote the checkpoint offered that progress later, or the checkpoint's base is too old.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def resume_from_checkpoint(
 ) -> Adoption:  # fmt: skip
     """Return the checkpoint's weights (``own``) rebased on ``newest``, or those of ``newest``.
 
-    ``progress`` is based on ``newest`` and is brought up to date. ``offered`` are new steps of the
-    peer's contributions since the checkpoint, by any of its processes: steps that are played again
-    after a crash are not counted twice.
+    ``progress``, which has the base ``newest``, gets the totals, anchor and pending offers of
+    ``note``. ``offered`` are new steps of the peer's contributions since the checkpoint, by any of
+    its processes: steps that are played again after a crash are not counted twice.
     """
     progress.env_steps, progress.optimizer_steps = note.env_steps, note.optimizer_steps
     contained = note.known
@@ -69,17 +69,17 @@ def resume_from_checkpoint(
 def _check(
     store: Store, newest: Version, note: ProgressNote, peer: str, max_staleness: int
 ) -> None:
-    """Raise WeightsError with the reason for which the checkpoint's progress is dropped."""
+    """Raise WeightsError with the reason to drop the checkpoint's progress, if there is one."""
     if note.run_id != newest.run_id:
-        raise WeightsError("the checkpoint belongs to another folder of shared weights")
+        raise WeightsError("the checkpoint belongs to another run")
     if newest.version < note.version:
-        raise WeightsError(f"the checkpoint stood on v{note.version}, which is gone")
+        raise WeightsError(f"the checkpoint's base v{note.version} is gone")
     if (lag := newest.version - note.version) > max_staleness:
         raise WeightsError(f"the checkpoint's base is {lag} versions old")
     outcome = find_outcome(store, peer, note.incarnation, note.version, newest)
     for number in note.blobs:
         if outcome.refused.get(number, ("",))[0] == "reverted":
-            raise WeightsError(f"contribution {number} was taken back")
+            raise WeightsError(f"contribution {number} was reverted")
     if outcome.base_reverted:
         raise WeightsError(outcome.base_reverted)
     if outcome.judged > note.sequence:
@@ -87,7 +87,7 @@ def _check(
 
 
 def ancestry(note: ProgressNote | None, offered: Mapping[Key, int]) -> dict[str, int]:
-    """Return the last sequence of each older process of the peer that is contained now."""
+    """Return by process of the peer the last sequence that its progress contains now."""
     contained = {} if note is None else note.known
     for incarnation, number in sorted(offered):
         contained[incarnation] = max(number, contained.get(incarnation, 0))

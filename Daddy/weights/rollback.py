@@ -62,10 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refuse_foreign(place: Location) -> None:
-    """Raise WeightsError where another account or machine owns the versions."""
+    """Raise WeightsError if another account or machine owns the versions at ``place``."""
     root = place.shared.root
     if place.pulled:
-        raise WeightsError(f"{root} is a copy that was pulled", "go back on the cluster")
+        raise WeightsError(f"{root} is a pulled folder", "roll back on the cluster")
     if isinstance(place.shared, JoinedPaths):
         raise WeightsError(
             f"{root} takes part in the run of {place.shared.theirs.root}",
@@ -77,11 +77,11 @@ def _refuse_foreign(place: Location) -> None:
 
 
 def _refuse_unfit(store: Store, number: int) -> None:
-    """Raise UsageError or WeightsError for a version that cannot be gone back to."""
+    """Raise UsageError or WeightsError unless version ``number`` is old and its state exists."""
     root, newest, card = store.paths.root, store.newest(), store.card()
     if newest is None or number > newest:
         raise WeightsError(
-            f"{root} has no v{number}, its newest is v{newest}",
+            f"{root} has no v{number}, its newest version is v{newest}",
             "python -m Daddy.weights.log lists its versions",
         )
     if number == newest:
@@ -94,7 +94,7 @@ def _refuse_unfit(store: Store, number: int) -> None:
         )
     if not store.paths.blob(record.state).exists():
         raise WeightsError(
-            f"the state of v{number} is not kept any more",
+            f"the state of v{number} was deleted",
             "python -m Daddy.weights.log marks the versions that are kept",
         )
 
@@ -103,8 +103,8 @@ def _refuse_unfit(store: Store, number: int) -> None:
 
 
 def roll_back(store: Store, number: int, reason: str, clock: Clock) -> Version:
-    """Commit a version with the state of ``number``; other mergers may run meanwhile. Raise
-    WeightsError when the state cannot be read, or the merge lease is not free for two minutes.
+    """Commit a version with the state of ``number``; jobs may merge meanwhile. Raise WeightsError
+    when the state cannot be read, or when no commit succeeds within two minutes.
     """
     watch, until = StallTimer(clock), clock.monotonic() + MOST_WAIT_S
     while clock.monotonic() < until:
@@ -117,15 +117,15 @@ def roll_back(store: Store, number: int, reason: str, clock: Clock) -> Version:
                 return record
         finally:
             lease.release("done")
-    raise WeightsError(f"another peer has been merging for {MOST_WAIT_S:.0f} s", "try again")
+    raise WeightsError(f"other peers were merging for {MOST_WAIT_S:.0f} s", "roll back again")
 
 
 def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | None:
     """Commit the version that follows the newest; return None if a merger did so first.
 
     1. Under the merge lease no other merger removes old states. 2. A merger that lost the lease in
-    a pause may still remove this old state until the commit. 3. Therefore the state is written
-    again after the commit. If this process dies, the next merger or reader writes the rest.
+    a pause may still remove this old state until the commit. 3. So the state is written again after
+    the commit. If this process dies, the next merger or reader writes the head and receipts.
     """
     from Daddy.weights.encoding.state_codec import decode, encode
     from Daddy.weights.store.laptop_downloads import offer_version
@@ -159,7 +159,7 @@ def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | N
 def merge_ranges(
     ranges: Sequence[tuple[int, int]], new: tuple[int, int]
 ) -> tuple[tuple[int, int], ...]:
-    """Pure. Return the ranges with ``new`` last, without those that lie inside it."""
+    """Pure. Return ``ranges`` without those inside ``new``, then ``new``; the newest 64."""
     apart = tuple(old for old in ranges if not (new[0] <= old[0] and old[1] <= new[1]))
     return (*apart, new)[-KEPT_RANGES:]
 

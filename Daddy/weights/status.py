@@ -1,7 +1,7 @@
 """Entry: prints the state of shared weights, as one screen or one JSON object. Loads no torch.
 
-`python -m Daddy.weights.status runs/slim_run`, or the folder that a laptop pulled. Reads only; the
-exit code tells whether any file was damaged.
+`python -m Daddy.weights.status runs/slim_run`, or the folder that a laptop pulled. Reads only; exit
+code 6 means that a file is damaged or missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STATES = {"lives": "green", "silent": "bold red", "left": "dim", "laptop": "cya
 
 
 def render_status(status: Record, now: float) -> RenderableType:
-    """Return the whole screen; ``now`` in wall seconds. No meaning is in colour alone."""
+    """Return the whole screen; ``now`` in wall seconds. Every colour also has a text."""
     parts: list[RenderableType] = [
         Text(f"passed over: {flaw}", "bold red") for flaw in status["flaws"]
     ]
@@ -62,7 +62,7 @@ def _verdict(status: Record) -> Text:
         (f"{mark} {printable_line(status['run']) or status['folder']}", style), ": "
     )
     if status["ts"] is None:
-        return text.append("no version can be read here")
+        return text.append("no version can be read")
     helped = f", assists {', '.join(status['assists'])}" if status["assists"] else ""
     text.append(f"v{status['version']}, merged {format_age(status['age_s'])} ago, ")
     text.append(
@@ -74,7 +74,7 @@ def _verdict(status: Record) -> Text:
 
 
 def _peers(peers: Sequence[Record], newest: int) -> Table:
-    """Return a table of peers: base version, steps, mean share of recent versions."""
+    """Return a table of peers: state, version, steps, mean share of recent versions, refusals."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for title in ("peer", "state", "on", "steps", "share", "counted", "refused"):
         right = title in ("steps", "share", "refused")
@@ -154,7 +154,7 @@ def _newest(status: Record, now: float) -> Iterator[tuple[str, str]]:
 
 def _refusals(status: Record) -> Iterator[tuple[str, str]]:
     lines = [f"v{entry['version']} {refusal_text(entry)}" for entry in reversed(status["refused"])]
-    return _list("refused", lines or ["none of late"], MOST_REFUSALS)
+    return _list("refused", lines or ["none lately"], MOST_REFUSALS)
 
 
 def _list(name: str, lines: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
@@ -180,7 +180,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="State of shared weights: newest version, peers, refusals, disk.",
     )
     add_location(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of a screen")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a screen")
     return parser
 
 
@@ -203,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def print_status(report: Record, now: float) -> None:
-    """Print the screen; without a terminal as unwrapped text."""
+    """Print the screen of ``report``; if stdout is no terminal, as unwrapped text."""
     console = Console(highlight=False)
     if console.is_terminal:
         console.print(render_status(report, now))

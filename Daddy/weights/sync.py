@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser, with the arguments of the guide."""
     parser = argparse.ArgumentParser(
         prog="sync_weights.sh",
-        description="Move shared weights between this machine and the cluster, over rsync and ssh.",
+        description="Copy shared weights between this machine and the cluster, over rsync and ssh.",
         epilog="environment: SYNC_CLUSTER_HOST, SYNC_CLUSTER_USER, SYNC_REMOTE_DIR (the cluster); "
         "SYNC_SSH_CONFIG, SYNC_SSH_PORT, SYNC_SSH_KEY, SYNC_TRANSPORT (rsync or sftp); "
         "SYNC_USER_ID (your --user-id among the peers). setup saves them. "
@@ -55,7 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("command", choices=COMMANDS, help="task")
     parser.add_argument(
-        "user", nargs="?", default="", help="user or user@host (default: as set up)"
+        "user", nargs="?", default="", help="user or user@host (default: saved by setup)"
     )
     parser.add_argument(
         "local_dir", nargs="?", default="", help=f"local folder (default {DEFAULT_LOCAL})"
@@ -63,13 +63,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "interval", nargs="?", type=_interval, help="seconds between repeats (default: once)"
     )
-    parser.add_argument("--die-with-parent", type=int, metavar="PID", help="parent to end with")
+    parser.add_argument("--die-with-parent", type=int, metavar="PID", help="process to end with")
     return parser
 
 
 @dataclass(frozen=True)
 class Sync:
-    """One laptop folder and one cluster; reader and writer may use different keys."""
+    """Exchanges one laptop folder with one cluster; ``reader``, ``writer`` may have other keys."""
 
     reader: FileTransport
     writer: FileTransport
@@ -77,7 +77,7 @@ class Sync:
     clock: Clock
 
     def exchange_once(self, command: str) -> str:
-        """Exchange once, alone in this folder; return one line on the result."""
+        """Pull, push or both, with the folder locked; return one line on the result."""
         results = []
         with lock_folder(self.local, self.clock):
             if command in ("push", "bidirectional"):
@@ -92,7 +92,7 @@ class Sync:
         return "; ".join(results)
 
     def _describe_pull(self, pull: PullResult, seconds: float) -> str:
-        """Return one line on a pull; write an event for a new version."""
+        """Return one line on a pull; write an event if a version was fetched."""
         head, route = pull.head, pull.route
         if route is None:
             return f"v{head.version} is here already" + (f" ({pull.remark})" * bool(pull.remark))
@@ -151,7 +151,7 @@ class StoppedBySignal(BaseException):
 
 
 def stop_on_signals() -> None:
-    """Raise StoppedBySignal in the main thread at the first SIGTERM, SIGINT or SIGHUP."""
+    """Make the first SIGTERM, SIGINT or SIGHUP raise StoppedBySignal in the main thread."""
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -164,8 +164,8 @@ def stop_on_signals() -> None:
 
 
 def repeat_exchange(sync: Sync, command: str, interval_s: float) -> int:
-    """Exchange every ``interval_s`` seconds until a signal; print only new messages. After a
-    failure during which bytes arrived the pause does not grow.
+    """Exchange every ``interval_s`` seconds until a signal; print only new messages. The pause does
+    not grow after a failure during which bytes arrived.
     """
     failures, last, arriving = 0, "", sync.local / "incoming"
     try:
@@ -188,7 +188,7 @@ def repeat_exchange(sync: Sync, command: str, interval_s: float) -> int:
 
 
 def next_pause_s(interval_s: float, failures: int, chance: float) -> float:
-    """Return the interval, after failures doubled each time up to a minute, with 25 % jitter."""
+    """Return the interval; after failures twice as long each time, to 60 s, with 25 % jitter."""
     if failures == 0:
         return interval_s
     longest = max(interval_s, LONGEST_PAUSE_S)

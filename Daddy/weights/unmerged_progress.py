@@ -1,9 +1,9 @@
 """Book-keeping of one peer relative to the shared weights, and its own weights after a version.
 
 Own weights = base + deltas offered but not merged + progress since. ``anchor`` is the sum of the
-first two; an offer is own - anchor, so every bit of progress is offered exactly once, and on
-adoption the unmerged part is carried over to the new version. Under the rule "polyak" an offer is
-own - base (absolute weights), and only progress since is carried.
+first two; an offer is own - anchor, so every bit of progress is offered exactly once. When the peer
+takes over a new version, the unmerged part is added to it. Under the rule "polyak" an offer is own
+- base (absolute weights), and only progress since the last offer is added.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OfferOutcome:
 def find_outcome(
     store: Store, peer: str, incarnation: str, base: int, newest: Version
 ) -> OfferOutcome:
-    """Return the outcome of an author's offers between version ``base`` and ``newest``."""
+    """Return the outcome of a process's offers in versions after ``base``, to ``newest``."""
     author = f"{peer}/{incarnation}"
     refused: dict[int, tuple[str, str]] = {}
     for record in store.records(max(base + 1, newest.version - _FURTHEST), newest.version):
@@ -81,7 +81,7 @@ class BaseVersion:
 class ProgressNote:
     """The book-keeping of one process, as it is stored in a checkpoint.
 
-    Totals are the peer's since its run began; -1: unknown. ``blobs`` are of its offers that no
+    Totals are the peer's since its run began; -1: unknown. ``blobs``: hashes of its offers that no
     version had judged. ``before``: the last sequence of each older process of the peer that the
     totals contain. ``inherited``: offers of older processes that no version had judged, part of the
     anchor until the next rebase.
@@ -109,12 +109,12 @@ class ProgressNote:
 
     @property
     def pending(self) -> dict[Key, str]:
-        """Blobs of offers not judged yet, by this process or those before it."""
+        """Blobs of offers not judged yet, of this process or of older ones of the peer."""
         own = {(self.incarnation, number): sha for number, sha in self.blobs.items()}
         return {**self.inherited, **own}
 
     def to_json_bytes(self) -> bytes:
-        """Return JSON with a format number."""
+        """Return the note as JSON with a format number."""
         body: dict[str, Any] = {key.name: getattr(self, key.name) for key in fields(ProgressNote)}
         body["format"], body["unmerged"] = FORMAT, body.pop("blobs")
         body["before"] = list(self.before.items())  # their order counts
@@ -123,7 +123,7 @@ class ProgressNote:
 
 
 def read_progress_note(data: bytes) -> ProgressNote | None:
-    """Parse the note in a checkpoint; None for a checkpoint of a learner that was alone."""
+    """Parse the note in a checkpoint; None for other bytes, as of a learner without a run."""
     try:
         body = json.loads(data)
         return ProgressNote(
@@ -146,7 +146,7 @@ def read_progress_note(data: bytes) -> ProgressNote | None:
 
 @dataclass(slots=True, kw_only=True)
 class PeerProgress(ProgressNote):
-    """The book-keeping of this process, with the weights it refers to."""
+    """The book-keeping of a running process, with the weights that it refers to."""
 
     base: BaseVersion
     anchor: StateDict
@@ -154,24 +154,24 @@ class PeerProgress(ProgressNote):
     unmerged: dict[int, StateDict] = field(default_factory=dict)
 
     def delta_to_offer(self, own: StateDict) -> StateDict:
-        """Return the delta that an offer of ``own`` consists of."""
+        """Return the delta to offer when the peer's weights are ``own``."""
         return difference(own, self.base.weights if self.absolute else self.anchor)
 
     def record_offer(self, own: StateDict, delta: StateDict, blob: str) -> None:
-        """Record that ``delta`` was offered when the weights were ``own``."""
+        """Record that ``delta`` (file ``blob``) was offered when the weights were ``own``."""
         self.sequence += 1
         self.unmerged[self.sequence], self.blobs[self.sequence] = delta, blob
         self.anchor, self.contained = own, self.sequence
 
     def count_steps(self, env_steps: int, optimizer_steps: int) -> None:
-        """Record the totals up to which steps have been offered."""
+        """Record ``env_steps`` and ``optimizer_steps`` as the totals offered so far."""
         self.env_steps, self.optimizer_steps = env_steps, optimizer_steps
         self.counted_steps = max(self.counted_steps, env_steps)
 
     def rebase(self, base: BaseVersion, own: StateDict, outcome: OfferOutcome) -> Adoption:
-        """Move to ``base``; return the weights to continue with. Offers not judged yet stay on top
-        of it, late ones become progress again. A refusal for values, a revert, or progress that is
-        not finite drops all progress: the new version is taken as it is.
+        """Move to ``base``; return the weights to continue with. Offers not judged yet are added to
+        them; offers refused as late become progress again. A refusal for values, a revert, or
+        progress that is not finite drops all progress: the new version is taken unchanged.
         """
         since = difference(own, self.anchor)
         faults = {n: outcome.refused[n] for n in self.unmerged if n in outcome.refused}

@@ -41,7 +41,7 @@ _NO_CARD = RunCard("", "", "", "")
 
 
 def _newest(source: Version | LaptopHead | None, now: float) -> Record:
-    """Return age, time, steps and bytes of the newest readable version; Nones for none."""
+    """Return age, time, steps and bytes of a version as a record; each None without ``source``."""
     age = None if source is None else round(max(0.0, now - source.ts), 1)
     size = None if source is None else source.size
     return {**fields(source, "ts", "fleet_steps"), "age_s": age, "bytes": size}
@@ -59,7 +59,7 @@ def _noted(flaws: list[str]) -> Iterator[None]:
 
 
 def report_run(shared: SharedPaths, now: float) -> Record:
-    """Return a run's record; ``now`` in wall seconds. WeightsError when there is no version."""
+    """Return a run's record; ``now`` in wall seconds. Raise WeightsError without any version."""
     store = Store(shared)
     newest = store.newest()
     if newest is None:
@@ -104,7 +104,7 @@ def report_run(shared: SharedPaths, now: float) -> Record:
 
 
 def _rate(versions: Sequence[Version]) -> Record:
-    """Return versions an hour and steps a second; Nones for fewer than two versions."""
+    """Return versions an hour and steps a second of ``versions``; None for fewer than two."""
     seconds = versions[-1].ts - versions[0].ts if versions else 0.0
     if seconds <= 0.0:
         return {"versions_per_hour": None, "steps_per_second": None, "rate_over_s": 0.0}
@@ -163,7 +163,7 @@ def _pending(store: Store, head: Version | None, now: float) -> list[Record]:
 
 
 def _inbox(store: Store) -> list[Record]:
-    """Return counts and bytes of contributions in each laptop's box; none is opened."""
+    """Return numbers and bytes of contributions in each laptop's box; no file is opened."""
     sizes = folder_usage(store.paths.inbox)
     counts = {box.name: len([*box.glob("*.json")]) for box in contributions.laptop_boxes(store)}
     return [
@@ -174,7 +174,7 @@ def _inbox(store: Store) -> list[Record]:
 
 
 def _friends(store: Store) -> list[Record]:
-    """Return other accounts that take part, each with the reason if it cannot be read."""
+    """Return the run's friends, each with the reason if their folder cannot be read."""
     return [
         {"name": box.owner_name, "folder": str(box.paths.root), "counts_as_laptops": box.laptop,
          "trouble": box.problem() or trust_note(store.paths, box.friend)}
@@ -186,7 +186,7 @@ def _friends(store: Store) -> list[Record]:
 
 
 def report_laptop(root: Path, now: float) -> Record:
-    """Return a laptop folder's record; ``now`` in wall seconds, Nones where nothing was pulled."""
+    """Return a laptop folder's record; ``now`` in wall seconds. Unknown figures are None."""
     flaws: list[str] = []
     pulled = None
     with _noted(flaws):

@@ -267,7 +267,7 @@ def test_a_home_that_cannot_be_written_is_said(run, tmp_path, clock, capsys):
     learn(run, clock)
     (tmp_path / "home").write_text("a file where the folder should be")
     assert not keeper_of(run, tmp_path / "home" / "mirrors", clock).copy_once()
-    assert "no copy is made" in capsys.readouterr().out
+    assert "the mirror was not updated" in capsys.readouterr().out
 
 
 def test_a_run_that_is_gone_is_not_made_again(run, home, clock):

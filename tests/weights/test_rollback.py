@@ -236,10 +236,10 @@ def refused(run: Run, text: str, error: type[Exception] = WeightsError, root: Pa
 
 def test_versions_that_cannot_be_gone_back_to_are_refused_by_name(run):
     last = run.head.version
-    assert f"no v99, its newest is v{last}" in refused(run, "v99")
+    assert f"no v99, its newest version is v{last}" in refused(run, "v99")
     assert "newest version already" in refused(run, f"v{last}", UsageError)
     run.store.paths.blob(run.store.version(1).state).unlink()
-    assert "the state of v1 is not kept" in refused(run, "v1")
+    assert "the state of v1 was deleted" in refused(run, "v1")
     path = run.store.paths.version(3)
     path.chmod(0o644)
     path.write_text(path.read_text().replace(run.head.run_id, "another"))
@@ -252,7 +252,7 @@ def test_versions_that_cannot_be_gone_back_to_are_refused_by_name(run):
 
 def test_only_the_owner_goes_back(run, monkeypatch, tmp_path):
     home = Home(run, "anna")
-    assert "a copy that was pulled" in refused(run, "v2", root=home.local)
+    assert "is a pulled folder" in refused(run, "v2", root=home.local)
     friend = tmp_path / "friend"
     friend.mkdir()
     write_friends(SharedPaths(run.root), [Friend("anna", str(friend), 0)])

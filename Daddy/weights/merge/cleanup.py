@@ -2,7 +2,7 @@
 
 Records are removed before the blobs they name. Commit records stay for ever. Never removed: the
 newest ``keep`` states, the inputs and base of each, pending contributions, the base of any live
-peer, and the states of ``kept.json`` (``version_retention``).
+peer, and the states of the versions in ``kept.json`` (``version_retention``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SWEEP_S = 600.0
 """Seconds between two listings of every blob."""
 
 GAP_S = 2 * SWEEP_S
-"""A longer pause between two sweeps counts as this many seconds of that hour."""
+"""Most seconds of a pause between two sweeps that count towards ``ORPHAN_S``."""
 
 KEEP_TERMS = 8
 KEEP_RECEIPTS = 64
@@ -39,7 +39,7 @@ KEEP_EVIDENCE = 64
 
 
 class Sweeper:
-    """Removes files on behalf of one merger."""
+    """Removes files that are no longer needed, on behalf of one merger."""
 
     def __init__(self, store: Store, keep: int, timer: StallTimer, reader: PeerReader) -> None:
         self._store = store
@@ -51,7 +51,7 @@ class Sweeper:
         self._best: tuple[list[str], int | None] = ([], None)
 
     def after_merge(self, record: Version, judged: Sequence[PendingOffer], peers: Peers) -> None:
-        """Remove files that ``record`` made superfluous; ``peers`` as read for its merge."""
+        """Remove files not needed since ``record``; ``peers`` are those read for its merge."""
         refused = {refusal.key for refusal in record.refused}
         for offer in judged:
             self._drop_offer(offer, refused=offer.key in refused)
@@ -72,7 +72,7 @@ class Sweeper:
         self.sweep_incarnations(peers)
 
     def sweep(self, record: Version) -> None:
-        """List every folder and remove files of mergers that crashed; once in ``SWEEP_S``."""
+        """Remove files of crashed mergers and old terms, receipts and quarantined files."""
         paths = self._store.paths
         needed = self.needed_blobs(record, self._reader.read_peers(record))
         for number in range(record.version - 2 * self._keep, record.version - self._keep + 1):
@@ -89,7 +89,7 @@ class Sweeper:
         self.sweep_orphans(needed)
 
     def _keep_history(self, record: Version) -> set[int]:
-        """Bring ``kept.json`` up to date; return the versions that left it."""
+        """Bring ``kept.json`` up to date; return the versions that are not in it any more."""
         if isinstance(self._store.paths, JoinedPaths):
             return set()  # the owner's jobs keep the states
         before = read_kept(self._store)
@@ -106,7 +106,7 @@ class Sweeper:
         return {kept.version for kept in before} - {kept.version for kept in self._kept}
 
     def _forget_lost(self) -> None:
-        """Take versions whose states are gone off the list, so that others get their place."""
+        """Remove versions without a blob from ``kept.json``; other versions are kept instead."""
         with contextlib.suppress(OSError, FileError):
             kept = read_kept(self._store)
             present = [entry for entry in kept if self._store.paths.blob(entry.state).exists()]
@@ -114,7 +114,7 @@ class Sweeper:
                 write_kept(self._store, present)
 
     def _best_evaluated(self) -> int | None:
-        """Return the version that evaluations show best; read them when a new one exists."""
+        """Return the best evaluated version; read evaluations only if their names changed."""
         names = sorted(path.name for path in self._store.paths.evaluations.glob("*.json"))
         if names != self._best[0]:
             self._best = (names, best_evaluated(self._store.paths))
@@ -133,7 +133,7 @@ class Sweeper:
         return keep
 
     def _sources(self, record: Version) -> set[str]:
-        """Return a version's own blobs, and the states from which it can be rebuilt."""
+        """Return hashes of a version's own blobs and of the states from which to rebuild it."""
         bases = {record.base}
         if record.rule == "polyak":  # averages absolute weights: base + delta
             bases |= {record_of.base_version for record_of in record.inputs}
@@ -141,7 +141,7 @@ class Sweeper:
         return blobs_of(record) | {record_of.state for record_of in older}
 
     def _drop_offer(self, offer: PendingOffer, *, refused: bool) -> None:
-        """Remove a contribution; one in another account's folder stays for its own jobs."""
+        """Remove a contribution; leave a friend's, move a laptop's refused one to quarantine."""
         if offer.uid is not None:
             return  # a friend's jobs remove their own files
         with contextlib.suppress(OSError):
@@ -159,7 +159,7 @@ class Sweeper:
                 self._store.paths.blob(sha).unlink(missing_ok=True)
 
     def sweep_orphans(self, needed: set[str]) -> list[Path]:
-        """Remove blobs and temporary files without a reference for an hour; return them."""
+        """Remove blobs and temporary files that nothing named for an hour; return the paths."""
         blobs = (path for folder in _folders(self._store.paths.blobs) for path in folder.iterdir())
         strays = [path for path in blobs if path.stem not in needed]
         strays += list(self._store.paths.tmp.iterdir())
@@ -173,7 +173,7 @@ class Sweeper:
         return gone
 
     def sweep_incarnations(self, peers: Peers) -> None:
-        """Remove the folders of processes that are gone and have nothing pending."""
+        """Remove folders of processes silent for an hour that have no contribution left."""
         for process in (heartbeat for heartbeat in peers.heartbeats if heartbeat.uid is None):
             silent = self._timer.unchanged_s(process.folder, process.counter, GAP_S)
             if silent >= ORPHAN_S and not contributions.list_contributions(process.folder):
@@ -193,7 +193,7 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def _remove(paths: Iterable[Path]) -> None:
-    """Remove files; folders and files that this account may not remove are left."""
+    """Remove files; skip folders and files that this account may not remove."""
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)

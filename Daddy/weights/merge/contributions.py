@@ -39,8 +39,8 @@ _BOX_NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{12})\.json")
 
 @dataclass(frozen=True, slots=True)
 class PendingOffer:
-    """A contribution, the places of its two files, and whether it counts as a laptop's. ``uid``:
-    the friend's account that the files must belong to; None where they lie in our folder.
+    """A contribution, the paths of its two files, and True if it counts as a laptop's. ``uid``: the
+    friend's account that the files must belong to; None for files in our own folder.
     """
 
     offer: Contribution
@@ -51,17 +51,17 @@ class PendingOffer:
 
     @property
     def key(self) -> OfferKey:
-        """Sort key: contributions are added up in this order."""
+        """Sort key: a merge adds contributions up in this order."""
         return self.offer.key
 
     @property
     def is_capped(self) -> bool:
-        """True if its share of a version is bounded: a laptop's, or of a friend's account."""
+        """True if the contribution's share is bounded: a laptop's, or a friend's account's."""
         return self.laptop or self.uid is not None
 
 
 def is_job_name(peer: str) -> bool:
-    """Return True for the name of a job, ours or a friend's, which gets no receipts."""
+    """Return True for the name of a job, ours or a friend's; only laptops get receipts."""
     return bool(SLOT.fullmatch(peer) or FRIENDS_JOB.fullmatch(peer))
 
 
@@ -76,17 +76,17 @@ def write_contribution(store: Store, offer: Contribution) -> None:
     path = folder / f"{offer.sequence:06d}.json"
     if not store.writer.create(path, offer.to_json_bytes(), "contribution", mode=0o444):
         raise FileError(
-            f"{path} exists already", "two processes share one incarnation: restart one"
+            f"{path} exists already", f"two processes write as {offer.author}: restart one"
         )
 
 
 def laptop_boxes(store: Store) -> list[Path]:
-    """Return the folders of the laptops' boxes."""
+    """Return the laptops' boxes: one folder per laptop below ``inbox/``."""
     return list_folders(store.paths.inbox, PEER)
 
 
 def pending_of_jobs(store: Store, head: Version | None) -> list[PendingOffer]:
-    """Return contributions of jobs, friends' included, that no version up to ``head`` judged."""
+    """Return contributions of jobs, friends' included, that ``head`` has not judged yet."""
     return [
         offer
         for process in list_processes(store)
@@ -97,9 +97,8 @@ def pending_of_jobs(store: Store, head: Version | None) -> list[PendingOffer]:
 def pending_of(
     store: Store, process: PeerProcess, done: int, offered: int | None = None
 ) -> Iterator[PendingOffer]:
-    """Yield contributions of one job's process after sequence ``done``, up to the first gap. After
-    a gap nothing is yielded: NFS may not show an earlier record yet. ``offered``: the highest
-    sequence that may exist.
+    """Yield contributions of one job's process after sequence ``done``, up to the first gap: beyond
+    a gap NFS may not show an earlier record yet. ``offered``: the highest sequence that may exist.
     """
     most = done + BOX_LIMIT
     for number in range(done + 1, min(most, most if offered is None else offered) + 1):
@@ -114,7 +113,7 @@ def pending_of(
 
 
 def list_contributions(folder: Path) -> list[tuple[int, Path]]:
-    """Return the contribution records in one process's folder, by number."""
+    """Return (sequence, path) of the contribution records in a process's folder, by number."""
     with contextlib.suppress(FileNotFoundError):
         matches = ((_JOB_NAME.fullmatch(path.name), path) for path in folder.iterdir())
         return sorted((int(match.group(1)), path) for match, path in matches if match)
@@ -122,8 +121,8 @@ def list_contributions(folder: Path) -> list[tuple[int, Path]]:
 
 
 def steps_offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int]:
-    """Return the new steps of ``peer``'s contributions by (incarnation, sequence). Those still on
-    disk, and those in versions after ``since`` (a version number).
+    """Return the new steps of ``peer``'s contributions by (incarnation, sequence): contributions
+    still on disk, and those merged into versions after ``since`` (a version number).
     """
     steps = {}
     for folder in list_folders(store.paths.peers / peer, INCARNATION):
@@ -146,7 +145,7 @@ def _read_offer(path: Path, owner: int | None = None) -> Contribution | None:
 
 
 def list_box_records(box: Path) -> list[Path]:
-    """Return the first ``BOX_LIMIT`` records in a laptop's box; none where it is unreadable."""
+    """Return the first ``BOX_LIMIT`` records in a laptop's box; none if it is unreadable."""
     with contextlib.suppress(OSError):  # one unreadable box must not stop the rest
         every = os.listdir(box)  # noqa: PTH208 - a box may hold a million names
         names = heapq.nsmallest(BOX_LIMIT, (name for name in every if name.endswith(".json")))
@@ -155,8 +154,8 @@ def list_box_records(box: Path) -> list[Path]:
 
 
 def read_box(store: Store, records: Sequence[Path]) -> Iterator[PendingOffer]:
-    """Yield a laptop's contributions among the ``records`` of its box; set others aside. Name, kind
-    and links must be in order, and the record must name this box's peer.
+    """Yield the contributions in the ``records`` of a laptop's box; move invalid ones to
+    quarantine. Name, kind and link count must be in order, and the record must name the box's peer.
     """
     with contextlib.suppress(OSError):
         for path in records:
@@ -170,15 +169,15 @@ def read_box(store: Store, records: Sequence[Path]) -> Iterator[PendingOffer]:
 
 
 def is_regular_file(path: Path) -> bool:
-    """Return True for a regular file with one name: no link, no pipe, no device."""
+    """Return True for a regular file with one name: no symbolic or hard link, pipe or device."""
     facts = os.lstat(path)
     return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1
 
 
 def read_blob(offer: PendingOffer) -> bytes:
-    """Return the offered bytes, unjudged. Raise WeightsError when the file is no such file. Raise
-    FileNotFoundError while the file is not visible, FileError when the disk does not give it: both
-    may pass.
+    """Return the bytes of an offered file, not judged yet. Raise WeightsError when they are no
+    plain file of the offered size. Raise FileNotFoundError while the file is not visible and
+    FileError when the disk fails: a later call may succeed.
     """
     if offer.laptop and offer.uid is None and not is_regular_file(offer.blob):
         raise WeightsError(f"{offer.blob.name} is no plain file", "send a regular file")
@@ -191,8 +190,8 @@ def read_blob(offer: PendingOffer) -> bytes:
 
 
 def write_receipts(store: Store, record: Version) -> None:
-    """Write receipts for laptops' contributions that ``record`` judged or reverted. Receipts that
-    exist already are left as they are.
+    """Write a receipt for each laptop contribution that ``record`` merged, refused or reverted.
+    Receipts that exist already are left unchanged.
     """
     if all(is_job_name(peer) for peer in record.contributors) and not record.refused:
         return  # a rollback in a run without laptops: no record of its range need be read

@@ -51,8 +51,8 @@ class Peers:
 class JudgedOffer:
     """A contribution with its verdict, its entry in the commit record, and its delta.
 
-    ``data`` is the file, where another account can change it; ``env_steps`` are the steps from
-    which its share is computed.
+    ``data`` holds the file's bytes if another account can change the file; ``env_steps`` are the
+    steps from which the share is computed.
     """
 
     pending: PendingOffer
@@ -89,7 +89,7 @@ class MergeInputs:
 
 
 def judge_all(inputs: MergeInputs) -> list[JudgedOffer]:
-    """Judge all values, in order; leave out offers that wait, and later ones of their authors."""
+    """Judge values in order; leave out an offer that must wait and later ones of its author."""
     jobs = [offer for offer in _without_waiting(inputs.opened) if not offer.pending.laptop]
     merged = _job_entries(inputs, jobs)
     jobs = [_judge_job(offer, merged, inputs.head) for offer in jobs]
@@ -114,7 +114,7 @@ def judge_contribution_record(inputs: MergeInputs, pending: PendingOffer) -> Adm
 
 
 def _lag(inputs: MergeInputs, pending: PendingOffer) -> int:
-    """Return the versions that a contribution's base is behind (``laptop_lag`` for laptops)."""
+    """Return the versions that an offer's base is behind (for laptops: `laptop_lag`)."""
     versions = inputs.head.version - pending.offer.base_version
     base = inputs.records.get(pending.offer.base_version)
     return laptop_lag(versions, inputs.head.ts - base.ts) if pending.laptop and base else versions
@@ -136,7 +136,7 @@ def make_judged(
     delta: StateDict | None = None,
     data: bytes = b"",
 ) -> JudgedOffer:
-    """Return a contribution before its values, claims and share have been judged."""
+    """Build a judged offer whose values, claimed steps and share have not been judged yet."""
     offer = pending.offer
     entry = Input(
         *offer.key,
@@ -157,7 +157,7 @@ def make_judged(
 
 
 def _job_entries(inputs: MergeInputs, jobs: Iterable[JudgedOffer]) -> list[Input]:
-    """Return entries of jobs' contributions: those of the last versions and those offered."""
+    """Return entries of jobs' contributions: those in the last versions and admitted new ones."""
     first = inputs.head.version - inputs.settings.keep_versions + 1
     before = [
         merged
@@ -190,13 +190,13 @@ def _judge_values(
 
 
 def _norms(jobs: Iterable[JudgedOffer]) -> list[tuple[float, float]]:
-    """Return (norm, optimizer steps) of the admitted offers, as the history stores them."""
+    """Return (norm, optimizer steps) of admitted offers, as a version's ``norms`` hold them."""
     entries = (job.entry for job in jobs if job.verdict.admitted)
     return [(entry.norm * entry.clip, entry.optimizer_steps) for entry in entries]
 
 
 def _without_waiting(judged: Sequence[JudgedOffer]) -> list[JudgedOffer]:
-    """Return offers in order, without any of an author from the first that waits."""
+    """Return offers in order; of each author only those before its first waiting offer."""
     waiting: set[str] = set()
     kept = []
     for offer in sorted(judged, key=lambda offer: offer.pending.key):
@@ -211,8 +211,8 @@ def _without_waiting(judged: Sequence[JudgedOffer]) -> list[JudgedOffer]:
 
 
 def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[StateDict, Version]:
-    """Return the new state and its commit record. The record's state, size, merger and time are
-    still those of the head. Raise WeightsError when the state would not be finite.
+    """Return the new state and its commit record. The record's fields state, size, merger and ts
+    are still those of the head. Raise WeightsError when the state would not be finite.
     """
     head, rule = inputs.head, inputs.settings.rule
     admitted = [each for each in judged if each.verdict.admitted]
@@ -226,7 +226,7 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
     clips = [each.entry.clip for each in admitted]
     state = add_scaled(inputs.shared, pulls, displacement_factors(rule, shares, clips))
     if not is_finite(state):
-        raise WeightsError(f"version {head.version + 1} would not be finite", "report this")
+        raise WeightsError(f"version {head.version + 1} would not be finite", "report this bug")
     by_share = zip(admitted, shares, strict=True)
     entries = [replace(each.entry, share=share) for each, share in by_share]
     totals = dict(head.contributors)
@@ -259,7 +259,7 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
 def _shares(
     inputs: MergeInputs, admitted: Sequence[JudgedOffer], refused: Sequence[JudgedOffer]
 ) -> tuple[tuple[float, ...], float]:
-    """Return each admitted offer's share of the version, and the weight that they divide by."""
+    """Return each admitted offer's share of the version, and the divisor of all shares."""
     head, settings = inputs.head, inputs.settings
     offers = [
         WeightedOffer(each.entry.peer, each.env_steps, _lag(inputs, each.pending),
@@ -281,7 +281,7 @@ def _shares(
 
 
 def _consumed(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> dict[str, tuple[int, int]]:
-    """Return the highest judged sequence per author whose offers would not all be stale."""
+    """Return (highest judged sequence, version) per author; forget authors that cannot return."""
     head = inputs.head
     consumed = {
         author: last

@@ -1,7 +1,7 @@
 """Adapter for reading: collects everything that a merge needs, once, after the lease is taken.
 
-``make_version`` then computes without files, and ``merger`` writes the result. The same reader
-serves the check for a due merge; without news that check costs one file operation for each other
+``make_version`` then computes without files, and ``merger`` writes the result. `PeerReader` also
+serves the check for a due merge: if nothing changed, that check costs one file operation per
 process and a few more.
 """
 
@@ -75,7 +75,7 @@ BLOB_PATIENCE_S = 90.0
 
 @dataclass(slots=True)
 class _Listing:
-    """Entries of a folder for one change mark, with the seconds of its first and last listing."""
+    """Entries of a folder for one change mark; times of its first and last listing (s)."""
 
     mark: object
     first_s: float
@@ -85,7 +85,7 @@ class _Listing:
 
 class PeerReader:
     """Reads a :class:`Peers` for one process, with few file operations. ``mine`` is the newest
-    heartbeat of the process itself, which need not be read back.
+    heartbeat of this process, which is not read from disk.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -96,7 +96,7 @@ class PeerReader:
         self._left: dict[Path, Heartbeat] = {}
 
     def read_peers(self, head: Version) -> Peers:
-        """Read heartbeats and pending contributions, beside the version ``head``."""
+        """Read heartbeats, and contributions that the version ``head`` has not judged."""
         processes = self._list_processes()
         heartbeats: list[Heartbeat] = []
         pending = self._read_boxes()
@@ -113,8 +113,8 @@ class PeerReader:
     def relist(self, peers: Collection[str]) -> bool:
         """List the processes of these peers again; return True if a new one was found.
 
-        A successor of the release before writes no stamp. Until its folder is listed, its heartbeat
-        is unread, and so is the lease term in it that fences off its predecessor.
+        A process of the previous release writes no stamp. Until its folder is listed, its heartbeat
+        is unread, and so is the lease term in it that refuses offers of its predecessor.
         """
         listing = self._listings[self._store.paths.root]
         present = {
@@ -127,7 +127,7 @@ class PeerReader:
         return bool(added)
 
     def _list_processes(self) -> list[PeerProcess]:
-        """Return every process's folder, listed again when its account's stamp changed."""
+        """Return every process's folder; list an account's again if its stamp changed."""
         boxes: list[AccountFolder | None] = [None, *self._store.friend_outboxes()]
         return [PeerProcess(folder, box) for box in boxes for folder in self._list_account(box)]
 
@@ -160,7 +160,7 @@ class PeerReader:
         ]
 
     def _changed(self, folder: Path, entries: Callable[[], list[Path]]) -> list[Path]:
-        """Return the entries of ``folder``, listed again when its modification time changed."""
+        """Return ``entries()`` of ``folder``; call again if its modification time changed."""
         try:
             mtime_ns = folder.lstat().st_mtime_ns
         except OSError:
@@ -170,7 +170,7 @@ class PeerReader:
     def _listed(
         self, folder: Path, mark: object, entries: Callable[[], list[Path]], sure_s: float = 0.0
     ) -> list[Path]:
-        """Return the entries of ``folder``, listed again when ``mark`` changed or is old."""
+        """Return ``entries()`` of ``folder``; call again when ``mark`` changed or is old."""
         now, listing = self._clock.monotonic(), self._listings.get(folder)
         if listing is None or listing.mark != mark:
             listing = self._listings[folder] = _Listing(mark, now, now, entries())
@@ -180,7 +180,7 @@ class PeerReader:
 
 
 def choose_offers(peers: Peers, head: Version, refused: set[OfferKey]) -> list[PendingOffer]:
-    """Choose the contributions that one merge judges; those ``refused`` before come last."""
+    """Choose the offers that one merge judges; those ``refused`` before come last."""
     judged = {author: sequence for author, (sequence, _) in head.consumed.items()}
     fresh = [offer for offer in peers.pending if offer.key[2] > judged.get(offer.offer.author, 0)]
     fresh.sort(key=lambda offer: offer.key in refused)
@@ -248,10 +248,10 @@ def _states(
 
 
 def _open(timer: StallTimer, inputs: MergeInputs, offer: PendingOffer) -> JudgedOffer:
-    """Judge a contribution's record, then its file, which is opened only if the record passes.
+    """Judge a contribution's record, then its file, which is read only if the record passes.
 
-    A file that our own disk or file system does not show is not the author's fault: the merger
-    waits for it, then refuses the contribution as "late".
+    If our own disk or file system does not show the file, its author is not at fault: the merger
+    waits ``BLOB_PATIENCE_S`` for the file, then refuses the contribution as "late".
     """
     verdict = judge_contribution_record(inputs, offer)
     if not verdict.admitted:

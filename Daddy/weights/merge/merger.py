@@ -1,9 +1,9 @@
 """Merges pending contributions into the next version, then updates its heads and cleans up.
 
-Any job that finds a merge due and holds the merge lease does it. The lease only saves work: the
-commit record is created exclusively, so of two mergers one wins, and equal inputs give equal bytes,
-so the other loses nothing but its time. A test can stop the merger at the hook's points: C8
-merging, C9 state written, C10 committed, C11 head moved, C12 version offered to laptops.
+Any job merges that finds a merge due and takes the merge lease. The lease only saves work: the
+commit record is created exclusively, so of two mergers one wins; with equal inputs the other would
+have written equal bytes. A test can stop the merger at the hook's points: C8 merging, C9 state
+written, C10 committed, C11 head moved, C12 version offered to laptops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from Daddy.weights.store.weight_store import Store
 
 
 class Merger:
-    """Merges on behalf of one process, ``name`` as peer/incarnation."""
+    """Merges on behalf of one process, whose ``name`` is peer/incarnation."""
 
     def __init__(self, store: Store, settings: ExchangeSettings, clock: Clock, name: str) -> None:
         self._timer = StallTimer(clock)
@@ -60,7 +60,7 @@ class Merger:
                 remove_term(self._store.paths.lease, lease.term - KEEP_TERMS)
 
     def no_live_job(self) -> bool:
-        """Return True if every job of our own account, which alone merge, has left or stopped."""
+        """Return True if no job of our own account, which alone may merge, is live."""
         newest = self._store.newest()
         if newest is None:
             return True
@@ -114,7 +114,7 @@ class Merger:
         return record
 
     def _write(self, judged: Sequence[JudgedOffer], data: bytes) -> str:
-        """Write every blob that the record names; return the hash of the state."""
+        """Write the new state and copies of others' files as blobs; return the state's hash."""
         for offer in judged:
             if offer.verdict.admitted and offer.data:  # its author can still change the file
                 self._store.put_blob(offer.data, "input")

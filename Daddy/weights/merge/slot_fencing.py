@@ -2,8 +2,8 @@
 
 A process that starts in a slot writes, beside its heartbeat, the last sequence that each
 predecessor had offered by then (its *fence*). Later offers of processes with a lower lease term are
-refused. The term alone would not do: the last contribution of a predecessor that left in good order
-counts.
+refused. The lease term alone is not enough: the last contribution of a predecessor that exited in
+good order must count.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from Daddy.weights.store.weight_store import Store
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A process's lease term, and the last sequence that counts of each older process."""
+    """A process's lease term, and by older process the last sequence that counts."""
 
     term: int
     after: Mapping[str, int] = field(default_factory=dict)
 
 
 def make_fence(store: Store, peer: str, term: int, known: Mapping[str, int]) -> Fence:
-    """Return the fence of a process that starts now.
+    """Return the fence of a process of ``peer`` that starts now with the lease term ``term``.
 
-    ``known``: sequences that its checkpoint names as offered. A process without a term (a laptop, a
-    learner of a release before fences) refuses nobody.
+    ``known``: offered sequences, by process, that its checkpoint names. A process without a term (a
+    laptop, a learner of an older release) refuses no offer.
     """
     after: dict[str, int] = {}
     for incarnation, fence in read_fences(heartbeats.read_heartbeats(store), peer).items():
@@ -43,7 +43,7 @@ def make_fence(store: Store, peer: str, term: int, known: Mapping[str, int]) -> 
 
 
 def read_fences(heartbeats: Iterable[Heartbeat], peer: str) -> dict[str, Fence]:
-    """Return the fence of every process of ``peer``; an unreadable one refuses nothing."""
+    """Return the fence of each process of ``peer``; skip unreadable ones."""
     fences = {}
     for heartbeat in heartbeats:
         if heartbeat.peer == peer:
@@ -55,7 +55,7 @@ def read_fences(heartbeats: Iterable[Heartbeat], peer: str) -> dict[str, Fence]:
 
 
 def judge_lease_term(offer: Contribution, fences: Mapping[str, Fence]) -> str:
-    """Return the reason for which ``offer`` is too late, or ""; ``fences`` are its peer's."""
+    """Return the reason to refuse ``offer`` as late, or ""; ``fences``: of its peer's processes."""
     own = fences.get(offer.incarnation, Fence(0))
     for fence in fences.values():
         last = fence.after.get(offer.incarnation)

@@ -21,21 +21,21 @@ Hook = Callable[[str], None]
 
 
 def no_hook(point: str) -> None:
-    """Do nothing at ``point``: the hook in production."""
+    """Do nothing at any ``point``: the hook outside tests."""
 
 
 class CrashSafeWriter:
-    """Writes below one shared folder."""
+    """Writes files below one shared folder, with temporary files in ``tmp``."""
 
     def __init__(self, tmp: Path, hook: Hook = no_hook) -> None:
         self._tmp = tmp
         self.hook = hook
         self.world_readable = False
-        """True if other accounts read here: modes are then as given, whatever the umask."""
+        """True if other accounts read the folder: modes are then as given, whatever the umask."""
 
     def create(self, path: Path, data: bytes, label: str, mode: int = 0o644) -> bool:
-        """Create ``path``; return False when the name exists. ``link`` decides on the server. When
-        its reply is lost, the file's link count shows the result.
+        """Create ``path``; return False when the name exists. ``link`` decides on the file server.
+        When the server's reply is lost, the temporary file's link count shows the result.
         """
         temp = self._write(data, label, mode, sync=True)
         try:
@@ -56,7 +56,7 @@ class CrashSafeWriter:
         self, path: Path, data: bytes, label: str, mode: int = 0o644, *, sync: bool = True
     ) -> None:
         """Replace ``path``: readers see the old bytes or the new ones. Without ``sync`` a power cut
-        may lose the file: enough for files that the next call writes again.
+        may lose the file, which is acceptable if the next call writes the file again.
         """
         temp = self._write(data, label, mode, sync=sync)
         with _removed_on_error(temp):
@@ -66,7 +66,7 @@ class CrashSafeWriter:
             sync_folder(path.parent)
 
     def _in_folder(self, path: Path, name: Callable[[], None]) -> None:
-        """Call ``name``, which names a file; make its folder only where it is missing."""
+        """Call ``name``, which links or renames to ``path``; make a missing folder first."""
         try:
             name()
         except FileNotFoundError:

@@ -1,9 +1,9 @@
 """Adapter for heartbeats: each process's counter in a folder of its own. No torch.
 
-A process is alive while its counter moves; clocks of two machines are never compared. Beside the
-counter a job writes the last sequence that it has offered (``offered``), so that a reader need not
-look for later ones. A process that starts writes a new stamp: readers list the folders of processes
-when the stamp changes. Friends' folders are only read.
+A process is alive while its counter moves; clocks of two machines are never compared. A heartbeat
+also holds the last sequence that the job has offered (``offered``), so that a reader need not look
+for later ones. A process that starts writes a new stamp: readers list the folders of processes when
+the stamp changes. Friends' folders are only read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ safety does not need the lease."""
 
 @dataclass(frozen=True, slots=True)
 class PeerProcess:
-    """One process's folder; ``box``: the friend's outbox that it lies in, None: our own folder."""
+    """One process's folder; ``box``: the friend's outbox that holds it, None in our own folder."""
 
     folder: Path
     box: AccountFolder | None = None
@@ -45,7 +45,7 @@ class PeerProcess:
 
     @property
     def incarnation(self) -> str:
-        """Name of the process start."""
+        """Name of the process start, eight hexadecimal digits."""
         return self.folder.name
 
     @property
@@ -55,12 +55,12 @@ class PeerProcess:
 
     @property
     def uid(self) -> int | None:
-        """Account that its files must belong to; None for our own."""
+        """Account that the process's files must belong to; None for our own."""
         return self.box.uid if self.box else None
 
     @property
     def laptop(self) -> bool:
-        """True if its contributions count as a laptop's."""
+        """True if the process's contributions count as a laptop's."""
         return self.box is not None and self.box.laptop
 
     @property
@@ -71,9 +71,9 @@ class PeerProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat(PeerProcess):
-    """A process's heartbeat: its counter, the version it has adopted, whether it left. ``offered``
-    is the highest sequence that may exist, None where the process does not write it; ``notes`` are
-    the file's other keys.
+    """A process's heartbeat: its counter, the version it has adopted, True if it left. ``offered``
+    is the highest sequence that may exist, None if the process does not write it; ``notes`` are the
+    file's other keys.
     """
 
     counter: int
@@ -84,9 +84,9 @@ class Heartbeat(PeerProcess):
 
 
 def write_heartbeat(store: Store, heartbeat: Heartbeat, *, sync: bool = False) -> None:
-    """Write a heartbeat into the process's own folder. ``sync`` where ``offered`` grows: if a power
-    cut brought back an older heartbeat beside a newer contribution, no merger would look for that
-    contribution.
+    """Write a heartbeat into the process's own folder. Set ``sync`` when ``offered`` grew: if a
+    power cut brought back an older heartbeat beside a newer contribution, no merger would look for
+    that contribution.
     """
     counted = {"counter": heartbeat.counter, "version": heartbeat.version, "left": heartbeat.left}
     offered = {} if heartbeat.offered is None else {"offered": heartbeat.offered}
@@ -95,24 +95,24 @@ def write_heartbeat(store: Store, heartbeat: Heartbeat, *, sync: bool = False) -
 
 
 def write_stamp(store: Store) -> None:
-    """Write a new stamp: readers then list the folders, that of this process included."""
+    """Write a new stamp; readers then list the folders of processes again and find a new one."""
     store.writer.replace(store.paths.stamp, new_token().encode(), "stamp", sync=False)
 
 
 def read_heartbeats(store: Store) -> list[Heartbeat]:
-    """Read every readable heartbeat, those of other accounts included."""
+    """Return every readable heartbeat, of this account's and of friends' processes."""
     read = (read_heartbeat(process) for process in list_processes(store))
     return [heartbeat for heartbeat in read if heartbeat is not None]
 
 
 def own_process_folders(store: Store) -> Iterator[Path]:
-    """Yield the folder of every process of our own account."""
+    """Yield the folder of every process of this account."""
     for peer in list_folders(store.paths.peers, WRITER):
         yield from list_folders(peer, INCARNATION)
 
 
 def list_processes(store: Store) -> list[PeerProcess]:
-    """Return every process's folder, those of other accounts included."""
+    """Return every process's folder, of this account and of friends."""
     own = [PeerProcess(folder) for folder in own_process_folders(store)]
     boxes = store.friend_outboxes()
     return own + [PeerProcess(path, box) for box in boxes for path in box.process_folders()]
@@ -131,7 +131,7 @@ def list_folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
 
 
 def read_heartbeat(process: PeerProcess) -> Heartbeat | None:
-    """Read the heartbeat of a process; None when there is none that can be read."""
+    """Read the heartbeat of a process; None if its file is missing or damaged."""
     path = process.heartbeat
     try:
         body = parse_json(read_bounded(path, JSON_LIMIT, process.uid), str(path))
@@ -150,7 +150,7 @@ def read_heartbeat(process: PeerProcess) -> Heartbeat | None:
 
 
 class StallTimer:
-    """Measures on this process's own clock for how long values have not changed."""
+    """Measures, on this process's own clock, the seconds for which values stay unchanged."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -172,8 +172,8 @@ class StallTimer:
     def claim_lease(
         self, folder: Path, holder: Mapping[str, str], silence_s: float
     ) -> Lease | None:
-        """Take the lease in ``folder``; end a holder whose beat stood still for ``silence_s``. None
-        when it is held. The lease is not synced to disk: it only saves work.
+        """Take the lease in ``folder`` (None while held); end a holder whose beat stood still for
+        ``silence_s``. The lease file is not synced to disk: a lost lease only costs work.
         """
         lease = Lease.acquire(folder, holder, durable=False)
         if lease is None and (view := read_lease(folder)) is not None and view.ended is None:

@@ -27,7 +27,7 @@ REACH = 4
 costs hardly more."""
 
 SPARE = 4
-"""Versions whose frames stay after no head lists them: a laptop may be fetching one."""
+"""Versions whose frames stay after the head names a newer one: a laptop may be fetching them."""
 
 KEEP_KEYFRAMES = 8
 
@@ -82,14 +82,14 @@ def _drop_old(store: Store, names: Collection[str]) -> None:
 
 
 def _names(store: Store) -> list[str]:
-    """Return names of the files below ``wan/``, listed once."""
+    """Return the names of the files in ``wan/``."""
     with contextlib.suppress(FileNotFoundError):
         return os.listdir(store.paths.wan)  # noqa: PTH208 - only names are needed
     return []
 
 
 def _steps(store: Store, number: int, data: bytes, names: Collection[str]) -> list[LaptopFrame]:
-    """Write delta frames to ``number`` from each of the versions offered last, oldest first."""
+    """Write delta frames to ``number`` from each of the versions offered last; return entries."""
     parts = []
     offered = [(name, _PLAIN.fullmatch(name)) for name in sorted(names)]
     before = [name for name, match in offered if match and int(match[1]) < number]

@@ -21,7 +21,7 @@ from Daddy.weights.store.weight_store import Store
 
 def rebuild_state(store: Store, record: Version) -> bytes:
     """Return the bytes of ``record``'s state, computed from its base and inputs. Raise WeightsError
-    when one of them is gone (retention keeps them for the newest versions).
+    when a blob is gone (retention keeps those of the newest versions).
     """
     base = decode(store.read_blob(store.version(record.base).state), record.schema)
     displacements = []
@@ -37,13 +37,13 @@ def rebuild_state(store: Store, record: Version) -> bytes:
 
 
 def displacement(rule: str, delta: StateDict, base: StateDict, shared: StateDict) -> StateDict:
-    """Return how a delta on ``base`` moves shared weights; "polyak": base + delta - shared."""
+    """Return the change of ``shared`` by a delta on ``base``; "polyak": base + delta - shared."""
     return difference(add_deltas(base, delta), shared) if rule == "polyak" else delta
 
 
 def displacement_factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[float]:
-    """Return the factor by which each displacement moves the shared weights. Under "polyak" S <- (1
-    - t) S + t W is applied one after the other, so later ones shrink earlier ones.
+    """Return the factor of each displacement of the shared weights S. Under "polyak", S <- (1 - t)
+    S + t W is applied for one input W after another, so later inputs shrink earlier ones.
     """
     if rule != "polyak":
         return [share * clip for share, clip in zip(shares, clips, strict=True)]
@@ -55,8 +55,8 @@ def displacement_factors(rule: str, shares: Sequence[float], clips: Sequence[flo
 
 
 def candidate_versions(store: Store, newest: int, keep: int) -> Iterator[int]:
-    """Yield versions to start from, best first: the newest, ``keep`` before it, kept older ones.
-    Reverted ones are left out. Raise WeightsError when the newest's record cannot be read.
+    """Yield versions to start from, best first: the newest, ``keep`` before it, older ones of
+    ``kept.json``; no reverted ones. Raise WeightsError when the newest's record cannot be read.
     """
     reverted = store.version(newest).reverted
     first = max(0, newest - keep)
@@ -72,8 +72,8 @@ def candidate_versions(store: Store, newest: int, keep: int) -> Iterator[int]:
 
 
 def read_or_rebuild(store: Store, record: Version) -> bytes:
-    """Return the bytes of a version's state; rebuild a damaged file and keep it as evidence. Raise
-    WeightsError (of the damage) when it cannot be rebuilt.
+    """Return the bytes of a version's state; rebuild a damaged file, which is kept in quarantine.
+    Raise WeightsError (of the damage) when the state cannot be rebuilt.
     """
     try:
         return store.read_blob(record.state)

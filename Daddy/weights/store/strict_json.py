@@ -54,12 +54,12 @@ Record = TypeVar("Record")
 
 
 def read_json_object(data: bytes) -> dict[str, Any]:
-    """Return the object in ``data`` with our format number. Raise ValueError otherwise."""
+    """Return the JSON object in ``data`` if it has format number 1. Raise ValueError otherwise."""
     if len(data) > LIMIT:
         raise ValueError(f"{len(data)} bytes are more than {LIMIT}")
     value = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     if not isinstance(value, dict):
-        raise ValueError("it is not an object")  # noqa: TRY004 - one kind of error for all faults
+        raise ValueError("its JSON is not an object")  # noqa: TRY004 - one kind of error for all faults
     if value.get("format") != FORMAT:
         raise ValueError(f"format {value.get('format')!r} is not {FORMAT}")
     return value
@@ -77,8 +77,8 @@ def _no_constant(text: str) -> float:
 
 
 def build_record(kind: type[Record], value: Any) -> Record:
-    """Build a dataclass ``kind`` from an object; ignore unknown fields. A missing field is an
-    error, unless it has a default and is not marked as ``REQUIRED``.
+    """Build a dataclass ``kind`` from a JSON object; ignore unknown fields. Raise ValueError for a
+    missing field, unless it has a default and is not marked ``REQUIRED``, and for a wrong value.
     """
     if not isinstance(value, dict):
         raise ValueError(f"a {kind.__name__} is no object")  # noqa: TRY004
@@ -100,7 +100,7 @@ _MEANING = {int: "whole number from 0 to 2^53", float: "finite number", str: "te
 
 
 def _check(name: str, hint: Any, value: Any) -> Any:
-    """Return ``value`` if it has the type ``hint`` and the form of a field called ``name``."""
+    """Return ``value`` if it has type ``hint`` and the form of field ``name``; else ValueError."""
     if dataclasses.is_dataclass(hint):
         return build_record(hint, value)  # type: ignore[arg-type]
     origin, inner = get_origin(hint), get_args(hint)

@@ -1,7 +1,7 @@
 """Lists versions to go back to: beyond the newest ones, some of each hour and day. No torch.
 
-``kept.json`` lists them; every merger updates it under the merge lease. If the file is missing, the
-list starts again with the newest versions.
+``kept.json`` holds them; every merger updates it under the merge lease. If the file is missing, it
+starts again with the newest versions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from Daddy.weights.store.weight_store import Store
 HOUR_S, DAY_S = 3_600.0, 86_400.0
 DAYS = 30
 _NEWEST = 24
-"""Newest versions to check beside the list: a run of earlier releases has no list."""
+"""Newest versions to check beside ``kept.json``, which earlier releases did not write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class KeptList(JsonRecord):
 
 
 def choose_kept(versions: Iterable[KeptState], newest: int, best: int | None) -> list[KeptState]:
-    """Pure. Choose the versions to keep, each with its reason, newest first. The newest ``newest``,
+    """Pure. Choose the versions to keep, each with its reason, newest first: the newest ``newest``,
     the best evaluated one, and the first of each hour for a day and of each day for 30 days before
-    the newest. Older ones together take at most ``HISTORY_MB``, younger ones first.
+    the newest. All but the newest take at most ``HISTORY_MB`` together, younger ones first.
     """
     by_age = sorted(versions, key=lambda item: -item.version)
     kept = [replace(item, reason="newest") for item in by_age[:newest]]
@@ -63,13 +63,13 @@ def choose_kept(versions: Iterable[KeptState], newest: int, best: int | None) ->
 
 
 def kept_entry(record: Version) -> KeptState:
-    """Return a version as an entry of the list."""
+    """Return a version as an entry of ``kept.json``."""
     return KeptState(record.version, record.ts, record.state, record.size)
 
 
 def read_kept(store: Store) -> list[KeptState]:
-    """Read the list; empty where there is none, or a damaged one. Raise FileError when it cannot be
-    read now: the caller then removes no state.
+    """Read ``kept.json``; return an empty list if it is missing or damaged. Raise FileError when it
+    cannot be read now: the caller then removes no state.
     """
     path = store.paths.kept
     with contextlib.suppress(FileNotFoundError, WeightsError):
@@ -78,18 +78,18 @@ def read_kept(store: Store) -> list[KeptState]:
 
 
 def write_kept(store: Store, versions: Sequence[KeptState]) -> None:
-    """Replace the list. Raise OSError when the disk refuses."""
+    """Replace ``kept.json``. Raise OSError when the disk refuses."""
     data = KeptList(tuple(versions)).to_json_bytes()
     store.writer.replace(store.paths.kept, data, "kept")
 
 
 def kept_reasons(store: Store) -> dict[int, str]:
-    """Return the reason of each version on the list whose state exists."""
+    """Return the reason of each version in ``kept.json`` whose state exists."""
     present = (entry for entry in read_kept(store) if store.paths.blob(entry.state).exists())
     return {entry.version: entry.reason for entry in present}
 
 
 def kept_numbers(store: Store, newest: int) -> set[int]:
-    """Return versions to go back to: on the list or among the newest, with their state."""
+    """Return the versions in ``kept.json`` or among the newest 24 whose state exists."""
     entries = [*read_kept(store), *map(kept_entry, store.records(newest - _NEWEST, newest))]
     return {entry.version for entry in entries if store.paths.blob(entry.state).exists()}

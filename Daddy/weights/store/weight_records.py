@@ -2,7 +2,7 @@
 
 Every record is one JSON object with a format number. Reading is strict (``strict_json``); writing
 is canonical, so equal records have equal bytes and equal hashes.
-``Daddy.core.shared_weights_paths`` gives the path of each. ``assists`` names the scripted helps
+``Daddy.core.shared_weights_paths`` gives the path of each record. ``assists`` names the assists
 that the weights were learnt with.
 """
 
@@ -45,7 +45,7 @@ class JsonRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuthoredRecord(JsonRecord):
-    """Base of records on one contribution: author's name, incarnation (process start), number."""
+    """Base of records on one contribution: its author's name and incarnation, its number."""
 
     peer: str
     incarnation: str
@@ -58,13 +58,13 @@ class AuthoredRecord(JsonRecord):
 
     @property
     def key(self) -> OfferKey:
-        """Sort key: contributions are added up in this order."""
+        """Sort key: a merge adds contributions up in this order."""
         return (self.peer, self.incarnation, self.sequence)
 
 
 @dataclass(frozen=True, slots=True)
 class RunCard(JsonRecord):
-    """``RUN.json``: settings that all peers of one run share; written once, by the first."""
+    """``RUN.json``: settings that all peers of one run share; the first job writes it, once."""
 
     run: str
     run_id: str
@@ -125,8 +125,8 @@ class Refusal(AuthoredRecord):
 
 @dataclass(frozen=True, slots=True)
 class Revert(JsonRecord):
-    """The range of versions that a commit record reverts, the version it goes back to, the reason.
-    Records of the release before also name ``bad``, the version found worse, the suspected
+    """The range of versions that a commit record reverts, the version to go back to, the reason.
+    Records of the previous release also name ``bad``, the version found worse, the suspected
     contributions (``without``) and the number of contributions added again (``replayed``).
     """
 
@@ -186,19 +186,19 @@ class Version(JsonRecord):
         return self.consumed.get(author, (0, 0))[0]
 
     def next_record(self, **changes: Any) -> Version:
-        """Return the record that follows this one when nothing is merged."""
+        """Return a copy with ``changes``, without inputs, refusals and reverts of its own."""
         nothing = {"inputs": (), "refused": (), "replayed": (), "reverts": (), "restored": False}
         return dataclasses.replace(self, **{**nothing, **changes})
 
     def _fields(self) -> dict[str, Any]:
-        """Return the fields; ``probation`` is for mergers of the release before."""
+        """Return the fields, with ``probation`` for mergers of the previous release."""
         held_good = {"good": self.version, "trial": 0, "since": 0, "asked_by": ""}
         return {**dataclasses.asdict(self), "probation": held_good}
 
 
 @dataclass(frozen=True, slots=True)
 class Head(JsonRecord):
-    """``HEAD.json``: a hint at the newest version, readable without torch or a listing."""
+    """``HEAD.json``: a hint at the newest version, readable without listing a folder."""
 
     version: int
     record: str
@@ -210,21 +210,21 @@ class Head(JsonRecord):
 
 
 def parse(kind: type[Record], data: bytes, name: str) -> Record:
-    """Parse the record in ``data``. Raise WeightsError with ``name`` and the fault."""
+    """Parse the record in ``data``. Raise WeightsError with the file ``name`` and the fault."""
     try:
         return build_record(kind, read_json_object(data))
     except (ValueError, RecursionError) as error:
         raise WeightsError(
             f"{name} is no valid {kind.__name__} record: {error}",
-            "if one of our programs wrote it, the disk damaged it; it is passed over",
+            "the file is skipped; if a job wrote it, check the disk",
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class LaptopFrame(JsonRecord):
-    """A frame file below ``wan/`` (``encoding``): a whole version, or the delta to it from another.
-    ``sha256`` is of the decoded state, ``base_sha256`` of the state that a delta starts from, empty
-    for a whole one.
+    """A frame file below ``wan/`` (``encoding``): a whole version, or a delta to it from another
+    one. ``sha256`` is of the decoded state, ``base_sha256`` of the state that a delta starts from;
+    empty for a whole version.
     """
 
     file: str
@@ -277,7 +277,7 @@ class Receipt(AuthoredRecord):
 
 @dataclass(frozen=True, slots=True)
 class AttachmentReceipt(AuthoredRecord):
-    """Result of an attachment (``attachments``) with hash ``sha256``: accepted or refused."""
+    """Result of an attachment with hash ``sha256`` (``laptop_attachments``)."""
 
     sha256: str
     accepted: bool

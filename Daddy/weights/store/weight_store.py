@@ -50,7 +50,7 @@ class Store:
     # -- other accounts
 
     def friend_outboxes(self) -> list[AccountFolder]:
-        """Return the folders of other accounts' jobs; none where the list is damaged."""
+        """Return the folders of friends' jobs; none if ``peers.json`` is damaged."""
         boxes, self._flaw = [], ""
         try:
             boxes = account_folders(self.paths)
@@ -61,7 +61,7 @@ class Store:
         return boxes
 
     def list_problems(self) -> list[str]:
-        """Return the faults of other accounts' folders, each with its remedy."""
+        """Return the faults of friends' folders or of ``peers.json``, with remedies."""
         faults = [
             f"{box.owner_name}: {why}" for box in self.friend_outboxes() if (why := box.problem())
         ]
@@ -70,9 +70,9 @@ class Store:
     # -- the run card
 
     def open(self, own: RunCard) -> RunCard:
-        """Return the run card; write ``own`` if there is none. Raise WeightsError when the folder
-        holds weights of another policy, or weights learnt with other assists, rewards or another
-        rule.
+        """Return the run card; write ``own`` as ``RUN.json`` if there is none. Raise WeightsError
+        when the folder holds weights of another policy, or weights learnt with other assists or
+        settings.
         """
         self._begin(own)
         card, root = self.card(), self.paths.root
@@ -80,7 +80,7 @@ class Store:
             raise WeightsError(
                 f"{root} holds the weights of {card.workload!r} with schema "
                 f"{card.schema[:12]}, this learner is {own.workload!r} with {own.schema[:12]}",
-                "give this run a shared_dir of its own, or the policy it was begun with",
+                "give this run a shared_dir of its own, or the policy it started with",
             )
         if set(card.assists) != set(own.assists):  # one average would mix both
             theirs, ours = (", ".join(names) or "none" for names in (card.assists, own.assists))
@@ -92,7 +92,7 @@ class Store:
         if others := describe_differences(dict(card.terms), dict(own.terms)):
             more = f" and {len(others) - MOST_TOLD} more" * (len(others) > MOST_TOLD)
             raise WeightsError(
-                f"{root} holds weights learnt otherwise: {'; '.join(others[:MOST_TOLD])}{more}",
+                f"{root} holds weights of other settings: {'; '.join(others[:MOST_TOLD])}{more}",
                 "use the run's own settings, or give this run a run_dir and shared_dir of its own",
             )
         return card
@@ -103,7 +103,7 @@ class Store:
             self.paths.inbox.mkdir(parents=True, exist_ok=True)
 
     def card(self) -> RunCard:
-        """Read the run card. Raise WeightsError when there is none yet."""
+        """Read ``RUN.json``. Raise WeightsError when it is missing or damaged."""
         if self._card is None:
             try:
                 data = read_bounded(self.paths.run, LIMIT)
@@ -134,7 +134,7 @@ class Store:
         if sha256_hex(data) != sha:
             raise WeightsError(
                 f"{path} is damaged: its {len(data)} bytes do not have the hash in its name",
-                "it is passed over; the next merge repairs or replaces it",
+                "nothing: it is skipped, and the next merge repairs it",
             )
         return data
 
@@ -148,8 +148,9 @@ class Store:
             raise
 
     def mend_blob(self, data: bytes) -> None:
-        """Put ``data`` under its hash if other bytes lie there or nothing does. The file is
-        replaced, never removed first: it may be invisible or damaged for this reader only.
+        """Write ``data`` under its hash if the file is missing or damaged; a damaged one also goes
+        to quarantine. It is replaced, never removed first: it may be invisible for this reader
+        only.
         """
         sha = sha256_hex(data)
         path = self.paths.blob(sha)
@@ -160,7 +161,7 @@ class Store:
         self.writer.replace(path, data, "state", mode=0o444)
 
     def set_aside(self, path: Path, reason: str) -> None:
-        """Move a damaged or refused file into ``quarantine``."""
+        """Move a damaged or refused file into ``quarantine/``, below the folder ``reason``."""
         with contextlib.suppress(FileNotFoundError):  # another merger was faster
             path.rename(self._evidence(path, reason))
 
@@ -172,7 +173,7 @@ class Store:
     # -- versions
 
     def newest(self) -> int | None:
-        """Return the highest version that exists; None before the first. It never goes back."""
+        """Return the highest version that exists, never a lower one than before; or None."""
         number = max(self.seen, self._hint())
         if number < 0 or (number > self.seen and not self.paths.version(number).exists()):
             number = max([self.seen, *version_numbers(self.paths)])
@@ -192,8 +193,8 @@ class Store:
         return self._record(number)[0]
 
     def records(self, first: int, last: int) -> list[Version]:
-        """Return the readable commit records of ``first`` to ``last``, in order. Missing ones are
-        passed over: purges delete records, a restore leaves a gap (``restore``).
+        """Return the readable commit records from ``first`` to ``last``, in order. Others are
+        skipped: a purge deletes records, and a restore leaves a gap.
         """
         records = []
         for number in range(max(0, first), last + 1):
@@ -227,7 +228,7 @@ class Store:
             del self._records[old]
 
     def commit(self, record: Version) -> bool:
-        """Create the commit record; return False when that version exists already."""
+        """Create the commit record; return False when the version already exists."""
         data = record.to_json_bytes()
         if len(data) > LIMIT:
             raise WeightsError(f"a commit record of {len(data)} bytes is too long", "report this")
@@ -240,11 +241,11 @@ class Store:
     # -- heads
 
     def head(self) -> Head | None:
-        """Return the head, or None if it cannot be read."""
+        """Return ``HEAD.json``, or None if it cannot be read."""
         return _read_hint(Head, self.paths.head)
 
     def write_head(self, number: int) -> None:
-        """Point the head at ``number`` unless it is at that version or a later one."""
+        """Point ``HEAD.json`` at ``number`` unless it names that version or a later one."""
         if self._hint() >= number:
             return
         record, sha = self._record(number)
@@ -260,12 +261,12 @@ class Store:
         self.writer.replace(self.paths.head, head.to_json_bytes(), "head", sync=False)
 
     def keyframe(self) -> LaptopHead | None:
-        """Return the head that laptops read, or None without one."""
+        """Return ``wan/HEAD.json``, which laptops read, or None if it cannot be read."""
         return _read_hint(LaptopHead, self.paths.wan / "HEAD.json")
 
 
 def version_numbers(paths: SharedPaths) -> list[int]:
-    """Return every version that has a commit record, in order."""
+    """Return the number of every version that has a commit record, in order."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         matches = (VERSION_NAME.fullmatch(path.name) for path in paths.merged.iterdir())
         return sorted(int(match[1]) for match in matches if match)
