@@ -3,11 +3,11 @@
 Rank: badges + story flags, then the episode's return, then the most recent report. A shown agent
 keeps its place for ``dwell_s``; after that a better agent must lead by ``margin`` points, and after
 ``long_dwell_s`` any better rank is enough. When an episode ends, its last picture stays for
-``grace_s``; then the place is open if its agent was shown for ``short_dwell_s``. An agent with less
-than ``flash_s`` of its episode left is not newly shown while another agent waits, because the best
-agents are near the end of their episodes and would be visible for seconds only. A pinned agent is
-shown at any rank; after a silence it returns with its first report. ``scripts/bench stream``
-simulates how often pictures change, and the share of the best score that is shown.
+``grace_s``; then a better agent may replace it if its agent was shown for ``short_dwell_s``. An
+agent with less than ``flash_s`` of its episode left is not newly shown while another agent waits,
+because the best agents are near the end of their episodes and would be visible for seconds only. A
+pinned agent is shown at any rank; after a silence it returns with its first report. ``scripts/bench
+stream`` simulates how often pictures change, and the share of the best score that is shown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
 
 
 class FeaturedAgent(NamedTuple):
-    """Describes an agent on screen; ``ended`` is the time at which its shown episode ended."""
+    """An agent on screen; ``ended``: time at which the episode last ended (monotonic s)."""
 
     key: AgentKey
     shown_since: float
@@ -86,10 +86,10 @@ def select_top(
     rules: FeaturingRules,
     pinned: Collection[AgentKey] = (),
 ) -> Selection:
-    """Return the next places: agents that stay keep theirs; ``pinned`` agents are placed first."""
+    """Return the next places: agents that stay keep their place; pinned agents come first."""
     fresh = {agent.key: agent for agent in candidates if now - agent.reported_at <= rules.stale_s}
     pins = [key for key in pinned if key in fresh][:top_k]
-    reasons = [f"{place.key} fell silent" for place in current if place.key not in fresh]
+    reasons = [f"{place.key} stopped reporting" for place in current if place.key not in fresh]
     places = [_note_episode(p, fresh[p.key], now) for p in current if p.key in fresh]
     while len(places) > top_k:  # the last agent that is not pinned goes first
         places.remove([place for place in places if place.key not in pins][-1])

@@ -1,9 +1,10 @@
 """Runs a relay on the login node, between the jobs' spool and one viewer.
 
-It reads the segments that jobs write, chooses the featured agents, requests their pictures from the
-jobs, and sends them to ``127.0.0.1:PORT``, where the viewer's ``ssh -R PORT:localhost:PORT`` ends.
-Without a viewer it reads the spool every two seconds. No call blocks. Further viewers start relays
-of their own (``--attached``) with a script that this relay writes into the run and the home folder.
+A relay reads the segments that jobs write, chooses the featured agents, requests their pictures
+from the jobs, and sends them to ``127.0.0.1:PORT``, where the viewer's ``ssh -R
+PORT:localhost:PORT`` ends. Without a viewer it reads the spool every two seconds. No call blocks.
+Further viewers start own relays (``--attached``) with a script that this relay writes to the run
+and the home folder.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ VIAS = ("ssh-R", "stdio", "spool")
 
 
 class Relay:
-    """Serves one viewer. Without ``events`` it writes only its watch request into the run."""
+    """Serves one viewer. Without ``events`` the relay writes only its watch request to the run."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Relay:
         clock: Clock,
         holder: str = "",
     ) -> None:
-        """``holder``: as in :class:`WatchRequestSlot`."""
+        """Store the parts; ``holder`` names the relay as in :class:`WatchRequestSlot`."""
         self._viewer = viewer
         self._scheduler = scheduler
         counter, host = round(clock.now() * 1000), scheduler.about.host
@@ -110,7 +111,7 @@ class Relay:
         self._published: Mapping[str, frozenset[int]] = {}
 
     def serve_until(self, stop: threading.Event) -> None:
-        """Serve until ``stop`` is set, or until an already open connection is lost."""
+        """Serve until ``stop`` is set, or until a connection that was passed in is lost."""
         while not (stop.is_set() or self._viewer.finished):
             pause = POLL_S
             with contextlib.suppress(OSError):  # on a full disk only events and requests are lost
@@ -122,7 +123,7 @@ class Relay:
             self._request_slot.withdraw()
 
     def step(self) -> float:
-        """Do one pass and return the seconds until the next one is needed."""
+        """Do one pass over viewer, jobs and spool; return the seconds until the next."""
         now, scheduler = self._clock.monotonic(), self._scheduler
         for message in self._viewer.step(now):
             self._handle_message(message, now)
@@ -174,7 +175,7 @@ class Relay:
             self._viewer.disconnect(now, str(error))
 
     def _report_connection_changes(self) -> None:
-        """Report that a viewer connected, or each new reason for which none is connected."""
+        """Report that a viewer connected, or a new reason for which no viewer is connected."""
         if self._viewer.connections != self._served:
             self._served = self._viewer.connections
             self._scheduler.restart_streams()
@@ -219,7 +220,7 @@ class Relay:
 def make_relay(
     run_dir: Path, port: int, tokens: Sequence[Path], first: Subscription, via: str, clock: Clock
 ) -> Relay:
-    """Build a relay of the run in ``run_dir``, with ``first`` until the viewer subscribes."""
+    """Build a relay of the run in ``run_dir``; ``first`` holds until the viewer subscribes."""
     paths = RunPaths(run_dir)
     about = describe_run(paths, via)
     viewer = OutgoingConnection("127.0.0.1", port, lambda: handshake.load_tokens(tokens))
@@ -241,7 +242,7 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 class StdioSocket:
-    """Joins standard input and output into one socket; sets ``stop`` when stdin has ended."""
+    """Joins standard input and output into one socket; sets ``stop`` when either has ended."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -251,20 +252,20 @@ class StdioSocket:
         self._writer = threading.Thread(target=self._write, daemon=True)
 
     def write_line(self, line: str) -> None:
-        """Write one line to standard output; to be called before :meth:`open_socket`."""
+        """Write one line to standard output; call this before :meth:`open_socket`."""
         os.write(self._out, f"{line}\n".encode())
 
     def read_port(self) -> int:
-        """Read a port number, one line of standard input; NetworkError when there is none."""
+        """Read a line of standard input as a port number. NetworkError for any other line."""
         line = b""
         while len(line) <= len("65535") and (piece := os.read(_STDIN, 1)) not in (b"", b"\n"):
             line += piece
         if not line.strip().isdigit() or not 0 < int(line) <= 65535:  # noqa: PLR2004 - 16 bits
-            raise NetworkError("no port came on stdin", "this is started by: tunnel_server connect")
+            raise NetworkError("no port came on stdin", "use tunnel_server connect instead")
         return int(line)
 
     def open_socket(self) -> socket.socket:
-        """Return the socket that carries both pipes; to be called once."""
+        """Return the socket that carries both pipes; call this once."""
         threading.Thread(target=self._read, daemon=True).start()
         self._writer.start()
         return self._outer
@@ -295,8 +296,8 @@ def serve_attached(
     """Serve the viewer whose ssh started this process until the viewer or its ssh has ended.
 
     The stream goes through ssh's own pipes: this works where forwarding is forbidden, and no other
-    user of the node can reach it. With ``told_port`` it goes to a port that ssh has opened on this
-    node; its number is read from stdin. The viewer gets a token for this session by the same ssh.
+    user of the node can reach it. With ``told_port`` the stream goes to a port that ssh opened on
+    this node, read from stdin. The same ssh gives the viewer a token for this session.
     """
     secret, pipes = secrets.token_bytes(handshake.TOKEN_BYTES), StdioSocket(stop)
     token = handshake.Token(secret, "connect")
@@ -318,29 +319,29 @@ def _parser() -> argparse.ArgumentParser:
         description="Send the featured agents of a run to the viewer at the end of the tunnel.",
     )
     parser.add_argument(
-        "--run-dir", type=Path, required=True, help="the run, such as runs/slim_run"
+        "--run-dir", type=Path, required=True, help="folder of the run, such as runs/slim_run"
     )
     parser.add_argument("--port", type=int, default=9999, help="port of the tunnel (default 9999)")
-    parser.add_argument("--top-k", type=int, default=2, help="agents until a viewer asks (2)")
-    parser.add_argument("--fps", type=float, default=15.0, help="most pictures a second (15)")
+    parser.add_argument("--top-k", type=int, default=2, help="agents shown at first (default 2)")
+    parser.add_argument("--fps", type=float, default=15.0, help="pictures a second (default 15)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
-    parser.add_argument("--via", choices=VIAS, default="ssh-R", help="carrier to report (ssh-R)")
+    parser.add_argument("--via", choices=VIAS, default="ssh-R", help="route to report (ssh-R)")
     parser.add_argument(
-        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end with its end"
+        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="process to end with"
     )
     parser.add_argument(
-        "--attached", action="store_true", help="serve the viewer at the other end of stdin"
+        "--attached", action="store_true", help="serve the viewer whose ssh started this relay"
     )
-    parser.add_argument("--told-port", action="store_true", help="serve a port read from stdin")
+    parser.add_argument("--told-port", action="store_true", help="send to a port read from stdin")
     add_log_flags(parser)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry: serve until SIGTERM or Ctrl-C."""
+    """Serve a viewer until SIGTERM or Ctrl-C, or ``--attached`` until it leaves."""
     args = _parser().parse_args(argv)
     if not args.run_dir.is_dir():
-        raise UsageError(f"there is no run in {args.run_dir}", "give the folder of a started run")
+        raise UsageError(f"there is no folder {args.run_dir}", "give the folder of a started run")
     log_to(level=args.log_level)
     paths, first = RunPaths(args.run_dir), Subscription(max(1, args.top_k), max(1.0, args.fps))
     if args.attached:
@@ -366,7 +367,7 @@ def _token_files(given: Path | None, stream: Path) -> list[Path]:
     handshake.ensure_token(path, host_name())
     files = [path, stream / "token"]
     if not handshake.load_tokens(files):
-        raise DaddyError(f"{path} holds no token", "remove it: the next start makes a new one")
+        raise DaddyError(f"{path} holds no token", f"rm {path}: the next start makes a token")
     return files
 
 

@@ -1,9 +1,9 @@
 """Runs the process beside a learner that writes its spool and sends to connected relays.
 
-It runs at the lowest priority and requests each report and picture from the learner, so a busy
-streamer makes fewer requests. It ends when its learner ends, for any reason, and ignores signals,
-which are meant for the learner. It retries a folder that refuses a write; an error of its own ends
-this process alone, never the learner.
+The streamer runs at the lowest priority and requests each report and picture from the learner, so a
+busy streamer makes fewer requests. It ends when its learner ends, for any reason, and ignores
+signals, which are meant for the learner. It retries a folder that refuses a write; an error of its
+own ends the streamer alone, never the learner.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Streamer:
         self.failures = self.written = 0
 
     def serve_until_exit(self, bell: int) -> None:
-        """Work until the learner requests the exit; ``bell`` becomes readable on each new entry."""
+        """Work until the learner requests the exit; ``bell``: pipe, readable after new entries."""
         ready: list[Any] = []
         while not self._memory.exit_requested:
             pause = self.step(ready)
@@ -131,7 +131,7 @@ class Streamer:
         return WATCHED_WRITE_EVERY_S if self._watched else IDLE_WRITE_EVERY_S
 
     def _read_learner(self) -> None:
-        """Read the learner's reports and pictures since the last call."""
+        """Pack the learner's new reports and pictures; send pictures to connected relays."""
         if reports := self._memory.read_reports():
             self._due["write"] = self._due["write"] if self._packed_reports else 0.0
             self._packed_reports = spool_segment.pack_reports(self._writer, reports)
@@ -159,7 +159,7 @@ class Streamer:
             self._memory.set_wanted(agents)
 
     def _write(self) -> None:
-        """Write the finished segment to the spool; send the next one's head to connected relays."""
+        """Write the finished segment to the spool; send its first messages to relays."""
         if self._packed_reports is None:
             return
         self._head = spool_segment.pack_head(
@@ -186,7 +186,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
-    """Entry: started by a learner (``tunnel_client``), which passes two file descriptors."""
+    """Serve one learner (``tunnel_client``), which passes two file descriptors."""
     args = _parser().parse_args(argv)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)

@@ -2,7 +2,7 @@
 
 :class:`FrameSender` implements ``learning.interfaces.FrameSink``. It only copies: the process
 ``streamer`` packs, writes and sends at the lowest priority, and requests each report and picture,
-so training needs no clock. If it ends, training goes on and starts another, at most once a minute.
+so training needs no clock. A streamer that ends is started again, at most once a minute.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FEATURED_FPS = 8.0
 
 
 class FrameSender:
-    """Sends reports and pictures to the streamer; never blocks; new ones replace waiting ones."""
+    """Sends reports and pictures to the streamer; never blocks; new ones replace older ones."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class FrameSender:
         *,
         direct: bool = True,
     ) -> None:
-        """``stream``: the run's stream folder; ``fps``: the most; ``direct``: open a port."""
+        """Start the streamer. ``fps``: most pictures a second; ``direct``: it opens a port."""
         self._clock = clock or SystemClock()
         self._file = nameless_file()
         self._memory = LearnerEnd(self._file)
@@ -78,7 +78,7 @@ class FrameSender:
         self.close()
 
     def poll_requests(self) -> tuple[bool, frozenset[int]]:
-        """Return (reports are due, agents whose pictures are due); each one is returned once."""
+        """Return (True if reports are due, agents whose pictures are due), each request once."""
         memory = self._memory
         reports, pictures = memory.report_request, memory.picture_request
         new_reports, new_pictures = reports != self._last_reports, pictures != self._last_pictures
@@ -90,7 +90,7 @@ class FrameSender:
         return self._memory.wanted_agents()
 
     def send_reports(self, reports: Sequence[AgentReport]) -> None:
-        """Write the agents' progress; each report replaces that agent's report before."""
+        """Write the agents' reports; each replaces the same agent's older report."""
         self._restart_if_ended()
         self._reports.update({report.agent: report for report in reports})
         self._memory.write_reports(list(self._reports.values()))
@@ -111,7 +111,7 @@ class FrameSender:
         self._ring_bell()
 
     def close(self) -> None:
-        """Let the streamer write the rest; kill it if it has not ended within two seconds."""
+        """End the streamer after it wrote the rest; kill it if that takes over two seconds."""
         if self._closed:
             return
         self._closed = True
@@ -129,7 +129,7 @@ class FrameSender:
             os.write(self._bell, b"!")
 
     def _restart_if_ended(self) -> None:
-        """Start the streamer again if it has ended; until then no picture is wanted."""
+        """Start an ended streamer again, once a minute at most; until then want no picture."""
         if self.streamer and not self.streamer.wait(0.0):
             return
         self._memory.clear_wanted()
@@ -150,7 +150,7 @@ class FrameSender:
 def frame_sender(
     stream: Path, peer: str, training: StreamingSettings, clock: Clock, job: str = ""
 ) -> FrameSender | None:
-    """Return a sender for these settings; print the reason and return None if none can be made."""
+    """Return a sender for these settings; log the reason and return None if none can be made."""
     try:
         return FrameSender(
             stream, peer, job, clock, fps=FEATURED_FPS, direct=training.stream_direct

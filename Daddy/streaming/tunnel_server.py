@@ -45,45 +45,45 @@ _INSTALL = "install it: sudo apt install openssh-client (Debian, Ubuntu); macOS 
 def _parser(*, connecting: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tunnel_server connect" if connecting else "tunnel_server",
-        description="Watch the best agents play. The other end of: ssh -R 9999:localhost:9999 …; "
+        description="Watch the best agents play, through: ssh -R 9999:localhost:9999 USER@LOGIN; "
         "`tunnel_server connect user@login` starts that ssh by itself.",
     )
-    parser.add_argument("--port", type=int, default=9999, help="port to listen on (9999)")
+    parser.add_argument("--port", type=int, default=9999, help="port to listen on (default 9999)")
     parser.add_argument("--top-k", type=int, default=2, help="agents to show (default 2)")
     parser.add_argument(
         "--pin",
         action="append",
         default=[],
         metavar="AGENT",
-        help="an agent to show at any rank, also after its job changed, such as slot-0/3",
+        help="agent to show at any rank, such as slot-0/3; may be repeated (default none)",
     )
-    parser.add_argument("--width", type=int, default=800, help="window width (800)")
-    parser.add_argument("--height", type=int, default=600, help="window height (600)")
-    parser.add_argument("--headless", action="store_true", help="lines instead of a window")
+    parser.add_argument("--width", type=int, default=800, help="window width, pixels (800)")
+    parser.add_argument("--height", type=int, default=600, help="window height, pixels (600)")
+    parser.add_argument("--headless", action="store_true", help="print lines, open no window")
     parser.add_argument(
         "--web",
         type=int,
         nargs="?",
         const=WEB_PORT,
         metavar="PORT",
-        help=f"a page for a browser instead, on this port of this computer ({WEB_PORT})",
+        help=f"serve a page for a browser on this port instead (default {WEB_PORT})",
     )
-    parser.add_argument("--json", action="store_true", help="lines as JSON; implies --headless")
+    parser.add_argument("--json", action="store_true", help="print JSON lines; implies --headless")
     parser.add_argument("--wait", type=float, metavar="S", help="seconds to wait for a relay")
-    parser.add_argument("--fps", type=float, default=MAX_FPS, help="most pictures a second (60)")
+    parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second (default 60)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
-    parser.add_argument("--screenshot", type=Path, help="PNG file for a picture of the window")
-    parser.add_argument("--record-events", type=Path, help="folder for an event file of counts")
-    parser.add_argument("--seconds", type=float, help="seconds after which to end")
+    parser.add_argument("--screenshot", type=Path, help="PNG file, written each second")
+    parser.add_argument("--record-events", type=Path, help="folder for frame counts as events")
+    parser.add_argument("--seconds", type=float, help="seconds to run (default: no end)")
     if connecting:
         add_arguments(parser)
     else:
-        parser.add_argument("--login", default="", help="user@host in the ssh line to copy")
+        parser.add_argument("--login", default="", help="user@host in the printed ssh line")
     return parser
 
 
 def _checked(args: argparse.Namespace) -> argparse.Namespace:
-    """Return ``args``; UsageError for a value that is out of bounds."""
+    """Return ``args``. Raise UsageError for a value that is out of bounds."""
     bounds = (
         ("--port", args.port, 0, 65535, "is no port", "1 to 65535, such as 9999"),
         ("--web", args.web, 0, 65535, "is no port", f"1 to 65535, such as {WEB_PORT}"),
@@ -98,7 +98,7 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
         if value is not None and not least <= value <= most:
             raise UsageError(f"{flag} {value:g} {problem}", f"use {use}")
     if len(args.pin) > MAX_PINS:
-        raise UsageError(f"{len(args.pin)} pins are too many", f"use {MAX_PINS} at most")
+        raise UsageError(f"{len(args.pin)} --pin are too many", f"use at most {MAX_PINS}")
     for name in args.pin:
         if not to_pins([name]):
             raise UsageError(f"--pin {name!r} names no agent", "use a slot and a number: slot-0/3")
@@ -106,7 +106,7 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def _tunnel_info(port: int, login: str, environ: Mapping[str, str], home: Path) -> TunnelInfo:
-    """Return the ssh line's parts: the login from ``login``, else the environment, else setup."""
+    """Return the parts of the ssh line to print; login: ``login``, environment or setup's."""
     try:
         saved = read_saved_cluster(settings_path(environ, home))
     except DaddyError:  # other commands report a damaged file
@@ -118,7 +118,7 @@ def _tunnel_info(port: int, login: str, environ: Mapping[str, str], home: Path) 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry: show until the window is closed, Ctrl-C or SIGTERM."""
+    """Show the agents until the window is closed, Ctrl-C or SIGTERM."""
     words = list(sys.argv[1:] if argv is None else argv)
     connecting = words[:1] == ["connect"]
     args = _checked(_parser(connecting=connecting).parse_args(words[connecting:]))
@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _make_plan(args: argparse.Namespace) -> ConnectPlan:
-    """Return the first plan of ``connect``; set ``args.login``. NetworkError: no ssh."""
+    """Return the first plan of ``connect``; set ``args.login``. NetworkError without ssh."""
     target = find_target(args, os.environ, Path.home(), asks=sys.stdin.isatty())
     if shutil.which("ssh") is None:
         raise NetworkError("connect needs ssh, which is not installed on this computer", _INSTALL)
@@ -159,7 +159,7 @@ def _show(
     stop: threading.Event,
     given_up: threading.Event,
 ) -> None:
-    """Show a window, lines or the page; lines end when ``given_up`` is set, a window stays."""
+    """Show a window, lines or the page; all but the window end when ``given_up`` is set."""
     size, began = (args.width, args.height), clock.monotonic()
     recorder = FrameCountRecorder(args.record_events, clock)
     lines = args.headless or args.json
@@ -199,7 +199,7 @@ def _page(
     clock: Clock,
     subscribe: Callable[[int, Sequence[str]], None],
 ) -> AbstractContextManager[object]:
-    """Serve the page until the context ends; its link is printed to standard error."""
+    """Serve the page while the `with` block runs; print its link to standard error."""
     from Daddy.streaming.web.web_server import WebServer
 
     want, scene = lambda top_k: subscribe(top_k, args.pin), receiver.current_scene
@@ -208,7 +208,7 @@ def _page(
 
 
 def _open_window(args: argparse.Namespace, tunnel: TunnelInfo, clock: Clock) -> ViewerWindow | None:
-    """Return the window, or print a hint and return None without pygame or a display."""
+    """Return the window; without pygame or a display print the reason and return None."""
     try:
         from Daddy.streaming.viewer.pygame_window import ViewerWindow
 
@@ -216,7 +216,7 @@ def _open_window(args: argparse.Namespace, tunnel: TunnelInfo, clock: Clock) -> 
         return ViewerWindow((args.width, args.height), view, tunnel, clock)
     except (ImportError, DaddyError) as error:
         why = error.message if isinstance(error, DaddyError) else error
-        print(f"no window: {why}; lines instead; --web shows a page", file=sys.stderr)
+        print(f"no window: {why}; printing lines (or try: --web)", file=sys.stderr)
     return None
 
 

@@ -1,7 +1,7 @@
 """The exchange of a friend's job in another account's run.
 
-It reads the owner's folder and writes the friend's own. The owner's jobs read the contributions
-there and merge them. The friend's own jobs remove contributions that a version has judged.
+It reads the owner's folder and writes the friend's own, from which the owner's jobs read and merge
+contributions. The friend's own jobs remove contributions that a version has judged.
 """
 
 from __future__ import annotations

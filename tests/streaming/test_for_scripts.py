@@ -74,7 +74,7 @@ def leave(*flags: object, home: Path) -> tuple[int, str]:
 def test_no_relay_in_time_is_exit_30_with_the_usual_causes(tmp_path: Path) -> None:
     code, output = leave("--port", free_port(), "--wait", 0.5, home=tmp_path)
     assert code == 30
-    assert "no relay came within 0.5 s" in output
+    assert "no relay connected within 0.5 s" in output
     assert "forwarding failed" in output
     assert "Traceback" not in output
 

@@ -57,7 +57,7 @@ class AddressLookup:
         self._answers: queue.SimpleQueue[tuple[frozenset[str], str | None]] = queue.SimpleQueue()
 
     def current_address(self, hosts: frozenset[str], now: float) -> str | None:
-        """Return the address found so far without waiting; a failed lookup is repeated later."""
+        """Return the address found so far, without waiting; retry a failed lookup after 30 s."""
         if hosts != self._hosts:
             self._hosts, self._again_at = hosts, now
         with contextlib.suppress(queue.Empty):
@@ -85,7 +85,7 @@ class DirectPort:
     def __init__(
         self, stream: Path, writer: WriterIdentity, opening: Callable[[], Sequence[Message]]
     ) -> None:
-        """Call ``opening`` for the first messages to a relay that has proved the token."""
+        """Store ``opening``, which returns the first messages to a relay that proved the token."""
         self._stream = stream
         self._writer = writer
         self._opening_messages = opening
@@ -122,7 +122,7 @@ class DirectPort:
                     relay.session.send(message)
 
     def listen_for(self, hosts: frozenset[str], now: float) -> None:
-        """Listen for relays on these hosts; close the port when there are none."""
+        """Listen on the address that relays on ``hosts`` can reach; close without any host."""
         address = self._lookup.current_address(hosts, now)
         if self.address != (address or ""):
             self.close()
@@ -139,7 +139,7 @@ class DirectPort:
             self._republish()
 
     def step(self, now: float, ready: Collection[Any] | None = None) -> None:
-        """Accept, receive, send and drop; ``ready``: the ``read_sockets`` that select returned."""
+        """Accept relays, receive, send, drop; ``ready``: those of ``read_sockets`` to read."""
         if ready is None:
             ready = select.select(self.read_sockets, [], [], 0)[0]
         if self._socket and self in ready:
@@ -166,7 +166,7 @@ class DirectPort:
                 self._publish()
 
     def _republish(self) -> None:
-        """Write our address over another job's; close the port if the folder refuses."""
+        """Write our address over another job's; close the port if the write fails."""
         try:
             if not self._address_is_ours():
                 self._publish()
@@ -224,6 +224,6 @@ class DirectPort:
             raise ProtocolError("too late, silent or not reading", Reason.SILENT)
 
     def _drop(self, relay: _IncomingRelay, last: Message | None = None) -> None:
-        """Close a connection; an unauthenticated peer gets no last message."""
+        """Close a relay's connection; an unauthenticated peer gets no last message."""
         relay.close(last if relay.greeted else None)
         self.relays.remove(relay)

@@ -1,8 +1,8 @@
 """Shares memory between a learner and its streamer: requests, newest reports, a ring of pictures.
 
-It is a file without a name, so it disappears when both processes have ended. Each byte has one
-writer, and neither process waits for the other: (1) the learner sets a record's counter to an odd
-number, writes the record over the oldest, and sets the counter to the next even number; (2) the
+The memory is a file without a name, so it disappears when both processes have ended. Each byte has
+one writer, and neither process waits for the other: (1) the learner sets a record's counter to an
+odd number, writes the record over the oldest, and sets the counter to the next even number; (2) the
 streamer reads the counter, copies the record, and drops the copy if the counter has changed.
 """
 
@@ -42,7 +42,7 @@ _values = attrgetter(*_FIELDS)
 
 
 def nameless_file() -> int:
-    """Return the descriptor of an unnamed file of ``SIZE`` bytes. OSError: no memory, no disk."""
+    """Return the descriptor of an unnamed file of ``SIZE`` bytes. OSError: no memory or disk."""
     if hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):  # refused by some kernels and sandboxes
             descriptor = os.memfd_create("daddy-stream")
@@ -83,12 +83,12 @@ class LearnerEnd:
         return _agents(bytes(self._bytes[_WANTED : _WANTED + MAX_AGENTS]))
 
     def clear_wanted(self) -> None:
-        """Clear the wanted agents, which the streamer writes; call it only while none runs."""
+        """Clear the wanted agents, which a streamer writes; call only while no streamer runs."""
         if any(self._bytes[_WANTED : _WANTED + MAX_AGENTS]):
             self._bytes[_WANTED : _WANTED + MAX_AGENTS] = bytes(MAX_AGENTS)
 
     def write_reports(self, reports: Sequence[AgentReport]) -> None:
-        """Replace the reports; reports that do not fit into the memory are not written."""
+        """Replace all reports; write none if together they do not fit into the memory."""
         data = json.dumps([_values(r) for r in reports[:MAX_AGENTS]], default=float).encode()
         if len(data) > _REPORTS_LIMIT:
             return
@@ -99,7 +99,7 @@ class LearnerEnd:
         _REPORTS_HEAD.pack_into(self._map, _REPORTS, 2 * self._reports_counter, len(data))
 
     def write_picture(self, record: CapturedPicture) -> None:
-        """Write a record of at most ``RECORD_LIMIT`` bytes, over the oldest if the ring is full."""
+        """Write a record of at most ``RECORD_LIMIT`` bytes over the oldest in the ring."""
         number, size = self._written + 1, len(record.pixels)
         at = _RING + number % RECORDS * _RECORD_BYTES
         start = at + _HEAD.size
@@ -128,7 +128,7 @@ class StreamerEnd:
     """Reads the learner's reports and pictures, and requests new ones."""
 
     def __init__(self, descriptor: int) -> None:
-        """Start after the newest record: older pictures were meant for a streamer that ended."""
+        """Start after the newest record: older ones were meant for a streamer that ended."""
         self._map = mmap.mmap(descriptor, SIZE)
         self._reports_counter = 0
         self._read = self._newest()
@@ -150,14 +150,14 @@ class StreamerEnd:
             self._map[number] = (self._map[number] + 1) % 256
 
     def set_wanted(self, agents: Iterable[int]) -> None:
-        """Want pictures of these agents and of no others."""
+        """Request pictures of these agents, and of no others, until the next call."""
         wanted = set(agents)
         row = bytes(agent in wanted for agent in range(MAX_AGENTS))
         self._map[_WANTED : _WANTED + MAX_AGENTS] = row
         self._increment()
 
     def read_reports(self) -> list[AgentReport] | None:
-        """Return the newest reports; None when none came since the last call."""
+        """Return the newest reports; None if there are none since the last call."""
         counter, size = _REPORTS_HEAD.unpack_from(self._map, _REPORTS)
         if counter % 2 or counter == self._reports_counter:
             return None
@@ -169,7 +169,7 @@ class StreamerEnd:
         return [AgentReport(*facts) for facts in json.loads(data)]
 
     def read_pictures(self) -> list[CapturedPicture]:
-        """Return every complete record since the last call; overwritten ones count as lost."""
+        """Return the complete records since the last call; count overwritten ones as lost."""
         records = []
         while self._counter(self._read + 1) >= 2 * (self._read + 1):
             record = self._copy(self._read + 1)

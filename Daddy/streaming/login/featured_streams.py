@@ -1,7 +1,7 @@
 """Pure. Schedules the featured agents' pictures, each agent on a stream of its own.
 
-It takes segments in and returns messages for the viewer and the agents to request from jobs; the
-relay moves the bytes and reads the clock.
+The scheduler takes segments in and returns messages for the viewer and the agents whose pictures to
+request from jobs; the relay moves the bytes and reads the clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FeaturedStream:
 
 
 class StreamScheduler:
-    """Chooses agents and paces their pictures; ``about`` has the run's constant facts."""
+    """Chooses agents and paces their pictures; ``about`` holds facts of the run that stay."""
 
     def __init__(self, about: Status, first: Subscription, rules: FeaturingRules) -> None:
         self.about = about
@@ -60,7 +60,7 @@ class StreamScheduler:
         return {p: frozenset(k.agent for k in self.featured if k.peer == p) for p in peers}
 
     def add_segments(self, segments: Iterable[Segment], now: float) -> None:
-        """Take over new segments: telemetry at once, pictures at the pace of their capture."""
+        """Store new segments: telemetry at once, pictures at the pace of their capture."""
         segments = list(segments)
         self.fleet.add_segments(segments, now)
         for segment in segments:
@@ -86,7 +86,7 @@ class StreamScheduler:
         return selection.reasons
 
     def _new_stream(self, key: AgentKey) -> FeaturedStream:
-        """Return a new stream that begins with the agent's last picture, at that picture's age."""
+        """Return a new stream that starts with the agent's last picture, if there is one."""
         self._streams = self._streams % 0xFFFF + 1
         featured = FeaturedStream(self._streams, flow_control.StreamSender())
         if key in self._last_pictures:
@@ -94,16 +94,16 @@ class StreamScheduler:
         return featured
 
     def restart_streams(self) -> None:
-        """Begin every stream anew for a new viewer, which has no picture yet."""
+        """Replace all streams by new ones for a new viewer, which has no picture yet."""
         self._rate = flow_control.RateController()
         self.streams = {key: self._new_stream(key) for key in self.streams}
 
     def lacks_picture(self) -> bool:
-        """Return True if no picture of some featured agent is known."""
+        """Return True if some featured agent has no picture yet."""
         return not self.streams.keys() <= self._last_pictures.keys()
 
     def handle_viewer_message(self, message: Message, now: float) -> tuple[str, ...]:
-        """Handle a viewer's message; return sentences to show. ProtocolError: a relay's message."""
+        """Handle a viewer's message; return notes to show. ProtocolError: a relay's kind."""
         featured = next((c for c in self.streams.values() if c.stream == message.stream), None)
         if message.kind == MessageKind.ACK:
             seq = read_ack(message.body)
@@ -117,7 +117,7 @@ class StreamScheduler:
         return ()
 
     def due_frames(self, now: float) -> list[Message]:
-        """Return due frames that the link has room for; on a full link those of one agent."""
+        """Return the due frames; on a congested link only those of one agent."""
         for key, featured in self.streams.items():
             for _, picture in featured.playout.take_due(now):
                 featured.sender.set_picture(picture)
@@ -146,7 +146,7 @@ class StreamScheduler:
         return sum(featured.sender.unacked_bytes() for featured in self.streams.values())
 
     def next_due(self) -> float:
-        """Return the time of the next due picture (monotonic seconds); infinite if none waits."""
+        """Return the time of the next due picture (monotonic s); infinity if none waits."""
         return min((s.playout.next_due() for s in self.streams.values()), default=math.inf)
 
     def status_messages(self, now: float) -> list[Message]:

@@ -1,4 +1,4 @@
-"""Pure. Collects the newest state of all jobs from their segments."""
+"""Pure. Collects the newest telemetry of all peers from their segments."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class EpisodeLengths:
             self._began[row.agent] = (row.episode, since, whole)
 
     def seconds_left(self, agent: int, now: float) -> float:
-        """Return the seconds left if the episode is as long as the median; infinite if unknown."""
+        """Return the seconds left if the episode takes the median time; infinity if unknown."""
         _, since, whole = self._began.get(agent, (0, now, False))
         return self._usual_s - (now - since) if whole else math.inf
 
     def forget_starts(self) -> None:
-        """Forget running episodes after a restart of the process, and keep the median length."""
+        """Forget when running episodes began, as the process restarted; keep the median."""
         self._began.clear()
 
 
@@ -54,7 +54,7 @@ _RATE_WINDOW_S = 15.0
 
 @dataclass
 class PeerState:
-    """Holds the newest telemetry of one peer, and the growth of its steps."""
+    """Holds the newest telemetry of one peer, and its step counts over time."""
 
     name: str
     host: str = ""
@@ -70,7 +70,7 @@ class PeerState:
     episodes: EpisodeLengths = field(default_factory=EpisodeLengths)
 
     def add_segment(self, segment: Segment, now: float) -> None:
-        """Take over a segment that arrived at ``now`` (monotonic seconds)."""
+        """Store a segment that arrived at ``now`` (monotonic s), unless it is a repeated one."""
         if segment.incarnation != self.incarnation:
             self.steps.clear()
             self.episodes.forget_starts()
@@ -100,7 +100,7 @@ class FleetState:
         self._peers: dict[str, PeerState] = {}
 
     def add_segments(self, segments: Iterable[Segment], now: float) -> None:
-        """Take over new segments; forget peers that were silent for a minute."""
+        """Store new segments; forget peers that sent no report for a minute."""
         for segment in segments:
             self._peers.setdefault(segment.peer, PeerState(segment.peer)).add_segment(segment, now)
         peers = self._peers.items()
@@ -115,16 +115,16 @@ class FleetState:
         ]
 
     def clock_offset_ms(self, peer: str) -> int:
-        """Return the relay's clock less ``peer``'s, ms; too large by the fastest delivery seen."""
+        """Return the relay's clock minus ``peer``'s (ms), as the fastest delivery showed it."""
         state = self._peers.get(peer)
         return (state.offset_ms or 0) if state else 0
 
     def _ordered(self) -> list[PeerState]:
-        """Return the peers in the order in which rows refer to them."""
+        """Return the peers by name; rows refer to them by their index in this list."""
         return sorted(self._peers.values(), key=lambda peer: peer.name)
 
     def status_fields(self, featured: Sequence[AgentKey], now: float) -> dict[str, Any]:
-        """Return STATUS fields; map names of the featured agents' peers replace others."""
+        """Return fields of a STATUS; map names of featured agents' peers take precedence."""
         peers = self._ordered()
         names: dict[int, str] = {}
         for name in [*self._peers, *(key.peer for key in featured)]:
@@ -139,7 +139,7 @@ class FleetState:
         }
 
     def telemetry_rows(self, streams: Mapping[AgentKey, int], now: float) -> list[TelemetryRow]:
-        """Return telemetry of all agents, featured ones first; ``streams`` is in order of place."""
+        """Return rows of all agents, featured ones first; ``streams`` is in order of place."""
         places = {key: number for number, key in enumerate(streams, 1)}
         rows = []
         for index, peer in enumerate(self._ordered()):

@@ -29,7 +29,7 @@ UNACKED_BYTES = 64 * 1024
 
 
 def window_size(rtt_s: float, fps: float) -> int:
-    """Return the unacknowledged pictures allowed: those of one round trip, and two more."""
+    """Return the number of unacknowledged pictures allowed: those of a round trip and two more."""
     return max(MIN_WINDOW, min(MAX_WINDOW, math.ceil(rtt_s * fps) + 2))
 
 
@@ -62,7 +62,7 @@ class StreamSender:
         return self._pending is not None or now - self._sent_at < within_s
 
     def next_frame(self, now: float, allowed: int, gap_s: float = 0.0) -> Frame | None:
-        """Return the next frame if fewer than ``allowed`` are unacked and ``gap_s`` has passed."""
+        """Return the next frame; None unless one waits and ``allowed`` and ``gap_s`` permit it."""
         if self._pending is None or len(self._unacked) >= allowed or now - self._sent_at < gap_s:
             return None
         picture, self._pending = self._pending, None
@@ -74,7 +74,7 @@ class StreamSender:
         return Frame(*head, data, FORMAT_TILING if base else FORMAT_TILES, more)
 
     def _deflate(self, picture: TiledPicture, now: float) -> tuple[int, int, bytes]:
-        """Return base, further bases, bytes; base 0 if a whole picture is due or shorter."""
+        """Return base number, further bases, bytes; base 0: whole, as it is due or shorter."""
         if self._acknowledged and now - self._key_at < KEY_EVERY_S:
             data = frame_codec.deflate_tiled(picture, tuple(self._acknowledged))
             if len(data) < SCREEN_BYTES:
@@ -83,7 +83,7 @@ class StreamSender:
         return 0, 0, frame_codec.deflate(picture.tiles(), None)
 
     def handle_ack(self, seq: int, now: float) -> float | None:
-        """Note that the viewer decoded ``seq``; return seconds since sending, None if settled."""
+        """Note that the viewer decoded ``seq``; return seconds since sending, None if repeated."""
         if seq not in self._unacked:
             return None
         picture, _, sent_at = self._unacked[seq]
@@ -95,7 +95,7 @@ class StreamSender:
         return now - sent_at
 
     def require_whole_picture(self) -> None:
-        """Start again with a whole picture, because the viewer lacks a base."""
+        """Make the next picture a whole one, because the viewer lacks a base."""
         self._acknowledged.clear()
         self._unacked.clear()
         self._key_at = -math.inf
@@ -106,9 +106,9 @@ PERIOD_S, _SLICE_S = 60.0, 5.0
 CONGESTED, FREE = 3.0, 1.5
 """Multiples of the minimum above which the link is congested, and below which it is free."""
 SLACK_S = 0.1
-"""Seconds above the minimum that never count as congestion: a busy viewer answers as late."""
+"""Seconds above the minimum that never count as congestion: a busy viewer may need them."""
 CONGESTED_S, FREE_S, AGAIN_S = 1.0, 5.0, 1.0
-"""Seconds of congestion before slowing, of a free link before speeding up, between speed-ups."""
+"""Seconds: congestion before slowing down, free link before speeding up, between speed-ups."""
 _SLOWER, _MORE_FPS, FLOOR_FPS = 0.7, 2.0, 2.0
 _UNKNOWN_S = 0.1
 _NEWEST_WEIGHT = 1 / 8
@@ -135,7 +135,7 @@ class RateController:
         return min((least for _, least in self._slices), default=_UNKNOWN_S)
 
     def handle_ack(self, rtt_s: float, wished_fps: float, now: float) -> tuple[str, ...]:
-        """Note an acknowledgement ``rtt_s`` after sending; return sentences to show."""
+        """Note an acknowledgement ``rtt_s`` after sending; return sentences for the viewer."""
         self._record_round_trip(rtt_s, now)
         before = rtt_s if self._usual_s is None else self._usual_s
         self._usual_s = usual_s = before + _NEWEST_WEIGHT * (rtt_s - before)
@@ -156,7 +156,7 @@ class RateController:
         return ()
 
     def handle_sent(self, unacked: int, now: float) -> tuple[str, ...]:
-        """Note the unacknowledged bytes after sending; an empty link for 5 s has room again."""
+        """Note the bytes still unacknowledged; after 5 s of none allow all agents again."""
         self._quiet_since = None if unacked else _since(self._quiet_since, now)
         quiet = self._quiet_since is not None and now - self._quiet_since >= FREE_S
         return self._faster() if self.first_agent_only and quiet else ()
@@ -239,7 +239,7 @@ class PlayoutBuffer:
         return ready
 
     def next_due(self) -> float:
-        """Return the time of the next picture; infinite when none waits."""
+        """Return the time of the next picture (monotonic s); infinity when none waits."""
         return self._queue[0][0] if self._queue else math.inf
 
 

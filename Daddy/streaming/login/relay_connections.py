@@ -1,8 +1,8 @@
 """Adapter for the relay's sockets: one towards a viewer, and one to each reachable job.
 
-Through ``ssh -R`` a connection always succeeds, with or without a viewer; "established" means that
+Through ``ssh -R`` connecting always succeeds, with or without a viewer; "established" means that
 both sides have proved the token. No call blocks. A connected job also writes its messages to the
-spool, and the relay goes on reading that; the first copy of each picture counts.
+spool, which the relay still reads; only the first copy of each picture is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CONNECTING = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
 class OutgoingConnection:
-    """Connects to ``host:port``, or uses ``open_socket``, which is not reopened when lost.
+    """Connects to ``host:port``, again when lost, or uses ``open_socket``, only once.
 
     Call :meth:`step` often: it connects, receives and sends.
     """
@@ -59,7 +59,7 @@ class OutgoingConnection:
 
     @property
     def established(self) -> bool:
-        """True once the viewer has proved the token."""
+        """True once both sides have proved the token."""
         return self._channel is not None and self._channel.session.established
 
     @property
@@ -71,7 +71,7 @@ class OutgoingConnection:
             self._channel.session.send(message)
 
     def step(self, now: float) -> list[framing.Message]:
-        """Connect, receive, keep alive and send; return the messages received."""
+        """Connect, receive, ping and send; return the messages received."""
         try:
             if self._channel:
                 return self._exchange(self._channel, now)
@@ -82,7 +82,7 @@ class OutgoingConnection:
         return []
 
     def flush(self, now: float) -> None:
-        """Send messages queued since the last step at once."""
+        """Send the queued messages now instead of with the next step."""
         try:
             if self._channel and self.established:
                 self._channel.flush()
@@ -90,7 +90,7 @@ class OutgoingConnection:
             self._fail(now, error)
 
     def wait(self, seconds: float, beside: Sequence[OutgoingConnection] = ()) -> None:
-        """Sleep until bytes arrive here or on ``beside``, at most ``seconds``."""
+        """Sleep until bytes arrive here or on a connection of ``beside``, or ``seconds`` passed."""
         readers = [connection for connection in (self, *beside) if connection.fileno() >= 0]
         writers = [connection for connection in readers if connection.waiting_bytes]
         select.select(readers, writers, [], max(0.0, seconds))
@@ -99,11 +99,11 @@ class OutgoingConnection:
         return self._channel.fileno() if self._channel else -1
 
     def disconnect(self, now: float, why: str) -> None:
-        """Send BYE after a forbidden message; connect again after a pause."""
+        """Send BYE with the reason ``why`` and close; connect again after a pause."""
         self._fail(now, framing.ProtocolError(why))
 
     def close(self) -> None:
-        """Send BYE if a viewer is connected, and close."""
+        """Send BYE ("the relay ends") if connected, and close."""
         self._drop(framing.make_bye(framing.Reason.DONE, "the relay ends"))
 
     def _connect(self, now: float) -> None:
@@ -154,7 +154,7 @@ class OutgoingConnection:
         return f"connection lost: {error.strerror or error}"
 
     def _fail(self, now: float, error: Exception) -> None:
-        """Close, with a BYE if the viewer broke the protocol; connect again after a pause."""
+        """Close, with a BYE after a ProtocolError; connect again after a pause."""
         self.trouble = self._describe(error)
         last = None
         if isinstance(error, framing.ProtocolError):
@@ -204,12 +204,12 @@ class JobConnections:
         return [job.connection for job in self._jobs.values()]
 
     def recently_heard(self, now: float) -> frozenset[str]:
-        """Return the jobs from which a segment arrived within the last seconds."""
+        """Return the jobs from which a segment arrived in the last two seconds."""
         jobs = self._jobs.items()
         return frozenset(peer for peer, job in jobs if now - job.last_segment_at < FRESH_S)
 
     def dial_jobs(self, now: float) -> None:
-        """Connect to jobs with a new address; retry unreachable ones after a pause."""
+        """Connect to jobs with a new address; retry unreachable jobs after 30 s."""
         addresses = read_addresses(self._stream)
         for peer, job in list(self._jobs.items()):
             if addresses.get(peer) != job.address:
@@ -222,7 +222,7 @@ class JobConnections:
                 self._jobs[peer] = _JobConnection(address, connection, now)
 
     def receive_segments(self, now: float) -> list[Segment]:
-        """Return the segments that the jobs sent since the last call."""
+        """Return the segments that connected jobs sent since the last call."""
         received = [self._receive_from(peer, job, now) for peer, job in list(self._jobs.items())]
         return [replace(segment, direct=True) for segment in received if segment is not None]
 
@@ -256,13 +256,13 @@ class JobConnections:
 
 
 class Deduplicator:
-    """Lets every picture through once, by whichever route its first copy arrived."""
+    """Removes pictures that arrived before, by another route or earlier."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, str, int], int] = {}
 
     def remove_duplicates(self, segments: Iterable[Segment]) -> list[Segment]:
-        """Return the segments without pictures that arrived before, in the order of capture."""
+        """Return the segments without pictures that an earlier segment also had."""
         return [self._filter(segment) for segment in segments]
 
     def _filter(self, segment: Segment) -> Segment:

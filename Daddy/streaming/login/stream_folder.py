@@ -1,15 +1,15 @@
 """Adapter for the files of a run's stream folder: segments, watch requests, addresses of jobs.
 
-``spool/``: each job has two files of fixed names. It writes them in turn, in place, each as whole,
+``spool/``: each job has two files of fixed names. It writes a segment into each in turn, in place,
 and closes the file each time: on NFS, closing flushes and opening revalidates, whereas a new name
 may be cached as absent for a minute. A reader takes complete files (sequence number and CRC-32).
 
-``wanted*.json``: one watch request per relay, each with one writer. The first file belongs to the
-controller's relay. A viewer's own relay takes a file that is free, or that did not change for as
-long as jobs believe a request. A counter shows that a viewer watches, without comparing clocks.
+``wanted*.json``: one watch request per relay, each with one writer. ``wanted.json`` belongs to the
+controller's relay. A viewer's own relay takes a file that is free or unchanged for 15 s, which jobs
+then ignore. A counter shows that a viewer watches, without comparing clocks.
 
 ``direct/<peer>.json``: the address at which a job listens while a viewer watches: loopback for a
-relay on the same host, else the address from which this host sends packets to the relay's host.
+relay on the same host; otherwise the address from which this host sends to the relay's host.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ MAX_SPOOLS = 64
 
 
 class SpoolWriter:
-    """Writes segments of one peer; raises OSError when the folder refuses the write."""
+    """Writes segments of one peer into the spool; OSError when the folder refuses the write."""
 
     def __init__(self, stream: Path, peer: str) -> None:
         self._paths = [stream / "spool" / f"{peer}.{end}" for end in _FILES]
         self._sequence = 0
 
     def next_sequence(self) -> int:
-        """Return the number of the next segment, after the last one of this slot's predecessor."""
+        """Return the number after the last segment in the files, be it a predecessor's."""
         if not self._sequence:
             self._paths[0].parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._sequence = max(unpack_file(_read(path))[0] for path in self._paths)
@@ -62,14 +62,14 @@ class SpoolWriter:
 
 
 class SpoolReader:
-    """Reads the segments of every peer of a run."""
+    """Reads the spool segments of every peer of a run."""
 
     def __init__(self, stream: Path) -> None:
         self._folder = stream / "spool"
         self._newest: dict[str, int] = {}
 
     def read_new_segments(self) -> list[Segment]:
-        """Return the segments that are new since the last poll, oldest first per peer."""
+        """Return the segments that are new since the last call, oldest first per peer."""
         peers = _peers_in(self._folder, *(f".{end}" for end in _FILES))
         segments = [segment for peer in peers for segment in self._new(peer)]
         return sorted(segments, key=lambda segment: (segment.peer, segment.sequence))
@@ -105,7 +105,7 @@ def _read(path: Path) -> bytes:
 class WatchRequest:
     """Holds a relay's request for pictures: the wanted agents of each peer, and pictures a second.
 
-    ``counter`` grows while a viewer watches; ``holder`` names the relay, except the controller's;
+    ``counter`` grows while a viewer watches; ``holder`` names the relay (empty: the controller's);
     ``host`` is the relay's host.
     """
 
@@ -122,7 +122,7 @@ def _request_path(stream: Path, number: int) -> Path:
 
 
 def write_watch_request(stream: Path, request: WatchRequest, number: int = 0) -> None:
-    """Publish watch request ``number``; one relay writes each number."""
+    """Write watch request ``number`` to its file; each number has one relay as writer."""
     wanted = {peer: sorted(agents) for peer, agents in request.wanted.items()}
     facts = {"v": 1, "counter": request.counter, "fps": request.fps, "wanted": wanted}
     facts |= {"host": request.host} if request.host else {}
@@ -159,14 +159,14 @@ SeenValues = dict[int, tuple[object, float]]
 
 
 def create_request_files(stream: Path) -> None:
-    """Create missing request files, so that no job's host caches their names as absent."""
+    """Create missing request files, so that NFS clients do not cache them as absent."""
     for number in range(1, MAX_RELAYS):
         if read_watch_request(stream, number) is None:
             write_watch_request(stream, WatchRequest(0, 1.0, {}), number)
 
 
 class WatchRequestSlot:
-    """Publishes the watch request of one relay."""
+    """Writes the watch request of one relay into a file of its own."""
 
     def __init__(self, stream: Path, counter: int, holder: str = "", host: str = "") -> None:
         """``holder``: name of a relay that takes a free file; empty for the controller's relay."""
@@ -176,7 +176,7 @@ class WatchRequestSlot:
         self._newest: SeenValues = {}
 
     def publish(self, fps: float, wanted: Mapping[str, frozenset[int]], now: float) -> bool:
-        """Request pictures from the jobs; return False while every file is another relay's."""
+        """Write the request to a file; return False while other relays hold all files."""
         if self._holder and not self._holds_file(now):
             return False
         self._counter += 1
@@ -185,7 +185,7 @@ class WatchRequestSlot:
         return True
 
     def withdraw(self) -> None:
-        """Request nothing any more, and free the file."""
+        """Write an empty request without a holder: jobs stop, and the file is free."""
         if not self._holder or self._number:
             self._counter += 1
             write_watch_request(self._stream, WatchRequest(self._counter, 1.0, {}), self._number)
@@ -193,8 +193,8 @@ class WatchRequestSlot:
     def _holds_file(self, now: float) -> bool:
         """Return True if the file is ours; take a free one otherwise.
 
-        Two relays may take one file: A and B read it as free, A writes, B writes. With
-        its next call A reads the name of B and takes another file.
+        Two relays may take one file: A and B read it as free, A writes, B writes. With its next
+        call A reads the name of B and takes another file.
         """
         request = read_watch_request(self._stream, self._number) if self._number else None
         if request is None or request.holder != self._holder:
@@ -230,7 +230,7 @@ class WatchRequests:
         """Hosts of the relays that request pictures now."""
 
     def read_union(self, now: float) -> WatchRequest:
-        """Return the union of the current requests, at the highest of their rates."""
+        """Return the union of the requests that are not abandoned, at their highest rate."""
         counter, fps, hosts = 0, 0.2, set[str]()
         wanted = dict[str, frozenset[int]]()
         for number in range(MAX_RELAYS):
@@ -264,14 +264,14 @@ class JobAddress:
 
 
 def ensure_jobs_token(stream: Path) -> tuple[Token, ...]:
-    """Return the token between jobs and relays; create it if missing. FileError; OSError."""
+    """Return the tokens of ``jobs.token``, created if missing. Raise FileError or OSError."""
     path = stream / "jobs.token"
     ensure_token(path, "jobs")
     return load_tokens([path])
 
 
 def own_address(relays: frozenset[str], host: str) -> str | None:
-    """Return the address on ``host`` for relays on these hosts, or None; asks the name server."""
+    """Return this ``host``'s address for relays on ``relays`` (hosts), or None; asks DNS."""
     elsewhere = sorted(name for name in relays if name != host)
     if not elsewhere:
         return LOOPBACK
@@ -286,20 +286,20 @@ def own_address(relays: frozenset[str], host: str) -> str | None:
 
 
 def write_address(stream: Path, peer: str, address: JobAddress) -> None:
-    """Publish the address of this job."""
+    """Write the address of job ``peer`` to ``direct/<peer>.json``."""
     path = stream / "direct" / f"{peer}.json"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_json(path, {"v": 1, **asdict(address)}, durable=False)
 
 
 def read_addresses(stream: Path) -> dict[str, JobAddress]:
-    """Return the addresses of the jobs that listen, by peer; damaged files are skipped."""
+    """Return the addresses of listening jobs, by peer; skip damaged files."""
     published = {p: read_address(stream, p) for p in _peers_in(stream / "direct", ".json")}
     return {peer: address for peer, address in published.items() if address and address.port}
 
 
 def read_address(stream: Path, peer: str) -> JobAddress | None:
-    """Return the address that ``peer`` has published; None if there is none or it is damaged."""
+    """Return the address that job ``peer`` wrote; None if it is missing or damaged."""
     with contextlib.suppress(OSError, FileError, KeyError, TypeError, ValueError, AttributeError):
         raw = read_json(stream / "direct" / f"{peer}.json")
         address, port = str(ipaddress.IPv4Address(str(raw["address"]))), int(raw["port"])

@@ -1,8 +1,8 @@
 """Pure. Compresses a Game Boy picture to a few bytes and back, without loss, with zlib alone.
 
-A picture has ``SCREEN_BYTES`` bytes (160x144, 2 bits a pixel, row-major). Before deflate it is put
-into tile order, the 16 bytes of each 8x8 tile next to each other: the game draws tiles, so equal
-tiles become equal byte strings.
+A picture has ``SCREEN_BYTES`` bytes (160x144, 2 bits a pixel, row-major). Before deflate its bytes
+are put into tile order, the 16 bytes of each 8x8 tile next to each other: the game draws tiles, so
+equal tiles become equal byte strings.
 
 ``deflate`` makes a delta with the base picture as preset dictionary, which also matches a scrolled
 picture. ``deflate_tiled`` makes a smaller delta: 360 numbers into a table of the tiles of up to 32
@@ -44,7 +44,7 @@ _SMALL_WINDOW = -14
 
 
 class CodecError(ValueError):
-    """Reports bytes that are no picture: damaged, of wrong length, or made against other bases."""
+    """Reports bytes that are no picture: damaged, of wrong length, or made with other bases."""
 
 
 def to_tiles(picture: bytes) -> bytes:
@@ -57,7 +57,7 @@ def to_tiles(picture: bytes) -> bytes:
 
 
 def from_tiles(tiles: bytes) -> bytes:
-    """Return a picture in tile order as row-major; the inverse of :func:`to_tiles`."""
+    """Return a picture in tile order as row-major bytes; the inverse of :func:`to_tiles`."""
     units = _units(tiles)
     lines = array("H", bytes(SCREEN_BYTES))
     for in_tiles, in_lines in _SAME:
@@ -72,38 +72,38 @@ def _units(picture: bytes) -> array[int]:
 
 
 def deflate(tiles: bytes, base: bytes | None) -> bytes:
-    """Return a picture in tile order as raw deflate; ``base`` (in tile order) makes it a delta."""
+    """Compress a picture in tile order; with ``base`` (in tile order) the result is a delta."""
     compressor = zlib.compressobj(_LEVEL, wbits=_RAW_DEFLATE, zdict=base or b"")
     return compressor.compress(tiles) + compressor.flush()
 
 
 def inflate(data: bytes, base: bytes | None) -> bytes:
-    """Return a picture in tile order; CodecError unless the bytes hold exactly one picture."""
+    """Decompress to a picture in tile order; CodecError unless it is exactly one picture."""
     tiles = _decompress(data, base or b"", SCREEN_BYTES)
     if len(tiles) != SCREEN_BYTES:
-        raise CodecError(f"{len(tiles)} bytes where one picture was expected")
+        raise CodecError(f"a picture inflates to {len(tiles)} bytes, not {SCREEN_BYTES}")
     return tiles
 
 
 def _decompress(data: bytes, dictionary: bytes, most: int) -> bytes:
-    """Inflate at most ``most`` bytes; CodecError for damage, more bytes, and bytes left over."""
+    """Inflate to at most ``most`` bytes; CodecError if damaged, longer or with bytes left over."""
     decompressor = zlib.decompressobj(_SMALL_WINDOW, zdict=dictionary)
     try:
         plain = decompressor.decompress(data, most + 1)
     except zlib.error as error:
         raise CodecError(f"not a deflated picture: {error}") from error
     if len(plain) > most or not decompressor.eof or decompressor.unused_data:
-        raise CodecError(f"{len(plain)} bytes and leftovers where one picture was expected")
+        raise CodecError(f"a picture inflates to {len(plain)} bytes, or has bytes left over")
     return plain
 
 
 def encode(picture: bytes, base: bytes | None = None) -> bytes:
-    """Compress a row-major picture; ``base`` (row-major) makes it a delta."""
+    """Compress a row-major picture; with ``base`` (row-major) the result is a delta."""
     return deflate(to_tiles(picture), None if base is None else to_tiles(base))
 
 
 def decode(data: bytes, base: bytes | None = None) -> bytes:
-    """Decompress to a row-major picture; CodecError when the bytes are none."""
+    """Decompress to a row-major picture. CodecError if ``data`` holds no picture."""
     return from_tiles(inflate(data, None if base is None else to_tiles(base)))
 
 
@@ -124,7 +124,7 @@ _ANY_FOR_NEW = bytes(range(NEW)) + bytes(1)
 
 class TiledPicture(NamedTuple):
     """A picture as its first ``NEW`` distinct tiles, one number into them per place, and the bytes
-    of the remaining tiles; for the game's pictures half of the picture's own bytes.
+    of the remaining tiles; together half of the picture's own bytes for the game's pictures.
     """
 
     distinct: tuple[bytes, ...]
@@ -158,30 +158,29 @@ def deflate_tiled(picture: TiledPicture, bases: Sequence[TiledPicture]) -> bytes
 
 
 def inflate_tiled(data: bytes, bases: Sequence[TiledPicture]) -> bytes:
-    """Return the picture in tile order that :func:`deflate_tiled` compressed; else CodecError.
+    """Return the picture in tile order that :func:`deflate_tiled` compressed, or raise CodecError.
 
-    Other bases than the sender's give another picture or an error.
-    Never allocates more than 64 KiB, whatever ``data`` and ``bases`` hold.
+    Other bases than the sender's give another picture or an error. At most 64 KiB are allocated.
     """
     table = _table(bases)
     plain = _decompress(data, _dictionary(table, bases), PLACES + SCREEN_BYTES)
     numbers, new = plain[:PLACES], plain[PLACES:]
     if len(numbers) != PLACES or len(new) != numbers.count(NEW) * TILE_BYTES:
-        raise CodecError(f"{len(plain)} bytes where one picture was expected")
+        raise CodecError(f"a tiled picture inflates to {len(plain)} bytes, which do not fit")
     try:
         return _join(_tile_per_place(numbers, tuple(table), new))
     except IndexError:
-        raise CodecError("a tile that is in no base") from None
+        raise CodecError("a picture refers to a tile that is in no base") from None
 
 
 def _join(each: Sequence[bytes]) -> bytes:
-    """Join tiles a few at a time: one join of all would need 80 bytes more for each of them."""
+    """Join tiles in groups of 60: one join of all would need 80 bytes more for each tile."""
     starts = range(0, len(each), _JOIN_AT_ONCE)
     return b"".join([b"".join(each[at : at + _JOIN_AT_ONCE]) for at in starts])
 
 
 def _tile_per_place(numbers: bytes, table: Sequence[bytes], new: bytes) -> list[bytes]:
-    """Return the tile of each place; IndexError for a number that is not in the table."""
+    """Return the tile of each place; IndexError for a number that is not in ``table``."""
     tiles = list(map(table.__getitem__, numbers.translate(_ANY_FOR_NEW)))
     place = -1
     for (tile,) in _TILE.iter_unpack(new):
@@ -196,7 +195,7 @@ def _new_tiles(numbers: bytes, each: Sequence[bytes]) -> bytes:
 
 
 def _numbered(distinct: Iterable[bytes]) -> dict[bytes, int]:
-    """Assign numbers to the first ``NEW`` tiles."""
+    """Return a number for each of the first ``NEW`` tiles."""
     return dict(zip(distinct, range(NEW), strict=False))
 
 
@@ -216,13 +215,13 @@ def _table(bases: Sequence[TiledPicture]) -> dict[bytes, int]:
 
 
 def _renumber(picture: TiledPicture, table: dict[bytes, int]) -> bytes:
-    """Return the picture's numbers as numbers into ``table``."""
+    """Return the picture's numbers as numbers into ``table``; ``NEW`` for tiles not in it."""
     numbers = _look_up(picture.distinct, table)
     return picture.numbers.translate(numbers.ljust(NEW + 1, bytes([NEW])))
 
 
 def _dictionary(table: dict[bytes, int], bases: Sequence[TiledPicture]) -> bytes:
-    """Return the tiles of the table, then the newest bases as numbers into it."""
+    """Return the tiles of the table, then the newest bases as numbers into the table."""
     maps = (_renumber(base, table) for base in bases[-DICTIONARY_MAPS:])
     return b"".join(table) + b"".join(maps)
 
@@ -232,7 +231,7 @@ KEEP = 64
 
 
 class FrameDecoder:
-    """Decodes the frames of one stream, in any format."""
+    """Decodes the frames of one stream, in any format, and remembers the last 64 pictures."""
 
     def __init__(self) -> None:
         self._history: dict[int, TiledPicture] = {}
@@ -254,4 +253,4 @@ class FrameDecoder:
             return inflate_tiled(frame.data, [self._history[number] for number in numbers])
         if frame.format == FORMAT_TILES and not frame.base:
             return inflate(frame.data, None)
-        raise CodecError(f"a picture of format {frame.format}, which is not known here")
+        raise CodecError(f"a picture has the unknown format {frame.format}")

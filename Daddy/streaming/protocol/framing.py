@@ -1,7 +1,7 @@
 """Pure. Packs and splits the messages of a relay and a viewer, each with a bounded length.
 
 A message is an 8-byte header, a body whose length is checked against its kind's limit *before*
-anything is allocated, and after the handshake a 16-byte MAC. A damaged message raises
+memory is allocated, and after the handshake a 16-byte MAC. A damaged message raises
 :class:`ProtocolError`, and the connection closes; no later header is searched for.
 """
 
@@ -22,7 +22,7 @@ READ_BYTES = 16 * 1024
 
 
 class MessageKind(IntEnum):
-    """Lists the kinds of messages."""
+    """Lists the kinds of messages between job, relay and viewer."""
 
     HELLO = 1
     AUTH = 2
@@ -57,7 +57,7 @@ UNKNOWN_LIMIT = 32768
 
 
 class Reason(IntEnum):
-    """Lists the reasons that a BYE gives."""
+    """Lists the reasons that a BYE message gives for closing a connection."""
 
     DONE = 0
     VERSION = 1
@@ -69,7 +69,7 @@ class Reason(IntEnum):
 
 
 class ProtocolError(Exception):
-    """Reports that the other side broke the protocol; ``reason`` goes into our BYE."""
+    """Reports that the other side broke the protocol; ``reason`` goes into our BYE message."""
 
     def __init__(self, text: str, reason: Reason = Reason.MALFORMED) -> None:
         super().__init__(text)
@@ -86,7 +86,7 @@ class Message(NamedTuple):
 
 
 def pack_message(message: Message) -> bytes:
-    """Return header and body; ValueError when our own body exceeds its kind's limit."""
+    """Return header and body. ValueError if the body exceeds its kind's limit."""
     if len(message.body) > _limit(message.kind):
         raise ValueError(f"{len(message.body)} bytes are too long for kind {message.kind}")
     header = HEADER.pack(message.kind, message.flags, message.stream, len(message.body))
@@ -98,14 +98,14 @@ def _limit(kind: int) -> int:
 
 
 class MessageSplitter:
-    """Splits received bytes into messages; holds at most one message and one read."""
+    """Splits received bytes into messages; buffers at most one message and one read."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._check: Callable[[bytes, bytes], None] | None = None
 
     def verify_with(self, check: Callable[[bytes, bytes], None]) -> None:
-        """Call ``check(header and body, mac)`` for every message from the next one on."""
+        """Call ``check(header and body, mac)`` for every later message."""
         self._check = check
 
     def feed(self, data: bytes) -> None:
@@ -136,13 +136,13 @@ def pack_json(value: Mapping[str, Any]) -> bytes:
 
 
 def unpack_json(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a message's body; ProtocolError when there is none."""
+    """Return the JSON object in a message's body; ProtocolError for any other body."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError("a body is not valid JSON") from error
+        raise ProtocolError("a message's body is not valid JSON") from error
     if not isinstance(value, dict):
-        raise ProtocolError("a body holds no JSON object")
+        raise ProtocolError("a message's body holds no JSON object")
     return value
 
 
@@ -152,7 +152,7 @@ def clean_text(text: object, limit: int = 64) -> str:
 
 
 def make_bye(reason: Reason, text: str) -> Message:
-    """Return a BYE with its reason and a sentence for the person."""
+    """Return a BYE with its reason and a sentence for people."""
     most = BODY_LIMIT[MessageKind.BYE] - 1
     return Message(MessageKind.BYE, bytes([reason]) + text.encode()[:most])
 
@@ -164,5 +164,5 @@ def read_bye(body: bytes) -> tuple[int, str]:
 
 
 def token_copy_command(login: str) -> str:
-    """Return the command that copies the login node's token to the laptop; needed once."""
+    """Return the command that copies the login node's token to the laptop, once."""
     return f"ssh {login} cat .config/daddy/stream.token >> ~/.config/daddy/stream.token"

@@ -1,8 +1,8 @@
 """Does the handshake and the MACs of a connection, and reads the token files of both sides.
 
-Both sides know a token. Each proves this with an HMAC over both greetings and never sends it,
-so another user at either end of a login node's port learns nothing, and a recorded handshake cannot
-be replayed. Every later message carries a MAC under a session key of its direction. The
+Both sides know a token. Each proves this with an HMAC over both greetings and never sends the
+token, so another user at either end of a login node's port learns nothing, and a recorded handshake
+cannot be replayed. Every later message carries a MAC under a session key of its direction. The
 order is fixed: relay HELLO, viewer HELLO, relay AUTH, viewer AUTH.
 
 ``~/.config/daddy/stream.token``, mode 0600, holds one token a line: a laptop may know several
@@ -70,7 +70,7 @@ class Token:
 
 
 def parse_tokens(text: str) -> tuple[Token, ...]:
-    """Return tokens, one a line: 64 hex digits, label; ValueError names a line, not its content."""
+    """Return tokens, one a line: 64 hex digits, label. ValueError names a bad line by number."""
     tokens = []
     for number, line in enumerate(text.splitlines(), 1):
         digits, *label = line.split("#")[0].split(maxsplit=1) or [""]
@@ -94,7 +94,7 @@ def opening_line(token: Token) -> str:
 
 
 def find_opening(data: bytes) -> tuple[Token, bytes] | None:
-    """Return the opening line's token and the bytes after the line; None if there is none yet."""
+    """Return the opening line's token and the bytes after the line; None before it is there."""
     _, mark, rest = data.partition(_OPENING.encode())
     line, newline, after = rest.partition(b"\n")
     secret = _secret(line.decode("ascii", "replace")) if mark and newline else None
@@ -102,7 +102,7 @@ def find_opening(data: bytes) -> tuple[Token, bytes] | None:
 
 
 def hash_transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:
-    """Return a digest of both greetings as sent, which proofs and keys depend on; 32 bytes."""
+    """Return the SHA-256 (32 bytes) of both greetings as sent, for proofs and keys."""
     digest = hashlib.sha256(_DOMAIN)
     for hello in (relay_hello, viewer_hello):
         digest.update(len(hello).to_bytes(4, "little") + hello)
@@ -120,8 +120,8 @@ def derive_key(token: Token, sender: str, transcript_digest: bytes) -> bytes:
 
 
 class Mac:
-    """Makes and verifies the MACs of one direction. Each covers the message's number, which both
-    sides count and neither sends, so a dropped, repeated or reordered message fails.
+    """Makes and verifies the MACs of one direction. Each MAC covers the message's number, which
+    both sides count and neither sends, so a dropped, repeated or reordered message fails.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -137,7 +137,7 @@ class Mac:
     def verify(self, message: bytes, given: bytes) -> None:
         """Raise ProtocolError unless ``given`` is the MAC of the next message."""
         if not hmac.compare_digest(self.next_mac(message), given):
-            raise ProtocolError("a message's MAC does not fit", Reason.REFUSED)
+            raise ProtocolError("a message has a wrong MAC", Reason.REFUSED)
 
 
 def _hmac(key: bytes, data: bytes) -> bytes:
@@ -149,7 +149,7 @@ VIEWER = "viewer"
 
 
 class StreamSession:
-    """Acts for one side of a connection, without its socket; ``nonce`` must be new and random."""
+    """Runs one side of the protocol, without its socket; ``nonce`` must be new and random."""
 
     def __init__(self, role: str, tokens: Sequence[Token], nonce: bytes) -> None:
         self.role = role
@@ -167,7 +167,7 @@ class StreamSession:
             self._send_hello([token.key_id for token in self._tokens])
 
     def send(self, message: Message) -> None:
-        """Queue a message, with a MAC once the session is established."""
+        """Queue a message, with a MAC once the handshake is done."""
         data = pack_message(message)
         self._out += data + (self._outgoing_mac.next_mac(data) if self._outgoing_mac else b"")
 
@@ -177,7 +177,7 @@ class StreamSession:
         return data
 
     def receive(self, data: bytes) -> list[Message]:
-        """Return messages after the handshake, which is answered here; ProtocolError."""
+        """Handle the handshake; return the messages after it. Raise ProtocolError."""
         self._splitter.feed(data)
         messages = []
         while (message := self._splitter.next_message()) is not None:
@@ -192,7 +192,7 @@ class StreamSession:
             elif message.kind == MessageKind.AUTH and self.token is not None:
                 self._on_auth(self.token, message.body)
             else:
-                raise ProtocolError(f"kind {message.kind} has no place in the handshake")
+                raise ProtocolError(f"a message of kind {message.kind} came during the handshake")
         return messages
 
     def _send_hello(self, key_ids: list[str]) -> None:
@@ -227,7 +227,7 @@ class StreamSession:
             case {"role": self.other, "keys": [*_], "proto": [int(low), int(high)]}:
                 pass
             case _:
-                raise ProtocolError(f"this is no greeting of a {self.other}")
+                raise ProtocolError(f"the other side sent no greeting of a {self.other}")
         if not low <= VERSION <= high:
             raise ProtocolError(
                 f"the {self.role} speaks stream version {VERSION}, the {self.other} {low}-{high}",
@@ -263,7 +263,7 @@ class SessionSocket:
         return self.socket.fileno()
 
     def receive(self, now: float, reads: int = 1) -> list[Message]:
-        """Return the messages of ``reads`` reads. ProtocolError; OSError also when closed."""
+        """Return the messages of ``reads`` reads. ProtocolError; OSError, also if closed."""
         messages: list[Message] = []
         with _ignore_would_block():
             for _ in range(reads):
@@ -274,19 +274,19 @@ class SessionSocket:
         return messages
 
     def flush(self) -> None:
-        """Send as many bytes as the kernel takes. OSError."""
+        """Send as many queued bytes as the kernel takes. Raise OSError."""
         self.out += self.session.take_output()
         with _ignore_would_block():
             while self.out:
                 del self.out[: self.socket.send(self.out)]
 
     def is_overdue(self, now: float, greeting_s: float = GREETING_S) -> bool:
-        """Return True if the proof is late, or nothing was received for too long."""
+        """Return True if the proof is late, or nothing was received for 15 seconds."""
         late = not self.session.established and now - self.opened_at > greeting_s
         return late or now - self.received_at > SILENT_S
 
     def close(self, last: Message | None = None) -> None:
-        """Send the ``last`` message, if any, and close."""
+        """Send the message ``last``, if given, and close the socket."""
         with contextlib.suppress(OSError):
             if last:
                 self.session.send(last)
@@ -296,7 +296,7 @@ class SessionSocket:
 
 @contextlib.contextmanager
 def _ignore_would_block() -> Iterator[None]:
-    """Ignore that a socket has no bytes, no room or no connection yet."""
+    """Ignore errors of a socket that has no bytes, no room or no connection yet."""
     try:
         yield
     except OSError as error:
@@ -314,7 +314,7 @@ def home_token(home: Path) -> Path:
 
 
 def ensure_token(path: Path, label: str) -> None:
-    """Create ``path`` with a new token, readable by its owner alone, unless it exists."""
+    """Create ``path`` with a new token, readable by its owner only, unless ``path`` exists."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         token = Token(secrets.token_bytes(TOKEN_BYTES), label)
@@ -337,5 +337,5 @@ def _load(path: Path) -> tuple[Token, ...]:
     try:
         return parse_tokens(data.decode("ascii"))
     except ValueError as error:
-        fix = "remove the line, or the file to get a new one"
+        fix = "remove that line, or the file: the next start makes a new one"
         raise FileError(f"{path}: {error}", fix) from error

@@ -60,7 +60,7 @@ class Status:
     """Peers that the relay is connected to; it reads the others' reports from the spool."""
 
     def to_body(self) -> bytes:
-        """Return the body of a STATUS; long lists are shortened so that it fits."""
+        """Return the body of a STATUS; lists that do not fit are shortened."""
         peers, maps = MAX_PEERS, MAX_MAPS
         while len(body := self._pack(peers, maps)) > BODY_LIMIT[MessageKind.STATUS]:
             peers, maps = (peers, maps // 2) if maps else (peers // 2, 0)
@@ -164,8 +164,8 @@ def read_frame(body: bytes) -> Frame:
 class TelemetryRow:
     """Holds one agent's telemetry, in the order of the wire.
 
-    ``stream`` and ``place`` (from 1) are 0 when it is not featured, ``peer`` indexes the peer
-    table, ``age_s`` is the age of the report when the row was sent.
+    ``stream`` and ``place`` (from 1) are 0 for an agent that is not featured, ``peer`` is an index
+    into the STATUS's peers, ``age_s`` is the age of the report when the row was sent.
     """
 
     stream: int
@@ -229,9 +229,9 @@ def pack_rows(rows: Iterable[TelemetryRow]) -> bytes:
 
 
 def read_rows(body: bytes) -> list[TelemetryRow]:
-    """Return the rows of a TELEM; ProtocolError unless the body is whole rows."""
+    """Return the rows of a TELEM. ProtocolError unless the body consists of whole rows."""
     if len(body) % ROW.size:
-        raise ProtocolError("TELEM is not made of whole rows")
+        raise ProtocolError("a TELEM does not consist of whole rows")
     return [_read_row(*fields) for fields in ROW.iter_unpack(body)]
 
 
@@ -263,7 +263,7 @@ def read_stamps(body: bytes) -> tuple[int, ...]:
 
 def _unpack(layout: struct.Struct, body: bytes, name: str) -> tuple[int, ...]:
     if len(body) != layout.size:
-        raise ProtocolError(f"{name} has {layout.size} bytes")
+        raise ProtocolError(f"{name} has {len(body)} bytes instead of {layout.size}")
     return layout.unpack(body)
 
 
@@ -293,7 +293,7 @@ class Subscription:
 
 
 def read_subscription(body: bytes) -> Subscription:
-    """Return a SUBSCRIBE within bounds: 1 to 16 agents, 1 to 60 pictures a second, 8 pins."""
+    """Return a SUBSCRIBE, limited to 1-16 agents, 1-60 pictures a second, 8 pins."""
     raw = unpack_json(body)
     try:
         top_k, fps = int(raw.get("k", 2)), finite_number(raw.get("fps", MAX_FPS))
@@ -305,7 +305,7 @@ def read_subscription(body: bytes) -> Subscription:
 
 
 def to_pins(names: Iterable[str]) -> tuple[Pin, ...]:
-    """Return pins for agents named as in a window (``slot-0/3``); skip names of no agent."""
+    """Return pins for agents named as on screen (``slot-0/3``); skip other names."""
     split = (name.rpartition("/") for name in names)
     return tuple(
         (peer, int(agent)) for peer, _, agent in split if PEER.fullmatch(peer) and agent.isdecimal()

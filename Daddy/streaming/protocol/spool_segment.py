@@ -2,7 +2,7 @@
 
 A segment consists of wire messages: HELLO (the writer, names of maps), TELEM (each agent's state)
 and FRAMEs (the first of each agent is whole, each later one a delta against the one before). A
-connected relay receives them one by one as they arise. A spool file holds them all behind magic,
+connected relay receives the messages one by one. A spool file holds all of them behind magic,
 version, sequence number, body length and a CRC-32 of number, length and body. A reader takes a
 complete file or nothing, so it ignores a half-written file and reads it again later.
 """
@@ -88,14 +88,14 @@ class WriterIdentity:
 
 
 class PackedReports(NamedTuple):
-    """Holds one writer's reports, packed for the heads of its segments."""
+    """Holds one writer's reports, packed for the first messages of its segments."""
 
     writer: Mapping[str, object]
     rows: framing.Message
 
 
 def pack_reports(writer: WriterIdentity, reports: Sequence[AgentReport]) -> PackedReports:
-    """Pack reports once for all heads that repeat them: writer, map names, telemetry rows.
+    """Pack reports once for all segments that repeat them: writer, map names, telemetry rows.
 
     Map names that do not fit into a HELLO are left out.
     """
@@ -121,13 +121,13 @@ def pack_reports(writer: WriterIdentity, reports: Sequence[AgentReport]) -> Pack
 
 
 def pack_head(packed: PackedReports, sent_ms: int) -> list[framing.Message]:
-    """Return the head of a segment, sent at ``sent_ms`` of the writer's monotonic clock."""
+    """Return a segment's HELLO and TELEM, sent at ``sent_ms`` (writer's monotonic ms)."""
     hello = framing.pack_json({**packed.writer, "sent_ms": sent_ms})
     return [framing.Message(framing.MessageKind.HELLO, hello), packed.rows]
 
 
 def pack_file(sequence: int, messages: Sequence[framing.Message]) -> bytes:
-    """Return the bytes of a spool file."""
+    """Return the bytes of a spool file with these messages."""
     body = b"".join(map(framing.pack_message, messages))
     checksum = zlib.crc32(_SUMMED.pack(sequence, len(body)) + body)
     return HEAD.pack(MAGIC, VERSION, 0, sequence, len(body), checksum) + body
@@ -181,7 +181,7 @@ def read_segment(data: bytes) -> Segment | None:
 
 
 class SegmentAssembler:
-    """Assembles one writer's messages into segments; raises any of ``DAMAGED`` for others."""
+    """Assembles one writer's messages into segments; invalid ones raise one of ``DAMAGED``."""
 
     def __init__(self) -> None:
         self._identity: Segment | None = None
@@ -190,7 +190,7 @@ class SegmentAssembler:
         self._last: dict[int, bytes] = {}
 
     def add_message(self, message: framing.Message) -> None:
-        """Add a message, in the order of packing; unknown kinds are ignored."""
+        """Add a message, in the order of packing; ignore unknown kinds."""
         if message.kind == framing.MessageKind.HELLO:
             self._identity = _read_identity(framing.unpack_json(message.body))
             self._last.clear()
@@ -208,7 +208,7 @@ class SegmentAssembler:
         return CapturedPicture(agent, frame.step, frame.episode, frame.captured_ms, pixels)
 
     def take_segment(self) -> Segment | None:
-        """Return what was added since the last call; None if that is nothing or without HELLO."""
+        """Return rows and pictures added since the last call; None without any or without HELLO."""
         if self._identity is None or not (self._rows or self._pictures):
             return None
         segment = replace(self._identity, rows=tuple(self._rows), pictures=tuple(self._pictures))

@@ -1,4 +1,4 @@
-"""Pure. Keeps the agents' positions and the returns that a viewer received, within bounds."""
+"""Pure. Collects agents' positions and returns that a viewer received, within bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Cell = tuple[int, int]
 
 
 class Dot(NamedTuple):
-    """Marks an agent on a map; ``place`` is 0 when its pictures are not shown."""
+    """Marks an agent on a map; ``place`` is 0 for an agent that is not featured."""
 
     x: int
     y: int
@@ -30,7 +30,7 @@ class Dot(NamedTuple):
 
 
 class MapView(NamedTuple):
-    """Holds one map: agents, trails of shown agents, visits of each cell relative to the most."""
+    """Holds a map: agents, trails of featured ones, visits of cells relative to the maximum."""
 
     name: str
     dots: tuple[Dot, ...]
@@ -40,9 +40,9 @@ class MapView(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HistorySnapshot:
-    """Holds the maps, those of shown agents first, and the (best, mean) returns since the start.
+    """Holds the maps, those of featured agents first, and (best, mean) returns since the start.
 
-    It compares by identity: it has thousands of cells, is built once a second and drawn 30 times.
+    Snapshots compare by identity: each has thousands of cells and is drawn 30 times a second.
     """
 
     maps: tuple[MapView, ...] = ()

@@ -1,4 +1,4 @@
-"""Keeps the last two minutes of each shown agent, and writes them as GIF or MP4 (Pillow, ffmpeg).
+"""Buffers the last two minutes of each shown agent, and writes them as GIF or MP4 (Pillow, ffmpeg).
 
 One thread writes the files, one after the other, each atomically, into the viewer's working folder.
 Pictures are row-major at 2 bits a pixel (`core.shared_types.SCREEN_BYTES`).
@@ -31,14 +31,14 @@ _ENCODE_S = 300.0
 
 
 def check_video_path(path: Path) -> None:
-    """Raise UsageError for a `path` that cannot be written, before anything is played."""
+    """Raise UsageError if ``path`` cannot be written: no ffmpeg for MP4, or no such folder."""
     if path.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
         raise UsageError(
             f"{path} needs ffmpeg, which is not on this machine's PATH",
             "install ffmpeg, or write a GIF: --gif FILE",
         )
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {path.absolute().parent}", "make it first")
+        raise UsageError(f"there is no folder {path.absolute().parent}", "make that folder first")
 
 
 def write_video(
@@ -48,7 +48,7 @@ def write_video(
     scale: int = 2,
     theme: Theme = THEMES[1],
 ) -> None:
-    """Write `pictures` as .gif or .mp4, `scale` times as large. FileError when that fails."""
+    """Write `pictures` to `path`, `scale` times as large: MP4 for .mp4, else GIF. FileError."""
     if not pictures:
         raise FileError(f"nothing was played, so {path} was not written", "play for longer")
     write = _mp4 if path.suffix.lower() == ".mp4" else _gif
@@ -58,7 +58,7 @@ def write_video(
 def _gif(
     path: Path, pictures: Sequence[bytes], per_second: float, scale: int, theme: Theme
 ) -> None:
-    """Write a GIF; a run of equal pictures becomes one that is shown for longer."""
+    """Write a GIF; equal pictures in a row become one picture that is shown for longer."""
     runs = [(picture, len(list(same))) for picture, same in groupby(pictures)]
     frames = [_image(picture, scale, theme) for picture, _ in runs]
     tick_ms = 10 * round(100 / per_second)
@@ -107,7 +107,7 @@ _MOST_AGENTS = 32
 class ClipBuffer:
     """Holds the pictures shown in the last ``BUFFER_S`` seconds, by agent.
 
-    They are compressed as whole pictures, about 600 bytes each; at most 1,500 of an agent.
+    Each picture is stored whole, compressed to about 600 bytes; at most 1,500 per agent.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class ClipBuffer:
         self._last: dict[str, bytes] = {}
 
     def add_pictures(self, pictures: Iterable[tuple[str, bytes | None]], now: float) -> None:
-        """Add the pictures on screen at ``now`` (monotonic seconds), by agent name."""
+        """Store the pictures on screen at ``now`` (monotonic seconds), by agent name."""
         for name, pixels in pictures:
             stored = self._pictures.setdefault(name, deque())
             due = not stored or now - stored[-1][0] >= 1 / CLIP_FPS
@@ -131,7 +131,7 @@ class ClipBuffer:
                 self._last.pop(name, None)
 
     def pictures_between(self, name: str, begin: float, end: float) -> list[bytes]:
-        """Return the agent's pictures of that time at ``CLIP_FPS``; empty when there are none."""
+        """Return the agent's pictures from ``begin`` to ``end`` at ``CLIP_FPS``, or []."""
         stored = list(self._pictures.get(name, ()))
         if not stored or stored[0][0] >= end:
             return []
@@ -156,7 +156,7 @@ class ClipWriter:
         """The last files submitted; each holds its pictures in memory until it is written."""
 
     def do_action(self, action: WindowAction, name: str, theme: Theme) -> str:
-        """Do CLIP, RECORD or SAVE with agent ``name``; return a sentence for the header."""
+        """Start a recording, or write it or the last 30 s; return a sentence for the header."""
         now = self._clock.monotonic()
         if action is WindowAction.RECORD:
             self._recording_started, self._recorded_agent = now, name
@@ -170,7 +170,7 @@ class ClipWriter:
         return now - self._recording_started >= BUFFER_S
 
     def take_outcome(self) -> str:
-        """Return the outcome of the next finished clip; empty if there is none."""
+        """Return a sentence on the next clip that was written or failed; "" if there is none."""
         return "" if self._outcomes.empty() else self._outcomes.get()
 
     def next_path(self, kind: str) -> Path:
@@ -186,10 +186,10 @@ class ClipWriter:
     def _write(self, name: str, begin: float, end: float, theme: Theme, kind: str) -> str:
         pending = self._pending_files
         if len(pending) == pending.maxlen and not pending[0].done():
-            return "not kept: two films before this one are still being written"
+            return "not written: two clips are still being written"
         pictures = self.buffer.pictures_between(name, begin, end)
         if not pictures:
-            return "there is no picture to keep yet"
+            return f"there is no picture of {name} yet"
         pending.append(self._executor.submit(self._save, self.next_path(kind), pictures, theme))
         return f"writing {len(pictures) / CLIP_FPS:.0f} s of {name}"
 
@@ -198,4 +198,4 @@ class ClipWriter:
             write_video(path, pictures, CLIP_FPS, theme=theme)
             self._outcomes.put(f"saved {path}")
         except (DaddyError, OSError) as error:
-            self._outcomes.put(f"no film: {error}")
+            self._outcomes.put(f"no clip was written: {error}")

@@ -1,4 +1,4 @@
-"""Pure. Composes the whole window as a list of items: header, panels, news, waiting screen."""
+"""Pure. Composes the whole window as a list of items: header, panels, news or waiting screen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from Daddy.streaming.viewer.view_model import (
 def draw_window(
     scene: Scene, size: tuple[int, int], view: ViewOptions, tunnel: TunnelInfo, toast: str = ""
 ) -> list[Item]:
-    """Draw a window of ``size`` pixels, back to front; ``toast`` is shown in the header."""
+    """Return the items of a window of ``size`` pixels, back to front; ``toast``: a header line."""
     theme, scene = THEMES[view.theme], visible_scene(scene, view)
     layout = _place_panels(scene, size, view)
     items: list[Item] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
@@ -71,7 +71,7 @@ def _has_band(scene: Scene, view: ViewOptions) -> bool:
 
 
 def _below(scene: Scene, layout: WindowLayout, theme: Theme, view: ViewOptions) -> Iterator[Item]:
-    """Draw maps, returns and news if there is room, else the news alone, newest first."""
+    """Draw maps, returns and news if there is room for all; otherwise only news, newest first."""
     text, rect = layout.text, layout.footer
     if _has_band(scene, view) and rect.height >= MIN_LINES * LINE * text:
         yield from draw_band(scene.history, rect, text, theme, scene.notes[::-1])
@@ -82,7 +82,7 @@ def _below(scene: Scene, layout: WindowLayout, theme: Theme, view: ViewOptions) 
 
 
 def visible_scene(scene: Scene, view: ViewOptions) -> Scene:
-    """Return the scene with the visible panels only: all, or the one that fills the window."""
+    """Return the scene with its visible panels: all, or only the one that fills the window."""
     if not view.full or not scene.panels:
         return scene
     name = focused_agent(view, [panel.name for panel in scene.panels])
@@ -90,7 +90,7 @@ def visible_scene(scene: Scene, view: ViewOptions) -> Scene:
 
 
 def find_panel_at(scene: Scene, size: tuple[int, int], view: ViewOptions, x: int, y: int) -> str:
-    """Return the agent whose panel is at a point of the window; empty if there is none."""
+    """Return the agent whose panel is at pixel ``x, y``; empty if there is none."""
     panels = visible_scene(scene, view).panels
     layout = _place_panels(replace(scene, panels=panels), size, view)
     for panel, place in zip(panels, layout.panels, strict=False):
@@ -125,7 +125,7 @@ def _header(
 
 
 def _second_line(scene: Scene, layout: WindowLayout, view: ViewOptions) -> str:
-    """Return a line on pinned agents that are silent or panels without room, else the fleet's."""
+    """Return a line on silent pinned agents or on panels without room; otherwise on the fleet."""
     gone = [name for name in view.pins if scene.agents and name not in scene.agents]
     if gone:
         return f"{', '.join(gone)} is pinned and silent: back as soon as it plays"
@@ -182,7 +182,7 @@ _BESIDE_HEIGHT = 10 * LINE
 
 
 class WindowLayout(NamedTuple):
-    """Holds the rectangles of a window; the ``footer`` for news may have no height."""
+    """Holds the rectangles of a window; the ``footer`` for news may have the height 0."""
 
     text: int
     header: Rect
@@ -208,9 +208,9 @@ _SMALLER_LETTERS = 0.79
 
 @lru_cache
 def arrange_panels(width: int, height: int, count: int, *, band: bool = False) -> WindowLayout:
-    """Lay out ``count`` panels with the largest possible pictures; fewer if they do not fit.
+    """Lay out ``count`` panels with the largest possible pictures; fewer panels if not all fit.
 
-    ``band``: the panels have no curves, which leaves room for the band below them.
+    ``band``: panels without return curves, which leaves room for maps and returns below them.
     """
     styles = [style for style in TextPosition if not (band and style is TextPosition.BELOW)]
     best = (
@@ -242,7 +242,8 @@ def _room(width: int, height: int, text: int, gap: int) -> Rect:
 def _grids(width: int, height: int, count: int, styles: Sequence[TextPosition]) -> Iterator[_Grid]:
     """Yield grids of ``count`` panels in which whole pictures fit.
 
-    Merit: largest pictures; among equals larger letters, fuller words, wider gaps, fewer rows.
+    Merit, in this order: larger pictures, text in panels, larger letters, more text, gaps, fewer
+    rows.
     """
     full, order = max(1, min(width // 400, height // 300)), list(TextPosition)
     choices = product(range(full, 0, -1), (PAD, 0), range(1, count + 1), styles)

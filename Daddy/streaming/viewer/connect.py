@@ -1,4 +1,4 @@
-"""Runs ssh for ``tunnel_server connect`` until a relay is connected, and again when it is lost.
+"""Runs ssh for ``tunnel_server connect`` until a relay is connected, and again when ssh ends.
 
 A thread starts ssh, reads its messages, passes the stream to the receiver, and starts ssh again
 when the network, a closed laptop or the login node ended it. ``connect_plan`` has the rules.
@@ -38,12 +38,12 @@ _WEIGHTS = "/shared_weights"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of ``connect`` to the viewer's own."""
-    parser.add_argument("login", nargs="?", default="", help="user@login (default: of setup)")
-    parser.add_argument("--run-dir", default="", help="run folder there (default: the newest)")
+    """Add the flags of ``connect`` to those of the viewer."""
+    parser.add_argument("login", nargs="?", default="", help="user@login-node (default: setup's)")
+    parser.add_argument("--run-dir", default="", help="run folder there (default: newest)")
     routes = [route.value for route in StreamRoute]
     parser.add_argument("--by", choices=routes, help="the only route to try (default: all)")
-    default, port = str(TUNNEL_PORT), f"port there ({TUNNEL_PORT})"
+    default, port = str(TUNNEL_PORT), f"port there (default {TUNNEL_PORT})"
     parser.add_argument("--remote-port", default=default, help=port)
     parser.set_defaults(port=0)
 
@@ -60,7 +60,7 @@ _VARIABLES = {
 def find_target(
     args: argparse.Namespace, environ: Mapping[str, str], home: Path, *, asks: bool
 ) -> LoginTarget:
-    """Return the login and its ssh options; UsageError for an invalid login."""
+    """Return the login and its ssh options. Raise UsageError for an invalid login or port."""
     saved = read_saved_cluster(settings_path(environ, home))
     user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
     login = args.login or (f"{user}@{host}" if user and host else saved_login(saved))
@@ -87,8 +87,8 @@ def find_target(
 
 
 def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:
-    """Return paths of the relay's script on the login node: in the named run, or in the run whose
-    weights are pulled, else in the home folder, where the newest relay has written it.
+    """Return paths of the relay's script on the login node: in the named run only; or in the run
+    whose weights are pulled and in the home folder, where the newest relay has written it.
     """
     run = run_dir or (weights.removesuffix(_WEIGHTS) if weights.endswith(_WEIGHTS) else "")
     if run.startswith("-") or not run.isprintable():
@@ -98,7 +98,7 @@ def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:
 
 
 def _port(text: str) -> int:
-    """Return a port of the login node's loopback; UsageError for any other address."""
+    """Return the login node's loopback port; UsageError for text that is no port number."""
     if text.isdigit() and 0 < int(text) < 65536:  # noqa: PLR2004 - ports are 16 bits
         return int(text)
     raise UsageError(
@@ -119,7 +119,7 @@ _GREETING_BYTES = 64 * 1024
 
 @dataclass
 class SshCall:
-    """Holds a running ssh; ``pipe`` is our end of its stdin and stdout."""
+    """Holds a running ssh; ``pipe`` is our end of the socket that is its stdin and stdout."""
 
     route: StreamRoute
     ssh: ConnectedChild
@@ -137,7 +137,7 @@ class SshCall:
         return self.opened_at is not None and self.route is StreamRoute.STDIO
 
     def close(self) -> None:
-        """End ssh, and with it its processes on the login node."""
+        """End ssh; its processes on the login node then end as well."""
         if not self.adopted:
             self.pipe.close()
         self.ssh.terminate(_GRACE_S)
@@ -146,8 +146,8 @@ class SshCall:
 class SshConnector:
     """Connects relays to ``receiver`` until closed, or until only a person can mend the cause.
 
-    In that case it sets ``error`` and ``given_up``; the context raises ``error`` at its end.
-    ``session_tokens`` holds the token of the present relay, which the receiver must accept.
+    In the second case it sets ``error`` and ``given_up``; the `with` block raises ``error`` at its
+    end. ``session_tokens`` holds the token of the present relay, which the receiver must accept.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class SshConnector:
         self._given_up.set()
 
     def _call(self, route: StreamRoute) -> CallEnd:
-        """Run one ssh to its end; an OSError of this computer counts as an end."""
+        """Run one ssh to its end; an OSError of this computer is returned as the end's reason."""
         words = connect_plan.ssh_command(route, self._plan.target, self._receiver.port)
         try:
             ours, theirs = socket.socketpair()
@@ -223,7 +223,7 @@ class SshConnector:
             self._session_tokens.clear()
 
     def _watch_call(self, call: SshCall) -> CallEnd:
-        """Watch a call until it has ended or must be ended."""
+        """Watch a running ssh until it has ended or must be ended; return its end."""
         while not self._clock.wait(self._stop, POLL_S):
             if self._sleep_detector.slept(self._clock.now(), self._clock.monotonic()):
                 return CallEnd(None, connected=call.connected, slept=True)
@@ -244,7 +244,7 @@ class SshConnector:
         return CallEnd(None)
 
     def _check_tunnel(self, call: SshCall) -> str:
-        """Return the reason to end a tunnel; report the usual causes while no relay connects."""
+        """Return the reason to end a tunnel, or ""; show usual causes if no relay connects."""
         target = self._plan.target
         if call.connected:
             return ""
@@ -257,7 +257,7 @@ class SshConnector:
         return ""
 
     def _check_own_relay(self, call: SshCall) -> str:
-        """Wait for the opening line of our own relay; return the reason to end the call, if any."""
+        """Adopt the stream of our own relay when it opens; return the reason to end, or ""."""
         now = self._clock.monotonic()
         if call.opened_at is not None:
             gone = call.adopted and call.pipe.fileno() < 0
@@ -275,7 +275,7 @@ class SshConnector:
             return ""
         patience = PASSWORD_S if self._plan.target.may_ask else OPENING_S
         if now - call.started > patience or len(call.received) > _GREETING_BYTES:
-            return f"no relay has answered there for {patience:.0f} s"
+            return f"no relay on the login node answered in {patience:.0f} s"
         return ""
 
     def _send_port(self, call: SshCall) -> None:
@@ -286,7 +286,7 @@ class SshConnector:
                 call.port_sent = True
 
     def _report(self, lines: tuple[str, ...], note: str = "") -> None:
-        """Show lines in the viewer, and print the new ones to standard error."""
+        """Show lines in the viewer, and print lines not shown before to standard error."""
         for line in lines:
             if line not in self._reported:
                 print(f"connect: {line}", file=sys.stderr, flush=True)

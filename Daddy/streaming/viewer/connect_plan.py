@@ -2,7 +2,7 @@
 
 Three routes are tried in this order: ssh's own pipes, the port that the controller's relay connects
 to, and a port that ssh chooses. The messages of ssh decide the next step: another route, the same
-one again, or an error that only a person can mend. Every decision has a reason. The system's
+route again, or an error that only a person can mend. Every decision has a reason. The system's
 OpenSSH is used, with the person's own config, jump hosts and agent.
 """
 
@@ -36,7 +36,7 @@ _WAIT = "shift; " + _OWN_FILES + _TELL + "break; fi; done; exec cat >/dev/null"
 
 
 class StreamRoute(Enum):
-    """Lists the routes of the stream to the viewer."""
+    """Lists the routes of the stream to the viewer: ssh's pipes, a fixed port, a chosen port."""
 
     STDIO = "stdio"
     PORT = "port"
@@ -75,7 +75,7 @@ _OWN = ("ControlMaster=no", "ControlPath=none", "ExitOnForwardFailure=yes")
 
 
 def ssh_command(route: StreamRoute, target: LoginTarget, local: int) -> list[str]:
-    """Return the ssh command of one route; a forwarded port leads to ``local`` here."""
+    """Return the ssh command of a route; a forwarded port leads to port ``local`` here."""
     confined = route is StreamRoute.PORT and bool(target.tunnel_key)
     options = [*_OPTIONS, f"BatchMode={'no' if target.may_ask and not confined else 'yes'}"]
     words = ["-i", target.tunnel_key, "-N"] if confined else []
@@ -94,7 +94,7 @@ def ssh_command(route: StreamRoute, target: LoginTarget, local: int) -> list[str
 
 
 def _command(route: StreamRoute, target: LoginTarget) -> str:
-    """Return a command that runs a relay of our own, or prints the relay's host and waits."""
+    """Return the remote command: run a relay of our own, or print the relay's host and wait."""
     text = _WAIT if route is StreamRoute.PORT else _RUN
     option = "--told-port" if route is StreamRoute.DYNAMIC else ""
     return shlex.join(["sh", "-c", text, "daddy", option, *target.scripts])
@@ -116,7 +116,7 @@ _SSH_FAILED = 255
 
 
 class FailureKind(Enum):
-    """Lists the steps that the end of a call may require."""
+    """Lists the next steps after ssh has ended."""
 
     RETRY = "the network or the other side failed: try the same route again"
     NEXT_ROUTE = "this route does not reach a relay: try the next one"
@@ -124,8 +124,8 @@ class FailureKind(Enum):
 
 
 class CallEnd(NamedTuple):
-    """Holds the end of a call: ssh's exit status (None: ended by us), its stderr, our own reason to
-    end it. ``connected``: a relay had proved the token; ``slept``: this computer was asleep.
+    """Holds the end of an ssh: its exit status (None: we ended it), its stderr, our reason to end
+    it. ``connected``: a relay had proved the token; ``slept``: this computer was asleep.
     """
 
     exit_status: int | None
@@ -145,9 +145,9 @@ class Diagnosis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectPlan:
-    """Holds the route to try next (None: no further one) after ``wait_s`` seconds, and the reason.
+    """Holds the route to try next (None: none is left) after ``wait_s`` seconds, and the reason.
 
-    ``failed``: routes that did not reach a relay, with reasons. ``connected_before``: one did.
+    ``failed``: routes that did not reach a relay, with reasons. ``connected_before``: a route did.
     """
 
     target: LoginTarget
@@ -161,7 +161,7 @@ class ConnectPlan:
     connected_before: bool = False
 
     def next_plan(self, end: CallEnd) -> ConnectPlan:
-        """Return the plan after the present route's call has ended."""
+        """Return the plan after the ssh of the present route has ended."""
         assert self.route is not None
         plan = replace(self, connected_before=self.connected_before or end.connected, remedy="")
         if end.slept:
@@ -187,7 +187,7 @@ class ConnectPlan:
 
 
 def _next_route(plan: ConnectPlan, route: StreamRoute, why: str, fix: str) -> ConnectPlan:
-    """Plan the next route; after the last, all again if one had connected before, else none."""
+    """Plan an untried route; without one, all again if a relay was connected before, or none."""
     failed = (*plan.failed, (route, why))
     untried = [route for route in plan.routes if route not in {tried for tried, _ in failed}]
     new = replace(plan, failed=failed, attempts=0, reason=why, wait_s=0.0)
@@ -206,10 +206,10 @@ FIX_NO_ROUTE = (
 
 
 def first_plan(target: LoginTarget, only: StreamRoute | None = None) -> ConnectPlan:
-    """Return a plan of all routes of the target, or of the ``only`` one requested.
+    """Return a plan with all routes to the target, or only the route ``only``.
 
-    With a tunnel key, which forwards one port, the pipes of the person's own login come first. A
-    port of ssh's choice would need the same permissions as the pipes, so it is left out then.
+    With a tunnel key, which forwards one port, the pipes of the person's own login come first; a
+    port of ssh's choice would need the same permissions as the pipes, so it is left out.
     """
     every = (StreamRoute.STDIO, StreamRoute.PORT) if target.tunnel_key else tuple(StreamRoute)
     routes = (only,) if only else every
@@ -217,7 +217,7 @@ def first_plan(target: LoginTarget, only: StreamRoute | None = None) -> ConnectP
 
 
 def diagnose(route: StreamRoute, end: CallEnd, target: LoginTarget) -> Diagnosis:
-    """Return the kind of failure, its reason and its remedy from the end of a call."""
+    """Return the kind of failure, its reason and its remedy from the end of an ssh."""
     stderr = "\n".join(end.stderr)
     if re.search(r"Permission denied \(|Too many authentication failures", stderr):
         return _diagnose_denied(route, target)
@@ -281,7 +281,7 @@ _SIGNS = (
 
 
 def wrong_node(stderr: Sequence[str], target: LoginTarget) -> str:
-    """Return a sentence if the tunnel ends on another node than the run's relay, else ""."""
+    """Return a sentence if the tunnel ends on another node than the run's relay, or ""."""
     hosts = dict(line.split(maxsplit=1) for line in stderr if re.match("daddy-[a-z]+ .", line))
     names = [clean_text(hosts.get(name, "")) for name in ("daddy-here", "daddy-relay")]
     here, relay = (name.partition(".")[0] for name in names)
@@ -306,13 +306,13 @@ def usual_causes(login: str, port: int) -> tuple[str, ...]:
 
 
 class SleepDetector:
-    """Detects that this computer was asleep: wall time went on, the monotonic clock stood still."""
+    """Detects that this computer slept: wall time went on, the monotonic clock stood still."""
 
     def __init__(self, wall: float, monotonic: float) -> None:
         self._ahead = wall - monotonic
 
     def slept(self, wall: float, monotonic: float) -> bool:
-        """Return True if more than ``SLEPT_S`` seconds were slept since the last call."""
+        """Return True if this computer slept over ``SLEPT_S`` seconds since the last call."""
         ahead, before = wall - monotonic, self._ahead
         self._ahead = ahead
         return ahead - before > SLEPT_S

@@ -1,6 +1,6 @@
 """Pure. Defines the items that a window is drawn from; ``pygame_window.Painter`` paints them.
 
-All letters have one width, so text is laid out without a font. Equal lists need no painting.
+All letters have one width, so text is laid out without a font. Equal item lists are not painted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PAD = 4
 
 
 class TextPosition(Enum):
-    """Lists the positions of a panel's text, with the width and height needed in letter pixels."""
+    """Lists positions of a panel's text, with the width and height needed in letter pixels."""
 
     BELOW = (2 * PAD, 8 * LINE)
     BESIDE = (3 * PAD + 120, 2 * PAD + 2)
@@ -102,7 +102,7 @@ class GamePicture(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Draws a line through points, and the area below it down to ``floor``."""
+    """Draws a line through points, and fills the area from it down to row ``floor``."""
 
     points: tuple[tuple[int, int], ...]
     colour: Colour
@@ -113,11 +113,11 @@ class Curve(NamedTuple):
 
 Item = Box | Text | GamePicture | Curve
 MOST_PLACES = 32
-"""Most areas repainted one by one, as each needs a pass over all items; else the whole window."""
+"""Most areas repainted one by one, as each needs a pass over all items; above, the window is."""
 
 
 def unpack_pixels(pixels: bytes, shades: tuple[int, ...] = (0, 1, 2, 3)) -> bytes:
-    """Unpack a game picture to a byte a pixel, which is that pixel's entry in ``shades``."""
+    """Return one byte per pixel of a game picture: the entry of ``shades`` for its shade."""
     apart = bytearray(4 * len(pixels))
     for place, of_byte in enumerate(_of_bytes(shades)):
         apart[place::4] = pixels.translate(of_byte)
@@ -131,7 +131,7 @@ def _of_bytes(shades: tuple[int, ...]) -> list[bytes]:
 
 
 def bounding_box(item: Item) -> Rect:
-    """Return a rectangle that contains the whole item."""
+    """Return a rectangle that contains the whole ``item``, in window pixels."""
     if isinstance(item, Text):
         tall = (HEIGHT + DEPTH) * item.scale
         return Rect(item.x, item.y, text_width(item.text, item.scale), tall)
@@ -146,8 +146,8 @@ def bounding_box(item: Item) -> Rect:
 def changed_areas(before: Sequence[Item], after: Sequence[Item]) -> set[Rect]:
     """Return the areas with other pixels in ``after``, whose first item is the whole window.
 
-    Returns the whole window if there are more than ``MOST_PLACES``, as when a map changes. An item
-    that moved in the list counts as changed, because later items hide earlier ones.
+    Return the whole window if there are more than ``MOST_PLACES`` areas, as when a map changes. An
+    item that moved in the list counts as changed, because later items hide earlier ones.
     """
     whole = {bounding_box(item) for item in after[:1]}
     if len(before) != len(after):
@@ -159,7 +159,7 @@ def changed_areas(before: Sequence[Item], after: Sequence[Item]) -> set[Rect]:
 
 
 class Theme(NamedTuple):
-    """Holds four shades of the game's screen, lightest first, and two colours for attention."""
+    """Holds four shades of the game's screen, lightest first, and colours of window and alerts."""
 
     name: str
     shades: tuple[Colour, Colour, Colour, Colour]
@@ -208,7 +208,7 @@ kind of colour blindness (Okabe and Ito, 2008)."""
 
 
 def mix_colours(colour: Colour, towards: Colour, part: float = 1 / 3) -> Colour:
-    """Mix ``part`` of ``colour`` (a third) with the rest of ``towards``."""
+    """Return ``part`` of ``colour`` (default a third) mixed with the rest of ``towards``."""
     pairs = zip(colour, towards, strict=True)
     red, green, blue = (int(theirs + part * (ours - theirs)) for ours, theirs in pairs)
     return red, green, blue
@@ -217,7 +217,7 @@ def mix_colours(colour: Colour, towards: Colour, part: float = 1 / 3) -> Colour:
 def draw_both_ends(
     rect: Rect, y: int, scale: int, left: tuple[str, Colour], right: tuple[str, Colour]
 ) -> Iterator[Item]:
-    """Draw a text at each end of a line; the left one is shortened to fit."""
+    """Draw a text at each end of a line; shorten the left text to fit."""
     wide = text_width(right[0], scale)
     gap = 4 * scale if right[0] else 0
     yield Text(rect.x, y, fit_text(left[0], rect.width - wide - gap, scale), left[1], scale)

@@ -20,19 +20,19 @@ from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo, line_to_
 
 
 class NoRelayError(NetworkError):
-    """Reports that no relay connected within the time given with ``--wait``."""
+    """Reports that no relay connected within the seconds given with ``--wait``."""
 
     exit_code = ExitCode.NO_RELAY
 
 
 class RefusedError(NetworkError):
-    """Reports that no connected relay shared a token and a protocol version with this viewer."""
+    """Reports that relays connected but shared no token or no protocol version with this viewer."""
 
     exit_code = ExitCode.REFUSED
 
 
 def agent_json(panel: Panel, frames: int, now: float) -> str:
-    """Return one agent as JSON; ``frames`` came since the last line, ``now`` is wall time (s)."""
+    """Return one agent as JSON; ``frames``: since the last line; ``now``: wall time (s)."""
     stream = {
         "from": "pictures",
         "frames": frames,
@@ -44,22 +44,22 @@ def agent_json(panel: Panel, frames: int, now: float) -> str:
 
 
 def waiting_json(tunnel: TunnelInfo, scene: Scene, now: float) -> str:
-    """Return JSON for a scene without agents: no relay is connected, or nothing plays."""
+    """Return JSON for a scene without agents: no relay is connected, or no job plays."""
     state = {"port": tunnel.port, "connected": scene.connected, "trouble": scene.trouble[:200]}
     return pack_json({"what": "waiting", "time": round(now, 3), **state}).decode()
 
 
 def check_patience(wait_s: float | None, waited_s: float, served: int, refused: str) -> None:
-    """Raise NoRelayError or RefusedError if ``wait_s`` passed and no relay proved the token."""
+    """Raise NoRelayError or RefusedError if no relay proved the token within ``wait_s``."""
     if wait_s is None or served or waited_s < wait_s:
         return
     if refused:
         raise RefusedError(
-            f"no relay was let in within {wait_s:g} s: {refused}",
-            "copy the token (the viewer shows the line), or update the older of the two",
+            f"no relay was accepted within {wait_s:g} s: {refused}",
+            "copy the token (the viewer prints the command), or use one release on both sides",
         )
     raise NoRelayError(
-        f"no relay came within {wait_s:g} s",
+        f"no relay connected within {wait_s:g} s",
         "is the ssh line running, and did it say that forwarding failed? does the run live "
         "(run_controller status), with training.stream on, on the login node that ssh reached?",
     )
@@ -67,7 +67,7 @@ def check_patience(wait_s: float | None, waited_s: float, served: int, refused: 
 
 @dataclass
 class FrameCountRecorder:
-    """Counts the frames of each agent in an event file that is named for the watched run."""
+    """Records the frames of each agent in an event file, named for the watched run."""
 
     folder: Path | None
     clock: Clock
@@ -75,7 +75,7 @@ class FrameCountRecorder:
     _before: Mapping[str, int] | None = None
 
     def write_counts(self, scene: Scene) -> None:
-        """Append the frames since the last call, once a relay has sent a STATUS."""
+        """Append each agent's frames since the last call, once a relay has sent a STATUS."""
         if self.folder is None or not scene.statuses:
             return
         if self._events is None:
@@ -109,7 +109,7 @@ def agent_text(panel: Panel, frames: int) -> str:
 
 
 def waiting_text(tunnel: TunnelInfo, scene: Scene) -> list[str]:
-    """Return lines for a scene without agents, with the command to copy."""
+    """Return lines of text for a scene without agents, with the command to copy."""
     if scene.connect_lines:  # connect prints its own lines
         return [f"last trouble: {scene.trouble}"] * bool(scene.trouble)
     caption, copy = line_to_copy(scene, tunnel)
@@ -119,7 +119,7 @@ def waiting_text(tunnel: TunnelInfo, scene: Scene) -> list[str]:
 
 
 class LinePrinter:
-    """Prints a line per agent, and without agents the state when it changes."""
+    """Prints a line per agent; without agents the connection's state, when it changes."""
 
     def __init__(self, tunnel: TunnelInfo, clock: Clock, *, json: bool) -> None:
         self._tunnel = tunnel
@@ -129,7 +129,7 @@ class LinePrinter:
         self._printed: list[str] = []
 
     def print_scene(self, scene: Scene) -> None:
-        """Print each agent, or the state if it changed since the last call."""
+        """Print each agent; without agents print the state if it changed since the last call."""
         now = self._clock.now()
         if not scene.panels:
             self._print_state(scene, now)

@@ -1,4 +1,4 @@
-"""Pure. Maps a key and the current view to the next view; the help is drawn from ``TABLE``."""
+"""Pure. Maps a key and the current view to the next view; ``TABLE`` is also the help's text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOUR_S = 20.0
 
 
 class WindowAction(Enum):
-    """Actions of a key that the window has to carry out."""
+    """Lists the actions of keys that the window has to carry out."""
 
     LEAVE = "leave"
     SHOT = "picture of the window"
@@ -81,7 +81,7 @@ class KeyBinding(NamedTuple):
 
 
 def apply_key(view: ViewOptions, key: str, shown: ShownAgents) -> KeyResult:
-    """Apply ``key`` (pygame's name) to the view; ``shown`` are the agents on screen."""
+    """Return the result of ``key`` (pygame's name); ``shown``: agents on screen."""
     effect = next((binding.effect for binding in TABLE if key in binding.names), None)
     if isinstance(effect, Overlay):
         new = Overlay.NONE if view.overlay is effect else effect
@@ -101,12 +101,12 @@ def focused_agent(view: ViewOptions, shown: ShownAgents) -> str:
 
 
 def click_panel(view: ViewOptions, name: str) -> ViewOptions:
-    """Choose the clicked panel; a click on the chosen one fills the window, or undoes it."""
+    """Choose the clicked panel; a click on the chosen panel fills the window or undoes that."""
     return replace(view, chosen=name, full=view.chosen == name and not view.full)
 
 
 def advance_tour(view: ViewOptions, agents: Sequence[str], now: float) -> ViewOptions:
-    """Move the tour to the next of all ``agents`` when the present one's time is over."""
+    """Move the tour to the next of all ``agents`` when the present agent's time is over."""
     if not view.touring or view.paused or not agents or now < view.tour_until:
         return view
     after = agents.index(view.touring) + 1 if view.touring in agents else 0

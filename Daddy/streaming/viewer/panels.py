@@ -1,4 +1,4 @@
-"""Pure. Draws an agent's panel, the tables over the panels, and maps and returns below them."""
+"""Pure. Draws agents' panels, the tables that cover them, and maps and returns below them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _draw_texts(
 def _facts(
     panel: Panel, style: TextPosition, theme: Theme, *, narrow: bool
 ) -> Iterator[tuple[int, ColouredText, ColouredText]]:
-    """Yield the lines below the title: letter pixels from the line before, left, right text."""
+    """Yield the lines below the title: rows from the line before, left text, right text."""
     row, ink, soft = panel.row, theme.ink, theme.soft
     total, steps = f"{row.episode_return:.1f}", format_count(row.step)
     if style is not TextPosition.BESIDE:
@@ -171,7 +171,7 @@ Line = tuple[str, ...]
 
 
 def draw_table(kind: Overlay, scene: Scene, room: Rect, text: int, theme: Theme) -> Iterator[Item]:
-    """Draw the table in the middle of ``room``, in the largest letters that fit."""
+    """Draw the table ``kind`` in the middle of ``room``, in the largest letters that fit."""
     lines_of = {Overlay.HELP: _keys, Overlay.SCORE: _scores, Overlay.FIGURES: _figures}
     title, rows, last = lines_of[kind](scene)
     lines, step = [(title,), *rows, (last,)], LINE
@@ -192,7 +192,7 @@ def draw_table(kind: Overlay, scene: Scene, room: Rect, text: int, theme: Theme)
 def _draw_columns(
     lines: Sequence[Line], columns: Sequence[int], step: int, rect: Rect, text: int, theme: Theme
 ) -> Iterator[Item]:
-    """Draw texts in columns; a line of one text spans all of them."""
+    """Draw texts in columns; a line of one text may span all columns."""
     for index, line in enumerate(lines):
         x, title = rect.x, theme.accent if index == 0 else theme.soft
         colours = (title,) if len(line) == 1 else (theme.ink, *[theme.soft] * len(line))
@@ -242,7 +242,7 @@ def draw_band(
 ) -> tuple[Item, ...]:
     """Draw maps on the left four sevenths; on the right the return curve, and news below it.
 
-    Results are cached: a large map takes longer than the rest of the window.
+    Results are cached, as a large map takes longer to draw than the rest of the window.
     """
     pad = _PAD * text
     left = Rect(room.x, room.y, room.width * 4 // 7 - pad, room.height)
@@ -292,7 +292,7 @@ def _draw_map(place: MapView, rect: Rect, text: int, theme: Theme) -> Iterator[I
 
 
 class _Grid:
-    """Converts the cells of a map to window pixels, as large as the map's known part allows."""
+    """Converts cells of a map to window pixels, as large as the visited part allows."""
 
     def __init__(self, place: MapView, room: Rect) -> None:
         cells = [(dot.x, dot.y) for dot in place.dots]
@@ -307,7 +307,7 @@ class _Grid:
         """Window pixels of a cell."""
 
     def rect(self, cell: Cell, larger: int = 0) -> Rect:
-        """Return the cell in window pixels, at least one, ``larger`` at each side."""
+        """Return the rectangle of a cell, extended by ``larger`` pixels at each side."""
         x = self._x + (cell[0] - self._least_x) * self._scale
         y = self._y + (cell[1] - self._least_y) * self._scale
         wide = max(1, int(x + self._scale) - int(x))
@@ -317,7 +317,7 @@ class _Grid:
 
 
 def _axis_range(cells: Sequence[int]) -> tuple[int, int]:
-    """Return the first cell to draw and the number of cells, the known ones in the middle."""
+    """Return the first cell to draw and the number of cells, with ``cells`` in the middle."""
     length = max(cells) - min(cells) + 1
     shown = max(_LEAST_CELLS, length)
     return min(cells) - (shown - length) // 2, shown
@@ -326,7 +326,7 @@ def _axis_range(cells: Sequence[int]) -> tuple[int, int]:
 def _draw_returns(
     returns: Sequence[tuple[float, float]], rect: Rect, text: int, theme: Theme
 ) -> Iterator[Item]:
-    """Draw the best and the mean return since this viewer started."""
+    """Draw the curves of the best and the mean return since this viewer started."""
     if not returns:
         return
     best, mean = zip(*returns, strict=True)

@@ -52,7 +52,7 @@ _POINTS, _ABOVE = 10, 2
 
 
 class Painter:
-    """Keeps a surface up to date by repainting the areas that changed."""
+    """Keeps a pygame surface up to date by repainting the areas that changed."""
 
     def __init__(self) -> None:
         self._shown: Sequence[Item] = ()
@@ -72,11 +72,11 @@ class Painter:
         return list(areas)
 
     def forget_surface(self) -> None:
-        """Repaint everything next time, because the surface is a new one."""
+        """Make the next update repaint all items, because the surface is a new one."""
         self._shown, self._boxes = (), []
 
     def _boxes_of(self, items: Sequence[Item]) -> list[pygame.Rect]:
-        """Return the items' bounding boxes; boxes of items that stayed are reused."""
+        """Return the items' bounding boxes; reuse boxes of items that stayed in their place."""
         if len(items) != len(self._boxes):
             return [pygame.Rect(bounding_box(item)) for item in items]
         before = zip(items, self._shown, self._boxes, strict=True)
@@ -84,13 +84,13 @@ class Painter:
 
 
 def paint_items(surface: Any, items: Iterable[Item]) -> None:
-    """Paint ``items`` in their order; pixels inside a clip do not depend on the clip."""
+    """Paint ``items`` in order onto ``surface``; pixels inside its clip do not depend on it."""
     for item in items:
         _PAINTERS[type(item)](surface, item)
 
 
 def save_png(surface: Any, path: Path) -> None:
-    """Write a PNG file atomically."""
+    """Write ``surface`` as a PNG file, atomically; make missing folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temp = path.with_name(f".tmp-{path.stem}.png")
     pygame.image.save(surface, str(temp))
@@ -98,7 +98,7 @@ def save_png(surface: Any, path: Path) -> None:
 
 
 def _paint_box(surface: Any, box: Box) -> None:
-    """Paint a box as two fills: pygame's outlines change where a clip cuts them."""
+    """Paint a box as two fills: pygame's outlines change at the edge of a clip."""
     x, y, wide, tall = box.rect
     surface.fill(box.border, box.rect)
     surface.fill(box.fill, (x + 1, y + 1, max(0, wide - 2), max(0, tall - 2)))
@@ -110,7 +110,7 @@ def _paint_text(surface: Any, text: Text) -> None:
 
 @lru_cache(_TEXTS_KEPT)
 def _render_text(text: str, colour: Colour, scale: int) -> Any:
-    """Render a text exactly as large as its cells; font pixels beyond them are cut off."""
+    """Render a text exactly as large as its cells; cut off font pixels beyond the cells."""
     cells = pygame.Surface((text_width(text, scale), (HEIGHT + DEPTH) * scale), pygame.SRCALPHA)
     with contextlib.suppress(pygame.error):  # pygame refuses a surface of zero width
         cells.blit(_font(scale).render(text, True, colour), (0, -_ABOVE * scale))
@@ -131,7 +131,7 @@ def _paint_picture(surface: Any, picture: GamePicture) -> None:
 
 
 def _paint_curve(surface: Any, curve: Curve) -> None:
-    """Paint a curve onto its own surface first: a line's pixels change where a clip cuts it."""
+    """Paint a curve onto a surface of its own first: pygame's lines change at a clip's edge."""
     left, top, *size = bounding_box(curve)
     own = pygame.Surface(size, pygame.SRCALPHA)
     points = [(x - left, y - top) for x, y in curve.points]
@@ -163,7 +163,7 @@ class ViewerState:
         self._toast, self._toast_until = "", 0.0
 
     def show_scene(self, scene: Scene) -> None:
-        """Show a new scene; while the view is paused the old one stays."""
+        """Store the newest scene; while the view is paused the old scene stays."""
         now = self._clock.monotonic()
         self.view = keys.advance_tour(self.view, scene.agents, now)
         self.clips.buffer.add_pictures(((panel.name, panel.pixels) for panel in scene.panels), now)
@@ -175,7 +175,7 @@ class ViewerState:
             self._scene = scene
 
     def draw_items(self, size: Size) -> list[Item]:
-        """Return the items of a window of ``size`` pixels now; empty before the first scene."""
+        """Return the items of a window of ``size`` pixels; empty before the first scene."""
         if self._scene is None:
             return []
         toast = self._toast if self._clock.monotonic() < self._toast_until else ""
@@ -229,7 +229,7 @@ class ViewerWindow:
     def __init__(
         self, size: Size, view: keys.ViewOptions, tunnel: TunnelInfo, clock: Clock
     ) -> None:
-        """Open the window; NetworkError without a display."""
+        """Open the window. Raise NetworkError without a display."""
         title = "Daddy: the best agents, live"
         self._surface = _open_display(title, size, pygame.RESIZABLE, "use --headless")
         self._painter = Painter()
@@ -302,8 +302,8 @@ class ViewerWindow:
 def _open_display(caption: str, size: Size, flags: int, remedy: str) -> Any:
     """Open a window and return its surface; NetworkError with ``remedy`` without a display.
 
-    On X11 pixels are sent as they are. SDL would send them through OpenGL, which without a GPU
-    paints every picture a second time and takes half of the viewer's CPU time.
+    On X11, SDL is told to send pixels without OpenGL: without a GPU, OpenGL would paint every
+    picture a second time and take half of the viewer's CPU time.
     """
     try:
         pygame.display.init()
@@ -312,21 +312,21 @@ def _open_display(caption: str, size: Size, flags: int, remedy: str) -> Any:
             os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
         return pygame.display.set_mode(size, flags)
     except pygame.error as error:
-        raise NetworkError(f"no display ({error})", remedy) from error
+        raise NetworkError(f"no display for a window ({error})", remedy) from error
 
 
 def _key_name(event: Any) -> str:
-    """Return ``+``, ``-`` or ``?`` if the key writes one of these, else pygame's name (``f12``)."""
+    """Return ``+``, ``-`` or ``?`` if the key writes that character; or pygame's name."""
     character = str(getattr(event, "unicode", ""))
     name = str(pygame.key.name(event.key)).strip("[]").replace("enter", "return")
     return character if character in {"+", "-", "?"} else name
 
 
 class GameWindow:
-    """Shows nothing but the game's picture, and collects the person's keys."""
+    """Shows only the game's picture, and collects the person's keys."""
 
     def __init__(self, caption: str, scale: int = 4) -> None:
-        """Open the window; NetworkError without a display."""
+        """Open the window. Raise NetworkError without a display."""
         size = (SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale)
         self._surface = _open_display(caption, size, 0, "play into a file: --gif FILE")
         self.caption, self._rect = caption, Rect(0, 0, *size)

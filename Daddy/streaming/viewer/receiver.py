@@ -1,7 +1,7 @@
 """Adapter for the viewer's port: accepts and authenticates relays, keeps their newest pictures.
 
-It runs one thread and listens on 127.0.0.1 and ::1 only. A connection without a greeting within
-three seconds is closed, and nothing is kept of invalid bytes. Several relays may be connected (a
+The receiver runs one thread and listens on 127.0.0.1 and ::1 only. A connection without a greeting
+within three seconds is closed; invalid bytes are dropped. Several relays may be connected (a
 cluster's and a laptop's). :meth:`Receiver.current_scene` never waits for the network.
 """
 
@@ -33,14 +33,14 @@ class RelayConnection(SessionSocket):
     relay_state: RelayState | None = None
 
     def peer_program(self) -> str | None:
-        """Return the program at the other end of the socket; None if it cannot be seen."""
+        """Return the name of the program at the other end of the socket, or None."""
         if self.socket.family not in (socket.AF_INET, socket.AF_INET6):
             return None
         return socket_owner(self.socket.getpeername()[1], self.socket.getsockname()[1])
 
 
 def listen_on_loopback(port: int, backlog: int, other_port: str) -> list[socket.socket]:
-    """Listen on both loopback addresses; NetworkError, which proposes ``other_port``."""
+    """Listen on both loopback addresses. NetworkError, with ``other_port`` as the remedy."""
     try:
         first = socket.create_server(("127.0.0.1", port), backlog=backlog)
     except OSError as error:
@@ -64,9 +64,9 @@ _REFUSALS = (Reason.VERSION, Reason.NO_COMMON_TOKEN, Reason.REFUSED)
 
 
 class Receiver:
-    """Listens from construction until :meth:`close`; NetworkError when the port is taken.
+    """Listens for relays from construction until :meth:`close`; NetworkError if the port is taken.
 
-    ``served`` counts relays that proved the token, ``refused`` is the reason of the last refusal.
+    ``served`` counts relays that proved the token; ``refused``: reason of the last refusal.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Receiver:
         return self._no_relay_since is None
 
     def adopt_socket(self, sock: socket.socket, data: bytes) -> None:
-        """Take over a connected socket and close it at the end; ``data`` was already read."""
+        """Serve a connected socket like an accepted one; ``data`` was already read from it."""
         with self._lock:
             if self._stop.is_set():
                 sock.close()
@@ -123,7 +123,7 @@ class Receiver:
                 self._adopted.append((sock, data))
 
     def set_connect_lines(self, lines: tuple[str, ...], note: str = "") -> None:
-        """Set the lines that ``connect`` shows while no relay is connected; add a note."""
+        """Set the lines that explain what ``connect`` does now; add ``note`` to the news."""
         with self._lock:
             self._connect_lines = lines
             if note:

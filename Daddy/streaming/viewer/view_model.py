@@ -1,4 +1,4 @@
-"""Pure. Builds one scene from the relays' messages, and the texts that describe it.
+"""Pure. Builds one scene from the relays' messages, and the texts that describe the scene.
 
 The window, the page and the printed lines show the same :class:`Scene` and the same texts.
 """
@@ -43,7 +43,7 @@ STALE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Describes one agent; ``age_s`` since its picture's capture, ``silent_s`` since arrival."""
+    """One agent; ``age_s``: since its picture's capture, ``silent_s``: since its arrival (s)."""
 
     name: str
     peer: Peer
@@ -62,7 +62,7 @@ class Panel:
         return self.silent_s > STALE_S
 
     def fields(self) -> dict[str, Any]:
-        """Return the panel without its picture, as used in the page and in JSON lines."""
+        """Return the agent's facts for the web page and the JSON lines."""
         row = self.row
         return {
             "agent": self.name,
@@ -100,7 +100,7 @@ class Scene:
 
     @property
     def delivery(self) -> str:
-        """The pictures' route to the relay: "direct" from the jobs, or delayed by the spool."""
+        """Route of the pictures to the relay: "direct" from jobs, or delayed by the spool."""
         direct = {name for status in self.statuses for name in status.direct}
         if all(panel.peer.name in direct for panel in self.panels):
             return "direct"
@@ -130,7 +130,7 @@ def run_names(scene: Scene) -> str:
 
 
 def headline(scene: Scene) -> tuple[str, str]:
-    """Return the stream's state, and its mood: "calls" if a person must act, "alarm" or empty."""
+    """Return the stream's state, and "calls" if a person must act, "alarm", or ""."""
     if not scene.connected:
         return "waiting", "calls"
     if not scene.panels:
@@ -141,7 +141,7 @@ def headline(scene: Scene) -> tuple[str, str]:
 
 
 def fleet_line(scene: Scene) -> str:
-    """Return the fleet's numbers as one line."""
+    """Return jobs, agents, steps and best score of all watched runs as one line."""
     statuses = scene.statuses
     if not statuses:
         return "Watching never slows training, and closing this never stops it."
@@ -157,9 +157,9 @@ def fleet_line(scene: Scene) -> str:
 
 
 def waiting_steps(scene: Scene, tunnel: TunnelInfo) -> list[tuple[str, str]]:
-    """Return (state, text) of the steps to the first picture: done, now, later, alarm or empty.
+    """Return (state, text) of each step to the first picture: done, now, later, alarm or "".
 
-    An empty state marks a remark: a line of ``connect``, or a usual cause of a missing relay.
+    A text with the state "" is a remark: a line of ``connect``, or a usual cause of no relay.
     """
     met = scene.connected or bool(scene.trouble)
     steps = [
@@ -177,7 +177,7 @@ def waiting_steps(scene: Scene, tunnel: TunnelInfo) -> list[tuple[str, str]]:
 
 
 def line_to_copy(scene: Scene, tunnel: TunnelInfo) -> tuple[str, str]:
-    """Return a caption and the command that the person needs next."""
+    """Return a caption and the command that the person should type next."""
     if scene.connected:
         return "Nothing plays yet. On the login node:", "run_controller status"
     if "token" in scene.trouble:
@@ -222,7 +222,7 @@ _MISSING = Peer("?", "?", "?")
 
 
 class RelayState:
-    """Collects one relay's messages; ``program`` is at the other end of the socket."""
+    """Collects one relay's messages; ``program`` is at the other end of the socket, or None."""
 
     def __init__(self, program: str | None) -> None:
         self._program = program
@@ -237,13 +237,13 @@ class RelayState:
 
     @property
     def transport(self) -> str:
-        """Carrier of the pictures: by the program at the socket, else as the relay reports."""
+        """Route of the pictures: from the program at the socket, or from the relay's STATUS."""
         if self._program is None:
             return (self.status or Status(via="unknown")).via
         return "ssh-R" if self._program.startswith("ssh") else "spool"
 
     def handle_message(self, message: Message, now: float) -> tuple[list[Message], str]:
-        """Handle a relay's message; return the answers, and a sentence to show or an empty one."""
+        """Handle a relay's message; return the answers, and a sentence for the news or ""."""
         if message.kind == MessageKind.FRAME:
             return self._handle_frame(message, now), ""
         if message.kind == MessageKind.TELEM:
@@ -262,7 +262,7 @@ class RelayState:
         return [], ""
 
     def _pong(self, body: bytes, now: float) -> Message:
-        """Answer a PING; the least delayed one gives the best estimate of the relay's clock."""
+        """Answer a PING; note the relay's clock offset (ms) if this PING was the fastest so far."""
         theirs, _ = read_stamps(body)
         offset = now * 1000 - theirs
         self._offset_ms = offset if self._offset_ms is None else min(self._offset_ms, offset)
@@ -295,7 +295,7 @@ class RelayState:
         return self.streams[number]
 
     def _handle_telemetry(self, rows: list[TelemetryRow]) -> str:
-        """Store the rows; return a sentence on badges and maps that featured agents reached."""
+        """Store the rows; return a sentence on new badges and maps of featured agents, or ""."""
         live = {row.stream: row for row in rows if row.stream}
         for row in self.rows:  # a replaced agent is shown until its successor's first picture
             stream = self.streams.get(row.stream)
@@ -364,7 +364,7 @@ class RelayState:
 
 
 def add_frames(totals: dict[str, int], name: str, more: int) -> None:
-    """Add to an agent's frame count; ignore new names beyond ``MAX_NAMES``."""
+    """Add ``more`` to an agent's frame count; ignore new names beyond ``MAX_NAMES``."""
     if name in totals or len(totals) < MAX_NAMES:
         totals[name] = totals.get(name, 0) + more
 
@@ -378,7 +378,7 @@ def compose_scene(
     past: Mapping[str, int],
     pinned: Collection[str] = (),
 ) -> Scene:
-    """Return the scene of the best agents, pinned first; ``past``: frames of closed connections."""
+    """Return the scene of the best agents; ``past``: frame counts of closed connections."""
     panels = [relay.make_panel(row, now) for relay in relays for row in relay.rows if row.stream]
     if len(relays) > 1:
         rank = lambda panel: (panel.name in pinned, panel.row.score, panel.row.episode_return)  # noqa: E731

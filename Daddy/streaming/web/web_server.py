@@ -72,7 +72,7 @@ def hash_tag(data: bytes) -> str:
 
 
 def pack_news(scene: Scene, top_k: int, tunnel: TunnelInfo, had: BrowserTags) -> tuple[bytes, bool]:
-    """Return the answer for a browser that has ``had``, and True if more than ages changed."""
+    """Return the answer for a browser with the tags ``had``, and True if more than ages changed."""
     parts = {"facts": page_json(_facts(scene, top_k, tunnel)), "world": _world(scene.history)}
     tags = {name: hash_tag(data) for name, data in parts.items()}
     shown = [hash_tag(panel.pixels) if panel.pixels else "" for panel in scene.panels]
@@ -96,7 +96,7 @@ def style_json() -> bytes:
 
 
 def _facts(scene: Scene, top_k: int, tunnel: TunnelInfo) -> dict[str, Any]:
-    """Return all that a page shows but pictures and ages; equal facts are not sent again."""
+    """Return all that a page shows except pictures and ages."""
     return {
         "top_k": top_k,
         "run": run_names(scene),
@@ -114,7 +114,7 @@ def _facts(scene: Scene, top_k: int, tunnel: TunnelInfo) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _world(history: HistorySnapshot) -> bytes:
-    """Return maps and returns as JSON; cached, as pages ask 60 times per change."""
+    """Return maps and returns as JSON; cached, as a page asks 60 times a second."""
     places = [place._asdict() for place in history.maps[:MAPS]]
     return page_json({"places": places, "course": history.returns})
 
@@ -124,11 +124,11 @@ Headers = Mapping[str, Sequence[str]]
 
 
 class PageAuth:
-    """Admits browsers that opened the printed link, and only requests of the page on ``port``.
+    """Accepts requests of browsers that opened the printed link, from the page on ``port`` only.
 
     Every program of every user of this computer can reach a loopback port, and so can every page
     that the browser has open, even by a name that its owner resolves to 127.0.0.1. Therefore the
-    link's key works once and is replaced by a cookie, and Host and Origin must be ours.
+    link's key works once and is replaced by a cookie, and the headers Host and Origin must be ours.
     """
 
     def __init__(self, port: int) -> None:
@@ -142,7 +142,7 @@ class PageAuth:
         return f"http://{self._names[0]}/?key={self._key}"
 
     def find_objection(self, headers: Headers) -> str:
-        """Return the reason to refuse a request; empty for one that our own page may send."""
+        """Return the reason to refuse a request; empty if our own page may send it."""
         hosts = headers.get("host", ())
         if len(hosts) != 1 or hosts[0].lower() not in self._names:
             return f"This page is only at http://{self._names[0]}/ and under no other name."
@@ -161,7 +161,7 @@ class PageAuth:
         return any(_equal(value, self._cookie) for value in ours)
 
     def redeem_key(self, key: str) -> str:
-        """Use up the link's key and return the cookie to set; empty for any other key."""
+        """Replace the link's key and return the cookie to set; "" if ``key`` is another one."""
         if not _equal(key, self._key):
             return ""
         self._key = secrets.token_urlsafe()
@@ -169,7 +169,7 @@ class PageAuth:
 
 
 def _equal(given: str, secret: str) -> bool:
-    """Compare in a time that does not depend on the first difference."""
+    """Compare two texts in a time that does not depend on their first difference."""
     return hmac.compare_digest(given.encode(errors="replace"), secret.encode())
 
 
@@ -291,7 +291,7 @@ class PageRequestHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def send_error(self, code: int, *_: str | None) -> None:
-        """Refuse without the library's page, which repeats the request."""
+        """Send a short text instead of the library's page, which would repeat the request."""
         self._cookie = ""
         self._refuse(HTTPStatus(code), f"{HTTPStatus(code).phrase}.")
 
@@ -309,7 +309,7 @@ def _read_asset(name: str) -> bytes:
 
 
 def read_head(connection: socket.socket, clock: Clock, patience: float) -> bytes:
-    """Return the next head; empty unless complete, small and alone. ``patience``: s to wait."""
+    """Return a request's head; b"" unless complete, small and alone. ``patience``: seconds."""
     head, until = b"", clock.monotonic() + patience
     while len(head) <= HEAD_LIMIT and b"\r\n\r\n" not in head:
         connection.settimeout(max(0.001, until - clock.monotonic()))
@@ -335,7 +335,7 @@ _SEND_BYTES = 64 * 1024
 class WebServer:
     """Serves from construction until :meth:`close`; NetworkError when the port is taken.
 
-    The link is passed to ``print_line`` only: every user could read it on a command line. The lock
+    The link is passed to ``print_line`` only: every user could read it on a command line. A lock
     protects the key and ``top_k`` from two connections at once.
     """
 
@@ -349,7 +349,7 @@ class WebServer:
         clock: Clock,
         print_line: Callable[[str], None],
     ) -> None:
-        """``request_agents`` gets each new number of agents, ``print_line`` each new link."""
+        """Listen. ``request_agents`` gets a new number of agents, ``print_line`` a new link."""
         self._scene, self._request_agents = scene, request_agents
         self._tunnel, self._top_k = tunnel, top_k
         self.clock = clock
@@ -373,7 +373,7 @@ class WebServer:
         return cookie
 
     def wait_for_news(self, had: BrowserTags) -> bytes:
-        """Return the news for a page that has ``had`` once there are any; empty after close."""
+        """Return what changed since ``had``, or ages after 1 s without change; b"" after close."""
         until = self.clock.monotonic() + HOLD_S
         while True:
             message, new = pack_news(self._scene(self._top_k), self._top_k, self._tunnel, had)
@@ -416,6 +416,6 @@ class _Listener(ThreadingHTTPServer):
             self.site.connection_slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a connection that broke; report any other error, which is a bug of ours."""
+        """Ignore a broken connection; print the traceback of any other error, which is a bug."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)

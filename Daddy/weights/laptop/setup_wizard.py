@@ -108,7 +108,7 @@ def _print_findings(findings: ClusterFindings, remote: Remote) -> None:
         if findings.refused:
             print_finding(False, "the stream's token is missing", "ask the run's owner for a line")
         return
-    print_finding(findings.rsync, f"rsync is installed on {remote.login}", "ask its staff")
+    print_finding(findings.rsync, f"rsync is installed on {remote.login}", "ask its staff for it")
     print_finding(findings.folder, f"{remote.folder} exists there",
          "it appears when the first learner starts; is the path right?")  # fmt: skip
     print_finding(findings.token, "the viewer knows the cluster's token",
@@ -314,9 +314,9 @@ _READ_OR_MAKE = (
 
 
 def fetch_stream_token(remote: Remote, home: Path) -> bool:
-    """Add the login node's stream tokens to those in ``home``; the login node makes one if it has
-    none. Return False if none came: a key confined by rrsync gets none, but a line from the run's
-    owner.
+    """Add the login node's stream tokens to those in ``home``; make one there if it has none.
+    Return False if none came: a key confined by rrsync gets none, the run's owner then sends a
+    line.
     """
     arguments = ["sh", "-c", _READ_OR_MAKE, "token", str(STREAM_TOKEN)]
     result = remote.run_command(arguments, 3.0 * CONNECT_S)
