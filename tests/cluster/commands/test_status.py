@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_files import Intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
 from tests.cluster.commands.conftest import Shim
 from tests.cluster.conftest import Person
 
-ON_SLURM = Intent(Mode.RUN, 2, "slurm", "r", "x")
-OVER = Intent(Mode.STOPPED, 2, "local", "r", "x")
+ON_SLURM = DesiredRun(Mode.RUN, 2, "slurm", "r", "x")
+OVER = DesiredRun(Mode.STOPPED, 2, "local", "r", "x")
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def test_what_only_a_look_of_our_own_needs_is_not_loaded_for_a_fresh_summary() -
     code = "import sys, Daddy.cluster.orchestrator.commands.status as _; print(*sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = {name.rpartition(".")[2] for name in told.stdout.split() if name.startswith("Daddy.")}
-    assert "health" in ours
-    assert not ours & {"plan", "reconcile", "executors"}
+    assert "health_verdict" in ours
+    assert not ours & {"plan", "reconcile", "scheduler_factory"}
     assert not ours & {"slurm_scheduler", "local_scheduler"}
 
 
