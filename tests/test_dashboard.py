@@ -4,7 +4,7 @@ from rich.console import Console
 from Daddy.cluster.orchestrator import ledger_file
 from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.control_files import write_intent
-from Daddy.cluster.orchestrator.controller_types import Intent, Mode
+from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
 from Daddy.core.atomic_files import append_line, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import EventWriter
@@ -123,7 +123,9 @@ def test_mode_and_reason_are_the_intents_where_the_summary_is_old(slots):  # noq
     config = config_of(slots.root, run_dir=str(slots.root))
     summary = read_status(slots, config, looking_at(slots, jobs()), CLOCK)
     write_json(slots.status, {**summary, "ts": CLOCK.now() - 7200, "wake_ts": 0.0})
-    write_intent(slots, Intent(Mode.DONE, 2, "slurm", "r1", reason="all was learnt"), CLOCK.now())
+    write_intent(
+        slots, DesiredRun(Mode.DONE, 2, "slurm", "r1", reason="all was learnt"), CLOCK.now()
+    )
     view = RunView(slots, SystemClock())
     assert "the run is done: all was learnt" in picture(view)
     assert view.status["mode"] == "done"

@@ -11,7 +11,7 @@ from statistics import median
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
-    Intent,
+    DesiredRun,
     JobState,
     Ledger,
     Mode,
@@ -36,7 +36,7 @@ _EACH = 3
 class Fleet:
     """Holds a fleet whose slots train and have waiting successors, so the plan is empty."""
 
-    desired: Intent
+    desired: DesiredRun
     ledger: Ledger
     snapshot: Snapshot
     views: tuple[SlotView, ...]
@@ -60,7 +60,7 @@ def fleet(slots: int) -> Fleet:
     policy = ControllerPolicy(max_running=slots, spares=slots, hourly=100 * slots)
     site = SiteLimits(enforced=True, max_running=slots)
     ledger = Ledger(tuple(attempts), site=site)
-    return Fleet(Intent(Mode.RUN, slots), ledger, Snapshot(NOW, tuple(rows)), views, policy)
+    return Fleet(DesiredRun(Mode.RUN, slots), ledger, Snapshot(NOW, tuple(rows)), views, policy)
 
 
 def _token(number: int) -> str:

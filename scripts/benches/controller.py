@@ -26,7 +26,7 @@ from Daddy.cluster.orchestrator.control_files import write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.controller_types import (
-    Intent,
+    DesiredRun,
     JobState,
     Mode,
     QueueJob,
@@ -140,7 +140,7 @@ def run_controller(stage: Stage, seconds: float) -> None:
     run, clock = stage.run, stage.clock
     lease = Lease.acquire(run.controller_lease, {"host": "bench"})
     assert lease is not None
-    write_intent(run, Intent(Mode.RUN, SLOTS, "local", "bench", "sleep"), clock.now())
+    write_intent(run, DesiredRun(Mode.RUN, SLOTS, "local", "bench", "sleep"), clock.now())
     ledger = LedgerFile(run.ledger, lease.term)
     events = EventWriter(run.events, "bench", "none", "controller", "bench", clock)
     applier = PlanApplier(run, lease, ledger, stage.scheduler, stage.spec, events, clock)

@@ -11,7 +11,7 @@ from Daddy.cluster.orchestrator.apply_plan import PlanApplier
 from Daddy.cluster.orchestrator.control_files import read_intent, read_orders, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
-    Intent,
+    DesiredRun,
     Mode,
     QueueJob,
     QueueReading,
@@ -34,10 +34,10 @@ from Daddy.cluster.orchestrator.plan_actions import (
 )
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.scheduler_interface import (
-    Answer,
     JobRef,
     JobSpec,
     Refused,
+    SubmitResult,
     Submitted,
     Unanswered,
 )
@@ -55,14 +55,14 @@ class Site:
     """A scheduler with scripted answers that records each call and the ledger at that time."""
 
     ledger: Path
-    answers: list[Answer]
+    answers: list[SubmitResult]
     asked: list[str] = field(default_factory=list)
     refs: list[JobRef] = field(default_factory=list)
     changes: list[Amend] = field(default_factory=list)
     name: str = "told"
     calls: int = 0
 
-    def submit(self, spec: JobSpec) -> Answer:
+    def submit(self, spec: JobSpec) -> SubmitResult:
         newest = list(read_entries(self.ledger))[-1]
         assert (newest.kind, newest.token) == ("intent", spec.token)
         self.asked.append(spec.token)
@@ -82,7 +82,7 @@ class Site:
     def amend(self, job: JobRef, change: Amend) -> None:
         self.changes.append(change)
 
-    def read_ends(self, jobs) -> tuple[QueueJob, ...]:
+    def read_ended_jobs(self, jobs) -> tuple[QueueJob, ...]:
         return ()
 
     def read_limits(self) -> tuple[SiteFacts, str]:
@@ -90,7 +90,7 @@ class Site:
 
 
 class ApplierCase:
-    def __init__(self, folder: Path, *answers: Answer) -> None:
+    def __init__(self, folder: Path, *answers: SubmitResult) -> None:
         self.run = RunPaths(folder)
         lease = Lease.acquire(self.run.controller_lease, {"pid": 1})
         assert lease is not None
@@ -121,12 +121,12 @@ def test_an_intent_is_on_disk_before_the_scheduler_is_asked(tmp_path: Path) -> N
     ("answer", "kinds"),
     [
         (Unanswered("Socket timed out"), ["intent", "unanswered"]),
-        (Refused("no more", limit=True), ["intent", "learnt", "rejected"]),
-        (Refused("invalid partition", for_good=True), ["intent", "rejected"]),
+        (Refused("no more", too_many_waiting=True), ["intent", "learnt", "rejected"]),
+        (Refused("invalid partition", permanent=True), ["intent", "rejected"]),
     ],
 )
 def test_after_silence_or_a_refusal_nothing_more_is_submitted_in_this_pass(
-    tmp_path: Path, answer: Answer, kinds: list[str]
+    tmp_path: Path, answer: SubmitResult, kinds: list[str]
 ) -> None:
     case = ApplierCase(tmp_path, answer)
     case.applier.apply([Submit("one"), Submit("two"), Submit("three")])
@@ -136,7 +136,7 @@ def test_after_silence_or_a_refusal_nothing_more_is_submitted_in_this_pass(
 
 def test_what_was_taken_before_is_not_refused_for_good_now(tmp_path: Path) -> None:
     """Without its accounting database Slurm calls every account invalid."""
-    away = Refused("Invalid account or account/partition combination", for_good=True)
+    away = Refused("Invalid account or account/partition combination", permanent=True)
     case = ApplierCase(tmp_path, away, Submitted(17), away)
     for wish in ("never worked here", "mended", "worked before"):
         case.applier.apply([Submit(wish)])
@@ -145,7 +145,7 @@ def test_what_was_taken_before_is_not_refused_for_good_now(tmp_path: Path) -> No
 
 
 def test_a_submit_limit_is_learnt_and_kept(tmp_path: Path) -> None:
-    case = ApplierCase(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
+    case = ApplierCase(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", too_many_waiting=True))
     case.applier.apply([Submit("one")])
     assert LedgerFile(case.run.ledger, 2).view.site.counts_waiting
 
@@ -220,20 +220,22 @@ def test_a_hold_without_an_answer_is_taken_back_when_it_is_over(tmp_path: Path) 
     case, (token, _) = with_an_unanswering_site(tmp_path)
     case.applier.apply([Amend(token, 17, "2 failures in a row", hold=True)])
     known = LedgerFile(case.run.ledger, 2).view
-    decided = plan(Intent(Mode.RUN, 4), known, Snapshot(0.0, ()), ControllerPolicy(), CLOCK.now())
+    decided = plan(
+        DesiredRun(Mode.RUN, 4), known, Snapshot(0.0, ()), ControllerPolicy(), CLOCK.now()
+    )
     assert Amend(token, 17, "it may start again", hold=False) in decided.actions
 
 
 def test_a_job_refused_without_some_nodes_is_not_refused_for_good(tmp_path: Path) -> None:
     words = "Requested node configuration is not available"
-    case = ApplierCase(tmp_path, Refused(words, for_good=True), Refused(words, for_good=True))
+    case = ApplierCase(tmp_path, Refused(words, permanent=True), Refused(words, permanent=True))
     case.applier.apply([Submit("a slot is empty", exclude=("n1",))])
     case.applier.apply([Submit("a slot is empty")])
     assert [is_final(attempt) for attempt in case.ledger.view.attempts] == [False, True]
 
 
 def test_a_limit_that_the_persons_own_jobs_filled_counts_them(tmp_path: Path) -> None:
-    case = ApplierCase(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
+    case = ApplierCase(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", too_many_waiting=True))
     case.applier.apply([Submit("one")], others=15)
     site = LedgerFile(case.run.ledger, 2).view.site
     assert (site.max_submitted, site.counts_waiting) == (15, False)
@@ -244,7 +246,7 @@ def test_a_stop_that_was_said_in_the_same_moment_is_not_lost_to_a_pause(
     tmp_path: Path, said: Mode
 ) -> None:
     case = ApplierCase(tmp_path)
-    write_intent(case.run, Intent(said, 4, "slurm", "r1", "cartpole"), 0.0)
+    write_intent(case.run, DesiredRun(said, 4, "slurm", "r1", "cartpole"), 0.0)
     case.applier.apply([Pause("an administrator holds job 9")])
     intent = read_intent(case.run)
     assert intent is not None
@@ -276,7 +278,7 @@ def test_a_change_of_a_waiting_job_is_remembered_as_it_was_made(tmp_path: Path) 
 def test_a_pause_is_durable_and_told_once(tmp_path: Path) -> None:
     case, told = ApplierCase(tmp_path), []
     case.applier.notify_person = lambda kind, text: told.append((kind, text))
-    write_intent(case.run, Intent(Mode.RUN, 4, "slurm", "r1", "cartpole"), 0.0)
+    write_intent(case.run, DesiredRun(Mode.RUN, 4, "slurm", "r1", "cartpole"), 0.0)
     case.applier.apply([Pause("an administrator holds job 9")])
     intent = read_intent(case.run)
     assert intent is not None

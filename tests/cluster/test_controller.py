@@ -12,7 +12,7 @@ import pytest
 
 from Daddy.cluster.orchestrator import controller as module
 from Daddy.cluster.orchestrator.child_processes import ChildPrograms
-from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller import Controller, EndedJobLookup, FileChangeWatch
 from Daddy.cluster.orchestrator.controller_types import JobState, Ledger, Mode, QueueJob, Snapshot
@@ -49,7 +49,7 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controll
 ) -> None:
     case, stop = ApplierCase(tmp_path), threading.Event()
     run = case.run
-    write_intent(run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
+    write_intent(run, DesiredRun(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
     beat = run.controller_lease / "beat.json"
     beat.mkdir()  # a folder in the file's place makes writes fail
     run.events.write_text("no folder")
@@ -97,7 +97,7 @@ def test_an_intent_that_cannot_be_found_is_no_wish_to_cancel_everything(tmp_path
 
 def test_a_start_that_is_said_while_the_run_ends_is_not_lost(tmp_path: Path) -> None:
     case = ApplierCase(tmp_path)
-    done = Intent(Mode.DONE, 4, "local", "r", "cartpole")
+    done = DesiredRun(Mode.DONE, 4, "local", "r", "cartpole")
     write_intent(case.run, done, 0.0)
 
     def listing() -> Snapshot:
@@ -113,19 +113,19 @@ def test_a_start_that_is_said_while_the_run_ends_is_not_lost(tmp_path: Path) -> 
 
 def test_a_start_said_on_a_host_whose_clock_is_behind_forgives_failures_too(tmp_path: Path) -> None:
     case = ApplierCase(tmp_path)
-    wanted = Intent(Mode.RUN, 0, "local", "r", "cartpole", started_ts=CLOCK.now())
+    wanted = DesiredRun(Mode.RUN, 0, "local", "r", "cartpole", started_ts=CLOCK.now())
     for said in (wanted, replace(wanted, started_ts=wanted.started_ts - 600.0)):
         write_intent(case.run, said, 0.0)
         before = CLOCK.now()
         for _ in range(2):
             make_controller(case).make_pass()
-        assert case.ledger.view.started_ts >= before
+        assert case.ledger.view.start_seen_ts >= before
     assert case.kinds().count("start") == 2
 
 
 def test_a_wall_clock_that_is_set_back_does_not_put_the_controller_to_sleep(tmp_path: Path) -> None:
     case, stop = ApplierCase(tmp_path), threading.Event()
-    write_intent(case.run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
+    write_intent(case.run, DesiredRun(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
     clock = SystemClock()
     controller = make_controller(case, clock)
     wake_at = clock.now() + 0.2
@@ -140,7 +140,7 @@ def test_a_wall_clock_that_is_set_back_does_not_put_the_controller_to_sleep(tmp_
 @pytest.fixture
 def run(tmp_path: Path) -> RunPaths:
     paths = RunPaths(tmp_path)
-    write_intent(paths, Intent(Mode.RUN, 2, "local", "r", "cartpole"), 0.0)
+    write_intent(paths, DesiredRun(Mode.RUN, 2, "local", "r", "cartpole"), 0.0)
     return paths
 
 
@@ -166,7 +166,7 @@ def test_a_lease_that_is_claimed_ended_and_claimed_again_is_seen_each_time(run: 
 def test_an_intent_that_is_written_anew_damaged_or_gone_is_seen(run: RunPaths) -> None:
     look = FileChangeWatch(run)
     before = look(0)
-    write_intent(run, Intent(Mode.DRAIN, 2, "local", "r", "cartpole"), 0.0)
+    write_intent(run, DesiredRun(Mode.DRAIN, 2, "local", "r", "cartpole"), 0.0)
     assert look(0) != before
     run.intent.write_text('{"mode": ')
     with pytest.raises(FileError):
@@ -214,7 +214,7 @@ class Accounting:
         self.known: tuple[QueueJob, ...] = ()
         self.asked = 0
 
-    def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+    def read_ended_jobs(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         self.asked += 1
         return tuple(job for job in self.known if JobRef(job.job_id, job.token) in jobs)
 
@@ -271,7 +271,7 @@ def test_what_was_answered_or_is_long_past_or_was_our_wish_is_not_asked_again() 
         ((), (LedgerEntry("absent", BEGAN + 5, TOKEN),), 1),
         ((DEAD,), (), 1),
         ((DEAD,), (LedgerEntry("dismissed", BEGAN + 5, TOKEN),), 0),
-        ((replace(DEAD, word="COMPLETED"),), (), 0),
+        ((replace(DEAD, slurm_state="COMPLETED"),), (), 0),
     ],
     ids=["not missed yet", "missed", "cancelled", "cancelled by us", "ended"],
 )

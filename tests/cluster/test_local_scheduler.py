@@ -114,7 +114,7 @@ def test_a_job_runs_logs_where_slurm_would_and_tells_its_exit_code(queue: Queue)
     program = "import os; print(os.environ['GREETING'], os.environ['DADDY_JOB_ID']); exit(10)"
     job = queue.submit(program)
     row = queue.wait(job, JobState.ENDED)
-    assert (row.word, row.exit_code) == ("FAILED", 10)
+    assert (row.slurm_state, row.exit_code) == ("FAILED", 10)
     assert queue.out(job) == f"hello {job.job_id}\n"
     assert job.job_id == 1
 
@@ -124,7 +124,7 @@ def test_a_held_job_lets_others_pass_and_runs_once_released(queue: Queue) -> Non
     queue.ready(first)
     queue.ready(second)
     queue.scheduler.amend(held, Amend(held.token, held.job_id, "a guest", hold=True))
-    assert queue.row(held).why == "Held"
+    assert queue.row(held).slurm_reason == "Held"
     queue.scheduler.signal(first)
     queue.ready(last)
     queue.scheduler.signal(second)
@@ -144,7 +144,7 @@ def test_a_strange_token_changes_nothing(queue: Queue) -> None:
 def test_our_own_queue_says_what_it_allows_and_asks_nobody(queue: Queue) -> None:
     site, _ = queue.scheduler.read_limits()
     assert (site.max_running, site.enforced) == (2, True)
-    assert queue.scheduler.read_ends([]) == ()
+    assert queue.scheduler.read_ended_jobs([]) == ()
 
 
 def test_no_more_jobs_run_than_there_are_places_and_a_freed_place_is_taken(queue: Queue) -> None:
@@ -153,7 +153,7 @@ def test_no_more_jobs_run_than_there_are_places_and_a_freed_place_is_taken(queue
     queue.ready(second)
     time.sleep(0.5)
     assert queue.row(third).state is JobState.PENDING
-    assert queue.row(third).why == "Places"
+    assert queue.row(third).slurm_reason == "Places"
     queue.scheduler.signal(first)
     assert queue.wait(first, JobState.ENDED).exit_code == 10
     assert queue.wait(third, JobState.RUNNING).started_ts is not None
@@ -171,7 +171,7 @@ def test_a_job_that_ignores_everything_is_killed_at_its_limit(queue: Queue) -> N
     job = queue.submit(STUBBORN, limit_s=2, warn_s=1)
     queue.ready(job)
     row = queue.wait(job, JobState.ENDED)
-    assert (row.word, row.exit_code) == ("TIMEOUT", 128 + signal.SIGKILL)
+    assert (row.slurm_state, row.exit_code) == ("TIMEOUT", 128 + signal.SIGKILL)
 
 
 def test_what_a_job_leaves_behind_ends_with_it(queue: Queue) -> None:
@@ -197,7 +197,7 @@ def test_a_cancelled_job_never_runs_even_when_cancelled_at_birth(queue: Queue) -
     job = queue.submit("print('ran')")
     queue.scheduler.cancel(job)  # its runner has not set its handlers yet
     row = queue.wait(job, JobState.ENDED)
-    assert row.word == "CANCELLED"
+    assert row.slurm_state == "CANCELLED"
     assert queue.out(job) == ""
 
 
@@ -209,7 +209,7 @@ def test_a_job_whose_submitter_died_before_it_was_born_is_over_once_cancelled(
     job = queue.submit("print('never')")
     assert queue.row(job).state is JobState.PENDING
     queue.scheduler.cancel(job)
-    assert (queue.row(job).state, queue.row(job).word) == (JobState.ENDED, "CANCELLED")
+    assert (queue.row(job).state, queue.row(job).slurm_state) == (JobState.ENDED, "CANCELLED")
 
 
 def test_cancel_needs_the_token_as_well_as_the_id(queue: Queue) -> None:
@@ -261,7 +261,7 @@ def test_a_job_whose_keeper_was_killed_still_runs_and_can_be_cancelled(queue: Qu
     assert sorted(states) == [JobState.PENDING, JobState.RUNNING]  # it still holds its place
     queue.scheduler.cancel(job)
     row = queue.wait(job, JobState.ENDED)
-    assert row.word == "LOST"
+    assert row.slurm_state == "LOST"
 
 
 def test_a_job_behind_another_that_waits_can_be_cancelled(queue: Queue) -> None:
@@ -272,12 +272,12 @@ def test_a_job_behind_another_that_waits_can_be_cancelled(queue: Queue) -> None:
     until(lambda: queue.files(second).process("process") is not None)
     until(lambda: is_locked(turn_lock(queue.folder / "queue")))
     queue.scheduler.cancel(second)
-    assert queue.wait(second, JobState.ENDED).word == "CANCELLED"
+    assert queue.wait(second, JobState.ENDED).slurm_state == "CANCELLED"
     assert queue.row(first).state is JobState.PENDING
     keeper = queue.files(first).process("process")
     assert keeper is not None
     os.kill(keeper.pid, signal.SIGTERM)  # as on a full disk, where cancel.json fails
-    assert queue.wait(first, JobState.ENDED).word == "CANCELLED"
+    assert queue.wait(first, JobState.ENDED).slurm_state == "CANCELLED"
 
 
 def is_locked(path: Path) -> bool:
@@ -360,7 +360,7 @@ def test_a_cancel_in_the_midst_of_a_look_at_the_program_ends_it(
     argv = [sys.executable, "-c", KEEPER, str(queue.files(job).folder)]
     keeper = subprocess.Popen(argv)
     try:
-        assert queue.wait(job, JobState.ENDED).word == "CANCELLED"
+        assert queue.wait(job, JobState.ENDED).slurm_state == "CANCELLED"
         assert keeper.wait(30) == 0
     finally:
         keeper.kill()
@@ -381,7 +381,7 @@ def test_jobs_do_not_hear_the_terminal(queue: Queue) -> None:
 def test_a_job_whose_start_cannot_be_written_down_leaves_no_process_behind(queue: Queue) -> None:
     job = queue.submit("import os, time; print(os.getpid(), flush=True); time.sleep(60)")
     (queue.files(job).folder / "start.json").mkdir()  # nothing can be written there
-    assert queue.wait(job, JobState.ENDED).word == "FAILED"
+    assert queue.wait(job, JobState.ENDED).slurm_state == "FAILED"
     time.sleep(0.3)
     pid = queue.out(job)
     assert not pid or _state(int(pid)) == "Z"
@@ -395,4 +395,4 @@ def test_a_program_that_does_not_exist_is_a_failed_job(queue: Queue) -> None:
     answer = queue.scheduler.submit(spec)
     assert isinstance(answer, Submitted)
     row = queue.wait(JobRef(answer.job_id, spec.token), JobState.ENDED)
-    assert (row.word, row.exit_code) == ("FAILED", 127)
+    assert (row.slurm_state, row.exit_code) == ("FAILED", 127)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_types import Intent, JobOutcome, Mode, SiteLimits
+from Daddy.cluster.orchestrator.controller_types import DesiredRun, JobOutcome, Mode, SiteLimits
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import find_holds
 from Daddy.cluster.orchestrator.plan_actions import Cancel, Signal, Submit
 from tests.cluster.world import Job, World
@@ -38,7 +38,7 @@ class Fleet(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(self.policy, Intent(Mode.RUN, SLOTS))
+        self.world = World(self.policy, DesiredRun(Mode.RUN, SLOTS))
         self.terms: dict[int, int] = {}
 
     @rule(effects=st.integers(0, 12))
@@ -85,7 +85,7 @@ class Fleet(RuleBasedStateMachine):
     @precondition(lambda self: self.world.desired.mode is Mode.RUN)
     @rule(mode=st.sampled_from([Mode.DRAIN, Mode.NOW]))
     def stop_is_said(self, mode: Mode) -> None:
-        self.world.desired = Intent(mode, SLOTS)
+        self.world.desired = DesiredRun(mode, SLOTS)
 
     @precondition(lambda self: self.world.desired.mode is Mode.PAUSED)
     @rule()
@@ -177,7 +177,7 @@ class BadSlot(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(self.policy, Intent(Mode.RUN, SLOTS))
+        self.world = World(self.policy, DesiredRun(Mode.RUN, SLOTS))
         self.world.settle(10)
 
     @property
@@ -256,7 +256,7 @@ TestBadChainedSlot.settings = settings(OFTEN, max_examples=30)
 
 
 def test_a_site_that_counts_waiting_jobs_gets_none() -> None:
-    world = World(replace(POOL, enforced=False), Intent(Mode.RUN, SLOTS))
+    world = World(replace(POOL, enforced=False), DesiredRun(Mode.RUN, SLOTS))
     world.learn(SiteLimits(max_submitted=SLOTS + 1))
     world.settle(20)
     assert (len(world.running), len(world.pending)) == (SLOTS, 0)

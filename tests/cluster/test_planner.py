@@ -9,7 +9,7 @@ import pytest
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
-    Intent,
+    DesiredRun,
     JobOutcome,
     JobState,
     Ledger,
@@ -29,7 +29,7 @@ NOW = 10_000.0
 POLICY = ControllerPolicy(max_running=4, spares=4, extra=0, enforced=True)
 CHAIN = replace(POLICY, enforced=False)
 LATE = SiteLimits(counts_waiting=True)
-RUN = Intent(Mode.RUN, 4)
+RUN = DesiredRun(Mode.RUN, 4)
 
 
 def attempt(number: int, **facts) -> Attempt:
@@ -65,7 +65,7 @@ def listing_of(known: Ledger) -> Snapshot:
     return Snapshot(NOW - 1, tuple(jobs))
 
 
-def decide(known: Ledger, desired: Intent = RUN, policy: ControllerPolicy = POLICY):
+def decide(known: Ledger, desired: DesiredRun = RUN, policy: ControllerPolicy = POLICY):
     return plan(desired, known, listing_of(known), policy, NOW).actions
 
 
@@ -99,7 +99,7 @@ def test_a_full_fleet_with_successors_is_left_alone() -> None:
 @pytest.mark.parametrize("mode", list(Mode))
 def test_an_unknown_queue_leads_to_no_action_whatever_is_wanted(mode: Mode) -> None:
     known = ledger(trains(1, 0), attempt(2), orphans=(Orphan(1, 3, "gone"),))
-    decided = plan(Intent(mode, 4), known, UnknownQueue(NOW, "Socket timed out"), POLICY, NOW)
+    decided = plan(DesiredRun(mode, 4), known, UnknownQueue(NOW, "Socket timed out"), POLICY, NOW)
     assert decided.actions == ()
     assert "Socket timed out" in decided.reasons[0]
     assert decided.wake_at > NOW
@@ -141,7 +141,7 @@ def test_a_dead_holders_slot_is_freed() -> None:
 
 def test_drain_cancels_what_waits_and_then_signals_what_trains() -> None:
     known = ledger(trains(1, 0), attempt(2))
-    cancel, signal = decide(known, Intent(Mode.DRAIN, 4))
+    cancel, signal = decide(known, DesiredRun(Mode.DRAIN, 4))
     assert isinstance(signal, Signal)
     assert isinstance(cancel, Cancel)
     assert (signal.job_id, cancel.job_id) == (101, 102)
@@ -149,23 +149,23 @@ def test_drain_cancels_what_waits_and_then_signals_what_trains() -> None:
 
 def test_a_signalled_job_gets_its_time_and_not_more() -> None:
     waits = trains(1, 0, signalled_ts=NOW - POLICY.drain_s + 1)
-    assert decide(ledger(waits), Intent(Mode.DRAIN, 4)) == ()
+    assert decide(ledger(waits), DesiredRun(Mode.DRAIN, 4)) == ()
     over = trains(1, 0, signalled_ts=NOW - POLICY.drain_s)
-    assert isinstance(decide(ledger(over), Intent(Mode.DRAIN, 4))[0], Cancel)
+    assert isinstance(decide(ledger(over), DesiredRun(Mode.DRAIN, 4))[0], Cancel)
 
 
 def test_stop_now_cancels_at_once_and_asks_again_later() -> None:
     known = ledger(trains(1, 0))
-    assert isinstance(decide(known, Intent(Mode.NOW, 4))[0], Cancel)
+    assert isinstance(decide(known, DesiredRun(Mode.NOW, 4))[0], Cancel)
     asked = ledger(trains(1, 0, cancelled_ts=NOW - 1))
-    assert decide(asked, Intent(Mode.NOW, 4)) == ()
+    assert decide(asked, DesiredRun(Mode.NOW, 4)) == ()
     long_ago = ledger(trains(1, 0, cancelled_ts=NOW - POLICY.recancel_s))
-    assert isinstance(decide(long_ago, Intent(Mode.NOW, 4))[0], Cancel)
+    assert isinstance(decide(long_ago, DesiredRun(Mode.NOW, 4))[0], Cancel)
 
 
 @pytest.mark.parametrize(("mode", "final"), [(Mode.DRAIN, Mode.STOPPED), (Mode.DONE, Mode.DONE)])
 def test_a_run_concludes_when_no_job_is_left(mode: Mode, final: Mode) -> None:
-    (action,) = decide(ledger(crashed(1, 0, 5)), Intent(mode, 4))
+    (action,) = decide(ledger(crashed(1, 0, 5)), DesiredRun(mode, 4))
     assert isinstance(action, Conclude)
     assert action.mode is final
 
@@ -197,14 +197,14 @@ def test_while_a_release_is_tried_jobs_ask_for_its_resources() -> None:
     known = ledger(trains(1, 0, release="good"), proven=("good",))
     submits = [
         action
-        for action in decide(known, Intent(Mode.RUN, 2, release="new"))
+        for action in decide(known, DesiredRun(Mode.RUN, 2, release="new"))
         if isinstance(action, Submit)
     ]
     assert {(action.release, action.request) for action in submits} == {("good", "new")}
     known = replace(known, proven=("good", "new"))
     submits = [
         action
-        for action in decide(known, Intent(Mode.RUN, 2, release="new"))
+        for action in decide(known, DesiredRun(Mode.RUN, 2, release="new"))
         if isinstance(action, Submit)
     ]
     assert {(action.release, action.request) for action in submits} == {("new", "")}
@@ -222,7 +222,7 @@ def test_once_the_budget_is_used_no_waiting_job_starts_any_more() -> None:
 def test_a_slot_that_is_not_wanted_any_more_holds_no_other_back() -> None:
     refused = attempt(1, phase=Phase.ENDED, slot=3, ended_ts=NOW - 5, outcome=JobOutcome.REFUSED)
     known = ledger(refused, trains(2, 0), site=LATE)
-    fewer = decide(known, Intent(Mode.RUN, 2))
+    fewer = decide(known, DesiredRun(Mode.RUN, 2))
     assert [action for action in fewer if isinstance(action, Submit)] == [Submit("a slot is empty")]
 
 

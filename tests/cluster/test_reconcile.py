@@ -30,7 +30,7 @@ def attempt(phase: Phase = Phase.RUNNING, **facts) -> Attempt:
 
 
 def row(state: JobState = JobState.RUNNING, word: str = "RUNNING", **facts) -> QueueJob:
-    return QueueJob(**{"job_id": 7, "token": TOKEN, "state": state, "word": word, **facts})
+    return QueueJob(**{"job_id": 7, "token": TOKEN, "state": state, "slurm_state": word, **facts})
 
 
 def view(**facts) -> SlotView:
@@ -139,7 +139,9 @@ def test_what_an_end_means(word: str, code: int | None, outcome: str) -> None:
 )
 def test_a_launch_failure_after_a_claim_is_a_crash(known, slots, outcome) -> None:
     """Slurm gives that reason also to a job whose script was killed."""
-    ended = row(JobState.ENDED, "FAILED", exit_code=137, why="JobLaunchFailure", restarts=1)
+    ended = row(
+        JobState.ENDED, "FAILED", exit_code=137, slurm_reason="JobLaunchFailure", restarts=1
+    )
     entries = seen(Ledger((known,)), ended, slots=slots)
     assert [entry.data["outcome"] for entry in entries if entry.kind == "ended"] == [outcome]
 
@@ -191,7 +193,9 @@ def test_a_job_begins_anew_once_its_node_has_booted() -> None:
 
 def test_a_requeued_job_gives_up_its_slot_and_waits_again() -> None:
     known = Ledger((attempt(slot=0, term=3),))
-    entries = seen(known, row(JobState.PENDING, "PENDING", why="BeginTime"), slots=(view(),))
+    entries = seen(
+        known, row(JobState.PENDING, "PENDING", slurm_reason="BeginTime"), slots=(view(),)
+    )
     assert kinds(entries) == ["requeued", "orphaned"]
     again = after(known, entries).attempts[0]
     assert (again.phase, again.slot) == (Phase.SUBMITTED, None)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.lease import Lease
 from tests.cluster.conftest import ROOT, Person, small_config, until
@@ -112,7 +112,7 @@ def test_stop_works_without_a_controller_and_nothing_comes_back(person: Person) 
 
 
 def test_stop_on_another_login_host_is_carried_out_by_the_controller_there(person: Person) -> None:
-    write_intent(person.run, Intent(Mode.RUN, 2, "local", "r", "cartpole"), 0.0)
+    write_intent(person.run, DesiredRun(Mode.RUN, 2, "local", "r", "cartpole"), 0.0)
     there = Lease.acquire(
         person.run.controller_lease, {"host": "login-2", "pid": 1, "created": 1.0}
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.control_files import (
-    Intent,
+    DesiredRun,
     Probe,
     read_probe,
     write_intent,
@@ -56,7 +56,7 @@ ELSEWHERE = {"host": "login-1", "pid": 4711, "created": 1.0}
 @pytest.fixture
 def run(tmp_path):
     found = RunPaths(tmp_path)
-    intent = Intent(Mode.RUN, 4, "slurm", "0" * 12, "cartpole", started_ts=1.0)
+    intent = DesiredRun(Mode.RUN, 4, "slurm", "0" * 12, "cartpole", started_ts=1.0)
     write_intent(found, intent, 1.0)
     write_probe(found, Probe(may_submit=True, why="tried", by="a test", ts=2.0))
     return found

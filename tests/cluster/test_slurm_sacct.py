@@ -16,7 +16,7 @@ def ask(text: str, own_id: int = 1000):
 def test_somebody_elses_cancel_is_told_and_ones_own_is_not() -> None:
     text = f"17|{NAME}|CANCELLED by 0|0:15|1795287306|1795287328|n1\n"
     (job,) = ask(text)
-    assert (job.state, job.word, job.canceller) == (JobState.ENDED, "CANCELLED", 0)
+    assert (job.state, job.slurm_state, job.canceller) == (JobState.ENDED, "CANCELLED", 0)
     assert (job.started_ts, job.ends_ts, job.node) == (1795287306.0, 1795287328.0, "n1")
     assert ask(text, own_id=0)[0].canceller is None
 
@@ -30,7 +30,7 @@ def test_a_recycled_id_is_told_apart_by_the_name() -> None:
     older = "17|wrap|COMPLETED|0:0|1795287306|1795287328|n1\n"
     assert ask(older) == ()
     (job,) = ask(f"{older}17|{NAME}|FAILED|11:0|1795287306|1795287328|n1\n")
-    assert (job.word, job.exit_code) == ("FAILED", 11)
+    assert (job.slurm_state, job.exit_code) == ("FAILED", 11)
 
 
 def test_a_job_that_the_database_still_calls_running_is_no_proof_of_life() -> None:

@@ -195,9 +195,9 @@ def test_sacct_is_asked_once_where_there_is_no_accounting(
 ) -> None:
     paper.says(sacct=(1, "", "Slurm accounting storage is disabled\n"))
     for _ in range(3):
-        assert scheduler.read_ends([JobRef(17, TOKEN)]) == ()
+        assert scheduler.read_ended_jobs([JobRef(17, TOKEN)]) == ()
     assert len(paper.heard) == 1
-    assert scheduler.read_ends([]) == ()
+    assert scheduler.read_ended_jobs([]) == ()
 
 
 class ManualClock(SystemClock):
@@ -217,17 +217,19 @@ def test_sacct_that_fails_is_left_alone_for_minutes_and_asked_again(paper: Scrip
     clock = ManualClock()
     scheduler = SlurmScheduler(RUN, clock, user_id=1000)
     paper.says(sacct=(1, "", "sacct: error: Problem talking to the database\n"))
-    assert [scheduler.read_ends([JobRef(17, TOKEN)]) for _ in range(3)] == [()] * 3
+    assert [scheduler.read_ended_jobs([JobRef(17, TOKEN)]) for _ in range(3)] == [()] * 3
     assert len(paper.heard) == 1
     clock.ahead += 301
     paper.says(sacct=(0, f"17|{NAME}|CANCELLED by 0|0:15|1795287306|1795287328|n1\n", ""))
-    (job,) = scheduler.read_ends([JobRef(17, TOKEN)])
+    (job,) = scheduler.read_ended_jobs([JobRef(17, TOKEN)])
     assert job.canceller == 0
 
 
 def test_an_end_that_the_database_has_not_heard_of_is_asked_for_twice(paper: ScriptedSlurm) -> None:
     paper.says(sacct=(0, f"17|{NAME}|RUNNING|0:0|1795287306|Unknown|n1\n", ""))
-    assert SlurmScheduler(RUN, ManualClock(), user_id=1000).read_ends([JobRef(17, TOKEN)]) == ()
+    assert (
+        SlurmScheduler(RUN, ManualClock(), user_id=1000).read_ended_jobs([JobRef(17, TOKEN)]) == ()
+    )
     assert len(paper.heard) == 2
 
 
@@ -286,8 +288,8 @@ def test_a_time_out_is_no_answer_and_a_refusal_is() -> None:
     assert refusal(timeout) == Unanswered(timeout)
     assert refusal("") == Unanswered("exit code 1 without a message")
     assert refusal(policy) == Refused(policy)
-    assert refusal(limit) == Refused(limit, limit=True)
-    assert refusal(nowhere) == Refused(nowhere, for_good=True)
+    assert refusal(limit) == Refused(limit, too_many_waiting=True)
+    assert refusal(nowhere) == Refused(nowhere, permanent=True)
 
 
 JOB = f"JobId=17 JobName={NAME} UserId=root(0) GroupId=root(0) QOS=students"

@@ -56,14 +56,14 @@ def test_the_example_has_the_fields_that_are_asked_for() -> None:
 def test_a_running_job_is_read_whole() -> None:
     job = only(RestartCnt="2")
     assert (job.job_id, job.token, job.state, job.node) == (17, TOKEN, JobState.RUNNING, "n1")
-    assert (job.started_ts, job.ends_ts, job.why) == (1795276556.0, 1795290956.0, "")
+    assert (job.started_ts, job.ends_ts, job.slurm_reason) == (1795276556.0, 1795290956.0, "")
     assert (job.restarts, job.expected_ts) == (2, None)
 
 
 def test_a_waiting_job_says_why_and_when_it_is_expected_to_start() -> None:
     waiting = {"State": "PENDING", "Reason": "QOSMaxJobsPerUserLimit", "NodeList": ""}
     job = only(**waiting, StartTime="N/A", EndTime="N/A")
-    assert (job.state, job.why, job.waits) == (
+    assert (job.state, job.slurm_reason, job.wait_reason) == (
         JobState.PENDING, "QOSMaxJobsPerUserLimit", WaitReason.CAP,
     )  # fmt: skip
     assert (job.started_ts, job.ends_ts, job.expected_ts) == (None, None, None)
@@ -73,7 +73,7 @@ def test_a_waiting_job_says_why_and_when_it_is_expected_to_start() -> None:
 
 def test_a_suspended_job_is_no_hang_but_running_with_its_word() -> None:
     job = only(State="SUSPENDED")
-    assert (job.state, job.word) == (JobState.RUNNING, "SUSPENDED")
+    assert (job.state, job.slurm_state) == (JobState.RUNNING, "SUSPENDED")
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
-    Intent,
+    DesiredRun,
     JobState,
     Ledger,
     Mode,
     Observed,
     QueueJob,
     QueueReading,
-    Requests,
+    RequestedChanges,
     SiteLimits,
     SlotView,
     Snapshot,
@@ -46,7 +46,7 @@ def attempt_of(**facts) -> Attempt:
     inner = {
         name: kind(**{part.name: facts.pop(part.name) for part in fields(kind)
                       if part.name in facts})
-        for name, kind in (("observed", Observed), ("requests", Requests))
+        for name, kind in (("observed", Observed), ("requests", RequestedChanges))
     }  # fmt: skip
     return Attempt(**facts, **inner)
 
@@ -81,7 +81,7 @@ class World:
     """The simulated time, queue and leases, and the ledger entries."""
 
     policy: ControllerPolicy
-    desired: Intent
+    desired: DesiredRun
     now: float = 1000.0
     entries: list[LedgerEntry] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)

@@ -147,14 +147,14 @@ def test_variables_of_the_person_do_not_bend_what_is_seen(cluster: Cluster, tmp_
         scheduler = SlurmScheduler("tiny-000000", SystemClock(), poisoned)
         jobs = [submit(scheduler, tmp_path) for _ in range(5)]
         assert until(lambda: len(rows(scheduler)) == 5, 20)
-        words = sorted(row.word for row in rows(scheduler))
+        words = sorted(row.slurm_state for row in rows(scheduler))
         assert "PENDING" in words
         scheduler.cancel(JobRef(jobs[0].job_id, "f" * 12))  # a wrong token: no effect
         time.sleep(1)
-        assert all(row.word != "CANCELLED" for row in rows(scheduler))
+        assert all(row.slurm_state != "CANCELLED" for row in rows(scheduler))
         for job in jobs:
             scheduler.cancel(job)
-        assert until(lambda: all("CANCELLED" in row.word for row in rows(scheduler)), 30)
+        assert until(lambda: all("CANCELLED" in row.slurm_state for row in rows(scheduler)), 30)
     finally:
         os.environ["PATH"] = path
 

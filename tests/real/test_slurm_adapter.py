@@ -106,8 +106,12 @@ def running(seen: Snapshot) -> set[int]:
 def waiting(adapter: Adapter) -> tuple[JobRef, QueueJob]:
     """Submit five jobs; return the waiting one once it has a reason."""
     jobs = [adapter.submit() for _ in range(5)]
-    assert until(lambda: len([1 for job in adapter.look().jobs if job.word == "RUNNING"]) == 4)
-    assert until(lambda: adapter.row(jobs[4]).why == "QOSMaxJobsPerUserLimit"), adapter.look()
+    assert until(
+        lambda: len([1 for job in adapter.look().jobs if job.slurm_state == "RUNNING"]) == 4
+    )
+    assert until(lambda: adapter.row(jobs[4]).slurm_reason == "QOSMaxJobsPerUserLimit"), (
+        adapter.look()
+    )
     return jobs[4], adapter.row(jobs[4])
 
 
@@ -120,7 +124,7 @@ def test_the_cap_is_read_and_seen_and_a_waiting_job_is_changed_without_losing_it
     )  # fmt: skip
     assert why == "MaxJobsPU of QOS students 4"
     job, row = waiting(adapter)
-    assert (row.waits, row.restarts, row.word) == (WaitReason.CAP, 0, "PENDING")
+    assert (row.wait_reason, row.restarts, row.slurm_state) == (WaitReason.CAP, 0, "PENDING")
 
     assert until(lambda: re.match(r"\d{4}-", adapter.fact(job, "AccrueTime")))  # first "Unknown"
     age = adapter.fact(job, "AccrueTime")
@@ -133,7 +137,10 @@ def test_the_cap_is_read_and_seen_and_a_waiting_job_is_changed_without_losing_it
 
     adapter.amend(job, hold=True)
     held = adapter.row(job)
-    assert (held.why, held.waits) == ("JobHeldUser", WaitReason.TURN)  # not an administrator's
+    assert (held.slurm_reason, held.wait_reason) == (
+        "JobHeldUser",
+        WaitReason.TURN,
+    )  # not an administrator's
     adapter.scheduler.cancel(adapter.jobs[0])
     time.sleep(2)
     assert adapter.row(job).state is JobState.PENDING
@@ -162,8 +169,8 @@ def test_a_submit_limit_is_read_and_met(adapter: Adapter) -> None:
             adapter.submit()
         refused = adapter.scheduler.submit(adapter.spec())
         assert isinstance(refused, Refused), refused
-        assert refused.limit
-        assert not refused.for_good
+        assert refused.too_many_waiting
+        assert not refused.permanent
     finally:
         adapter.cluster.out(*change, "MaxSubmitJobsPerUser=-1")
 
@@ -177,12 +184,15 @@ def test_who_cancelled_a_job_is_told_by_accounting_and_not_where_it_was_oneself(
     assert until(lambda: adapter.row(runs).state is JobState.ENDED)
     assert until(lambda: adapter.row(waits).state is JobState.ENDED)
     student = adapter.another(user_id=os.getuid() + 1)  # for whom our user is an administrator
-    assert until(lambda: len(student.read_ends([runs, waits])) == 2)  # sacct lags the listing
-    told = {job.job_id: job for job in student.read_ends([runs, waits])}
-    assert (told[runs.job_id].canceller, told[runs.job_id].word) == (os.getuid(), "CANCELLED")
+    assert until(lambda: len(student.read_ended_jobs([runs, waits])) == 2)  # sacct lags the listing
+    told = {job.job_id: job for job in student.read_ended_jobs([runs, waits])}
+    assert (told[runs.job_id].canceller, told[runs.job_id].slurm_state) == (
+        os.getuid(),
+        "CANCELLED",
+    )
     assert (told[waits.job_id].canceller, told[waits.job_id].exit_code) == (None, 0)
-    assert [job.canceller for job in adapter.scheduler.read_ends([runs])] == [None]
-    assert student.read_ends([JobRef(runs.job_id, "f" * 12)]) == ()
+    assert [job.canceller for job in adapter.scheduler.read_ended_jobs([runs])] == [None]
+    assert student.read_ended_jobs([JobRef(runs.job_id, "f" * 12)]) == ()
 
 
 def test_a_job_that_ends_before_a_maintenance_starts_at_once_when_made_shorter(
@@ -197,7 +207,9 @@ def test_a_job_that_ends_before_a_maintenance_starts_at_once_when_made_shorter(
     )  # fmt: skip
     try:
         job = adapter.submit(limit_s=7200)
-        assert until(lambda: adapter.row(job).waits is WaitReason.RESERVATION), adapter.row(job)
+        assert until(lambda: adapter.row(job).wait_reason is WaitReason.RESERVATION), adapter.row(
+            job
+        )
         assert adapter.look().maintenance_ts == begins
         adapter.amend(job, limit_s=600)
         assert until(lambda: adapter.row(job).state is JobState.RUNNING)
@@ -217,8 +229,8 @@ def test_a_poisoned_shell_bends_neither_the_job_nor_what_is_seen_of_it(adapter: 
     job = adapter.submit("env")
     assert until(lambda: adapter.row(job).state is JobState.ENDED)
     assert adapter.fact(job, "Requeue") == "0"
-    assert until(lambda: adapter.scheduler.read_ends([job]))  # sacct lags the listing
-    (ended,) = adapter.scheduler.read_ends([job])
+    assert until(lambda: adapter.scheduler.read_ended_jobs([job]))  # sacct lags the listing
+    (ended,) = adapter.scheduler.read_ended_jobs([job])
     assert ended.exit_code == 0
     lines = (adapter.folder / f"slurm-{job.job_id}.out").read_text().splitlines()
     seen = dict(line.split("=", 1) for line in lines if "=" in line)

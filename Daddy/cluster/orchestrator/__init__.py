@@ -2,7 +2,7 @@
 
 ``run_controller`` is the entry; ``commands`` has one module for each of its commands.
 ``controller_wiring`` builds a ``controller`` from a configuration (``control_parameters``,
-``scheduler_factory``). Its loop reads the queue through a ``scheduler_interface`` (``slurm_scheduler`` or
+``scheduler_factory``). It reads the queue through a ``scheduler_interface`` (``slurm_scheduler`` or
 ``local_scheduler``); the pure ``reconcile`` turns the listing into ledger entries; the pure
 ``planner`` (``decisions``, ``plan_actions``) decides; ``apply_plan`` acts. ``ledger_file`` stores
 the entries, the pure ``ledger_replay`` computes the state that follows from them. ``slot_status``

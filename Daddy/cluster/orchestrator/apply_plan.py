@@ -164,14 +164,14 @@ class PlanApplier:
             self.record_entry("submitted", token, job_id=answer.job_id)
             return True
         if isinstance(answer, Unanswered):
-            self.record_entry("unanswered", token, reason=answer.why)
+            self.record_entry("unanswered", token, reason=answer.message)
             return False
-        if answer.limit:
+        if answer.too_many_waiting:
             limits = limits_after_refusal(self.view, others)
-            self.record_entry("learnt", "", site=limits, why=answer.why)
+            self.record_entry("learnt", "", site=limits, why=answer.message)
         final = is_permanent_refusal(self.view.attempts, token, action, answer)
         prefix = REFUSED_FOR_GOOD if final else REFUSED
-        self.record_entry("rejected", token, reason=f"{prefix}: {answer.why}")
+        self.record_entry("rejected", token, reason=f"{prefix}: {answer.message}")
         return False
 
     def record_entries(self, entries: Iterable[LedgerEntry]) -> None:
@@ -210,7 +210,7 @@ def is_permanent_refusal(
     release = next((attempt.release for attempt in attempts if attempt.token == token), "")
     same = (attempt for attempt in attempts if attempt.release == release)
     accepted = any(attempt.job_id is not None for attempt in same)
-    return answer.for_good and not action.exclude and not accepted
+    return answer.permanent and not action.exclude and not accepted
 
 
 def _sentence(kind: str, facts: Mapping[str, object]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import asdict, dataclass
 
-from Daddy.cluster.orchestrator.controller_types import Intent, Mode, Orders
+from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode, Orders
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import FileError
 from Daddy.core.run_paths import RunPaths
@@ -21,11 +21,11 @@ VERSION = 1
 """The version number of each of the three formats."""
 
 
-def read_intent(run: RunPaths) -> Intent | None:
+def read_intent(run: RunPaths) -> DesiredRun | None:
     """Return the person's last request; None before the first ``start``. FileError if damaged."""
     try:
         record = read_json(run.intent)
-        return Intent(
+        return DesiredRun(
             mode=Mode(record["mode"]),
             slots=int(record["slots"]),
             executor=str(record["executor"]),
@@ -50,7 +50,7 @@ def _damaged(run: RunPaths, cause: str) -> FileError:
     )
 
 
-def write_intent(run: RunPaths, intent: Intent, now: float) -> None:
+def write_intent(run: RunPaths, intent: DesiredRun, now: float) -> None:
     """Replace the intent durably; ``now``: wall seconds."""
     record = {**asdict(intent), "started_ts": round(intent.started_ts, 3)}
     write_json(run.intent, {"v": VERSION, "ts": round(now, 3), **record})

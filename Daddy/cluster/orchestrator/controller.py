@@ -21,7 +21,7 @@ from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
-    Intent,
+    DesiredRun,
     JobOutcome,
     Ledger,
     Mode,
@@ -138,7 +138,7 @@ class Controller:
     def _excuse_suspended(self, snapshot: QueueReading) -> None:
         """Restart the silence of suspended jobs at 0: a suspended learner cannot beat."""
         if isinstance(snapshot, Snapshot):
-            tokens = {job.token for job in snapshot.jobs if job.word.startswith("SUSPENDED")}
+            tokens = {job.token for job in snapshot.jobs if job.slurm_state.startswith("SUSPENDED")}
             live = (attempt for attempt in self.applier.view.live if attempt.token in tokens)
             self._silence.forget(attempt.slot for attempt in live if attempt.slot is not None)
 
@@ -153,7 +153,7 @@ class Controller:
         if not limits.items() <= asdict(self.applier.view.site).items():
             self.applier.record_entry("learnt", "", site=limits, why=source)
 
-    def _desired(self) -> Intent:
+    def _desired(self) -> DesiredRun:
         """Read the intent; change its mode to ``done`` where the run has reached its steps."""
         intent = read_intent(self.applier.run)
         if intent is None:  # start wrote it before this process began; missing is not "stop"
@@ -161,7 +161,7 @@ class Controller:
                 f"{self.applier.run.intent} is gone", "run start or stop; the jobs go on"
             )
         done, total = self._steps = self.steps()
-        if intent.started_ts != self.applier.view.asked_ts:  # != only: clocks of two hosts differ
+        if intent.started_ts != self.applier.view.start_typed_ts:  # not >: two hosts' clocks
             facts = {"release": intent.release, "asked": intent.started_ts}
             self.applier.record_entries([LedgerEntry("start", self.applier.clock.now(), "", facts)])
         if intent.mode is Mode.RUN and 0 < total <= done:
@@ -173,7 +173,7 @@ class Controller:
             self.applier.log_event("state", state="total_steps", text=f"the run is done: {reason}")
         return intent
 
-    def _conclude(self, final: Mode, desired: Intent) -> bool:
+    def _conclude(self, final: Mode, desired: DesiredRun) -> bool:
         """Write the final mode into the intent; return False where the person changed it."""
         intent = read_intent(self.applier.run)
         if intent is not None and intent != desired:
@@ -192,7 +192,7 @@ class Controller:
         last = self._last_snapshot or snapshot
         summary = summarise(intent, self.applier.view, last, slots, decided, self._policy, now)
         if isinstance(snapshot, UnknownQueue):
-            summary["queue"] = {**summary["queue"], "known": False, "why": snapshot.why}
+            summary["queue"] = {**summary["queue"], "known": False, "why": snapshot.error}
         write_json(
             self.applier.run.status,
             {
@@ -238,14 +238,14 @@ class EndedJobLookup:
 
     def with_ended_jobs(self, ledger: Ledger, snapshot: Snapshot) -> Snapshot:
         """Add the ends of jobs that left the listing, and of those that somebody cancelled."""
-        words = {job.token: job.word for job in snapshot.jobs}
+        words = {job.token: job.slurm_state for job in snapshot.jobs}
         unexplained = (job for job in ledger.live if _is_unexplained(job, words.get(job.token)))
-        ended = self._read_ends(unexplained)
+        ended = self._read_ended_jobs(unexplained)
         return replace(snapshot, jobs=(*snapshot.jobs, *ended)) if ended else snapshot
 
     def find_cancellers(self, ledger: Ledger, now: float) -> tuple[LedgerEntry, ...]:
         """Return entries with the user ids that cancelled jobs, as far as accounting has them."""
-        ended = self._read_ends(
+        ended = self._read_ended_jobs(
             attempt
             for attempt in ledger.attempts
             if attempt.outcome is JobOutcome.CANCELLED
@@ -259,9 +259,9 @@ class EndedJobLookup:
             if job.canceller is not None
         )
 
-    def _read_ends(self, attempts: Iterable[Attempt]) -> tuple[QueueJob, ...]:
+    def _read_ended_jobs(self, attempts: Iterable[Attempt]) -> tuple[QueueJob, ...]:
         jobs = [JobRef(job.job_id, job.token) for job in attempts if job.job_id is not None]
-        ended = self._scheduler.read_ends(jobs) if jobs else ()
+        ended = self._scheduler.read_ended_jobs(jobs) if jobs else ()
         self._answered |= {job.token for job in ended}
         return ended
 

@@ -1,8 +1,10 @@
-"""Pure. Holds the controller's records: the queue, the slots, its attempts and the site's limits.
+"""Pure. Defines the records on which the controller decides: queue, slots, attempts and limits.
 
-An *attempt* is the controller's n-th try to fill a slot and has at most one *job* (the scheduler's
-term). A *snapshot* is one complete listing of the queue; where the queue could not be listed there
-is an ``UnknownQueue``, and the controller submits and cancels nothing because of it.
+A *slot* is one learner's place in the run; the process that holds its *lease* trains there, and
+each new holder gets the next *term*, a number. An *attempt* is one submission to fill a slot; it
+has at most one *job* (the scheduler's term). A *snapshot* is one complete listing of the queue;
+where the listing fails there is an ``UnknownQueue``, and the controller submits and cancels nothing
+in that pass. *This run's jobs* are the controller's; all others are *the person's other jobs*.
 """
 
 from __future__ import annotations
@@ -17,81 +19,79 @@ SUMMARY_VERSION = 2
 
 
 class Mode(str, Enum):
-    """Names the modes of a run that the person asked for."""
+    """The run's mode: typed by the person (RUN, DRAIN, NOW) or set by the controller."""
 
-    RUN = "run"
-    DRAIN = "drain"
-    NOW = "now"
-    STOPPED = "stopped"
-    DONE = "done"
-    PAUSED = "paused"
-    """Jobs go on and none is submitted until the person runs ``start`` (``submit_blocks``)."""
+    RUN = "run"  # the controller keeps every slot filled
+    DRAIN = "drain"  # stop: running jobs get a signal and write a checkpoint, others are cancelled
+    NOW = "now"  # stop --now: every job is cancelled at once
+    STOPPED = "stopped"  # set by the controller when no job is left after a stop
+    DONE = "done"  # set by the controller when the run has all its steps; jobs end as in DRAIN
+    PAUSED = "paused"  # set by the controller (submit_blocks): jobs go on, none is submitted
 
 
 class JobState(str, Enum):
-    """Reduces the scheduler's state of a job to the three cases that decisions tell apart."""
+    """The scheduler's state of a job, reduced to the three cases that decisions tell apart."""
 
-    PENDING = "pending"
-    RUNNING = "running"
-    ENDED = "ended"
+    PENDING = "pending"  # it waits in the queue, also after a requeue
+    RUNNING = "running"  # also suspended jobs and states unknown to Daddy
+    ENDED = "ended"  # in any way
 
 
 class WaitReason(str, Enum):
-    """Reduces the scheduler's reason for which a job waits to six cases."""
+    """The scheduler's reason for which a job waits, reduced to six cases."""
 
-    TURN = "turn"
-    """Free resources or priority: the job starts in its turn."""
-    CAP = "cap"
-    """The person's limit of running jobs is reached."""
-    BUDGET = "budget"
-    """The allocation of compute time is used up."""
-    RESERVATION = "reservation"
-    """The job's time limit reaches into a maintenance reservation."""
-    ADMIN = "admin"
-    """An administrator holds the job."""
-    NEVER = "never"
-    """The job can never start with the resources that it requests."""
+    TURN = "turn"  # it starts in its turn, by priority and free resources
+    CAP = "cap"  # the person's limit of running jobs is reached
+    BUDGET = "budget"  # the allocation of compute time is used up
+    RESERVATION = "reservation"  # its time limit reaches into a maintenance reservation
+    ADMIN = "admin"  # an administrator holds it
+    NEVER = "never"  # it can never start with the resources that it requests
 
 
 class Phase(str, Enum):
-    """Names an attempt's phase; a controller that dies during ``sbatch`` leaves ``INTENT``."""
+    """An attempt's phase: INTENT → SUBMITTED → RUNNING → ENDED, or INTENT → REJECTED.
 
-    INTENT = "intent"
-    SUBMITTED = "submitted"
-    RUNNING = "running"
-    ENDED = "ended"
-    REJECTED = "rejected"
+    It is SUBMITTED again when the scheduler requeues the job, or lists it after the attempt ended.
+    """
+
+    INTENT = "intent"  # recorded before sbatch runs, so a controller that dies then leaves a trace
+    SUBMITTED = "submitted"  # the scheduler gave it a job id
+    RUNNING = "running"  # the scheduler started the job
+    ENDED = "ended"  # JobOutcome tells the way
+    REJECTED = "rejected"  # the scheduler refused it, or never listed it
 
 
 class JobOutcome(str, Enum):
-    """Names an attempt's result; ``decisions.circuit_breaker`` selects the failures."""
+    """The way in which an attempt ended; failures delay further jobs (``circuit_breaker``).
 
-    DONE = "done"
-    DRAINED = "drained"
-    NOT_NEEDED = "not needed"
-    CANCELLED = "cancelled"
-    LOST = "lost"
-    NODE_FAILED = "node failed"
-    CRASHED = "crashed"
-    HUNG = "hung"
-    """Its heartbeat stopped, and the controller ended it for that."""
-    UNLAUNCHED = "not launched"
-    """The scheduler could not start its job script."""
-    REFUSED = "refused"
-    """The learner asked not to be restarted, or cannot start with its configuration."""
+    *If unsaved*: if its own lease term has no checkpoint and, for NOT_NEEDED, a slot was empty.
+    """
+
+    DONE = "done"  # exit code 0: the run has all its steps; failure if unsaved
+    DRAINED = "drained"  # stop request, time limit or preemption, training continues; no failure
+    NOT_NEEDED = (
+        "not needed"  # exit code 11: no slot was free, or it lost its own; failure if unsaved
+    )
+    CANCELLED = "cancelled"  # by the controller or a person; no failure
+    LOST = "lost"  # gone from the queue, the cause is unknown; no failure
+    NODE_FAILED = "node failed"  # its node crashed or did not boot; no failure
+    CRASHED = "crashed"  # any other end; failure if unsaved
+    HUNG = "hung"  # its heartbeat had stopped before it ended; failure if unsaved
+    UNLAUNCHED = "not launched"  # Slurm could not start its job script; failure
+    REFUSED = "refused"  # the learner cannot start, or asked not to be restarted; failure
 
 
 class Chaining(str, Enum):
-    """Names how successors wait: any starts next, each behind its predecessor, or none."""
+    """The way in which successors, the jobs for slots that are still held, wait in the queue."""
 
-    POOL = "pool"
-    CHAIN = "chain"
-    LATE = "late"
+    POOL = "pool"  # side by side: any of them may start and claim any slot
+    CHAIN = "chain"  # each waits until its predecessor has ended
+    LATE = "late"  # none is submitted ahead: the next job is submitted once a slot is empty
 
 
 @dataclass(frozen=True, slots=True)
 class SiteLimits:
-    """Holds this site's limits as read from Slurm or learnt from its answers; None: unknown."""
+    """The site's limits, read from Slurm or learnt from its messages; None: unknown."""
 
     max_running: int | None = None
     """Most jobs of one person that may run at once."""
@@ -104,13 +104,12 @@ class SiteLimits:
     blocks_others: bool = False
     """``assoc_limit_stop``: a job that waits for a limit may stall the whole partition."""
     keeps_marks: bool = True
-    """The queue shows names and comments as submitted; else no successor is submitted ahead,
-    because the controller could not tell its jobs from other people's."""
+    """The queue shows names and comments as submitted, by which this run's jobs are recognised."""
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
-    """Holds the run that the person asked for: mode, slots, executor, release and game."""
+class DesiredRun:
+    """The run that the person asked for, as in ``intent.json``."""
 
     mode: Mode
     slots: int
@@ -118,55 +117,53 @@ class Intent:
     release: str = ""
     game: str = ""
     reason: str = ""
-    started_ts: float = 0.0
-    """Wall seconds of the last ``start``; failures before it no longer count."""
-    daemon: bool = True
-    """True: a controller runs on a login node; False: the jobs make its passes."""
+    started_ts: float = 0.0  # wall seconds of the last start
+    daemon: bool = True  # False: no controller on a login node, the jobs make its passes
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Holds the slots that starting jobs may claim, and each slot's release, for the launcher."""
+    """The controller's orders to starting jobs: slots that they may claim → release for each."""
 
     slots: Mapping[int, str] = field(default_factory=dict)
-    """Slot that may be claimed → release to run there."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueJob:
-    """Holds one line of the queue; ``word``: Slurm's state, ``why``: its reason; wall seconds."""
+    """One job as the scheduler lists it; times in wall seconds."""
 
     job_id: int
     token: str
-    """The attempt's token; empty for a job that is not of this run."""
+    """The attempt's token; empty for the person's other jobs."""
     state: JobState
-    word: str
-    why: str = ""
+    slurm_state: str
+    """Slurm's state and reason as text, or similar words of the local queue."""
+    slurm_reason: str = ""
     node: str = ""
     started_ts: float | None = None
     ends_ts: float | None = None
     exit_code: int | None = None
     restarts: int = 0
-    expected_ts: float | None = None
-    """Wall seconds at which the scheduler expects to start a waiting job."""
+    expected_ts: float | None = None  # when the scheduler expects to start a waiting job
     run_id: str = ""
-    """The person's other run that it belongs to; empty for this run's jobs and for foreign ones."""
+    """Id of the person's other Daddy run that it belongs to; else empty."""
     canceller: int | None = None
     """User id of another person that cancelled it, where the site's accounting records that."""
-    waits: WaitReason = WaitReason.TURN
+    wait_reason: WaitReason = WaitReason.TURN
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Holds one complete listing of this run's jobs, requested at ``begun_ts`` (wall seconds)."""
+    """One complete listing of the person's jobs, requested at ``begun_ts`` (wall seconds)."""
 
     begun_ts: float
     jobs: tuple[QueueJob, ...]
+    """This run's jobs."""
     others: tuple[QueueJob, ...] = ()
-    """The same person's other jobs, also of other runs: read, never changed."""
+    """The person's other jobs, also of other runs: read, never changed."""
     maintenance_ts: float | None = None
-    """Wall seconds at which a maintenance reservation begins; None without one."""
+    """Wall seconds at which the next maintenance begins; None where no job waits for its end."""
 
     @property
     def others_live(self) -> int:
@@ -176,10 +173,10 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class UnknownQueue:
-    """Reports a queue that could not be listed; it proves nothing about any job."""
+    """The queue could not be listed: this proves nothing about any job."""
 
     begun_ts: float
-    why: str
+    error: str
 
 
 QueueReading = Snapshot | UnknownQueue
@@ -187,7 +184,7 @@ QueueReading = Snapshot | UnknownQueue
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
-    """Holds a slot's newest lease and checkpoint as they are on disk."""
+    """A slot's newest lease and checkpoint as they are on disk."""
 
     slot: int
     term: int
@@ -197,6 +194,7 @@ class SlotView:
     holder_alive: bool | None = None
     """True where the holder's process lives; None for a holder on another host."""
     checkpoint_term: int = 0
+    """The term in which the newest checkpoint was written."""
     checkpoint_step: int = 0
     release: str = ""
     restarts: int = 0
@@ -207,12 +205,11 @@ class SlotView:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Collects facts about an attempt's job from several listings; times in wall seconds."""
+    """Facts about an attempt's job from several listings; times in wall seconds."""
 
     answered_ts: float | None = None
     """Time at which the scheduler answered the submission, or the controller stopped waiting."""
-    restarts: int = 0
-    """Number of times that the scheduler requeued the job."""
+    restarts: int = 0  # times that the scheduler requeued the job
     absences: int = 0
     """Consecutive complete listings without the job."""
     absent_ts: float = 0.0
@@ -221,8 +218,8 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
-    """Holds the changes that the controller requested of a job; times in wall seconds."""
+class RequestedChanges:
+    """The changes to a job that the controller requested; times in wall seconds."""
 
     signalled_ts: float | None = None
     dismissed: bool = False
@@ -236,15 +233,14 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Holds one try to fill a slot, rebuilt from the ledger; times in wall seconds."""
+    """One submission to fill a slot, rebuilt from the ledger; times in wall seconds."""
 
     token: str
     number: int
     phase: Phase
     intended_ts: float
     job_id: int | None = None
-    after: int | None = None
-    """Id of the job that must end before this one starts (chain mode)."""
+    after: int | None = None  # id of the job that must end before this one starts (CHAIN)
     release: str = ""
     """The release that it runs; before it claims a slot, the newest release at its submission."""
     started_ts: float | None = None
@@ -254,12 +250,12 @@ class Attempt:
     term: int | None = None
     claimed_ts: float | None = None
     left_ts: float | None = None
-    """Time at which the controller saw that it had released its slot."""
+    """Time at which the controller saw that the job had released its slot."""
     progressed_ts: float | None = None
+    """Time at which the controller saw the first checkpoint of ``term``."""
     observed: Observed = Observed()
-    requests: Requests = Requests()
-    canceller: int | None = None
-    """User id of another person that cancelled its job."""
+    requests: RequestedChanges = RequestedChanges()
+    canceller: int | None = None  # as in QueueJob
     outcome: JobOutcome | None = None
     reason: str = ""
 
@@ -281,7 +277,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Names a lease term that its holder did not end before it was killed or its node failed."""
+    """A lease term that its holder did not end, as it was killed or its node failed."""
 
     slot: int
     term: int
@@ -290,21 +286,21 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Holds the run's attempts, oldest first (old ended ones are dropped), and site limits."""
+    """The run's attempts, oldest first (old ended ones are dropped), and totals over all."""
 
     attempts: tuple[Attempt, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     site: SiteLimits = SiteLimits()
-    started_ts: float = 0.0
+    start_seen_ts: float = 0.0
     """Time at which the controller saw the last ``start``; earlier failures do not count."""
-    asked_ts: float = 0.0
-    """Time of that ``start`` by the clock of the host on which it ran."""
+    start_typed_ts: float = 0.0
+    """Time of that ``start`` by the clock of the host on which it was typed."""
     proven: tuple[str, ...] = ()
     """Releases that wrote a checkpoint, latest last."""
     noticed: Mapping[str, float] = field(default_factory=dict)
     """Kind of notification → time at which the person last got it."""
     slow_claims: tuple[float, ...] = ()
-    """Times of claims that came after a long wait in the queue, newest last."""
+    """Times of claims of slots that had been empty for long (``SLOW_CLAIM_S``), newest last."""
     used_s: float = 0.0
     """Run time of ended jobs in seconds, for the budget."""
 
@@ -313,11 +309,9 @@ class Ledger:
         return tuple(attempt for attempt in self.attempts if attempt.live)
 
     @cached_property
-    def over(self) -> tuple[Attempt, ...]:
-        """Attempts that ended or were rejected."""
+    def ended_or_rejected(self) -> tuple[Attempt, ...]:
         return tuple(attempt for attempt in self.attempts if not attempt.live)
 
     @property
     def next_number(self) -> int:
-        """Number of the next attempt, one above the newest."""
         return self.attempts[-1].number + 1 if self.attempts else 1

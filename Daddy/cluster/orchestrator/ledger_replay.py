@@ -18,7 +18,7 @@ from Daddy.cluster.orchestrator.controller_types import (
     Ledger,
     Orphan,
     Phase,
-    Requests,
+    RequestedChanges,
     SiteLimits,
 )
 
@@ -144,7 +144,7 @@ def _new_attempt(entry: LedgerEntry) -> Attempt:
         job_id=data.get("job_id"),
         after=data.get("after"),
         release=str(data.get("release", "")),
-        requests=Requests(excluded=tuple(data.get("exclude", ()))),
+        requests=RequestedChanges(excluded=tuple(data.get("exclude", ()))),
     )
 
 
@@ -204,8 +204,8 @@ def _learnt(ledger: Ledger, entry: LedgerEntry) -> Ledger:
 
 
 def _restarted(ledger: Ledger, entry: LedgerEntry) -> Ledger:
-    asked_ts = float(entry.data.get("asked", entry.ts))
-    return replace(ledger, started_ts=entry.ts, asked_ts=asked_ts, noticed={})
+    start_typed_ts = float(entry.data.get("asked", entry.ts))
+    return replace(ledger, start_seen_ts=entry.ts, start_typed_ts=start_typed_ts, noticed={})
 
 
 _ABOUT_RUN: Mapping[str, Callable[[Ledger, LedgerEntry], Ledger]] = {

@@ -33,7 +33,7 @@ from Daddy.cluster.orchestrator.local_queue_files import (
     new_job,
 )
 from Daddy.cluster.orchestrator.plan_actions import Amend
-from Daddy.cluster.orchestrator.scheduler_interface import Answer, JobRef, JobSpec, Submitted
+from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, SubmitResult, Submitted
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, SchedulerError
@@ -54,7 +54,7 @@ class LocalScheduler:
         self._clock = clock
         self._kill_wait_s = kill_wait_s
 
-    def submit(self, spec: JobSpec) -> Answer:
+    def submit(self, spec: JobSpec) -> SubmitResult:
         files = new_job(self._queue)
         files.write("job", self._record(spec))
         write_atomic(spec.script, _script(spec).encode())
@@ -115,8 +115,8 @@ class LocalScheduler:
             job_id=files.job_id,
             token=spec["token"],
             state=state,
-            word=word,
-            why=why if state is JobState.PENDING else "",
+            slurm_state=word,
+            slurm_reason=why if state is JobState.PENDING else "",
             node="localhost" if start else "",
             started_ts=start.get("started_ts"),
             ends_ts=start.get("ends_ts"),
@@ -158,7 +158,7 @@ class LocalScheduler:
         if change.hold is not None:
             files.write("amend", {"hold": change.hold})
 
-    def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+    def read_ended_jobs(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         """Return nothing: the listing contains the ends of local jobs."""
         del jobs
         return ()

@@ -18,7 +18,7 @@ from math import inf
 from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
-    Intent,
+    DesiredRun,
     JobState,
     Ledger,
     Mode,
@@ -43,15 +43,15 @@ _NOTIFY_AGAIN_S = 6 * 3600.0
 
 
 def plan(
-    desired: Intent, ledger: Ledger, snapshot: QueueReading, policy: ControllerPolicy, now: float
+    desired: DesiredRun, ledger: Ledger, reading: QueueReading, policy: ControllerPolicy, now: float
 ) -> Plan:
-    """Return the plan at ``now`` (wall seconds); ``ledger`` already contains ``snapshot``."""
-    listing = Snapshot(snapshot.begun_ts, ()) if isinstance(snapshot, UnknownQueue) else snapshot
+    """Return the plan at ``now`` (wall seconds); ``ledger`` already contains ``reading``."""
+    listing = Snapshot(reading.begun_ts, ()) if isinstance(reading, UnknownQueue) else reading
     inputs = gather_plan_input(desired, ledger, listing, policy, now)
     excluded = node_exclusion.excluded_nodes(ledger, now)
     make_plan = partial(Plan, holds=inputs.holds, rollout=inputs.rollout.reason, avoided=excluded)
-    if isinstance(snapshot, UnknownQueue):
-        reason = f"the queue cannot be read ({snapshot.why}): nothing is changed"
+    if isinstance(reading, UnknownQueue):
+        reason = f"the queue cannot be read ({reading.error}): nothing is changed"
         return make_plan((), (reason,), now + policy.pass_s)
     if desired.mode is Mode.RUN:
         chosen, reasons = _run(inputs, excluded)

@@ -142,7 +142,7 @@ class _Comparison:
 
     def _heartbeat(self, attempt: Attempt, row: QueueJob, view: SlotView) -> Iterator[LedgerEntry]:
         """Record that the heartbeat stopped or resumed; a suspended job need not beat."""
-        silent = view.silent_s >= SILENCE_S and not row.word.startswith("SUSPENDED")
+        silent = view.silent_s >= SILENCE_S and not row.slurm_state.startswith("SUSPENDED")
         if silent and attempt.observed.silent_ts is None:
             yield self._entry("silent", attempt, seconds=round(view.silent_s))
         elif not silent and attempt.observed.silent_ts is not None:
@@ -156,10 +156,10 @@ class _Comparison:
             yield self._entry("present", attempt)
         again = row.restarts > attempt.observed.restarts  # the scheduler requeued it
         if again:
-            yield self._entry("requeued", attempt, reason=row.why, restarts=row.restarts)
+            yield self._entry("requeued", attempt, reason=row.slurm_reason, restarts=row.restarts)
         if row.state is JobState.PENDING:
             if attempt.phase is Phase.RUNNING and not again:
-                yield self._entry("requeued", attempt, reason=row.why)
+                yield self._entry("requeued", attempt, reason=row.slurm_reason)
             return
         ran = row.state is JobState.RUNNING or bool(row.node)
         began = attempt.started_ts
@@ -172,7 +172,7 @@ class _Comparison:
         holds = view is not None and view.restarts >= row.restarts
         outcome = _outcome(attempt, row, claimed=attempt.slot is not None or holds)
         end_reason = view.end_reason if view is not None else attempt.reason
-        ending = f"exit code {row.exit_code}" if row.exit_code else row.word.lower()
+        ending = f"exit code {row.exit_code}" if row.exit_code else row.slurm_state.lower()
         facts = {"exit_code": row.exit_code, "canceller": row.canceller}
         present = {name: value for name, value in facts.items() if value is not None}
         reason = end_reason or ending
@@ -231,9 +231,9 @@ class _Comparison:
             return
         if not self.ledger.site.enforced:
             jobs = (*self.snapshot.jobs, *self.snapshot.others)
-            capped = next((job for job in jobs if job.waits is WaitReason.CAP), None)
+            capped = next((job for job in jobs if job.wait_reason is WaitReason.CAP), None)
             if capped is not None:
-                why = f"job {capped.job_id} waits for the cap ({capped.why})"
+                why = f"job {capped.job_id} waits for the cap ({capped.slurm_reason})"
                 yield self.learnt({"enforced": True}, why)
         elif any(entry.data.get("outcome") == JobOutcome.NOT_NEEDED.value for entry in entries):
             holders = {attempt.token for attempt in self.ledger.live if attempt.training}
@@ -254,14 +254,14 @@ def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
     """Return the outcome of an ended job, which ``claimed`` a slot or not; the first rule wins."""
     if attempt.observed.silent_ts is not None:
         return JobOutcome.HUNG
-    named = _BY_WORD.get((row.word.split() or [""])[0].rstrip("+"))
+    named = _BY_WORD.get((row.slurm_state.split() or [""])[0].rstrip("+"))
     if named is not None:
         return named
-    if row.why == _UNLAUNCHED and not claimed:
+    if row.slurm_reason == _UNLAUNCHED and not claimed:
         return JobOutcome.UNLAUNCHED
     if row.exit_code in _BY_EXIT_CODE:
         return _BY_EXIT_CODE[row.exit_code]
-    if row.exit_code is None and row.word.startswith("COMPLETED"):
+    if row.exit_code is None and row.slurm_state.startswith("COMPLETED"):
         return JobOutcome.DONE
     return JobOutcome.CRASHED if attempt.requests.cancelled_ts is None else JobOutcome.CANCELLED
 

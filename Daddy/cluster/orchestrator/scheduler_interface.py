@@ -1,7 +1,6 @@
-"""Defines the interface of a scheduler, and the three results of a submission.
+"""Defines the interface of a scheduler, implemented by ``slurm_scheduler`` and ``local_scheduler``.
 
-``slurm_scheduler`` and ``local_scheduler`` implement it. They only run commands and parse their
-output; ``planner`` makes the decisions.
+A scheduler carries out commands and reports on jobs; ``planner`` makes all decisions.
 """
 
 from __future__ import annotations
@@ -17,10 +16,12 @@ from Daddy.cluster.orchestrator.plan_actions import Amend
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """Specifies one job for any scheduler; times are seconds."""
+    """Specifies one job for any scheduler; times in seconds."""
 
     token: str
+    """The attempt's random name, part of the job's name: finds the job whose id is not known."""
     number: int
+    """The attempt's number, counted from 1 through the whole run."""
     run_id: str
     """The run's name and a hash of its folder: distinguishes two runs of one person."""
     argv: tuple[str, ...]
@@ -34,7 +35,7 @@ class JobSpec:
     warn_s: int
     """Seconds before the limit at which SIGUSR1 reaches the job."""
     after: int | None = None
-    """Id of a job that must end first."""
+    """Id of the job that must end before this one starts."""
     setup: tuple[str, ...] = ()
     """The site's shell lines, run before the program (Slurm only)."""
     request: Mapping[str, str | int] = field(default_factory=dict)
@@ -52,12 +53,12 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The scheduler refused the job; ``why``: its message."""
+    """The scheduler refused the job with this message."""
 
-    why: str
-    for_good: bool = False
-    """Submitting the same again cannot succeed."""
-    limit: bool = False
+    message: str
+    permanent: bool = False
+    """Submitting the same job again cannot succeed."""
+    too_many_waiting: bool = False
     """The site limits waiting jobs, and the limit is reached."""
 
 
@@ -65,10 +66,10 @@ class Refused:
 class Unanswered:
     """The scheduler gave no result, as after a timeout; later listings show if the job exists."""
 
-    why: str
+    message: str
 
 
-Answer = Submitted | Refused | Unanswered
+SubmitResult = Submitted | Refused | Unanswered
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,11 @@ class JobRef:
 class Scheduler(Protocol):
     """Submits, lists and changes the jobs of one run."""
 
-    def submit(self, spec: JobSpec) -> Answer:
-        """Submit one job, without retries."""
+    def submit(self, spec: JobSpec) -> SubmitResult:
+        """Submit a job once, without retries."""
 
     def snapshot(self) -> QueueReading:
-        """List every job of this run; ``UnknownQueue`` where the listing fails."""
+        """List the person's jobs: this run's in ``jobs``, all others in ``others``."""
 
     def signal(self, job: JobRef) -> None:
         """Send SIGUSR1 to the job's program: it writes a checkpoint and exits."""
@@ -95,10 +96,10 @@ class Scheduler(Protocol):
         """End a job: SIGTERM, and SIGKILL after the scheduler's grace time."""
 
     def amend(self, job: JobRef, change: Amend) -> None:
-        """Hold, release or change a waiting job (effects on its priority: decision 24)."""
+        """Change a waiting job (reasons: ``docs/decisions/24-waiting-successors.md``)."""
 
-    def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
-        """Return the ends of these jobs that Slurm's accounting knows."""
+    def read_ended_jobs(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+        """Return those of the jobs that have ended as far as Slurm's accounting knows."""
 
     def read_limits(self) -> tuple[SiteLimits, str]:
-        """Return the site's job limits, and as text their source."""
+        """Return the site's job limits and, as text, their source."""

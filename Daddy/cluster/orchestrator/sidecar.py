@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.orchestrator.control_files import Probe, read_intent, read_probe, write_probe
-from Daddy.cluster.orchestrator.controller_types import Intent
+from Daddy.cluster.orchestrator.controller_types import DesiredRun
 from Daddy.cluster.orchestrator.decisions.controller_failover import (
     ControllerState,
     JobView,
@@ -99,7 +99,7 @@ class FailoverWatch:
             self._make_pass(intent, reason, ("--watched",) * silent)
         return reason
 
-    def _job_view(self, intent: Intent, leases: Leases) -> JobView:
+    def _job_view(self, intent: DesiredRun, leases: Leases) -> JobView:
         now, own = self.clock.monotonic(), leases.get(self.slot)
         still = {slot: self._still(slot, view) for slot, view in leases.items()}
         loads = own is not None and own.beat.get("stage") in ("claimed", "loading")
@@ -138,7 +138,7 @@ class FailoverWatch:
             return (ControllerState.SILENT if still >= SILENCE_S else ControllerState.ALIVE), still
         return controller, self.silence.measure_silence(_CONTROLLER, 0, controller.value)
 
-    def _may_submit(self, intent: Intent) -> bool:
+    def _may_submit(self, intent: DesiredRun) -> bool:
         """Return True where jobs may submit; test it first where no job has since ``start``."""
         result = read_probe(self.run)
         if result is None or result.ts < intent.started_ts:
@@ -152,7 +152,7 @@ class FailoverWatch:
             self._due = self.clock.monotonic() + _RETRY_S
         return result is not None and result.may_submit
 
-    def _make_pass(self, intent: Intent, reason: str, watched: tuple[str, ...]) -> None:
+    def _make_pass(self, intent: DesiredRun, reason: str, watched: tuple[str, ...]) -> None:
         if not self._announced:
             self._announced = True
             self._log("state", f"{reason}: slot {self.slot}'s job makes the passes meanwhile")

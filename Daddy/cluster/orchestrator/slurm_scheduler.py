@@ -1,8 +1,8 @@
 """Adapter for Slurm: implements ``Scheduler`` with sbatch, squeue, scancel, scontrol and sacct.
 
-A listing that fails or has a damaged line is an ``UnknownQueue``. An unanswered submission may have
-made a job; its sbatch has been killed by then, so a later listing shows whether the job exists.
-Jobs are cancelled and changed by id *and* token only.
+A listing that fails or has a damaged line is an ``UnknownQueue``. A submission without an answer
+may have made a job: its sbatch is killed at the timeout, so a later listing shows the job, if any.
+Jobs are signalled, cancelled and changed only where id *and* token match.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import (
-    Answer,
     JobRef,
     JobSpec,
     Refused,
+    SubmitResult,
     Submitted,
     Unanswered,
 )
@@ -48,22 +48,23 @@ from Daddy.core.errors import DaddyError, SchedulerError
 from Daddy.core.host_and_processes import user_name
 from Daddy.core.run_subprocess import Completed, ProcessTimeoutError, ProgramMissingError
 
-_SUBMIT_TIMEOUT_S = 40.0
-"""More than the 9 to 10 s that sbatch itself waits for slurmctld."""
+_COMMAND_TIMEOUT_S = 40.0
+"""Of sbatch, scancel and scontrol; more than the 9 to 10 s that they wait for slurmctld."""
 _LIST_TIMEOUT_S = 30.0
-_SITE_S = 15.0
-"""Time limit of reading the site's limits: the first submissions wait for it."""
-_RESERVATION_S = 600.0
-"""Seconds for which the read reservations are reused."""
+_LIMITS_TIMEOUT_S = 15.0
+"""For all commands that read the site's limits: the first submissions wait for them."""
+_RESERVATIONS_REUSED_S = 600.0
+"""Seconds before the maintenance reservations are read again."""
 _SACCT_TIMEOUT_S = 10.0
 _SACCT_PAUSE_S = 300.0
 """Seconds without calls of sacct after one failed, because each pass would wait for it."""
-_SACCT_LAG_S = 1.5
-"""Seconds before sacct is asked again for an end that squeue shows already."""
-_AGAIN = "the controller tries it again"
+_SACCT_RETRY_DELAY_S = 1.5
+"""Seconds before sacct runs again for jobs that it did not list as ended: it lags behind squeue."""
+_RETRY_TEXT = "the controller tries it again"
 _SQUEUE = ("squeue", "--me", "--noheader", "--array", "--all", "--states=all",
            f"--Format={LISTING}")  # fmt: skip
-_GONE = ("Invalid job id", "already completing or completed", "already finished")
+_ALREADY_ENDED = ("Invalid job id", "already completing or completed", "already finished")
+"""Parts of scancel errors which mean that the job has ended already."""
 _FATAL_REFUSALS = (
     "Invalid account", "Invalid partition", "invalid partition", "Invalid qos",
     "Requested node configuration is not available", "Requested time limit is invalid",
@@ -71,8 +72,8 @@ _FATAL_REFUSALS = (
     "Memory specification can not be satisfied", "Unable to open file",
     "User's group not permitted",
 )  # fmt: skip
-"""Parts of sbatch errors that stay the same however often the job is submitted."""
-_NO_ANSWER = ("Socket timed out", "Unable to contact", "timed out", "Zero Bytes", "Connection")
+"""Parts of sbatch errors that repeat whenever the same job is submitted."""
+_MAY_EXIST = ("Socket timed out", "Unable to contact", "timed out", "Zero Bytes", "Connection")
 """Parts of sbatch errors after which the job may exist nevertheless."""
 
 
@@ -98,62 +99,63 @@ class SlurmScheduler:
         self.commands = SlurmCommands(clock, os.environ if environ is None else environ, calls)
         self._names: dict[str, str] = {}
         self._user_id = os.getuid() if user_id is None else user_id
-        self._sacct_from = float("-inf")
-        self._reserved: tuple[float, float | None] = (float("-inf"), None)
+        self._sacct_allowed_s = float("-inf")
+        self._last_maintenance: tuple[float, float | None] = (float("-inf"), None)
 
     def snapshot(self) -> QueueReading:
-        """List the person's jobs in every state and partition."""
+        """List the person's jobs: this run's in ``jobs``, all others in ``others``."""
         begun = self._clock.now()
         try:
             result = self.commands.run(_SQUEUE, self._list_timeout_s)
             if result.returncode != 0:
-                return UnknownQueue(begun, _first_line(result))
+                return UnknownQueue(begun, _error_line(result))
             listing = parse_listing(result.stdout, self._run_id)
         except DaddyError as error:
             return UnknownQueue(begun, error.message)
         except GarbledListingError as error:
             return UnknownQueue(begun, str(error))
         self._names.update(listing.names)
-        maintenance_ts = self._maintenance(listing.jobs)
+        maintenance_ts = self._read_maintenance(listing.jobs)
         return Snapshot(begun, listing.jobs, listing.others, maintenance_ts)
 
-    def _maintenance(self, jobs: Sequence[QueueJob]) -> float | None:
-        """Return the start of the reservation that keeps a job waiting; None where no job does."""
+    def _read_maintenance(self, jobs: Sequence[QueueJob]) -> float | None:
+        """Return the start of the next maintenance (wall seconds) if a job waits for it to end."""
         waiting = (job for job in jobs if job.state is JobState.PENDING)
-        if not any(job.waits is WaitReason.RESERVATION for job in waiting):
+        if not any(job.wait_reason is WaitReason.RESERVATION for job in waiting):
             return None
-        read_at, begins = self._reserved
-        if self._clock.monotonic() - read_at < _RESERVATION_S:
-            return begins
+        read_s, begins_ts = self._last_maintenance
+        if self._clock.monotonic() - read_s < _RESERVATIONS_REUSED_S:
+            return begins_ts
         text = self.commands.read_output(("scontrol", "--oneliner", "show", "reservation"))
         partition = str(self._request.get("partition", ""))
-        begins = maintenance_begins(text or "", partition, self._clock.now())
-        self._reserved = (self._clock.monotonic(), begins)
-        return begins
+        begins_ts = maintenance_begins(text or "", partition, self._clock.now())
+        self._last_maintenance = (self._clock.monotonic(), begins_ts)
+        return begins_ts
 
-    def submit(self, spec: JobSpec) -> Answer:
+    def submit(self, spec: JobSpec) -> SubmitResult:
         """Write the script and run ``sbatch`` once."""
         write_atomic(spec.script, render_job_script(spec).encode())
         try:
             result = self.commands.run(
-                ("sbatch", "--parsable", str(spec.script)), _SUBMIT_TIMEOUT_S
+                ("sbatch", "--parsable", str(spec.script)), _COMMAND_TIMEOUT_S
             )
         except ProcessTimeoutError as error:
             return Unanswered(error.message)
         except ProgramMissingError as error:
-            return Refused(error.message, for_good=True)
+            return Refused(error.message, permanent=True)
         answer = parse_sbatch_answer(result)
-        if isinstance(answer, Submitted):
-            self.commands.count_call("squeue")  # the job itself runs squeue once
+        if isinstance(answer, Submitted):  # counted here, because the job will run squeue once
+            self.commands.count_call("squeue")
         return answer
 
     def check_script(self, spec: JobSpec) -> None:
         """Run ``sbatch --test-only``; SchedulerError with Slurm's message where it refuses."""
         write_atomic(spec.script, render_job_script(spec).encode())
-        result = self._run(["sbatch", "--test-only", str(spec.script)], "is Slurm up? try: sinfo")
+        argv = ["sbatch", "--test-only", str(spec.script)]
+        result = self._run_unchecked(argv, "is Slurm up? try: sinfo")
         if result.returncode != 0:
             raise SchedulerError(
-                f"Slurm would not take the job: {_first_line(result)}",
+                f"Slurm would not take the job: {_error_line(result)}",
                 "correct the slurm section of the config (sinfo shows the partitions) or pass "
                 "--partition; if Slurm is down, try again later",
             )
@@ -165,12 +167,12 @@ class SlurmScheduler:
         self._scancel(job)
 
     def _scancel(self, job: JobRef, *options: str) -> None:
-        """Run scancel with id and name (the name has the token): it acts only where both match."""
+        """Run scancel with id and name (which has the token): it acts only where both match."""
         name = f"--name={self._name_of(job)}"
-        self._run_or_raise(["scancel", *options, name, str(job.job_id)], gone=_GONE)
+        self._run_checked(["scancel", *options, name, str(job.job_id)], harmless=_ALREADY_ENDED)
 
     def _name_of(self, job: JobRef) -> str:
-        """Return the job's name in the last listing: some sites change the submitted name."""
+        """Return the job's name as last listed: some sites change the submitted name."""
         return self._names.get(job.token, job_name(self._run_id, job.token))
 
     def amend(self, job: JobRef, change: Amend) -> None:
@@ -178,36 +180,37 @@ class SlurmScheduler:
 
         A hold resets the job's priority by age (Slurm 22.05 with accounting), other changes do not.
         """
-        result = self._run_or_raise(["scontrol", "--oneliner", "show", "job", str(job.job_id)])
+        result = self._run_checked(["scontrol", "--oneliner", "show", "job", str(job.job_id)])
         if not is_same_job(result.stdout, job.job_id, self._name_of(job)):
             raise SchedulerError(f"job {job.job_id} is not ours any more", "nothing is to be done")
         for argv in amend_commands(job.job_id, change):
-            self._run_or_raise(argv)
+            self._run_checked(argv)
 
-    def _run_or_raise(self, argv: Sequence[str], gone: tuple[str, ...] = ()) -> Completed:
-        """Run a command; raise SchedulerError unless it works or its error has a ``gone`` text."""
-        result = self._run(argv, _AGAIN)
-        if result.returncode != 0 and not any(text in result.stderr for text in gone):
-            raise SchedulerError(f"{argv[0]} failed: {_first_line(result)}", _AGAIN)
+    def _run_checked(self, argv: Sequence[str], harmless: tuple[str, ...] = ()) -> Completed:
+        """Run a command; SchedulerError where it fails with an error without a harmless text."""
+        result = self._run_unchecked(argv, _RETRY_TEXT)
+        if result.returncode != 0 and not any(text in result.stderr for text in harmless):
+            raise SchedulerError(f"{argv[0]} failed: {_error_line(result)}", _RETRY_TEXT)
         return result
 
-    def _run(self, argv: Sequence[str], remedy: str) -> Completed:
+    def _run_unchecked(self, argv: Sequence[str], remedy: str) -> Completed:
+        """Run a command that may fail; SchedulerError where it is missing or takes too long."""
         try:
-            return self.commands.run(argv, _SUBMIT_TIMEOUT_S)
+            return self.commands.run(argv, _COMMAND_TIMEOUT_S)
         except DaddyError as error:
             raise SchedulerError(error.message, remedy) from error
 
-    def read_ends(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
-        """Return the ends of these jobs; ``canceller`` is set where another user cancelled."""
+    def read_ended_jobs(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+        """Return the jobs that sacct lists as ended; it runs a second time where some lack."""
         ended = self._run_sacct(jobs)
         if ended is not None and len(ended) < len(jobs):
-            self._clock.wait(threading.Event(), _SACCT_LAG_S)
+            self._clock.wait(threading.Event(), _SACCT_RETRY_DELAY_S)
             ended = self._run_sacct(jobs)
         return ended or ()
 
     def _run_sacct(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...] | None:
-        """Return None where sacct fails; never run it again where accounting is disabled."""
-        if not jobs or self._clock.monotonic() < self._sacct_from:
+        """Return the ended jobs, or None where sacct fails (it is then not run for a while)."""
+        if not jobs or self._clock.monotonic() < self._sacct_allowed_s:
             return None
         try:
             result = self.commands.run(sacct_argv([job.job_id for job in jobs]), _SACCT_TIMEOUT_S)
@@ -215,14 +218,14 @@ class SlurmScheduler:
             result = Completed(1, "", error.message)
         if result.returncode != 0:
             disabled = "storage is disabled" in result.stderr
-            self._sacct_from = inf if disabled else self._clock.monotonic() + _SACCT_PAUSE_S
+            self._sacct_allowed_s = inf if disabled else self._clock.monotonic() + _SACCT_PAUSE_S
             return None
         tokens = {job.job_id: job.token for job in jobs}
         return parse_ends(result.stdout, self._run_id, tokens, self._user_id)
 
     def read_limits(self) -> tuple[SiteLimits, str]:
-        """Read the enforced limits of associations and QOS within ``_SITE_S`` seconds."""
-        until = self._clock.monotonic() + _SITE_S
+        """Read the enforced limits of associations and QOS within ``_LIMITS_TIMEOUT_S``."""
+        until = self._clock.monotonic() + _LIMITS_TIMEOUT_S
 
         def run_query(argv: Sequence[str]) -> str | None:
             return self.commands.read_output(argv, until - self._clock.monotonic())
@@ -230,18 +233,18 @@ class SlurmScheduler:
         return read_site(run_query, user_name(), self._request)
 
 
-def parse_sbatch_answer(result: Completed) -> Answer:
+def parse_sbatch_answer(result: Completed) -> SubmitResult:
     """Parse the output of ``sbatch --parsable``; ignore lines that a site's plugins print."""
     lines = (line.strip() for line in result.stdout.splitlines())
     matches = [match for line in lines if (match := re.fullmatch(r"(\d+)(;\S+)?", line))]
     if result.returncode == 0 and matches:
         return Submitted(int(matches[-1][1]))
-    why, text = _first_line(result), result.stderr
+    message, text = _error_line(result), result.stderr
     refused = "Batch job submission failed" in text or "sbatch: error" in text
-    if result.returncode != 0 and refused and not any(words in text for words in _NO_ANSWER):
-        for_good = any(words in text for words in _FATAL_REFUSALS)
-        return Refused(why, for_good, limit="MaxSubmitJob" in text)
-    return Unanswered(why)
+    if result.returncode != 0 and refused and not any(words in text for words in _MAY_EXIST):
+        permanent = any(words in text for words in _FATAL_REFUSALS)
+        return Refused(message, permanent, too_many_waiting="MaxSubmitJob" in text)
+    return Unanswered(message)
 
 
 def is_same_job(text: str, job_id: int, name: str) -> bool:
@@ -251,22 +254,20 @@ def is_same_job(text: str, job_id: int, name: str) -> bool:
 
 
 def amend_commands(job_id: int, change: Amend) -> list[list[str]]:
-    """Return the ``scontrol`` commands of a change; a time limit is cut to whole minutes.
-
-    Uses ``uhold``: a plain hold by an account with operator rights looks like an administrator's.
-    """
-    facts = []
+    """Return the ``scontrol`` commands of a change; a time limit is cut to whole minutes."""
+    settings = []
     if change.exclude is not None:
-        facts.append(f"ExcNodeList={','.join(change.exclude)}")
+        settings.append(f"ExcNodeList={','.join(change.exclude)}")
     if change.limit_s is not None:
-        facts.append(f"TimeLimit={max(1, change.limit_s // 60)}")
-    commands = [["scontrol", "update", f"JobId={job_id}", *facts]] if facts else []
-    if change.hold is not None:
+        settings.append(f"TimeLimit={max(1, change.limit_s // 60)}")
+    commands = [["scontrol", "update", f"JobId={job_id}", *settings]] if settings else []
+    if change.hold is not None:  # uhold: an operator's plain hold looks like an administrator's
         commands.append(["scontrol", "uhold" if change.hold else "release", str(job_id)])
     return commands
 
 
-def _first_line(result: Completed) -> str:
+def _error_line(result: Completed) -> str:
+    """Return the first line of standard error with "error", else its first, else the exit code."""
     lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or [f"exit code {result.returncode} without a message"])[0][:300]

@@ -172,7 +172,7 @@ def _to_job(row: Row, run_id: str) -> QueueJob:
         restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
         expected_ts=starts if pending else None,
         run_id=run if run != run_id else "",
-        waits=classify_reason(why) if pending and why else WaitReason.TURN,
+        wait_reason=classify_reason(why) if pending and why else WaitReason.TURN,
     )
 
 

@@ -12,7 +12,7 @@ from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     SUMMARY_VERSION,
     Attempt,
-    Intent,
+    DesiredRun,
     JobState,
     Ledger,
     QueueJob,
@@ -33,7 +33,7 @@ Rows = Mapping[str, QueueJob]
 
 
 def summarise(
-    intent: Intent | None,
+    intent: DesiredRun | None,
     ledger: Ledger,
     snapshot: QueueReading,
     slots: Sequence[SlotView],
@@ -44,7 +44,7 @@ def summarise(
     """Return slots, queue, decisions with reasons and the last ended attempts, ready for JSON."""
     rows = {job.token: job for job in snapshot.jobs} if isinstance(snapshot, Snapshot) else {}
     slot_count = intent.slots if intent is not None else len(slots)
-    last_ended = sorted(ledger.over, key=lambda attempt: attempt.ended_ts or 0.0)[-_LAST_ENDED:]
+    ended = sorted(ledger.ended_or_rejected, key=lambda attempt: attempt.ended_ts or 0.0)
     chaining, chaining_reason = choose_chaining(ledger.site, policy)
     return {
         "v": SUMMARY_VERSION,
@@ -68,7 +68,7 @@ def summarise(
         "waiting": [_waiting(job, rows.get(job.token)) for job in _waiting_attempts(ledger, rows)],
         "reasons": list(decided.reasons) if intent else [],
         "wake_ts": round(decided.wake_at, 3),
-        "last": [_end(attempt) for attempt in last_ended],
+        "last": [_end(attempt) for attempt in ended[-_LAST_ENDED:]],
         "attempts": ledger.next_number - 1,
         "used_s": round(ledger.used_s, 1),
         **measure_training(ledger, now),
@@ -82,7 +82,7 @@ def _facts(record: object, *names: str) -> dict[str, Any]:
 
 def _queue(snapshot: QueueReading) -> dict[str, Any]:
     if not isinstance(snapshot, Snapshot):
-        return {"known": False, "ts": round(snapshot.begun_ts, 3), "why": snapshot.why}
+        return {"known": False, "ts": round(snapshot.begun_ts, 3), "why": snapshot.error}
     states = [job.state for job in snapshot.jobs]
     return {
         "known": True,
@@ -102,7 +102,8 @@ def _slot(number: int, ledger: Ledger, slots: Sequence[SlotView], rows: Rows) ->
     return {
         **_facts(view, "slot", "term", "checkpoint_term", "checkpoint_step"),
         **_facts(holder, "token", "job_id", "release", "started_ts"),
-        **_facts(row, "node", "word", "ends_ts"),
+        **_facts(row, "node", "ends_ts"),
+        "word": row.slurm_state if row else None,
         "training": holder is not None and (row is None or row.state is JobState.RUNNING),
         "leaving": holder is not None and holder.requests.signalled_ts is not None,
     }
@@ -115,7 +116,7 @@ def _waiting_attempts(ledger: Ledger, rows: Rows) -> list[Attempt]:
         row = rows.get(attempt.token)
         if row is None:
             return (3, 0.0, attempt.number)
-        rank = 0 if row.state is JobState.RUNNING else 1 if row.waits is WaitReason.CAP else 2
+        rank = 0 if row.state is JobState.RUNNING else 1 if row.wait_reason is WaitReason.CAP else 2
         expected = float("inf") if row.expected_ts is None else row.expected_ts
         return (rank, expected, attempt.number)
 
@@ -127,8 +128,8 @@ def _waiting(attempt: Attempt, row: QueueJob | None) -> dict[str, Any]:
         **_facts(attempt, "token", "job_id", "after"),
         "held": attempt.requests.held,
         "state": row.state.value if row else "unseen",
-        "why": row.why if row else "the scheduler has not shown it yet",
-        "waits": row.waits.value if row else None,
+        "why": row.slurm_reason if row else "the scheduler has not shown it yet",
+        "waits": row.wait_reason.value if row else None,
         "expected_ts": row.expected_ts if row else None,
     }
 

@@ -15,7 +15,7 @@ from Daddy.cluster.orchestrator.commands.clean import (
     run_clean,
 )
 from Daddy.cluster.orchestrator.commands.run_selection import Request
-from Daddy.cluster.orchestrator.control_files import Intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
@@ -29,7 +29,7 @@ OLD_S = 1_600_000_000.0
 def run(tmp_path: Path) -> RunPaths:
     """Provide a run whose job 17 lives and whose job 16 ended long ago."""
     run = RunPaths(tmp_path / "run")
-    write_intent(run, Intent(Mode.RUN, 1, "local", "wanted", "x"), 0.0)
+    write_intent(run, DesiredRun(Mode.RUN, 1, "local", "wanted", "x"), 0.0)
     ledger = LedgerFile(run.ledger, 1)
     for number, token in ((1, "00000000000a"), (2, "00000000000b")):
         ledger.append(LedgerEntry("intent", 1.0, token, {"number": number, "release": "old"}))

@@ -13,7 +13,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.commands import ensure
 from Daddy.cluster.orchestrator.commands.ensure import crontab_line, describe_survival, render_units
-from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.lease import read_lease
 from tests.cluster.conftest import Person, small_config, until
@@ -59,18 +59,18 @@ def test_without_a_run_there_is_nothing_to_ensure(person: Person) -> None:
 )
 def test_what_is_not_to_run_is_not_started(person: Person, mode: Mode, why: str) -> None:
     reason = "an administrator holds job 17" if mode is Mode.PAUSED else ""
-    write_intent(person.run, Intent(mode, 2, "local", "r", "x", reason=reason), 0.0)
+    write_intent(person.run, DesiredRun(mode, 2, "local", "r", "x", reason=reason), 0.0)
     said = person.says("ensure")
-    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "r", "x"), 0.0)
+    write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "r", "x"), 0.0)
     assert said.returncode == 0
     assert why in said.stdout
     assert not person.run.controller_lease.exists()
 
 
 def test_a_release_that_is_gone_is_said(person: Person) -> None:
-    write_intent(person.run, Intent(Mode.RUN, 2, "local", "gone", "x"), 0.0)
+    write_intent(person.run, DesiredRun(Mode.RUN, 2, "local", "gone", "x"), 0.0)
     said = person.says("ensure")
-    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "gone", "x"), 0.0)
+    write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "gone", "x"), 0.0)
     assert said.returncode == 9
     assert "release gone is missing" in said.stderr
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.commands.logs import LogFollower
-from Daddy.cluster.orchestrator.control_files import Intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.lease import Lease
 from tests.cluster.conftest import Person, until
 
-RUNNING = Intent(Mode.RUN, 2, "local", "r", "x")
-OVER = Intent(Mode.STOPPED, 2, "local", "r", "x")
+RUNNING = DesiredRun(Mode.RUN, 2, "local", "r", "x")
+OVER = DesiredRun(Mode.STOPPED, 2, "local", "r", "x")
 
 
 @pytest.fixture

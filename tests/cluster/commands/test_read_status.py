@@ -12,7 +12,7 @@ import pytest
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.commands.plan import make_summary
 from Daddy.cluster.orchestrator.commands.status import read_status
-from Daddy.cluster.orchestrator.control_files import Intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     JobState,
@@ -52,7 +52,7 @@ class Fixed:
 def run(tmp_path: Path) -> RunPaths:
     """Provide two training slots, by ledger and leases."""
     run = RunPaths(tmp_path)
-    write_intent(run, Intent(Mode.RUN, 2, "local", "r1", "the free cartridge"), CLOCK.now())
+    write_intent(run, DesiredRun(Mode.RUN, 2, "local", "r1", "the free cartridge"), CLOCK.now())
     ledger = LedgerFile(run.ledger, 1)
     for number, token in enumerate(TOKENS):
         ledger.append(LedgerEntry("intent", 1.0, token, {"number": number + 1}))
@@ -131,7 +131,7 @@ def test_a_fresh_summary_of_a_living_controller_spares_the_queue(run: RunPaths) 
 
 @pytest.mark.parametrize("mode", [Mode.STOPPED, Mode.DONE])
 def test_what_was_asked_for_is_healthy_also_when_it_is_nothing(run: RunPaths, mode: Mode) -> None:
-    write_intent(run, Intent(mode, 2, "local", "r1", "the free cartridge"), CLOCK.now())
+    write_intent(run, DesiredRun(mode, 2, "local", "r1", "the free cartridge"), CLOCK.now())
     told = told_by(run, Fixed(rows(JobState.ENDED, JobState.ENDED)))
     assert told["exit_code"] == 0
 
@@ -232,7 +232,7 @@ def test_versions_of_the_last_hour_are_counted_without_reading_all(run: RunPaths
 
 
 def test_a_run_without_a_daemon_is_healthy_while_its_jobs_make_passes(run: RunPaths) -> None:
-    intent = Intent(Mode.RUN, 2, "local", "r1", "the free cartridge", daemon=False)
+    intent = DesiredRun(Mode.RUN, 2, "local", "r1", "the free cartridge", daemon=False)
     write_intent(run, intent, CLOCK.now())
     known = told_by(run, Fixed(FULL))
     assert known["exit_code"] == 20  # nobody ever made one
@@ -245,7 +245,7 @@ def test_a_run_without_a_daemon_is_healthy_while_its_jobs_make_passes(run: RunPa
 def test_a_paused_run_says_why_and_what_to_say(run: RunPaths) -> None:
     controller_lease.become_controller(run, CLOCK)
     why = "an administrator holds job 17"
-    write_intent(run, Intent(Mode.PAUSED, 2, "local", "r1", "x", reason=why), CLOCK.now())
+    write_intent(run, DesiredRun(Mode.PAUSED, 2, "local", "r1", "x", reason=why), CLOCK.now())
     told = told_by(run, Fixed(FULL))
     assert (told["exit_code"], told["said"]) == (20, f"paused: {why}; type start to go on")
 

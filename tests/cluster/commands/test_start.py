@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator import controller_lease
-from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
@@ -26,7 +26,7 @@ SLURM = {"controller": {"executor": "slurm"}}
 def controlled(person: Person, mode: Mode, **changes: object) -> Lease:
     """Make this process the controller of the person's run."""
     facts = {"executor": "local", "release": "r", "game": "cartpole", "started_ts": 1.0}
-    write_intent(person.run, Intent(mode, 2, **{**facts, **changes}), 0.0)  # type: ignore[arg-type]
+    write_intent(person.run, DesiredRun(mode, 2, **{**facts, **changes}), 0.0)  # type: ignore[arg-type]
     lease = Lease.acquire(person.run.controller_lease, controller_lease.make_holder_record(CLOCK))
     assert lease is not None
     return lease
@@ -74,7 +74,7 @@ def test_during_a_drain_it_is_refused_with_what_to_do(person: Person) -> None:
     intent = read_intent(person.run)
     assert intent is not None
     assert intent.mode is Mode.DRAIN
-    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
+    write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
 
 
 def test_a_paused_run_goes_on_with_start_and_with_nothing_else(person: Person) -> None:
@@ -89,7 +89,7 @@ def test_a_paused_run_goes_on_with_start_and_with_nothing_else(person: Person) -
     assert intent is not None
     assert intent.mode is Mode.RUN
     assert intent.started_ts > 1.0
-    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
+    write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_wish_that_the_living_controller_cannot_carry_out_is_exit_five(
     assert said.returncode == 5
     assert why in said.stderr
     assert f"pid {os.getpid()}" in said.stderr
-    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
+    write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
 
 
 def test_an_unchanged_start_forgives_failures_that_hold_slots(person: Person) -> None:
@@ -129,7 +129,7 @@ def test_an_unchanged_start_forgives_failures_that_hold_slots(person: Person) ->
     assert after is not None
     assert after.started_ts > before.started_ts
     assert after.release == before.release
-    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
+    write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
 
 
 def test_a_damaged_intent_is_written_anew(person: Person) -> None:

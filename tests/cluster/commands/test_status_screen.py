@@ -15,7 +15,7 @@ from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.commands.plan import make_summary
 from Daddy.cluster.orchestrator.commands.status import Summarise, read_status
 from Daddy.cluster.orchestrator.commands.status_screen import WIDE, render_screen
-from Daddy.cluster.orchestrator.control_files import Intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     JobState,
@@ -42,7 +42,7 @@ TOKENS = [f"{number:012x}" for number in range(1, 6)]
 def run(tmp_path: Path) -> RunPaths:
     """Provide a run with slots 0 and 1 training, two successors waiting, one crashed attempt."""
     run, now = RunPaths(tmp_path), CLOCK.now()
-    write_intent(run, Intent(Mode.RUN, 2, "slurm", "r1", "the free cartridge"), now)
+    write_intent(run, DesiredRun(Mode.RUN, 2, "slurm", "r1", "the free cartridge"), now)
     ledger = LedgerFile(run.ledger, 1)
     ledger.append(LedgerEntry("start", now - 7200))
     ledger.append(LedgerEntry("learnt", now, data={"site": {"max_running": 2, "enforced": True}}))
@@ -69,7 +69,7 @@ def jobs() -> Snapshot:
         for n in (0, 1)
     ]
     ready = QueueJob(
-        103, TOKENS[2], JobState.PENDING, "PENDING", "AssocMaxJobsLimit", waits=WaitReason.CAP
+        103, TOKENS[2], JobState.PENDING, "PENDING", "AssocMaxJobsLimit", wait_reason=WaitReason.CAP
     )
     later = QueueJob(
         104, TOKENS[3], JobState.PENDING, "PENDING", "Priority", expected_ts=now + 7200
@@ -139,7 +139,7 @@ def test_a_narrow_terminal_gets_every_line_within_its_width(run: RunPaths, width
 
 def test_a_long_word_of_the_scheduler_s_takes_no_room_from_the_slots(run: RunPaths) -> None:
     known = jobs()
-    wordy = tuple(replace(job, why="ReqNodeNotAvail, " * 8) for job in known.jobs)
+    wordy = tuple(replace(job, slurm_reason="ReqNodeNotAvail, " * 8) for job in known.jobs)
     for seen in (wordy, (*wordy[:1], *wordy[2:])):  # with all slots full, and with one empty
         text = screen(run, replace(known, jobs=seen), WIDE)
         assert re.search(r"0 +trains +101 +n0 +1,23\d +15 min", text), text

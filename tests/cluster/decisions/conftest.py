@@ -5,7 +5,7 @@ from __future__ import annotations
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
-    Intent,
+    DesiredRun,
     JobOutcome,
     JobState,
     Ledger,
@@ -61,5 +61,5 @@ def given(
 ) -> PlanInput:
     """Build the input of decisions for a run of four slots."""
     return gather_plan_input(
-        Intent(Mode.RUN, 4), known, seen or queue(known), policy or ControllerPolicy(), now
+        DesiredRun(Mode.RUN, 4), known, seen or queue(known), policy or ControllerPolicy(), now
     )

@@ -22,7 +22,7 @@ def ended(number: int, ts: float, outcome: JobOutcome = JobOutcome.CRASHED, **fa
 
 
 def hold_after(*attempts: Attempt, started: float = 0.0):
-    holds, _ = find_holds(Ledger(attempts=attempts, started_ts=started), POLICY, NOW)
+    holds, _ = find_holds(Ledger(attempts=attempts, start_seen_ts=started), POLICY, NOW)
     return holds[0] if holds else None
 
 

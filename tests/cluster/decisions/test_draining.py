@@ -8,7 +8,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
-    Intent,
+    DesiredRun,
     JobState,
     Ledger,
     Mode,
@@ -76,12 +76,14 @@ def test_a_slow_learner_is_worth_a_word_and_is_not_killed() -> None:
 
 
 TWO = ControllerPolicy(max_running=2, spares=2, extra=0)
-OWN = QueueJob(7, "", JobState.PENDING, "PENDING", "QOSMaxJobsPerUserLimit", waits=WaitReason.CAP)
+OWN = QueueJob(
+    7, "", JobState.PENDING, "PENDING", "QOSMaxJobsPerUserLimit", wait_reason=WaitReason.CAP
+)
 
 
 def decide(known: Ledger, *others: QueueJob):
     seen = queue(known, others=others)
-    return plan(Intent(Mode.RUN, 2), known, seen, TWO, NOW).actions
+    return plan(DesiredRun(Mode.RUN, 2), known, seen, TWO, NOW).actions
 
 
 def fleet(*attempts) -> Ledger:
@@ -105,7 +107,7 @@ def test_only_one_slot_leaves_and_nothing_is_submitted_meanwhile() -> None:
 
 
 def test_the_slot_is_filled_again_once_the_other_job_runs() -> None:
-    runs = replace(OWN, state=JobState.RUNNING, waits=WaitReason.TURN)
+    runs = replace(OWN, state=JobState.RUNNING, wait_reason=WaitReason.TURN)
     actions = decide(fleet(trains(2, 1), waits(3, held=True), waits(4, held=True)), runs)
     assert {type(action) for action in actions} == {Amend}
     assert all(action.hold is False for action in actions if isinstance(action, Amend))
@@ -114,5 +116,5 @@ def test_the_slot_is_filled_again_once_the_other_job_runs() -> None:
 def test_another_run_of_ours_and_jobs_that_wait_for_their_turn_move_nobody() -> None:
     known = fleet(trains(1, 0), trains(2, 1), waits(3), waits(4))
     assert decide(known, replace(OWN, run_id="other-run")) == ()
-    assert decide(known, replace(OWN, waits=WaitReason.TURN)) == ()
+    assert decide(known, replace(OWN, wait_reason=WaitReason.TURN)) == ()
     assert not any(isinstance(action, Submit) for action in decide(known))

@@ -9,7 +9,7 @@ import pytest
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
-    Intent,
+    DesiredRun,
     JobOutcome,
     Ledger,
     Mode,
@@ -34,7 +34,7 @@ REFUSED = ended(1, JobOutcome.REFUSED, slot=3, claimed_ts=NOW - 70)
 def decide(policy: ControllerPolicy, *attempts: Attempt) -> tuple[Action, ...]:
     """Return the planned actions without notifications."""
     known = Ledger(attempts, site=SiteLimits(enforced=policy.enforced))
-    actions = plan(Intent(Mode.RUN, 4), known, queue(known), policy, NOW).actions
+    actions = plan(DesiredRun(Mode.RUN, 4), known, queue(known), policy, NOW).actions
     return tuple(action for action in actions if not isinstance(action, Notify))
 
 
@@ -141,7 +141,7 @@ LIMITED = ControllerPolicy(limit_s=14_400)
 def shortened(begins: float, fill: int, *attempts):
     known = Ledger(attempts)
     seen = queue(known)
-    blocked = tuple(replace(job, waits=WaitReason.RESERVATION) for job in seen.jobs)
+    blocked = tuple(replace(job, wait_reason=WaitReason.RESERVATION) for job in seen.jobs)
     seen = replace(seen, jobs=blocked, maintenance_ts=begins)
     inputs = replace(given(known, seen, LIMITED), fill=fill)
     return [(job.job_id, job.limit_s) for job in shorten_time_limits(inputs)]

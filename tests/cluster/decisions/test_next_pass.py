@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_types import Intent, JobOutcome, Ledger, Mode
+from Daddy.cluster.orchestrator.controller_types import DesiredRun, JobOutcome, Ledger, Mode
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 
@@ -14,7 +14,7 @@ POLICY = ControllerPolicy(
     pass_s=30, quiet_pass_s=150, hot_pass_s=10, max_running=2, spares=2, extra=0,
     enforced=True, absence_gap_s=30,
 )  # fmt: skip
-RUN = Intent(Mode.RUN, 2)
+RUN = DesiredRun(Mode.RUN, 2)
 FULL = (trains(1, 0), trains(2, 1), waits(3), waits(4))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from Daddy.cluster.orchestrator.controller_types import Intent, JobOutcome, Ledger, Mode
+from Daddy.cluster.orchestrator.controller_types import DesiredRun, JobOutcome, Ledger, Mode
 from Daddy.cluster.orchestrator.decisions.release_rollout import choose_releases
 from tests.cluster.decisions.conftest import ended, trains
 
-NEW = Intent(Mode.RUN, 4, release="new")
+NEW = DesiredRun(Mode.RUN, 4, release="new")
 
 
 def fleet(*attempts, **facts) -> Ledger:
@@ -56,7 +56,7 @@ def test_a_release_that_dies_twice_is_given_up_for_the_last_good_one() -> None:
 def test_one_that_says_it_cannot_run_is_given_up_at_once_and_start_forgives_it() -> None:
     refused = ended(1, JobOutcome.REFUSED, release="new")
     assert choose_releases(NEW, fleet(refused)).given_up == {"new"}
-    forgiven = fleet(refused, started_ts=(refused.ended_ts or 0) + 1)
+    forgiven = fleet(refused, start_seen_ts=(refused.ended_ts or 0) + 1)
     assert choose_releases(NEW, forgiven).trial == "new"
 
 

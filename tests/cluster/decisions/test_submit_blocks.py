@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
-    Intent,
+    DesiredRun,
     JobOutcome,
     Ledger,
     Mode,
@@ -32,7 +32,7 @@ def why(*attempts, **facts) -> str | None:
 def test_a_job_held_by_an_administrator_pauses_the_run() -> None:
     known = Ledger((waits(1),))
     seen = queue(known)
-    held = replace(seen.jobs[0], waits=WaitReason.ADMIN, why="JobHeldAdmin")
+    held = replace(seen.jobs[0], wait_reason=WaitReason.ADMIN, slurm_reason="JobHeldAdmin")
     said = find_pause_reason(known, replace(seen, jobs=(held,)), POLICY)
     assert said is not None
     assert "JobHeldAdmin" in said
@@ -53,14 +53,14 @@ def test_one_cancelled_by_hand_is_only_replaced_and_two_at_once_pause() -> None:
 def test_what_we_cancelled_ourselves_and_what_was_before_start_does_not_count() -> None:
     ours = [cancelled(n, 60, dismissed=True) for n in (1, 2)]
     assert why(*ours) is None
-    assert why(cancelled(1, 70), cancelled(2, 60), started_ts=NOW - 30) is None
+    assert why(cancelled(1, 70), cancelled(2, 60), start_seen_ts=NOW - 30) is None
 
 
 def test_a_paused_run_submits_cancels_and_signals_nothing() -> None:
     known = Ledger((trains(1, 0), cancelled(2, 60, canceller=0)))
-    (action,) = plan(Intent(Mode.RUN, 4), known, queue(known), POLICY, NOW).actions
+    (action,) = plan(DesiredRun(Mode.RUN, 4), known, queue(known), POLICY, NOW).actions
     assert isinstance(action, Pause)
-    decided = plan(Intent(Mode.PAUSED, 4), known, queue(known), POLICY, NOW)
+    decided = plan(DesiredRun(Mode.PAUSED, 4), known, queue(known), POLICY, NOW)
     assert decided.actions == ()
     assert decided.orders is not None
     assert decided.orders.slots == {}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.orchestrator import controller_wiring, slurm_commands
-from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.controller_types import Ledger, Mode
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile, read_entries
@@ -470,7 +470,7 @@ class Login:
 
     def intend(self, mode: Mode) -> None:
         now = self.site.clock.now()
-        said = Intent(mode, self.slots, "slurm", self.release.ident, "cartpole", started_ts=now)
+        said = DesiredRun(mode, self.slots, "slurm", self.release.ident, "cartpole", started_ts=now)
         write_intent(self.run, said, now)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release, load_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy, derive_policy
 from Daddy.cluster.orchestrator.controller_types import (
-    Intent,
+    DesiredRun,
     Ledger,
     Mode,
     QueueReading,
@@ -41,7 +41,7 @@ def run_plan(request: Request) -> int:
     if damage:
         print(f"{damage}: this is the plan of a new start")
     if intent is None:
-        intent = Intent(Mode.RUN, config.slurm.max_running, choose_executor(config, os.environ))
+        intent = DesiredRun(Mode.RUN, config.slurm.max_running, choose_executor(config, os.environ))
         print(f"# no run was started in {run.root}: this is the first plan of a new start")
     else:
         config = find_release(run, intent, config)[1]
@@ -61,7 +61,7 @@ def _format_plan(decided: Plan, snapshot: QueueReading, now: float) -> Iterator[
         ours, others = len(snapshot.jobs), len(snapshot.others)
         yield f"queue    {ours} jobs of this run, {others} others of yours"
     else:
-        yield f"queue    unknown: {snapshot.why}"
+        yield f"queue    unknown: {snapshot.error}"
     yield from (f"because  {reason}" for reason in decided.reasons)
     yield from (f"would    {_action(action)}" for action in decided.actions)
     if not decided.actions:
@@ -90,11 +90,11 @@ def make_summary(
     snapshot: QueueReading,
     policy: ControllerPolicy,
     clock: Clock,
-    intent: Intent | None,
+    intent: DesiredRun | None,
     ledger: Ledger,
 ) -> dict[str, Any]:
     """Return the summary that a controller would write after this ``snapshot``."""
-    desired = intent or Intent(Mode.STOPPED, policy.max_running)
+    desired = intent or DesiredRun(Mode.STOPPED, policy.max_running)
     slots, now = read_slots(run, desired.slots), clock.now()
     _, ledger = _reconciled(ledger, snapshot, slots, policy, now)
     decided = decide(desired, ledger, snapshot, policy, now)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.control_files import read_intent
-from Daddy.cluster.orchestrator.controller_types import Intent
+from Daddy.cluster.orchestrator.controller_types import DesiredRun
 from Daddy.cluster.release_build import Release
 from Daddy.core.errors import FileError
 from Daddy.core.load_config import load_config, run_paths
@@ -34,7 +34,7 @@ class Request:
         return config, run_paths(config)
 
 
-def load_intent(run: RunPaths) -> tuple[Intent | None, str]:
+def load_intent(run: RunPaths) -> tuple[DesiredRun | None, str]:
     """Return the last intent and ``""``, or None and the reason why it cannot be read."""
     try:
         return read_intent(run), ""
@@ -42,11 +42,11 @@ def load_intent(run: RunPaths) -> tuple[Intent | None, str]:
         return None, error.message
 
 
-def find_release(run: RunPaths, intent: Intent | None, fallback: Config) -> tuple[Release, Config]:
-    """Return the release that the intent names, and its configuration, else ``fallback``."""
-    ident = intent.release if intent is not None else ""
+def find_release(run: RunPaths, asked: DesiredRun | None, base: Config) -> tuple[Release, Config]:
+    """Return the release that the person asked for, and its configuration, else ``base``."""
+    ident = asked.release if asked is not None else ""
     release = Release(ident, run.releases / ident)
-    return release, release.settings(fallback)
+    return release, release.settings(base)
 
 
 def resolve_paths(config: Config, executor: str) -> Config:

@@ -24,7 +24,7 @@ from Daddy.cluster.orchestrator.commands.run_selection import Request, load_inte
 from Daddy.cluster.orchestrator.commands.status import read_last_summary
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_types import Intent, Mode
+from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
 from Daddy.cluster.orchestrator.plan_actions import Submit
 from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, choose_executor
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
@@ -84,11 +84,11 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
     return ExitCode.DONE
 
 
-def _fleet(intent: Intent) -> str:
+def _fleet(intent: DesiredRun) -> str:
     return f"{intent.slots} slots on {intent.executor}, playing {intent.game}"
 
 
-def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[Config, Intent]:
+def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[Config, DesiredRun]:
     """Return the configuration, and the intent without a release; add errors to ``findings``."""
     config = request.load_settings(begins=True)
     executor, game = str(config.controller.executor), str(config.training.workload)
@@ -96,7 +96,7 @@ def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[C
         executor = choose_executor(config, os.environ)
     with findings.catching():
         game = describe_game(config, executor)
-    wanted = Intent(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
+    wanted = DesiredRun(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
     return resolve_paths(config, executor), wanted
 
 
@@ -117,7 +117,7 @@ def _check(config: Config, findings: Findings, *, daemon: bool) -> Release:
     return release
 
 
-def _controller(run: RunPaths, intent: Intent | None, clock: Clock) -> LeaseView | None:
+def _controller(run: RunPaths, intent: DesiredRun | None, clock: Clock) -> LeaseView | None:
     """Return the live controller's lease, after it had time to exit where its run has ended."""
     view = controller_lease.find_live_controller(run, clock)
     ended = intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE)
@@ -128,19 +128,21 @@ def _controller(run: RunPaths, intent: Intent | None, clock: Clock) -> LeaseView
     return view
 
 
-def _check_fit(wanted: Intent, intent: Intent | None, view: LeaseView, *, foreground: bool) -> None:
+def _check_fit(
+    new: DesiredRun, old: DesiredRun | None, view: LeaseView, *, foreground: bool
+) -> None:
     """Raise ControllerAliveError when the live controller cannot do what ``start`` asks."""
     name = controller_lease.describe(view.holder)
-    if intent is not None and intent.mode in (Mode.DRAIN, Mode.NOW):
+    if old is not None and old.mode in (Mode.DRAIN, Mode.NOW):
         raise ControllerAliveError(
             f"the run is being stopped: {name} waits for its jobs to exit",
             "start again once `status` says that it is stopped",
         )
-    executor = wanted.executor if intent is None else intent.executor
+    executor = new.executor if old is None else old.executor
     rules = (
-        (executor != wanted.executor, f"it works on {executor}, not on {wanted.executor}"),
+        (executor != new.executor, f"it works on {executor}, not on {new.executor}"),
         (foreground, "it is not this terminal"),
-        (not wanted.daemon, "it is a daemon, and you want none"),
+        (not new.daemon, "it is a daemon, and you want none"),
     )
     for applies, why in rules:
         if applies:
@@ -148,7 +150,7 @@ def _check_fit(wanted: Intent, intent: Intent | None, view: LeaseView, *, foregr
             raise ControllerAliveError(message, "stop it first, then start")
 
 
-def _nothing_new(config: Config, intent: Intent) -> bool:
+def _nothing_new(config: Config, intent: DesiredRun) -> bool:
     """Return True where the run has this release and these slots, and no slot is held."""
     run = run_paths(config)
     if intent.mode is not Mode.RUN or read_last_summary(run).get("breaker"):
@@ -157,7 +159,7 @@ def _nothing_new(config: Config, intent: Intent) -> bool:
     return wanted == (intent.release, intent.slots)
 
 
-def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> None:
+def _hand_over(new: DesiredRun, old: DesiredRun | None, view: LeaseView) -> None:
     """Print the changes that the live controller reads from the new intent."""
     changes = []
     if old is None or old.release != new.release:
@@ -194,7 +196,7 @@ def _jobs_take_over(config: Config) -> bool | None:
     return None if probe is None else probe.may_submit
 
 
-def _print_dry_run(config: Config, wanted: Intent) -> None:
+def _print_dry_run(config: Config, wanted: DesiredRun) -> None:
     """Print the actions of ``start`` and the first job's script, and change nothing."""
     run = run_paths(config)
     example = Release("release", run.releases / "<release>")

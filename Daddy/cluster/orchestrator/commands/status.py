@@ -26,7 +26,7 @@ from Daddy.cluster.orchestrator.control_parameters import derive_policy
 from Daddy.cluster.orchestrator.controller_lease import current_holder
 from Daddy.cluster.orchestrator.controller_types import (
     SUMMARY_VERSION,
-    Intent,
+    DesiredRun,
     Ledger,
     QueueReading,
 )
@@ -66,7 +66,7 @@ _MOST_VERSION = 10**9
 """More versions than a run can have; a greater number in a heartbeat is cut to it."""
 _NEEDED = {"ts", "mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s"}
 
-Summarise = Callable[[Intent | None, Ledger], dict[str, Any]]
+Summarise = Callable[[DesiredRun | None, Ledger], dict[str, Any]]
 """Returns the summary that a controller would write now (``plan.make_summary``)."""
 
 
@@ -105,7 +105,7 @@ class _Reader:
             yield read_status(self.run, self.config, self._summarise, self.clock)
             self.clock.wait(never, _WATCH_S)
 
-    def _summarise(self, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
+    def _summarise(self, intent: DesiredRun | None, ledger: Ledger) -> dict[str, Any]:
         """Summarise the queue by a listing that is at most ``_ASK_AGAIN_S`` old."""
         from Daddy.cluster.orchestrator.commands.plan import make_summary
         from Daddy.cluster.orchestrator.scheduler_factory import make_scheduler

@@ -16,7 +16,7 @@ from Daddy.cluster.orchestrator.commands.run_selection import (
 )
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_types import Intent, Mode
+from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
 from Daddy.cluster.orchestrator.scheduler_factory import choose_executor
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, ExitCode, SchedulerError
@@ -36,7 +36,7 @@ def run_stop(request: Request, *, now: bool) -> int:
     if damage:
         print(f"{damage}: it is written anew")
         executor, game = choose_executor(config, os.environ), config.training.workload
-        intent = Intent(Mode.DRAIN, config.slurm.max_running, executor, "", game)
+        intent = DesiredRun(Mode.DRAIN, config.slurm.max_running, executor, "", game)
     if intent is None:
         print(f"nothing to stop: no run was ever started in {run.root}")
         return ExitCode.DONE
@@ -47,7 +47,7 @@ def run_stop(request: Request, *, now: bool) -> int:
     return _wait(run, intent, config, clock)
 
 
-def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
+def _wait(run: RunPaths, intent: DesiredRun, config: Config, clock: Clock) -> int:
     release, config = find_release(run, intent, resolve_paths(config, intent.executor))
     until = clock.monotonic() + ControllerPolicy().drain_s + _GRACE_S
     remote_term = 0  # of a controller on another host, which reads the same intent

@@ -73,9 +73,9 @@ def find_holds(
     An open breaker is returned also after its time. The number is None without a recent failure.
     Failures of the releases in ``given_up`` do not count: no slot runs these any more.
     """
-    counted = _Failures(ledger.started_ts, now - policy.forget_s)
-    over = (end for end in ledger.over if end.outcome is not JobOutcome.DRAINED)  # skips most
-    suspect = {end.slot for end in over if end.release not in given_up and counted.counts(end)}
+    counted = _Failures(ledger.start_seen_ts, now - policy.forget_s)
+    ended = (end for end in ledger.ended_or_rejected if end.outcome is not JobOutcome.DRAINED)
+    suspect = {end.slot for end in ended if end.release not in given_up and counted.counts(end)}
     if not suspect:
         return (), None
     ours = _without_surplus(

@@ -100,7 +100,7 @@ def _handle_hung(attempt: Attempt, inputs: PlanInput) -> Action | None:
 
 def _may_not_run(attempt: Attempt, inputs: PlanInput) -> bool:
     jobs = (job for job in inputs.snapshot.jobs if job.token == attempt.token)
-    return any(job.word.startswith(_NOT_YET) for job in jobs)
+    return any(job.slurm_state.startswith(_NOT_YET) for job in jobs)
 
 
 def waiting_user_jobs(snapshot: Snapshot) -> tuple[QueueJob, ...]:
@@ -108,7 +108,7 @@ def waiting_user_jobs(snapshot: Snapshot) -> tuple[QueueJob, ...]:
     return tuple(
         job
         for job in snapshot.others
-        if not job.run_id and job.state is JobState.PENDING and job.waits is WaitReason.CAP
+        if not job.run_id and job.state is JobState.PENDING and job.wait_reason is WaitReason.CAP
     )
 
 

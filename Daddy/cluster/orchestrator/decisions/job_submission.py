@@ -170,7 +170,7 @@ def shorten_time_limits(inputs: PlanInput) -> list[Action]:
         job
         for job in inputs.snapshot.jobs
         if job.state is JobState.PENDING
-        and job.waits is WaitReason.RESERVATION
+        and job.wait_reason is WaitReason.RESERVATION
         and job.token in attempts
     ]
     limit_s = int(left_s // 60) * 60

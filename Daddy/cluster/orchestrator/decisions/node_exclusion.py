@@ -41,7 +41,7 @@ def _strikes(ledger: Ledger, since: float) -> dict[str, list[float]]:
     """Return, per node, the times of failures after ``since`` that no later success cleared."""
     failed: dict[str, list[float]] = defaultdict(list)
     forgiven: dict[str, float] = {}
-    for attempt in ledger.over:
+    for attempt in ledger.ended_or_rejected:
         node, ended = attempt.node, attempt.ended_ts or 0.0
         if ended <= since or not node:
             continue

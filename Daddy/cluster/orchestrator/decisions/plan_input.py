@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_types import Attempt, Intent, Ledger, Snapshot
+from Daddy.cluster.orchestrator.controller_types import Attempt, DesiredRun, Ledger, Snapshot
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, find_holds
 from Daddy.cluster.orchestrator.decisions.release_rollout import ReleaseRollout, choose_releases
 from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, find_block
@@ -16,7 +16,7 @@ from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, find_block
 class PlanInput:
     """Holds intent, ledger, listing and policy, and the results that several decisions need."""
 
-    desired: Intent
+    desired: DesiredRun
     ledger: Ledger
     snapshot: Snapshot
     policy: ControllerPolicy
@@ -43,7 +43,7 @@ class PlanInput:
 
 
 def gather_plan_input(
-    desired: Intent, ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy, now: float
+    desired: DesiredRun, ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy, now: float
 ) -> PlanInput:
     """Return the input of the pass at ``now`` (wall seconds)."""
     chosen = choose_releases(desired, ledger)

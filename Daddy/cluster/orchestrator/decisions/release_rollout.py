@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.controller_types import Intent, JobOutcome, Ledger
+from Daddy.cluster.orchestrator.controller_types import DesiredRun, JobOutcome, Ledger
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import find_failures, is_final
 
 _TRIES = 2
@@ -30,14 +30,14 @@ class ReleaseRollout:
         return self.trial if self.trial is not None and slot == self.slot else self.release
 
 
-def choose_releases(desired: Intent, ledger: Ledger) -> ReleaseRollout:
+def choose_releases(desired: DesiredRun, ledger: Ledger) -> ReleaseRollout:
     """Choose the release that each slot runs at its next start."""
     wanted = desired.release
     proven = next((release for release in reversed(ledger.proven) if release != wanted), None)
     if not wanted or wanted in ledger.proven or proven is None:
         return ReleaseRollout(wanted)
     tried = (attempt for attempt in ledger.attempts if attempt.release == wanted)
-    failed = find_failures(tried, ledger.started_ts)
+    failed = find_failures(tried, ledger.start_seen_ts)
     unlaunched = JobOutcome.UNLAUNCHED
     damning = any(is_final(attempt) or attempt.outcome is unlaunched for attempt in failed)
     if damning or len(failed) >= _TRIES:

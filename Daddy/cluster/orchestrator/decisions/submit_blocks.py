@@ -23,6 +23,7 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 
 _AT_ONCE_S = 60.0
+_LASTING = (WaitReason.BUDGET, WaitReason.NEVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +44,16 @@ def find_block(
             reason = f"the budget of {policy.budget_s / 3600:,.0f} hours of jobs is used"
             return Block(reason, holds_waiting=True)
     for job in queue.jobs:
-        if job.state is JobState.PENDING and job.waits in (WaitReason.BUDGET, WaitReason.NEVER):
-            return Block(f"job {job.job_id} cannot start ({job.why}): no further one is queued")
+        if job.state is JobState.PENDING and job.wait_reason in _LASTING:
+            return Block(f"job {job.job_id} cannot start ({job.slurm_reason}): no other is queued")
     return None
 
 
 def find_pause_reason(ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy) -> str | None:
     """Return the reason to pause the run, or None."""
     for job in snapshot.jobs:
-        if job.state is JobState.PENDING and job.waits is WaitReason.ADMIN:
-            return f"an administrator holds job {job.job_id} ({job.why})"
+        if job.state is JobState.PENDING and job.wait_reason is WaitReason.ADMIN:
+            return f"an administrator holds job {job.job_id} ({job.slurm_reason})"
     cancelled = _cancelled(ledger)
     for attempt in cancelled:
         if attempt.canceller is not None:
@@ -69,9 +70,9 @@ def _cancelled(ledger: Ledger) -> list[Attempt]:
     """Return attempts cancelled since the last ``start`` and not by us, oldest first."""
     cancelled = [
         attempt
-        for attempt in ledger.over
+        for attempt in ledger.ended_or_rejected
         if attempt.outcome is JobOutcome.CANCELLED
         and not attempt.requests.dismissed
-        and (attempt.ended_ts or 0.0) >= ledger.started_ts
+        and (attempt.ended_ts or 0.0) >= ledger.start_seen_ts
     ]
     return sorted(cancelled, key=lambda attempt: attempt.ended_ts or 0.0)

@@ -15,7 +15,7 @@ from math import ceil, inf
 
 from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
-    Intent,
+    DesiredRun,
     JobState,
     Ledger,
     Mode,
@@ -97,7 +97,7 @@ class SimulatedListing:
 def _row(job: SimulatedJob, waits: WaitReason) -> QueueJob:
     if job.stage in (JobStage.BLOCKED, JobStage.WAITING):
         why = "Dependency" if job.stage is JobStage.BLOCKED else waits.value
-        return QueueJob(job.number, job.token, JobState.PENDING, "PENDING", why, waits=waits)
+        return QueueJob(job.number, job.token, JobState.PENDING, "PENDING", why, wait_reason=waits)
     ended = job.stage is JobStage.ENDED
     return QueueJob(
         job.number,
@@ -207,7 +207,7 @@ class SimulatedController(JobPolicy):
         self.policy = ControllerPolicy(max_running=scenario.cap, limit_s=scenario.limit_s)
         self.daemon = daemon
         self.ledger = Ledger()
-        self.wanted = Intent(Mode.RUN, scenario.cap, release="first")
+        self.wanted = DesiredRun(Mode.RUN, scenario.cap, release="first")
         self.leases = SimulatedLeases(site, scenario.cap, self._claimed)
         self.listing = SimulatedListing(site)
         self.jobs: dict[str, SimulatedJob] = {}
@@ -237,7 +237,7 @@ class SimulatedController(JobPolicy):
 
     def _deploy(self, release: str) -> None:
         """Start a new release, as the person does by ``start`` with changed code."""
-        self.wanted = Intent(Mode.RUN, self.wanted.slots, release=release)
+        self.wanted = DesiredRun(Mode.RUN, self.wanted.slots, release=release)
         self._note("start")
         self._wake_by_file()
 
