@@ -207,7 +207,7 @@ def play_session(
     from Daddy.learning.learner_parts import assemble
     from Daddy.learning.loop import train
     from Daddy.learning.play_loop import play
-    from Daddy.weights.laptop.pulled_folder import LaptopTotals, add_to_totals
+    from Daddy.weights.laptop.laptop_totals import LaptopTotals, add_to_totals
 
     training, clock = session.config.training, session.clock
     source = (run_name, training.workload, "actor", session.user_id, clock)
@@ -232,16 +232,16 @@ def _surroundings(
     session: LaptopSession, console: ConsoleReporter, limits: LaptopLimits, scratch: Path
 ) -> Surroundings:
     from Daddy.learning.learner_parts import Surroundings
-    from Daddy.weights.laptop.laptop_exchange import LaptopExchange, PulledVersions
+    from Daddy.weights.laptop.laptop_exchange import LaptopExchange, PlayOnlyExchange
 
     def log_event(event: str, data: Mapping[str, object]) -> None:
         console.write(event, limits.steps, data)
 
     shared, assists = session.shared, tuple(session.config.training.assists)
-    exchange = PulledVersions(shared, assists, log_event)
+    exchange = PlayOnlyExchange(shared, assists, log_event)
     if session.contribute:
         me = (session.user_id, new_incarnation(), session.clock)
-        exchange = LaptopExchange(shared, *me, assists=assists, tell=log_event)
+        exchange = LaptopExchange(shared, *me, assists=assists, report=log_event)
     return Surroundings(
         peer=session.user_id,
         checkpoints=scratch,

@@ -92,7 +92,7 @@ class JoinedExchange(SharedExchange):
 
     store_class = JoinedStore
 
-    def _write_first(self, own: StateDict, run_id: str, schema: str) -> None:  # noqa: ARG002
+    def _write_first(self, weights: StateDict, run_id: str, schema: str) -> None:  # noqa: ARG002
         """Raise WeightsError: only the owner's jobs write version 0."""
         raise WeightsError(
             f"{self._store.paths.merged} holds no version yet",

@@ -21,7 +21,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
 from Daddy.weights.evaluations import describe_worse_version
-from Daddy.weights.laptop.pulled_folder import describe_effect
+from Daddy.weights.laptop.laptop_totals import LaptopEffect
 from Daddy.weights.lineage import Record, refusal_text
 from Daddy.weights.locate_shared_weights import add_location, locate
 from Daddy.weights.weights_status_record import report_laptop, report_run
@@ -139,7 +139,7 @@ def _laptop_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
     yield "receipts", f"{status['accepted']} counted, {len(status['refused'])} refused"
     yield from _refusals(status)
     for effect in status["effect"][:MOST_PEERS]:
-        yield f"{effect['peer']} did", describe_effect(effect)
+        yield f"{effect['peer']} did", LaptopEffect(**effect).describe()
     yield "disk", _disk(status)
 
 

@@ -1,8 +1,14 @@
 """A job's exchange with the shared weights: implements the learner's WeightExchange.
 
-Training goes on when the shared folder cannot be read or written: the error is reported as an
-event, and the next call tries again. Only :meth:`SharedExchange.join_fleet` may raise, because
-without a common first version there is nothing to share.
+1. ``join_fleet`` takes the newest version as the base; the first job writes version 0.
+2. The learner trains a copy of the base; then steps 3 to 5 repeat.
+3. ``publish`` writes delta = weights - base, less the deltas that it published before.
+4. ``publish`` and ``adopt`` merge all jobs' deltas into the next version, if a merge is due.
+5. ``adopt`` makes the newest version the base, and adds own progress that it does not contain.
+
+When the shared folder cannot be read or written, training goes on: the error is reported as an
+event, and the next call tries again. Only ``join_fleet`` may raise, because without a common first
+version there is nothing to share.
 """
 
 from __future__ import annotations
@@ -33,12 +39,17 @@ from Daddy.weights.store.weight_store import Store
 from Daddy.weights.unmerged_progress import (
     BaseVersion,
     PeerProgress,
+    ProgressNote,
     find_outcome,
     read_progress_note,
 )
 
 CHECK_S = 10.0
 """Seconds between two checks of other accounts' folders for faults."""
+
+STEPS_UNKNOWN = -1
+"""``env_steps`` after joining with a checkpoint that was made without shared weights: the first
+``publish`` sets it, so that steps from before are not offered."""
 
 
 class SharedExchange:
@@ -70,50 +81,43 @@ class SharedExchange:
         self._known_problems: set[str] = set()
         self._checked_at: float | None = None
         self._period_s = settings.period_s
-        self._progress: PeerProgress | None = None
+        self._joined: PeerProgress | None = None
 
     @property
-    def _at(self) -> PeerProgress:
-        if self._progress is None:
+    def _progress(self) -> PeerProgress:
+        if self._joined is None:
             raise WeightsError("join_fleet() has not been called", "call join_fleet() first")
-        return self._progress
+        return self._joined
 
     # -- WeightExchange
 
     def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """Return weights to start from: version 0 of our own, the newest, or resumed ones rebased.
-        Raise WeightsError when the folder belongs to other weights or nothing in it can be read.
+        """Join the run and return the starting weights. The first job writes its own as version 0;
+        a new job takes the newest version; a resumed one moves its checkpoint's unmerged progress
+        onto it. Raise WeightsError when the folder is another policy's or no version is readable.
         """
-        schema, rules = schema_of(own := copy_state(initial())), self._settings
-        card = RunCard(rules.run, new_token(), rules.workload, schema, rules.assists, rules.terms)
-        run_id = self._store.open(card).run_id
-        if self._store.newest() is None:
-            self._write_first(own, run_id, schema)
+        weights = copy_state(initial())
+        run_id = self._open_store(weights)
         record, base = self._load_newest()
-        self._progress = PeerProgress(
-            run_id=run_id,
-            incarnation=self._incarnation,
-            version=base.version,
-            base=base,
-            anchor=base.weights,
-            absolute=rules.rule == "polyak",
-        )
+        progress = self._start_progress(run_id, base)
         note = None if resumed is None else read_progress_note(resumed)
-        offered_before = {} if note is None else {note.incarnation: note.sequence}
-        self._fence = make_fence(self._store, self._peer, self._fence.term, offered_before)
-        since = record.version if note is None else note.version
-        offered = contributions.steps_offered_by(self._store, self._peer, since)
-        self._at.before = ancestry(note, offered)
+        self._start_fence(note)
+        since_version = record.version if note is None else note.version
+        offered = contributions.steps_offered_by(self._store, self._peer, since_version)
+        progress.before = ancestry(note, offered)
         self._beat()
         heartbeats.write_stamp(self._store)
         self._repair_heads(record, base.weights)
-        if resumed is None:
-            return Adoption(base.version, copy_state(base.weights), f"began with v{base.version}")
-        if note is None:
-            self._at.env_steps = -1
-            return Adoption(base.version, copy_state(base.weights), f"joined at v{base.version}")
-        facts = (note, offered, self._peer, rules.max_staleness)
-        return resume_from_checkpoint(self._store, self._at, record, own, *facts)
+        if note is not None:
+            return resume_from_checkpoint(
+                self._store, progress, record, weights, note, offered,
+                peer=self._peer, max_staleness=self._settings.max_staleness,
+            )  # fmt: skip
+        reason = f"began with v{base.version}"
+        if resumed is not None:  # a checkpoint that was made without shared weights
+            progress.env_steps = STEPS_UNKNOWN
+            reason = f"joined at v{base.version}"
+        return Adoption(base.version, copy_state(base.weights), reason)
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Offer progress since the last offer; totals are this peer's since its run began."""
@@ -130,7 +134,7 @@ class SharedExchange:
         with self._reporting_errors("adopt"):
             self._beat()
             self._merge()
-            if self._store.seen != self._at.base.version:
+            if self._store.seen != self._progress.base.version:
                 return self._adopt_newest(copy_state(weights))
         return None
 
@@ -149,7 +153,7 @@ class SharedExchange:
 
     def resume_state(self) -> bytes:
         """Return the note from which a successor continues with these weights."""
-        return self._at.to_json_bytes()
+        return self._progress.to_json_bytes()
 
     def leave_fleet(self, reason: str) -> None:
         """Mark this job as left, so that no merge waits for it; the last job merges the rest."""
@@ -158,21 +162,39 @@ class SharedExchange:
             if self._merger.no_live_job():
                 self._merge(period_s=0.0)
 
-    # -- the first version
+    # -- joining
 
-    def _write_first(self, own: StateDict, run_id: str, schema: str) -> None:
+    def _open_store(self, weights: StateDict) -> str:
+        """Return the folder's run id; in an empty folder write run card and version 0 first."""
+        settings = self._settings
+        card = self._store.open(RunCard(
+            run=settings.run, run_id=new_token(), workload=settings.workload,
+            schema=schema_of(weights), assists=settings.assists, terms=settings.terms,
+        ))  # fmt: skip
+        if self._store.newest() is None:
+            self._write_first(weights, card.run_id, card.schema)
+        return card.run_id
+
+    def _start_progress(self, run_id: str, base: BaseVersion) -> PeerProgress:
+        self._joined = PeerProgress(
+            run_id=run_id, incarnation=self._incarnation, version=base.version,
+            base=base, anchor=base.weights, absolute=self._settings.rule == "polyak",
+        )  # fmt: skip
+        return self._joined
+
+    def _start_fence(self, note: ProgressNote | None) -> None:
+        """Refuse later offers by older processes of this slot; ``note`` names offers that count."""
+        offered_before = {} if note is None else {note.incarnation: note.sequence}
+        self._fence = make_fence(self._store, self._peer, self._fence.term, offered_before)
+
+    def _write_first(self, weights: StateDict, run_id: str, schema: str) -> None:
         """Write version 0; the first job to create its record sets the common initialisation."""
-        data = encode(own)
+        data = encode(weights)
         record = Version(
-            run_id=run_id,
-            schema=schema,
-            state=self._store.put_blob(data, "state"),
-            size=len(data),
-            rule=self._settings.rule,
-            merger=f"{self._peer}/{self._incarnation}",
-            ts=round(self._clock.now(), 3),
-            assists=self._settings.assists,
-        )
+            run_id=run_id, schema=schema, rule=self._settings.rule, assists=self._settings.assists,
+            state=self._store.put_blob(data, "state"), size=len(data),
+            merger=f"{self._peer}/{self._incarnation}", ts=round(self._clock.now(), 3),
+        )  # fmt: skip
         self._store.commit(record)
 
     def _load_newest(self) -> tuple[Version, BaseVersion]:
@@ -186,48 +208,47 @@ class SharedExchange:
     def _repair_heads(self, record: Version, state: StateDict) -> None:
         """Write head and laptop files that a merger did not write before it crashed."""
         self._store.write_head(record.version)
-        offered, ours = self._store.keyframe(), self._settings
-        if ours.wan and (offered is None or offered.version < record.version):
-            data = encode(state, half=True)
-            offer_version(self._store, record.version, data, ours.laptop_terms, ours.release)
+        offered, settings = self._store.keyframe(), self._settings
+        if settings.wan and (offered is None or offered.version < record.version):
+            facts = (settings.laptop_terms, settings.release)
+            offer_version(self._store, record.version, encode(state, half=True), *facts)
 
     # -- publishing
 
-    def _publish(self, own: StateDict, env_steps: int, optimizer_steps: int) -> str:
-        at = self._at
-        if at.env_steps < 0:
-            at.count_steps(env_steps, optimizer_steps)
+    def _publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
+        progress = self._progress
+        if progress.env_steps == STEPS_UNKNOWN:
+            progress.count_steps(env_steps, optimizer_steps)
             return "counting begins here: the steps before were learnt outside these weights"
-        steps, updates = env_steps - at.env_steps, optimizer_steps - at.optimizer_steps
+        steps = env_steps - progress.env_steps
+        updates = optimizer_steps - progress.optimizer_steps
         if steps <= 0 or updates <= 0:
             return "nothing to publish: no step since the last contribution"
-        if not is_finite(own):
+        if not is_finite(weights):
             return "not published: the weights are not finite"
-        delta = at.delta_to_offer(own)
+        delta = progress.delta_to_offer(weights)
         data = encode(delta)
+        # Steps replayed after a crash were counted before.
+        counted_steps = max(progress.counted_steps, progress.env_steps)
         offer = Contribution(
-            run_id=at.run_id,
-            schema=schema_of(delta),
-            peer=self._peer,
-            incarnation=self._incarnation,
-            sequence=at.sequence + 1,
-            blob=self._store.put_blob(data, "blob"),
-            size=len(data),
-            base_version=at.base.version,
-            base_state=at.base.state,
-            env_steps=steps,
-            new_steps=max(0, env_steps - max(at.counted_steps, at.env_steps)),
-            optimizer_steps=updates,
-            assists=self._settings.assists,
-        )
-        self._beat(offering=offer.sequence)  # first: readers stop at this number
-        self._store.writer.hook("C6")
+            run_id=progress.run_id, schema=schema_of(delta), assists=self._settings.assists,
+            peer=self._peer, incarnation=self._incarnation, sequence=progress.sequence + 1,
+            blob=self._store.put_blob(data, "blob"), size=len(data),
+            base_version=progress.base.version, base_state=progress.base.state,
+            env_steps=steps, optimizer_steps=updates,
+            new_steps=max(0, env_steps - counted_steps),
+        )  # fmt: skip
+        # Heartbeat first. 1. It promises contribution 12. 2. The job dies. 3. Mergers look for 12,
+        # find none, and lose nothing: the successor resumes from the checkpoint and counts from 1.
+        # In the other order they never look beyond 11, and the successor takes 12 for delivered.
+        self._beat(offering=offer.sequence)
+        self._store.writer.hook("C6")  # here, and at C7, a test can kill the job
         contributions.write_contribution(self._store, offer)
         self._store.writer.hook("C7")
-        at.record_offer(own, delta, offer.blob)
-        at.count_steps(env_steps, optimizer_steps)
+        progress.record_offer(weights, delta, offer.blob)
+        progress.count_steps(env_steps, optimizer_steps)
         self._measure_period()
-        return f"contribution {at.sequence} on v{at.base.version}, {steps} steps"
+        return f"contribution {offer.sequence} on v{offer.base_version}, {steps} steps"
 
     def _measure_period(self) -> None:
         """Shorten the wait for others to the time between our own last two publications."""
@@ -244,30 +265,21 @@ class SharedExchange:
                 "state": "merged",
                 "version": record.version,
                 "inputs": [f"{entry.peer}/{entry.sequence}" for entry in record.inputs],
-                "refused": [f"{no.peer}/{no.sequence}: {no.reason}" for no in record.refused],
+                "refused": [f"{refusal.peer}/{refusal.sequence}: {refusal.reason}"
+                            for refusal in record.refused],
             })  # fmt: skip
-
-    def _report_problems(self) -> None:
-        """Report faults of other accounts' folders once each, checked every ``CHECK_S``."""
-        now = self._clock.monotonic()
-        last = self._checked_at
-        if last is None or (not self._store.alone and now - last >= CHECK_S):
-            self._checked_at = now
-            for problem in sorted(set(self._store.list_problems()) - self._known_problems):
-                self._known_problems.add(problem)
-                self._report("error", {"what": "another account's folder", "reason": problem})
 
     # -- adopting
 
-    def _adopt_newest(self, own: StateDict) -> Adoption | None:
-        at = self._at
+    def _adopt_newest(self, weights: StateDict) -> Adoption | None:
         record, base = self._load_newest()
-        if base.version <= at.base.version:
+        old_base = self._progress.base.version
+        if base.version <= old_base:
             return None
-        fate = find_outcome(self._store, self._peer, self._incarnation, at.base.version, record)
-        for number, (_, reason) in fate.refused.items():
-            self._report("state", {"state": "refused", "sequence": number, "reason": reason})
-        adoption = at.rebase(base, own, fate)
+        outcome = find_outcome(self._store, self._peer, self._incarnation, old_base, record)
+        for sequence, (_, reason) in outcome.refused.items():
+            self._report("state", {"state": "refused", "sequence": sequence, "reason": reason})
+        adoption = self._progress.rebase(base, weights, outcome)
         with self._reporting_errors("adopt"):  # an error here does not undo the adoption
             self._beat()
             self._repair_heads(record, base.weights)
@@ -278,22 +290,17 @@ class SharedExchange:
     def _beat(self, offering: int = 0, leave_reason: str | None = None) -> None:
         self._beats += 1
         self._offered = max(self._offered, offering)
-        notes = {
-            "host": host_name(),
-            "term": self._fence.term,
-            "fence": dict(self._fence.after),
-            **({} if leave_reason is None else {"reason": leave_reason}),
-        }
+        fence, left = dict(self._fence.after), leave_reason is not None
+        notes = {"host": host_name(), "term": self._fence.term, "fence": fence}
         heartbeat = Heartbeat(
-            self._store.paths.peer(self._peer, self._incarnation),
-            counter=self._beats,
-            version=0 if self._progress is None else self._progress.base.version,
-            left=leave_reason is not None,
-            offered=self._offered,
-            notes=notes,
-        )
+            self._store.paths.peer(self._peer, self._incarnation), counter=self._beats,
+            version=0 if self._joined is None else self._joined.base.version, left=left,
+            offered=self._offered, notes=notes | ({"reason": leave_reason} if left else {}),
+        )  # fmt: skip
         heartbeats.write_heartbeat(self._store, heartbeat, sync=offering > 0)
         self._merger.reader.mine = heartbeat
+
+    # -- reporting
 
     @contextlib.contextmanager
     def _reporting_errors(self, action: str) -> Iterator[None]:
@@ -302,6 +309,16 @@ class SharedExchange:
             yield
         except (OSError, DaddyError) as error:
             self._report("error", {"what": action, "reason": str(error)})
+
+    def _report_problems(self) -> None:
+        """Report faults of other accounts' folders once each, checked every ``CHECK_S``."""
+        now = self._clock.monotonic()
+        last = self._checked_at
+        if last is None or (not self._store.alone and now - last >= CHECK_S):
+            self._checked_at = now
+            for problem in sorted(set(self._store.list_problems()) - self._known_problems):
+                self._known_problems.add(problem)
+                self._report("error", {"what": "another account's folder", "reason": problem})
 
     def _report(self, event: str, data: Mapping[str, object]) -> None:
         try:

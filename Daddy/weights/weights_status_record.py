@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError
@@ -19,13 +20,9 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.backup import find_missing
 from Daddy.weights.commit_history import read_records
 from Daddy.weights.exchange_settings import SILENCE_S
+from Daddy.weights.laptop.laptop_totals import peers_with_totals, summarise_effect
 from Daddy.weights.laptop.pull_push import folder_usage, list_outbox, outbox_peers
-from Daddy.weights.laptop.pulled_folder import (
-    newest_verified,
-    peers_with_totals,
-    read_all_receipts,
-    summarise_effect,
-)
+from Daddy.weights.laptop.pulled_folder import newest_verified, read_all_receipts
 from Daddy.weights.lineage import REFUSAL, Record, fields, peer_order
 from Daddy.weights.locate_shared_weights import no_weights_error
 from Daddy.weights.merge import contributions
@@ -208,7 +205,7 @@ def report_laptop(root: Path, now: float) -> Record:
         "refused": [
             fields(receipt, "version", *REFUSAL) for receipt in receipts if not receipt.accepted
         ],
-        "effect": [summarise_effect(root, peer) for peer in peers_with_totals(root)],
+        "effect": [asdict(summarise_effect(root, peer)) for peer in peers_with_totals(root)],
         "disk": folder_usage(root),
         "flaws": flaws,
     }

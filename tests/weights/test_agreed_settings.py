@@ -9,7 +9,7 @@ import pytest
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.weights.laptop.laptop_exchange import PulledVersions
+from Daddy.weights.laptop.laptop_exchange import PlayOnlyExchange
 from Daddy.weights.laptop.pulled_folder import read_laptop_head
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ManualClock, begin, make_state
@@ -70,5 +70,5 @@ def test_strange_terms_are_no_record(tmp_path: Path, terms: object) -> None:
 def test_another_policy_names_the_release_to_install(tmp_path: Path) -> None:
     begin(tmp_path, "slot-0", ManualClock(), release="20260101-abc")
     with pytest.raises(WeightsError, match="another policy than ours") as caught:
-        PulledVersions(tmp_path).join_fleet(lambda: make_state(0, size=9), None)
+        PlayOnlyExchange(tmp_path).join_fleet(lambda: make_state(0, size=9), None)
     assert "20260101-abc" in caught.value.fix

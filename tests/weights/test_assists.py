@@ -8,7 +8,7 @@ import pytest
 
 from Daddy.core.errors import ExitCode, WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.weights.laptop.laptop_exchange import PulledVersions
+from Daddy.weights.laptop.laptop_exchange import PlayOnlyExchange
 from Daddy.weights.store.weight_store import Store
 from tests.weights.helpers import ManualClock, begin, make_state
 from tests.weights.test_contributions import Cluster
@@ -61,18 +61,18 @@ def test_a_job_with_other_assists_cannot_enter_the_folder(tmp_path, clock, their
 
 def test_a_laptop_with_fewer_assists_takes_no_version(tmp_path, clock):
     cluster = Cluster(tmp_path, clock, assists=HELPED)
-    for laptop in (PulledVersions(cluster.local), PulledVersions(cluster.local, ("money",))):
+    for laptop in (PlayOnlyExchange(cluster.local), PlayOnlyExchange(cluster.local, ("money",))):
         with pytest.raises(WeightsError, match="learnt with the assists") as refused:
             laptop.join_fleet(make_state, None)
         assert refused.value.exit_code is ExitCode.WEIGHTS
         assert "--assists money,flash" in refused.value.fix
-    assert PulledVersions(cluster.local, HELPED).join_fleet(make_state, None).version == 0
+    assert PlayOnlyExchange(cluster.local, HELPED).join_fleet(make_state, None).version == 0
 
 
 def test_a_laptop_that_plays_does_not_take_a_later_version_either(tmp_path, clock):
     cluster = Cluster(tmp_path, clock)
     told: list[object] = []
-    laptop = PulledVersions(cluster.local, tell=lambda _, data: told.append(data.get("text")))
+    laptop = PlayOnlyExchange(cluster.local, report=lambda _, data: told.append(data.get("text")))
     weights = dict(laptop.join_fleet(make_state, None).weights)
     cluster.merge()
     head = SharedPaths(cluster.root).wan / "HEAD.json"

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from Daddy.weights.merge.averaging import (
-    ALL_LAPTOPS,
-    ONE_LAPTOP,
+    MAX_SHARE_ALL_LAPTOPS,
+    MAX_SHARE_ONE_LAPTOP,
     WeightedOffer,
     contribution_weight,
     is_due,
@@ -64,8 +64,8 @@ def test_laptops_never_have_more_than_their_share(steps, laptops, live):
         assert share >= 0
         if offer.laptop:
             by_peer[offer.peer] = by_peer.get(offer.peer, 0.0) + share
-    assert max(by_peer.values()) <= ONE_LAPTOP + 1e-9
-    assert sum(by_peer.values()) <= ALL_LAPTOPS + 1e-9
+    assert max(by_peer.values()) <= MAX_SHARE_ONE_LAPTOP + 1e-9
+    assert sum(by_peer.values()) <= MAX_SHARE_ALL_LAPTOPS + 1e-9
 
 
 @given(
@@ -80,7 +80,7 @@ def test_whatever_laptops_claim_the_jobs_keep_four_fifths_of_their_shares(steps,
     friends = [WeightedOffer(f"laptop-{k}", n, 0, laptop=True) for k, n in enumerate(laptops)]
     together = offer_shares(own + friends, full)[0]
     for before, after in zip(alone, together[: len(own)], strict=True):
-        assert after >= (1.0 - ALL_LAPTOPS) * before - 1e-9
+        assert after >= (1.0 - MAX_SHARE_ALL_LAPTOPS) * before - 1e-9
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,16 @@ def test_whatever_laptops_claim_the_jobs_keep_four_fifths_of_their_shares(steps,
 def test_a_merge_is_due_when_all_but_one_have_published_or_one_has_waited(
     published, live, oldest_s, laptops, now
 ):
-    assert is_due(published, live, oldest_s, 10.0, laptops) is now
+    assert (
+        is_due(
+            waiting_jobs=published,
+            waiting_laptops=laptops,
+            live_jobs=live,
+            oldest_s=oldest_s,
+            period_s=10.0,
+        )
+        is now
+    )
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_under_polyak_an_offer_from_before_the_last_rebase_is_no_part_of_the_anc
     number, other, third = (begin(tmp_path, f"slot-{k}", clock, rule="polyak") for k in range(3))
     number.shift(1.0)
     number.publish()
-    (blob,) = number.exchange._at.blobs.values()
+    (blob,) = number.exchange._progress.blobs.values()
     SharedPaths(tmp_path).blob(blob).rename(tmp_path / "unseen")
     for peer in (other, third):
         peer.shift(0.5)
@@ -64,12 +64,12 @@ def test_under_polyak_an_offer_from_before_the_last_rebase_is_no_part_of_the_anc
     clock.pass_by(10)
     other.adopt()
     assert number.adopt() is not None
-    assert number.exchange._at.unmerged
+    assert number.exchange._progress.unmerged
     number.shift(0.5)
-    anchor = number.exchange._at.anchor
+    anchor = number.exchange._progress.anchor
     note = number.exchange.resume_state()
     again = begin(tmp_path, "slot-0", clock, rule="polyak", resumed=note, own=dict(number.weights))
-    assert close(again.exchange._at.anchor, anchor)
+    assert close(again.exchange._progress.anchor, anchor)
 
 
 def test_the_rest_of_the_way_that_the_release_before_held_back_is_gone_and_not_offered(

@@ -1,15 +1,16 @@
-"""WeightExchange of a laptop, over versions that were pulled: play only, or contribute too.
+"""WeightExchange of a laptop: of one that only plays, and of one that contributes.
 
-``sync_weights.sh`` moves the files: contributions wait in ``outbox/<peer>/`` (the ``.st`` first,
-the ``.json`` last), receipts arrive below ``receipts/``. Only complete, verified versions are
-taken; a damaged one is passed over with one warning. Deltas are int8 where the run reads that, else
-bfloat16; the next delta includes the rounding error of the last.
+Nothing here uses the network: ``sync_weights.sh`` pulls versions and receipts into a folder, and
+pushes the contributions in its ``outbox/<peer>/``. A version that does not verify is not adopted.
+To save uplink, deltas are rounded to int8 if the run reads that, else to bfloat16; the next delta
+includes the rounding error.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from Daddy.core.assist_compatibility import refuse_missing_assists
@@ -40,22 +41,22 @@ def ignore_event(event: str, data: Mapping[str, object]) -> None:
     """Write no event."""
 
 
-class PulledVersions:
-    """The newest verified version below ``local_dir`` (usually ``~/shared_weights``). A version
-    that was learnt with scripted helps beyond ``assists`` is not taken. ``newest`` is the version
-    adopted last; ``tell`` gets an event for it, and for versions that cannot be used.
+class PlayOnlyExchange:
+    """Adopts the newest verified version in ``pulled_dir`` (usually ``~/shared_weights``), unless
+    it was learnt with scripted helps beyond ``assists``; contributes nothing. ``adopted`` is the
+    version in use. ``report`` gets an event for it, and for versions that cannot be used.
     """
 
     def __init__(
-        self, local_dir: Path, assists: tuple[str, ...] = (), tell: ReportEvent = ignore_event
+        self, pulled_dir: Path, assists: tuple[str, ...] = (), report: ReportEvent = ignore_event
     ) -> None:
-        self._folder = local_dir
+        self._pulled_dir = pulled_dir
         self._assists = assists
-        self._tell = tell
+        self._report = report
         self._schema = ""
         self._last_warning = ""
-        self._progress: PeerProgress  # from join_fleet() on, as is ``newest``
-        self.newest: VerifiedVersion
+        self._progress: PeerProgress  # set by join_fleet(), as is ``adopted``
+        self.adopted: VerifiedVersion
 
     def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """Return the newest version; ``resumed`` is not used. Raise WeightsError when none was
@@ -63,13 +64,14 @@ class PulledVersions:
         """
         del resumed
         self._schema = schema_of(copy_state(initial()))
-        pulled = newest_verified(self._folder)
+        pulled = newest_verified(self._pulled_dir)
         if pulled is None:
             raise WeightsError(
-                f"{self._folder} holds no version yet",
-                f'run: ./Daddy/cluster/sync_weights.sh pull "" {self._folder}',
+                f"{self._pulled_dir} holds no version yet",
+                f'run: ./Daddy/cluster/sync_weights.sh pull "" {self._pulled_dir}',
             )
-        base = self._adopt_version(pulled)
+        base = self._decode_compatible(pulled)
+        self._record_adopted(pulled)
         self._progress = PeerProgress(base=base, anchor=base.weights)
         return Adoption(base.version, copy_state(base.weights), f"began with v{base.version}")
 
@@ -81,30 +83,33 @@ class PulledVersions:
     def adopt(self, weights: StateDict) -> Adoption | None:
         """Return a newer version, rebased on ``weights``, or None if none was pulled."""
         try:
-            head = read_laptop_head(self._folder / "wan" / "HEAD.json")
+            # The head is small, the version's file is large: it is read only for a new head.
+            head = read_laptop_head(self._pulled_dir / "wan" / "HEAD.json")
             if head is None or head.version == self._progress.base.version:
                 return None
-            pulled = newest_verified(self._folder)
+            pulled = newest_verified(self._pulled_dir)  # the one before, if the new is damaged
             if pulled is None or pulled.version == self._progress.base.version:
                 return None
-            base = self._adopt_version(pulled)
+            base = self._decode_compatible(pulled)
         except WeightsError as error:
-            self._warn(error.message)
+            self._warn_once(error.message)
             return None
-        return self._progress.rebase(base, copy_state(weights), self._outcome(base.version))
+        self._record_adopted(pulled)
+        return self._progress.rebase(base, copy_state(weights), self._offer_outcome(base.version))
 
     def beat(self) -> None:
         """Do nothing: no merge waits for a laptop."""
 
     def fleet_steps(self) -> int:
         """Return environment steps of all contributors in the version adopted last."""
-        return self.newest.head.fleet_steps
+        return self.adopted.head.fleet_steps
 
     def resume_state(self) -> bytes:
         """Return an empty note: a laptop starts with the newest version."""
         return b"{}"
 
-    def _adopt_version(self, pulled: VerifiedVersion) -> BaseVersion:
+    def _decode_compatible(self, pulled: VerifiedVersion) -> BaseVersion:
+        """Return the decoded version. Raise WeightsError for other assists or another policy."""
         refuse_missing_assists(pulled.label, pulled.head.assists, self._assists)
         if pulled.head.schema != self._schema:
             release = pulled.head.release or "that the run's owner names"
@@ -112,131 +117,124 @@ class PulledVersions:
                 f"v{pulled.version} of run {pulled.head.run!r} is another policy than ours",
                 f"install the release {release}: the run's owner has its code",
             )
-        base = BaseVersion(pulled.version, pulled.head.state, decode(pulled.data, self._schema))
-        self.newest = pulled
-        if pulled.warning:
-            self._warn(pulled.warning)
-        self._tell("state", {"state": "playing", "version": base.version, "sha": pulled.sha256})
-        return base
+        return BaseVersion(pulled.version, pulled.head.state, decode(pulled.data, self._schema))
 
-    def _warn(self, text: str) -> None:
+    def _record_adopted(self, pulled: VerifiedVersion) -> None:
+        self.adopted = pulled
+        if pulled.warning:
+            self._warn_once(pulled.warning)
+        self._report("state", {"state": "playing", "version": pulled.version, "sha": pulled.sha256})
+
+    def _warn_once(self, text: str) -> None:
         if text != self._last_warning:
-            self._tell("error", {"text": text})
+            self._report("error", {"text": text})
         self._last_warning = text
 
-    def _outcome(self, version: int) -> OfferOutcome:
+    def _offer_outcome(self, version: int) -> OfferOutcome:
         """Return the outcome of own offers up to ``version``: there are none."""
         del version
         base = self._progress.base.version
-        fallen = is_reverted(base, self.newest.head.reverted)
-        return OfferOutcome(0, {}, base_reverted=f"v{base} was taken back" if fallen else "")
+        reverted = is_reverted(base, self.adopted.head.reverted)
+        return OfferOutcome(0, {}, base_reverted=f"v{base} was taken back" if reverted else "")
 
 
 CONTRIBUTE_S = 60.0
 """Least seconds between two contributions: 2 MB a minute is 2 % of a home's uplink."""
 
-_TOLD = ("sequence", "accepted", "version", "share", "reason")
+_RECEIPT_FIELDS = ("sequence", "accepted", "version", "share", "reason")
 UNMERGED_LIMIT = 8
 """Contributions that may wait for a receipt; with more, push is probably not running."""
 
 
-class LaptopExchange(PulledVersions):
-    """One laptop process's access to ``local_dir`` (usually ``~/shared_weights``). ``incarnation``
-    is new for every process (``core.name_validation.new_incarnation``).
+class LaptopExchange(PlayOnlyExchange):
+    """Also contributes, as ``peer``, at most every ``min_seconds``. ``incarnation`` is a new name
+    for every process (``core.name_validation.new_incarnation``).
     """
 
     def __init__(
         self,
-        local_dir: Path,
+        pulled_dir: Path,
         peer: str,
         incarnation: str,
         clock: Clock,
         min_seconds: float = CONTRIBUTE_S,
         assists: tuple[str, ...] = (),
-        tell: ReportEvent = ignore_event,
+        report: ReportEvent = ignore_event,
     ) -> None:
-        super().__init__(local_dir, assists, tell)
+        super().__init__(pulled_dir, assists, report)
         self._peer, self._incarnation = check_peer(peer), incarnation
         self._clock = clock
         self._min_seconds = min_seconds
-        self._due_at = -math.inf
-        self._answered: set[int] = set()
+        self._next_due_s = -math.inf
+        self._reported_receipts: set[int] = set()
 
     def adopt(self, weights: StateDict) -> Adoption | None:
         """Return a newer version, rebased on ``weights``, or None; report new receipts."""
         adoption = super().adopt(weights)
         for receipt in self.receipts():
-            if receipt.sequence not in self._answered:
-                self._answered.add(receipt.sequence)
-                facts = {name: getattr(receipt, name) for name in _TOLD}
-                self._tell("state", {"state": "receipt", **facts})
+            if receipt.sequence not in self._reported_receipts:
+                self._reported_receipts.add(receipt.sequence)
+                values = {name: getattr(receipt, name) for name in _RECEIPT_FIELDS}
+                self._report("state", {"state": "receipt", **values})
         return adoption
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Put the progress since the last contribution into the outbox; return a message."""
-        at, own = self._progress, copy_state(weights)
-        steps, updates = env_steps - at.env_steps, optimizer_steps - at.optimizer_steps
-        reason = self._reason_to_wait(own, steps, updates)
+        progress, weights = self._progress, copy_state(weights)
+        steps = env_steps - progress.env_steps
+        updates = optimizer_steps - progress.optimizer_steps
+        reason = self._reason_to_wait(weights, steps, updates)
         if reason:
             return reason
-        form = INT8 if INT8 in self.newest.head.accepts else PLAIN  # smallest
-        delta = at.delta_to_offer(own)
+        form = INT8 if INT8 in self.adopted.head.accepts else PLAIN
+        delta = progress.delta_to_offer(weights)
         data = quantise(delta) if form == INT8 else encode(delta, half=True)
-        offer = self._offer(data, form, steps, updates)
-        box = self._folder / "outbox" / self._peer
-        write_atomic(box / f"{box_name(offer)}.st", data)
-        write_atomic(box / f"{box_name(offer)}.json", offer.to_json_bytes())
-        sent = decode_delta(data, form, self._schema)
-        at.record_offer(add_deltas(at.anchor, sent), sent, offer.blob)
-        at.count_steps(env_steps, optimizer_steps)
-        self._due_at = self._clock.monotonic() + self._min_seconds
+        offer = self._make_contribution(data, form, steps, updates)
+        outbox = self._pulled_dir / "outbox" / self._peer
+        # push looks for .json records: with the .st written first, it never sends half a pair.
+        write_atomic(outbox / f"{box_name(offer)}.st", data)
+        write_atomic(outbox / f"{box_name(offer)}.json", offer.to_json_bytes())
+        # The run adds the rounded delta, so the rounding error remains to be published.
+        rounded = decode_delta(data, form, self._schema)
+        progress.record_offer(add_deltas(progress.anchor, rounded), rounded, offer.blob)
+        progress.count_steps(env_steps, optimizer_steps)
+        self._next_due_s = self._clock.monotonic() + self._min_seconds
         return (
             f"contribution {offer.sequence} on v{offer.base_version}, {steps} steps: in the outbox"
         )
 
     def receipts(self) -> list[Receipt]:
         """Return receipts of this process's contributions so far."""
-        receipts = read_receipts(self._folder, self._peer)
+        receipts = read_receipts(self._pulled_dir, self._peer)
         return [receipt for receipt in receipts if receipt.incarnation == self._incarnation]
 
-    def _reason_to_wait(self, own: StateDict, steps: int, updates: int) -> str:
+    def _reason_to_wait(self, weights: StateDict, steps: int, updates: int) -> str:
         """Return the reason for which nothing is contributed now; empty when something is."""
         if steps <= 0 or updates <= 0:
             return "nothing to contribute: no step since the last contribution"
-        if not is_finite(own):
+        if not is_finite(weights):
             return "not contributed: the weights are not finite"
-        left_s = self._due_at - self._clock.monotonic()
+        left_s = self._next_due_s - self._clock.monotonic()
         if left_s > 0:
             return f"not yet: the next contribution is due in {left_s:.0f} s"
         if len(self._progress.unmerged) >= UNMERGED_LIMIT:
             return f"not contributed: {UNMERGED_LIMIT} wait for a receipt; is push running?"
         return ""
 
-    def _offer(self, data: bytes, form: str, steps: int, updates: int) -> Contribution:
-        at = self._progress
+    def _make_contribution(self, data: bytes, form: str, steps: int, updates: int) -> Contribution:
+        progress = self._progress
         return Contribution(
-            run_id=self.newest.head.run_id,
-            schema=self._schema,
-            peer=self._peer,
-            incarnation=self._incarnation,
-            sequence=at.sequence + 1,
-            blob=sha256_hex(data),
-            size=len(data),
-            base_version=at.base.version,
-            base_state=at.base.state,
-            env_steps=steps,
-            new_steps=steps,
-            optimizer_steps=updates,
-            assists=self._assists,
-            form=form,
-        )
+            run_id=self.adopted.head.run_id, schema=self._schema, assists=self._assists,
+            peer=self._peer, incarnation=self._incarnation, sequence=progress.sequence + 1,
+            blob=sha256_hex(data), size=len(data), form=form,
+            base_version=progress.base.version, base_state=progress.base.state,
+            env_steps=steps, new_steps=steps, optimizer_steps=updates,
+        )  # fmt: skip
 
-    def _outcome(self, version: int) -> OfferOutcome:
-        """Return the outcome by receipts up to ``version``; a later receipt replaces an earlier
-        one.
-        """
+    def _offer_outcome(self, version: int) -> OfferOutcome:
+        """Return the outcome by receipts up to ``version``; a later receipt replaces an earlier."""
         receipts = [receipt for receipt in self.receipts() if receipt.version <= version]
-        bad = (receipt for receipt in receipts if not receipt.accepted)
-        refused = {receipt.sequence: (receipt.fault, receipt.reason) for receipt in bad}
+        refusals = (receipt for receipt in receipts if not receipt.accepted)
+        refused = {receipt.sequence: (receipt.fault, receipt.reason) for receipt in refusals}
         judged = max((receipt.sequence for receipt in receipts), default=0)
-        return OfferOutcome(judged, refused, base_reverted=super()._outcome(version).base_reverted)
+        return replace(super()._offer_outcome(version), judged=judged, refused=refused)

@@ -1,13 +1,21 @@
 """Pure. Computes the share by which each contribution moves the weights, and when to merge.
 
-The rule is Polyak averaging without the term that undoes others' work. A contribution with weights
-W and base B = S moves S by t (W - B) for its share t, which is Polyak's step to (1 - t) S + t W. A
-stale one (B older than S) moves S by the same t (W - B), and does not also drag it back by t (S -
-B).
+A contribution with weights W, learnt from the version B, moves the shared weights S by its share t:
+
+    setting "delta" (default)   S <- S + t (W - B)
+    setting "polyak"            S <- (1 - t) S + t W
+
+Both agree while B = S. Once others have moved S, "polyak" also undoes the part t of their progress:
+B = 0, S = 2, W = 1 and t = 0.5 give 2.5 by "delta" and 1.5 by "polyak". Under "polyak" t is the
+setting ``alpha``, and the shares computed here are only limits for laptops and friends.
+
+With four live jobs of 1000 steps each a full round weighs 4000. Each fresh contribution has the
+share t = 1000 / 4000 of it, merged early and alone or together with the others.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,17 +28,19 @@ help."""
 LAPTOP_TRUST = 0.25
 """Weight of a laptop's environment step, where a job's is 1."""
 
-ONE_LAPTOP, ALL_LAPTOPS, ALL_FRIENDS = 0.10, 0.20, 0.50
-"""Largest share of a version: of one laptop, of all laptops, of all friends' accounts."""
+MAX_SHARE_ONE_LAPTOP = 0.10
+MAX_SHARE_ALL_LAPTOPS = 0.20
+MAX_SHARE_ALL_FRIENDS = 0.50
+"""Largest share of a version: of one laptop, of all laptops, of all jobs of friends' accounts."""
 
-RHYTHM_S = 60.0
-"""Seconds of lag that count as one version: a laptop pulls, learns and pushes once a minute."""
+LAPTOP_PERIOD_S = 60.0
+"""Seconds between two contributions of a laptop, which count as a lag of one version."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedOffer:
-    """One contribution as the weighting sees it; ``staleness`` is a laptop's ``laptop_lag``.
-    ``friend``: it comes from an account other than the run's owner's.
+    """A contribution's facts from which its share is computed. ``staleness`` counts versions since
+    its base (``laptop_lag`` for laptops); ``friend``: from another account than the run owner's.
     """
 
     peer: str
@@ -42,25 +52,29 @@ class WeightedOffer:
 
 def laptop_lag(versions: int, seconds: float) -> int:
     """Return a laptop's lag in versions, at most one for each minute that passed."""
-    return min(versions, math.ceil(max(0.0, seconds) / RHYTHM_S))
+    return min(versions, math.ceil(max(0.0, seconds) / LAPTOP_PERIOD_S))
 
 
 def contribution_weight(offer: WeightedOffer) -> float:
     """Return the environment steps, discounted by staleness and by trust for a laptop."""
-    fresh = offer.env_steps / (1.0 + STALENESS_DISCOUNT * offer.staleness)
-    return fresh * (LAPTOP_TRUST if offer.laptop else 1.0)
+    discounted = offer.env_steps / (1.0 + STALENESS_DISCOUNT * offer.staleness)
+    return discounted * (LAPTOP_TRUST if offer.laptop else 1.0)
 
 
-def round_weight(offers: Sequence[WeightedOffer], live_jobs: int, previous: float) -> float:
-    """Return the weight that all live jobs would have together: their mean times their number. A
-    single early contribution is divided by it: it moves the weights by its share, not by its whole
-    delta, and the sum over a round equals the mean. With laptops alone ``previous`` is returned.
+def round_weight(
+    offers: Sequence[WeightedOffer], live_jobs: int, previous_round_weight: float
+) -> float:
+    """Return the weight of a full round: the mean job's weight times the number of live jobs.
+    Dividing by it keeps one early contribution from counting as the whole round. With laptops alone
+    there is no job to measure, and ``previous_round_weight`` is returned.
     """
-    jobs = _per_peer([offer for offer in offers if not offer.laptop])
-    return sum(jobs) / len(jobs) * max(live_jobs, len(jobs)) if jobs else previous
+    job_weights = _mean_weights([offer for offer in offers if not offer.laptop])
+    if not job_weights:
+        return previous_round_weight
+    return sum(job_weights) / len(job_weights) * max(live_jobs, len(job_weights))
 
 
-def _per_peer(offers: Sequence[WeightedOffer]) -> list[float]:
+def _mean_weights(offers: Sequence[WeightedOffer]) -> list[float]:
     """Return the mean weight of each peer: two offers of one peer count as one share."""
     by_peer: dict[str, list[float]] = defaultdict(list)
     for offer in offers:
@@ -68,50 +82,50 @@ def _per_peer(offers: Sequence[WeightedOffer]) -> list[float]:
     return [sum(weights) / len(weights) for _, weights in sorted(by_peer.items())]
 
 
-def offer_shares(offers: Sequence[WeightedOffer], full: float) -> tuple[tuple[float, ...], float]:
-    """Return each offer's share, in the order given, and the weight that they were divided by. A
-    share is the offer's weight over max(one round's sum, ``full``); laptops and friends are capped.
-    Claims of laptops shrink the jobs' shares by no more than ``ALL_LAPTOPS``.
+def offer_shares(
+    offers: Sequence[WeightedOffer], full_round_weight: float
+) -> tuple[tuple[float, ...], float]:
+    """Return each offer's share, in the order given, and the weight that they were divided by:
+    that of all offers, at least ``full_round_weight``. Laptops and friends are limited, and steps
+    that laptops claim shrink the jobs' shares by no more than ``MAX_SHARE_ALL_LAPTOPS``.
     """
-    jobs = sum(_per_peer([offer for offer in offers if not offer.laptop]))
-    laptops = sum(_per_peer([offer for offer in offers if offer.laptop]))
-    if max(jobs, full) > 0.0:
-        laptops = min(laptops, max(jobs, full) * ALL_LAPTOPS / (1.0 - ALL_LAPTOPS))
-    denominator = max(jobs + laptops, full)
+    jobs = sum(_mean_weights([offer for offer in offers if not offer.laptop]))
+    laptops = sum(_mean_weights([offer for offer in offers if offer.laptop]))
+    without_laptops = max(jobs, full_round_weight)
+    if without_laptops > 0.0:
+        most = without_laptops * MAX_SHARE_ALL_LAPTOPS / (1.0 - MAX_SHARE_ALL_LAPTOPS)
+        laptops = min(laptops, most)
+    denominator = max(jobs + laptops, full_round_weight)
     if denominator <= 0.0:
         return (0.0,) * len(offers), 0.0
     shares = [contribution_weight(offer) / denominator for offer in offers]
-    return tuple(_capped(offers, shares)), denominator
+    return tuple(_limit_shares(offers, shares)), denominator
 
 
-def _capped(offers: Sequence[WeightedOffer], shares: Sequence[float]) -> list[float]:
-    """Return the shares within the bounds of one laptop, of all laptops and of all friends."""
-    laptops: dict[str, float] = defaultdict(float)
-    for offer, share in zip(offers, shares, strict=True):
-        if offer.laptop:
-            laptops[offer.peer] += share
-    scale = {peer: _scale(total, ONE_LAPTOP) for peer, total in laptops.items()}
-    together = _scale(sum(laptops[peer] * scale[peer] for peer in laptops), ALL_LAPTOPS)
-    shares = [
-        share * scale[offer.peer] * together if offer.laptop else share
-        for offer, share in zip(offers, shares, strict=True)
-    ]
-    friends = sum(share for offer, share in zip(offers, shares, strict=True) if offer.friend)
-    return [
-        share * _scale(friends, ALL_FRIENDS) if offer.friend else share
-        for offer, share in zip(offers, shares, strict=True)
-    ]
+def _limit_shares(offers: Sequence[WeightedOffer], shares: Sequence[float]) -> list[float]:
+    """Return the shares within the limits of one laptop, of all laptops and of all friends."""
+    for peer in {offer.peer for offer in offers if offer.laptop}:
+        chosen = [offer.laptop and offer.peer == peer for offer in offers]
+        shares = _limit_sum(shares, chosen, MAX_SHARE_ONE_LAPTOP)
+    shares = _limit_sum(shares, [offer.laptop for offer in offers], MAX_SHARE_ALL_LAPTOPS)
+    return _limit_sum(shares, [offer.friend for offer in offers], MAX_SHARE_ALL_FRIENDS)
 
 
-def _scale(total: float, most: float) -> float:
-    return min(1.0, most / total) if total else 1.0
+def _limit_sum(shares: Sequence[float], chosen: Sequence[bool], limit: float) -> list[float]:
+    """Scale the chosen shares down, where needed, until their sum is ``limit``."""
+    total = sum(itertools.compress(shares, chosen))
+    factor = min(1.0, limit / total) if total else 1.0
+    return [share * factor if scaled else share
+            for share, scaled in zip(shares, chosen, strict=True)]  # fmt: skip
 
 
-def is_due(published: int, live_jobs: int, oldest_s: float, period_s: float, laptops: int) -> bool:
-    """Return True if all live jobs but one have published, or an offer is a period old.
-    ``published`` counts jobs with a pending contribution, ``laptops`` contributions of laptops;
-    ``oldest_s`` is the age of the oldest in seconds, on the reading process's own clock.
+def is_due(
+    *, waiting_jobs: int, waiting_laptops: int, live_jobs: int, oldest_s: float, period_s: float
+) -> bool:
+    """Return True if all live jobs but one wait for a merge, or a contribution is a period old. A
+    merge does not wait for the last job, so the slowest holds nobody up: its contribution goes into
+    the next version. ``oldest_s`` is measured in seconds on the reading process's own clock.
     """
-    if not published and not laptops:
+    if not waiting_jobs and not waiting_laptops:
         return False
-    return published >= max(1, live_jobs - 1) or oldest_s >= period_s
+    return waiting_jobs >= max(1, live_jobs - 1) or oldest_s >= period_s

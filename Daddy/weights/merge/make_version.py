@@ -269,8 +269,8 @@ def _shares(
     bad = {each.entry.peer for each in refused if each.verdict.fault is Fault.VALUES}
     bad |= {each.peer for each in head.refused if each.fault == Fault.VALUES.value}
     counted = {each.peer for each in offers if not each.laptop} | (inputs.live - bad)
-    full = round_weight(offers, len(counted), head.denominator)
-    shares, denominator = offer_shares(offers, full)
+    full_round_weight = round_weight(offers, len(counted), head.denominator)
+    shares, denominator = offer_shares(offers, full_round_weight)
     if settings.rule == "polyak":
         pairs = zip(admitted, shares, strict=True)
         shares = tuple(

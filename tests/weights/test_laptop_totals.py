@@ -9,10 +9,9 @@ from rich.console import Console
 
 from Daddy.core.atomic_files import write_atomic
 from Daddy.weights import laptop_attachments
-from Daddy.weights.laptop.pulled_folder import (
+from Daddy.weights.laptop.laptop_totals import (
     LaptopTotals,
     add_to_totals,
-    describe_effect,
     peers_with_totals,
     summarise_effect,
 )
@@ -45,13 +44,13 @@ def laptop(root: Path) -> Path:
 
 
 def test_visits_add_up_and_only_receipts_say_what_counted(tmp_path: Path) -> None:
-    found = summarise_effect(laptop(tmp_path), "anna")
-    assert (found["steps"], found["visits"]) == (1_500, 2)
-    assert (found["accepted"], found["moved"]) == (2, 0.15)
-    kept = (found["milestones"], found["milestones_accepted"], found["milestones_refused"])
-    assert kept == (4, 2, 1)
+    effect = summarise_effect(laptop(tmp_path), "anna")
+    assert (effect.steps, effect.visits) == (1_500, 2)
+    assert (effect.accepted, effect.moved) == (2, 0.15)
+    milestones = (effect.milestones, effect.milestones_accepted, effect.milestones_refused)
+    assert milestones == (4, 2, 1)
     assert peers_with_totals(tmp_path) == ["anna"]
-    assert describe_effect(found) == (
+    assert effect.describe() == (
         "1,500 steps in 2 visits, 2 contributions counted (together 15% of a version), "
         "4 milestones handed in (2 kept, 1 refused)"
     )
@@ -60,7 +59,7 @@ def test_visits_add_up_and_only_receipts_say_what_counted(tmp_path: Path) -> Non
 def test_a_damaged_total_begins_anew(tmp_path: Path) -> None:
     laptop(tmp_path)
     (tmp_path / "effect" / "anna.json").write_bytes(b"{")
-    assert summarise_effect(tmp_path, "anna")["steps"] == 0
+    assert summarise_effect(tmp_path, "anna").steps == 0
     assert add_to_totals(tmp_path, "anna", LaptopTotals(7)).steps == 7
 
 
@@ -71,4 +70,4 @@ def test_the_status_screen_shows_it(tmp_path: Path) -> None:
     stream = io.StringIO()
     Console(file=stream, width=200).print(render_status(report, 0.0))
     assert "anna did" in stream.getvalue()
-    assert describe_effect(summarise_effect(tmp_path, "anna")) in stream.getvalue()
+    assert summarise_effect(tmp_path, "anna").describe() in stream.getvalue()
