@@ -177,16 +177,10 @@ def export_copy(
         return before, f"the copy holds v{before.version}, the run v{newest.version}: it stays"
     chosen = choose_states(states := archive_states(run), room - 2 * newest.size, MOST_STATES)
     after = MirrorCard(
-        run=card.run,
-        run_id=card.run_id,
-        source=str(run.root),
-        version=newest.version,
-        state=newest.state,
-        fleet_steps=newest.fleet_steps,
-        states=len(chosen),
-        left_out=len(states) - len(chosen),
-        ts=round(clock.now(), 3),
-    )
+        run=card.run, run_id=card.run_id, source=str(run.root), ts=round(clock.now(), 3),
+        version=newest.version, state=newest.state, fleet_steps=newest.fleet_steps,
+        states=len(chosen), left_out=len(states) - len(chosen),
+    )  # fmt: skip
     files = _weights(store, newest, target.shared) | state_files(target.copied_run, chosen)
     writer = CrashSafeWriter(target.shared.tmp, hook)
     written = _write_files(target, files, config, before, after, writer)

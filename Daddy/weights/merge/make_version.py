@@ -139,19 +139,11 @@ def make_judged(
     """Build a judged offer whose values, claimed steps and share have not been judged yet."""
     offer = pending.offer
     entry = Input(
-        *offer.key,
-        blob=offer.blob,
-        base_version=offer.base_version,
-        staleness=inputs.head.version - offer.base_version,
-        share=0.0,
-        clip=1.0,
-        norm=norm(delta) if delta else 0.0,
-        env_steps=offer.env_steps,
-        new_steps=offer.new_steps,
-        optimizer_steps=offer.optimizer_steps,
-        form=offer.form,
-        laptop=pending.laptop,
-    )
+        *offer.key, blob=offer.blob, form=offer.form, laptop=pending.laptop,
+        base_version=offer.base_version, staleness=inputs.head.version - offer.base_version,
+        share=0.0, clip=1.0, norm=norm(delta) if delta else 0.0,
+        env_steps=offer.env_steps, new_steps=offer.new_steps, optimizer_steps=offer.optimizer_steps,
+    )  # fmt: skip
     copied = data if pending.is_capped else b""
     return JudgedOffer(pending, verdict, entry, delta or {}, copied, offer.env_steps)
 
