@@ -324,10 +324,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=9999, help="port of the tunnel (default 9999)")
     parser.add_argument("--top-k", type=int, default=2, help="agents shown at first (default 2)")
     parser.add_argument("--fps", type=float, default=15.0, help="pictures a second (default 15)")
-    parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
+    parser.add_argument("--token", type=Path, help="tokens (default ~/.config/daddy/stream.token)")
     parser.add_argument("--via", choices=VIAS, default="ssh-R", help="route to report (ssh-R)")
     parser.add_argument(
-        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="process to end with"
+        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end when PID ends"
     )
     parser.add_argument(
         "--attached", action="store_true", help="serve the viewer whose ssh started this relay"

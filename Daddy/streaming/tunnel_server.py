@@ -57,8 +57,8 @@ def _parser(*, connecting: bool) -> argparse.ArgumentParser:
         metavar="AGENT",
         help="agent to show at any rank, such as slot-0/3; may be repeated (default none)",
     )
-    parser.add_argument("--width", type=int, default=800, help="window width, pixels (800)")
-    parser.add_argument("--height", type=int, default=600, help="window height, pixels (600)")
+    parser.add_argument("--width", type=int, default=800, help="width in pixels (default 800)")
+    parser.add_argument("--height", type=int, default=600, help="height in pixels (default 600)")
     parser.add_argument("--headless", action="store_true", help="print lines, open no window")
     parser.add_argument(
         "--web",
@@ -69,11 +69,11 @@ def _parser(*, connecting: bool) -> argparse.ArgumentParser:
         help=f"serve a page for a browser on this port instead (default {WEB_PORT})",
     )
     parser.add_argument("--json", action="store_true", help="print JSON lines; implies --headless")
-    parser.add_argument("--wait", type=float, metavar="S", help="seconds to wait for a relay")
+    parser.add_argument("--wait", type=float, help="seconds to wait for a relay (default: no end)")
     parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second (default 60)")
-    parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
-    parser.add_argument("--screenshot", type=Path, help="PNG file, written each second")
-    parser.add_argument("--record-events", type=Path, help="folder for frame counts as events")
+    parser.add_argument("--token", type=Path, help="tokens (default ~/.config/daddy/stream.token)")
+    parser.add_argument("--screenshot", type=Path, help="window as a PNG file, once a second")
+    parser.add_argument("--record-events", type=Path, help="folder for an event file of counts")
     parser.add_argument("--seconds", type=float, help="seconds to run (default: no end)")
     if connecting:
         add_arguments(parser)

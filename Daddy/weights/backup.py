@@ -117,7 +117,7 @@ def _read_state(path: Path) -> bytes:
     """Read a save state of the archive. Raise FileError unless it has the hash in its name."""
     data = read_bounded(path, STATE_LIMIT)
     if sha256_hex(data) != hash_in_name(path.name):
-        raise FileError(f"{path} does not have the hash in its name", "remove it")
+        raise FileError(f"{path} does not have the hash in its name", "remove that file")
     return data
 
 
@@ -168,7 +168,7 @@ def export_copy(
         raise WeightsError(f"none of the newest versions in {shared.root} verifies", RESTORE)
     if 2 * newest.size > room:  # old and new state exist together while copying
         raise WeightsError(
-            f"two states of v{newest.version}: {2 * newest.size:,} bytes, a copy may have {room:,}",
+            f"two states of v{newest.version} have {2 * newest.size:,} bytes, a mirror {room:,}",
             "switch the mirror off: set mirror.minutes to 0",
         )
     target = MirrorPaths(folder / f"{card.run}-{card.run_id[:8]}")

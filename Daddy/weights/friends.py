@@ -42,11 +42,11 @@ def make_parser() -> argparse.ArgumentParser:
     trust = tasks.add_parser("trust", help="count a friend's jobs as laptops or own jobs")
     listed = tasks.add_parser("list", help="print the run's friends and their problems")
     for task in (add, remove, trust):
-        task.add_argument("name", metavar="NAME", help="friend with jobs NAME.slot-0, NAME.slot-1")
-    add.add_argument("path", metavar="PATH", type=Path, help="the friend's run or shared folder")
+        task.add_argument("name", metavar="NAME", help="friend's name, prefix of job names")
+    add.add_argument("path", metavar="PATH", type=Path, help="friend's run or shared_weights")
     text = "a friend's jobs count as laptops (capped) or as your own jobs"
     add.add_argument("--trust", choices=TRUSTS, default="laptop", help=f"{text} (default laptop)")
-    add.add_argument("--jobs", type=int, default=4, metavar="N", help="most jobs (default 4)")
+    add.add_argument("--jobs", type=int, default=4, help="friend's jobs at most (default 4)")
     trust.add_argument("trust", choices=TRUSTS, help=text)
     for task in (add, remove, trust, listed):
         task.add_argument(

@@ -31,11 +31,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_location(parser)
     parser.add_argument(
-        "--limit", type=_count, default=0, metavar="N", help="versions to print (default all)"
+        "--limit", type=_count, default=0, metavar="N", help="newest versions to show (default all)"
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print versions as JSON, one per line")
-    output.add_argument("--picture", type=Path, metavar="FILE", help="PNG file to draw instead")
+    output.add_argument("--picture", type=Path, metavar="FILE", help="PNG file to draw versions in")
     return parser
 
 

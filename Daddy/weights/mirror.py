@@ -42,10 +42,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_config_flags(parser)
     parser.add_argument(
-        "--every", type=float, metavar="SECONDS", help="seconds between copies (default once)"
+        "--every", type=float, metavar="SECONDS", help="seconds between copies (default: copy once)"
     )
     parser.add_argument(
-        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="process to end with"
+        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end when PID ends"
     )
     add_log_flags(parser)
     return parser
@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         log_to(level=args.log_level)
         mirror.say = logging.getLogger(__name__).info
     if args.every is None and not mirror.copy_once():
-        raise FileError("the mirror was not updated: see above", "mend that and run this again")
+        raise FileError("the mirror was not updated: see above", "mend the cause, run this again")
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
     stop = event_on_signals(signal.SIGTERM, signal.SIGINT)

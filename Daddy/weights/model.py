@@ -20,7 +20,7 @@ from Daddy.weights.locate_shared_weights import add_config_flags, add_location, 
 def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
     parser = argparse.ArgumentParser(
-        prog="model", description="Weights as files: clean safetensors with a model card."
+        prog="model", description="Weights as safetensors files with a model card."
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     export = verbs.add_parser("export", help="write a version to FILE.safetensors and FILE.md")
@@ -30,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     bring = verbs.add_parser("import", help="start a new run with the weights of a file")
     bring.add_argument("file", type=Path, metavar="FILE.safetensors", help="exported file")
     add_config_flags(bring)
-    bring.add_argument("--assists", metavar="NAMES", help="assists (default: the config's)")
+    bring.add_argument("--assists", metavar="NAMES", help="new run's assists (default: config's)")
     show = verbs.add_parser("show", help="print the card of an exported file")
     show.add_argument("file", type=Path, metavar="FILE.safetensors", help="exported file")
     return parser

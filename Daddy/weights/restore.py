@@ -172,7 +172,7 @@ def _one_run(sources: Sequence[RestoreSource]) -> RunCard:
         return cards[0][1]
     runs = [f"{root} is of run {card.run!r} {card.run_id[:8]}" for root, card in cards]
     raise WeightsError(
-        "; ".join(runs) or f"nothing says which run {sources[0].run.root} was",
+        "; ".join(runs) or f"no file names the run that {sources[0].run.root} was",
         "name sources of one run; if a new run was started in this folder, move it away first",
     )
 
@@ -273,7 +273,7 @@ def restore_run(plan: RestorePlan, clock: Clock, hook: Hook = no_hook) -> int:
         end_term(paths.lease, view.term, "its holder is gone: a restore goes on")
     lease = Lease.acquire(paths.lease, {"merger": "restore"})
     if lease is None:
-        raise WeightsError(f"another process merges or restores in {paths.root}", "run it again")
+        raise WeightsError(f"another process merges or restores {paths.root}", "try again later")
     try:
         for path, read in plan.files.items():
             if path.exists():  # damaged: it does not verify
@@ -402,7 +402,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sources = [open_source(path.expanduser().absolute()) for path in args.sources or ()]
     plan = plan_restore(target, sources or _copy_at_home(config, target))
     if plan.is_idle:
-        print(f"{target.shared.root} lacks nothing: {plan.describe()[-1]}")
+        print(f"{target.shared.root} lacks nothing: the run goes on from v{plan.best.version}")
         return ExitCode.DONE
     now = _file_system_now(() if args.dry_run else (target.run.root, target.shared.root))
     if writers := active_writers(target.run, target.shared, now):

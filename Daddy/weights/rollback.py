@@ -41,7 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--reason",
         default="a person went back",
         metavar="TEXT",
-        help="reason shown to contributors",
+        help="reason shown to contributors (default 'a person went back')",
     )
     return parser
 
@@ -85,7 +85,7 @@ def _refuse_unfit(store: Store, number: int) -> None:
             "python -m Daddy.weights.log lists its versions",
         )
     if number == newest:
-        raise UsageError(f"v{number} is the newest version already", "name an older one")
+        raise UsageError(f"v{number} is the newest version already", "name an older version")
     record = store.version(number)
     if record.run_id != card.run_id:
         raise WeightsError(

@@ -177,7 +177,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
     parser = argparse.ArgumentParser(
         prog="status",
-        description="State of shared weights: newest version, peers, refusals, disk.",
+        description="Print the state of shared weights: newest version, peers, refusals, disk.",
     )
     add_location(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a screen")

@@ -53,7 +53,7 @@ def make_parser() -> argparse.ArgumentParser:
         "login: for clusters that ask for more than a key. "
         'Example: sync_weights.sh pull "" ~/shared_weights 5',
     )
-    parser.add_argument("command", choices=COMMANDS, help="task")
+    parser.add_argument("command", choices=COMMANDS, help="task; pull fetches, push sends")
     parser.add_argument(
         "user", nargs="?", default="", help="user or user@host (default: saved by setup)"
     )
@@ -63,7 +63,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "interval", nargs="?", type=_interval, help="seconds between repeats (default: once)"
     )
-    parser.add_argument("--die-with-parent", type=int, metavar="PID", help="process to end with")
+    parser.add_argument("--die-with-parent", type=int, metavar="PID", help="end when PID ends")
     return parser
 
 
@@ -118,11 +118,11 @@ class Sync:
         now = self.clock.now()
         here = report_laptop(self.local, now)
         print_status(here, now)
-        print(f"way     {self.reader}")
+        print(f"route   {self.reader}")
         self.reader.prepare()
         remote = pull_push.fetch_remote_head(self.reader, self.local)
         print(
-            f"there   {self.reader.remote.login}: v{remote.version} of run {remote.run!r} "
+            f"cluster {self.reader.remote.login}: v{remote.version} of run {remote.run!r} "
             f"({remote.workload}), merged {format_age(now - remote.ts)} ago, "
             f"{remote.fleet_steps:,} steps"
         )
@@ -201,7 +201,7 @@ def _interval(text: str) -> float | None:
     with contextlib.suppress(ValueError):
         if 0 < (seconds := float(text)) <= DAY_S:
             return seconds
-    raise UsageError(f"interval {text!r} is no number of seconds", "write 5, for example")
+    raise UsageError(f"interval {text!r} is no number of seconds", "use seconds, such as 5")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

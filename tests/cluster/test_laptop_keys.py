@@ -219,7 +219,7 @@ def test_until_the_lines_are_installed_everything_goes_by_ones_own_login(laptop)
     begin(laptop.shared, "slot-0", CLOCK)
     said = laptop.sync("setup")
     assert said.returncode == 0
-    assert said.stdout.count("key: not installed on ") == 3
+    assert said.stdout.count("key is not installed on ") == 3
     assert (laptop.home / STREAM_TOKEN).stat().st_mode & 0o777 == 0o600
     assert "pulled v0" in laptop.sync("pull").stdout
     assert "rsync, with your own login" in laptop.sync("status").stdout

@@ -221,7 +221,7 @@ class DirectPort:
                 relay.session.send(message)
         relay.flush()
         if relay.is_overdue(now) or len(relay.out) > OUT_LIMIT:
-            raise ProtocolError("too late, silent or not reading", Reason.SILENT)
+            raise ProtocolError("the relay is late, silent or not reading", Reason.SILENT)
 
     def _drop(self, relay: _IncomingRelay, last: Message | None = None) -> None:
         """Close a relay's connection; an unauthenticated peer gets no last message."""

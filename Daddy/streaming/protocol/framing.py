@@ -88,7 +88,7 @@ class Message(NamedTuple):
 def pack_message(message: Message) -> bytes:
     """Return header and body. ValueError if the body exceeds its kind's limit."""
     if len(message.body) > _limit(message.kind):
-        raise ValueError(f"{len(message.body)} bytes are too long for kind {message.kind}")
+        raise ValueError(f"a body of {len(message.body)} bytes is too long for kind {message.kind}")
     header = HEADER.pack(message.kind, message.flags, message.stream, len(message.body))
     return header + message.body
 

@@ -202,7 +202,7 @@ class SegmentAssembler:
     def _picture(self, agent: int, frame: Frame) -> CapturedPicture:
         base = self._last[agent] if frame.base else None
         if len(self._last) >= MAX_AGENTS and agent not in self._last:
-            raise framing.ProtocolError("pictures of too many agents")
+            raise framing.ProtocolError(f"a segment has pictures of over {MAX_AGENTS} agents")
         tiles = self._last[agent] = frame_codec.inflate(frame.data, base)
         pixels = frame_codec.from_tiles(tiles)
         return CapturedPicture(agent, frame.step, frame.episode, frame.captured_ms, pixels)

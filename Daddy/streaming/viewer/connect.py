@@ -40,10 +40,10 @@ _WEIGHTS = "/shared_weights"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``connect`` to those of the viewer."""
     parser.add_argument("login", nargs="?", default="", help="user@login-node (default: setup's)")
-    parser.add_argument("--run-dir", default="", help="run folder there (default: newest)")
+    parser.add_argument("--run-dir", default="", help="run folder on the cluster (default: newest)")
     routes = [route.value for route in StreamRoute]
     parser.add_argument("--by", choices=routes, help="the only route to try (default: all)")
-    default, port = str(TUNNEL_PORT), f"port there (default {TUNNEL_PORT})"
+    default, port = str(TUNNEL_PORT), f"port on the login node (default {TUNNEL_PORT})"
     parser.add_argument("--remote-port", default=default, help=port)
     parser.set_defaults(port=0)
 
@@ -65,7 +65,7 @@ def find_target(
     user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
     login = args.login or (f"{user}@{host}" if user and host else saved_login(saved))
     if not connect_plan.LOGIN.fullmatch(login):
-        raise UsageError(f"{login!r} is no login to connect to", "type: connect user@login-node")
+        raise UsageError(f"{login!r} is no login", "type: tunnel_server connect user@login-node")
     facts = saved if login == saved_login(saved) else {}
     used = {name: environ.get(var) or facts.get(name, "") for name, var in _VARIABLES.items()}
     port = _port(args.remote_port)
@@ -92,7 +92,7 @@ def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:
     """
     run = run_dir or (weights.removesuffix(_WEIGHTS) if weights.endswith(_WEIGHTS) else "")
     if run.startswith("-") or not run.isprintable():
-        raise UsageError(f"--run-dir {run!r} is no folder", "give the run's folder there")
+        raise UsageError(f"--run-dir {run!r} is no folder", "give the folder on the login node")
     inside = f"{run.removeprefix('~/').rstrip('/')}/stream/{ATTACH}"
     return (inside,) if run_dir else (inside, HOME_ATTACH) if run else (HOME_ATTACH,)
 

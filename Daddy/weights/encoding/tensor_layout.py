@@ -117,9 +117,9 @@ def _field(name: str, entry: dict[str, Any]) -> TensorEntry:
     start, stop = entry["data_offsets"]
     numbers = (start, stop, *entry["shape"])
     if not all(type(number) is int and number >= 0 for number in numbers):
-        raise ValueError(f"a size of {name[:80]!r}")
+        raise ValueError(f"a valid size of {name[:80]!r}")
     if not isinstance(entry["dtype"], str):
-        raise ValueError(f"the kind of {name[:80]!r}")  # noqa: TRY004 - the caller catches one type
+        raise ValueError(f"a dtype of {name[:80]!r}")  # noqa: TRY004 - the caller catches one type
     return TensorEntry(name, entry["dtype"], tuple(entry["shape"]), start, stop)
 
 

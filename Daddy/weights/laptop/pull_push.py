@@ -82,8 +82,9 @@ def fetch_remote_head(transport: FileTransport, local: Path) -> LaptopHead:
             "has a learner started there? is SYNC_REMOTE_DIR the run's shared_weights folder?",
         )
     if not _has_plausible_sizes(head):
-        reason = f"wan/HEAD.json on {transport.remote.login} names empty or huge files"
-        raise WeightsError(reason, "ask the run's owner to remove that file")
+        raise WeightsError(
+            f"{transport.remote.login} offers files of 0 or too many bytes", "ask the run's owner"
+        )
     return head
 
 
@@ -190,7 +191,7 @@ class _Puller:
             limit = min(head.size, STATE_LIMIT)
             data = unpack_state(body, lambda layout: refuse_unless_half(layout, head.schema), limit)
         if (len(data), sha256_hex(data)) != (head.size, head.sha256):
-            raise WeightsError(f"the frame of v{head.version} has another hash", "pull again")
+            raise WeightsError(f"the frame of v{head.version} decodes wrongly", "pull again")
         return data
 
     def _write_local_head(self, head: LaptopHead) -> None:

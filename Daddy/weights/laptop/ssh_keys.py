@@ -100,8 +100,8 @@ PROBE = ".daddy-setup-was-here"
 """File that a check of the push key leaves in the laptop's own box; mergers read only ``.json``."""
 ANSWER_S = 3.0 * CONNECT_S
 _MARK = "daddy-ran-this"
-_INSTALL_LINE = "append its line there (below), over a login of your own"
-_OLDER = "remove this laptop's older lines there: the first line with a key counts"
+_INSTALL_LINE = "append the key's line (below) to authorized_keys, over your own login"
+_OLDER = "remove this laptop's older authorized_keys lines: the first line of a key counts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _refuse_commands(remote: Remote, arguments: Sequence[str] = ()) -> str:
     result = _ssh(remote, [*arguments, "--", remote.login, f"echo {_MARK}"])
     refused = re.search(r"Permission denied \([a-z,-]*publickey", result.stderr)
     if refused or _used_another_key(result.stderr, remote.key):
-        raise NetworkError(f"not installed on {remote.login}", _INSTALL_LINE)
+        raise NetworkError(f"the key is not installed on {remote.login}", _INSTALL_LINE)
     if _MARK in result.stdout:
         raise UsageError("the key runs commands", _OLDER)
     if "Authenticated to " not in result.stderr:

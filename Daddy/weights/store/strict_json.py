@@ -56,12 +56,12 @@ Record = TypeVar("Record")
 def read_json_object(data: bytes) -> dict[str, Any]:
     """Return the JSON object in ``data`` if it has format number 1. Raise ValueError otherwise."""
     if len(data) > LIMIT:
-        raise ValueError(f"{len(data)} bytes are more than {LIMIT}")
+        raise ValueError(f"its {len(data)} bytes are more than {LIMIT}")
     value = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     if not isinstance(value, dict):
         raise ValueError("its JSON is not an object")  # noqa: TRY004 - one kind of error for all faults
     if value.get("format") != FORMAT:
-        raise ValueError(f"format {value.get('format')!r} is not {FORMAT}")
+        raise ValueError(f"its format {value.get('format')!r} is not {FORMAT}")
     return value
 
 
@@ -86,7 +86,7 @@ def build_record(kind: type[Record], value: Any) -> Record:
     for entry in dataclasses.fields(kind):  # type: ignore[arg-type]
         bare = entry.default is entry.default_factory is dataclasses.MISSING
         if entry.name not in value and (bare or entry.metadata):
-            raise ValueError(f"{entry.name!r} is missing")
+            raise ValueError(f"its field {entry.name!r} is missing")
     present = {name: hint for name, hint in hints.items() if name in value}
     return kind(**{name: _check(name, hint, value[name]) for name, hint in present.items()})
 

@@ -213,10 +213,10 @@ class Store:
             try:
                 data = read_bounded(path, LIMIT)
             except (FileNotFoundError, FileError) as error:
-                raise WeightsError(f"{path} cannot be read: {error}", "restore it") from error
+                raise WeightsError(f"{path} cannot be read: {error}", "restore the run") from error
             record = parse(Version, data, str(path))
             if record.version != number:
-                raise WeightsError(f"{path} is of version {record.version}", "restore it")
+                raise WeightsError(f"{path} is of version {record.version}", "restore the run")
             cached = record, sha256_hex(data)
             self._remember(*cached)
         return cached
