@@ -270,21 +270,21 @@ def test_a_policy_worth_compressing_comes_whole_and_then_in_steps(home, transpor
         (line,) = [json.loads(line) for path in events.iterdir() for line in path.open()]
         pulled[line["data"]["version"]] = (line["data"]["route"], line["data"]["bytes"])
         found = newest_verified(home.local)
-        assert found.data == (home.shared / "wan" / found.frame.name).read_bytes()
+        assert found.data == (home.shared / "wan" / found.head.name).read_bytes()
         job.learn(seed, scale=1e-5)
         job.publish()
         job.adopt()
     assert [pulled[version][0] for version in range(3)] == [
         "whole", "a delta from the local version", "a delta from the local version",
     ]  # fmt: skip
-    assert pulled[2][1] < pulled[0][1] < newest_verified(home.local).frame.size
+    assert pulled[2][1] < pulled[0][1] < newest_verified(home.local).head.size
 
 
 def test_a_truncated_file_at_home_is_fetched_again(home):
     home.job()
     home.sync("pull")
     found = newest_verified(home.local)
-    path = home.local / "wan" / found.frame.name
+    path = home.local / "wan" / found.head.name
     path.chmod(0o644)
     path.write_bytes(found.data[:100])
     assert home.sync("pull").returncode == 0
