@@ -391,7 +391,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command. Codes: 0 done, 2 usage, 3 config, 6 no fit source or active, 9 files."""
+    """Run the command. Codes: 0 done, 2 usage, 3 config, 6 no source or run active, 9 files."""
     args = make_parser().parse_args(argv)
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
     from Daddy.core.load_config import load_config, run_paths, shared_paths

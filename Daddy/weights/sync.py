@@ -106,7 +106,7 @@ class Sync:
         return f"pulled v{head.version} ({route.size / 1e6:.2f} MB in {seconds:.1f} s)"
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections of reader and writer."""
         for transport in {self.reader, self.writer}:
             transport.close()
 
@@ -147,7 +147,7 @@ def _event_writer(folder: str, run: str, workload: str) -> EventWriter:
 
 
 class StoppedBySignal(BaseException):
-    """Raised in the main thread by a signal that ends this process."""
+    """Raised in the main thread when a signal ends this process."""
 
 
 def stop_on_signals() -> None:

@@ -180,7 +180,7 @@ _HALF_CLOCK = 1 << 31
 
 @dataclass
 class _JobConnection:
-    """Holds the connection to one job."""
+    """Holds the connection to one job, and the times of its last proof and segment."""
 
     address: JobAddress
     connection: OutgoingConnection

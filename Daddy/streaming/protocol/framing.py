@@ -77,7 +77,7 @@ class ProtocolError(Exception):
 
 
 class Message(NamedTuple):
-    """Holds a message without its MAC."""
+    """Holds kind, body, stream number and flags of a message, without its MAC."""
 
     kind: int
     body: bytes = b""

@@ -108,7 +108,7 @@ _STATUS: dict[str, Callable[[Any], Any]] = {
 
 
 def read_status(body: bytes) -> Status:
-    """Return a STATUS with every field typed, bounded and without control characters."""
+    """Return a STATUS with typed, bounded, printable fields; ProtocolError for a wrong one."""
     raw = unpack_json(body)
     try:
         return Status(**{name: read(raw[name]) for name, read in _STATUS.items() if name in raw})
@@ -293,7 +293,7 @@ class Subscription:
 
 
 def read_subscription(body: bytes) -> Subscription:
-    """Return a SUBSCRIBE, limited to 1-16 agents, 1-60 pictures a second, 8 pins."""
+    """Return a SUBSCRIBE, limited to 1-16 agents, 1-60 pictures/s, 8 pins. Or ProtocolError."""
     raw = unpack_json(body)
     try:
         top_k, fps = int(raw.get("k", 2)), finite_number(raw.get("fps", MAX_FPS))

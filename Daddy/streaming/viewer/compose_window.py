@@ -164,7 +164,7 @@ def _draw_waiting(
 
 
 def _card(copy: str, rect: Rect, text: int, theme: Theme) -> Iterator[Item]:
-    """Draw a framed command to copy, wrapped if it is too long."""
+    """Draw a frame with a command to copy, wrapped if the command is too long."""
     lines = _wrap(copy, rect.width - 10 * text, text)
     height = ((len(lines) - 1) * LINE + HEIGHT + 10) * text
     yield Box(Rect(rect.x, rect.y, rect.width, height), theme.panel, theme.faint)
@@ -234,7 +234,7 @@ def arrange_panels(width: int, height: int, count: int, *, band: bool = False) -
 
 
 def _room(width: int, height: int, text: int, gap: int) -> Rect:
-    """Return the rectangle below the header."""
+    """Return the rectangle below the header, with ``gap`` letter pixels at both sides."""
     top, side = (2 * LINE + 4 * PAD) * text, gap * text
     return Rect(side, top, width - 2 * side, height - top - side)
 

@@ -1,7 +1,7 @@
 """Adapter for pygame: paints ``draw_list`` items, and reads keys and clicks.
 
-The window runs on the main thread and the network on another. At most 30 times a second it repaints
-the changed areas.
+The window runs on the main thread and the network on another. At most 30 times a second the window
+repaints its changed areas.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Holds everything that a viewer shows at one time."""
+    """Holds everything that a viewer shows at one time; relays' facts are merged."""
 
     panels: tuple[Panel, ...]
     statuses: tuple[Status, ...]

@@ -202,7 +202,7 @@ NO_KEY = (
 
 
 class PageRequestHandler(BaseHTTPRequestHandler):
-    """Handles the requests of one connection."""
+    """Handles the HTTP requests of one connection of a browser."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True

@@ -64,7 +64,7 @@ class FileTransport(ABC):
     remote: Remote
 
     def __str__(self) -> str:
-        """Return transport and login, for people."""
+        """Return a description for people: transport and the key or login that it uses."""
         transport = self.name.removesuffix("+ssh")
         if self.remote.opened:
             return f"{transport} over the connection that you opened"
@@ -117,7 +117,7 @@ class RsyncTransport(FileTransport):
         self._fetch(flags, self._remote_path(f"{folder}/"), into, time_limit(0))
 
     def _fetch(self, flags: Sequence[str], source: str, into: Path, limit_s: float) -> bool:
-        """Return True if the file was copied, False if it does not exist."""
+        """Copy ``source`` by rsync; return False if it does not exist on the cluster."""
         into.mkdir(parents=True, exist_ok=True)
         result = self._run([*flags, source, f"{into}/"], limit_s)
         missing = result.returncode in NOTHING_THERE or "rrsync error:" in result.stderr  # rrsync's

@@ -29,8 +29,8 @@ KEY_S = 30.0
 
 
 def make_missing_keys(folder: Path, laptop: str) -> bool:
-    """Make the keys that are missing in ``folder``; return True if any was. Existing files are not
-    overwritten; only the owner can read folder and keys. Raise FileError.
+    """Make the keys that are missing in ``folder``; return True if any key was missing. Existing
+    files are not overwritten; only the owner can read folder and keys. Raise FileError.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)

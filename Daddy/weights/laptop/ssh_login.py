@@ -57,7 +57,7 @@ _FORMS = {
 
 
 class HostKeyChangedError(NetworkError):
-    """The host has another key than before: the loop ends until a person has checked it."""
+    """The host has another key than before; repeated exchanges end until a person checks it."""
 
 
 @contextlib.contextmanager
@@ -130,7 +130,7 @@ class Remote:
         return self._options(*OPTIONS, "ControlMaster=auto", "ControlPersist=90", path)
 
     def single_use_options(self) -> list[str]:
-        """Return options for one command over a connection of its own."""
+        """Return ssh options for one command over a connection that nothing else uses."""
         return self._options(*OPTIONS, "ControlMaster=no", "ControlPath=none")
 
     def interactive_options(self) -> list[str]:

@@ -76,7 +76,7 @@ ADMITTED = AdmissionVerdict(admitted=True, reason="")
 
 
 def make_refusal(reason: str, fault: Fault = Fault.LATE, *, wait: bool = False) -> AdmissionVerdict:
-    """Return a refusal, or with ``wait`` the verdict to judge again later."""
+    """Return the verdict "refused", or with ``wait`` the verdict to judge the offer later."""
     return AdmissionVerdict(admitted=False, reason=reason, fault=fault, wait=wait)
 
 
@@ -89,8 +89,8 @@ def judge_record(
 ) -> AdmissionVerdict:
     """Judge the record (first stage): identity, sequence, base, claims, size; opens no file.
 
-    ``base`` is the commit record of the offer's base, or None; ``lag`` the versions that it counts
-    as behind ``head``.
+    ``base`` is the commit record of the offer's base, or None; ``lag``: how far the base counts as
+    behind ``head``, in versions.
     """
     return (
         _flaw_of_identity(offer, head)

@@ -1,8 +1,8 @@
 """Adapter for contributions on disk, before they are judged: of jobs, friends' jobs and laptops.
 
-A job writes only below its own peer and incarnation (process start); its blob lies with the others.
-A friend's jobs do the same in a folder of the friend's account, where this account writes nothing.
-A laptop sends a pair of files into its own box, the ``.st`` first, the ``.json`` last. Name, kind,
+A job writes records only below its own peer and incarnation; its blob lies in ``blobs/``. A
+friend's jobs do the same in a folder of the friend's account, where this account writes nothing. A
+laptop sends a pair of files into its own box, the ``.st`` first, the ``.json`` last. Name, kind,
 link count, size and text of a file in a box are checked: anybody with the laptop's key wrote it.
 """
 
@@ -145,7 +145,7 @@ def _read_offer(path: Path, owner: int | None = None) -> Contribution | None:
 
 
 def list_box_records(box: Path) -> list[Path]:
-    """Return the first ``BOX_LIMIT`` records in a laptop's box; none if it is unreadable."""
+    """Return the first 64 records in a laptop's box, by name; none if it is unreadable."""
     with contextlib.suppress(OSError):  # one unreadable box must not stop the rest
         every = os.listdir(box)  # noqa: PTH208 - a box may hold a million names
         names = heapq.nsmallest(BOX_LIMIT, (name for name in every if name.endswith(".json")))

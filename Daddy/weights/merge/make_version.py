@@ -38,9 +38,7 @@ from Daddy.weights.store.weight_records import Input, Refusal, Version
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Heartbeats and contributions that no version has judged, as read at one time. ``authors`` are
-    the processes that have a folder.
-    """
+    """Heartbeats and contributions not judged yet; ``authors``: the processes with a folder."""
 
     heartbeats: tuple[Heartbeat, ...] = ()
     pending: tuple[PendingOffer, ...] = ()
@@ -99,7 +97,7 @@ def judge_all(inputs: MergeInputs) -> list[JudgedOffer]:
 
 
 def judge_contribution_record(inputs: MergeInputs, pending: PendingOffer) -> AdmissionVerdict:
-    """Judge a contribution's author, its slot's lease term, then its record."""
+    """Judge a contribution's author, its slot's lease term, then the record; return a verdict."""
     settings, offer = inputs.settings, pending.offer
     boxed = pending.laptop and pending.uid is None  # friends have the owner's list
     if boxed and settings.allowed and offer.peer not in settings.allowed:
@@ -294,5 +292,5 @@ def _may_come_again(inputs: MergeInputs, number: int) -> bool:
 
 
 def forget_after_versions(settings: ExchangeSettings) -> int:
-    """Return the versions (or minutes) after which a gone author's offers are all stale."""
+    """Return the age, in versions (or minutes), at which all offers of a gone author are stale."""
     return 2 * settings.laptop_max_staleness

@@ -143,7 +143,7 @@ class PeerReader:
         return self._listed(paths.root, stamp, incarnations)
 
     def _heartbeat(self, process: PeerProcess) -> Heartbeat | None:
-        """Return the heartbeat of a process; that of one that has left is read only once."""
+        """Return the heartbeat of a process; after a process has left, read it only once."""
         if self.mine is not None and process.author == self.mine.author and process.box is None:
             return self.mine
         heartbeat = self._left.get(process.folder) or read_heartbeat(process)
@@ -222,7 +222,7 @@ def _records(
     peers: Peers,
     chosen: Sequence[PendingOffer],
 ) -> dict[int, Version]:
-    """Return the last versions, the bases, and the versions by which authors are forgotten."""
+    """Return records by number: last versions, offers' bases, and last merges of gone authors."""
     first, far = max(0, head.version - settings.keep_versions + 1), forget_after_versions(settings)
     needed = {offer.offer.base_version for offer in chosen}
     needed |= {version for author, (_, version) in head.consumed.items()

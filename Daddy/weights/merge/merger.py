@@ -124,7 +124,7 @@ class Merger:
         return sha
 
     def _finish(self, record: Version, state: StateDict) -> None:
-        """Write head, laptop files and receipts; the next merger repeats this after a crash."""
+        """Write ``HEAD.json``, laptops' files and receipts; after a crash the next merger does."""
         store, settings = self._store, self._settings
         store.write_head(record.version)
         store.writer.hook("C11")

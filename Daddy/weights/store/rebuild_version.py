@@ -94,7 +94,7 @@ def newest_state(
     tell: Callable[[str, Mapping[str, object]], None] | None = None,
 ) -> tuple[Version, StateDict]:
     """Return the newest version whose state verifies or can be rebuilt, and that state. ``tell`` is
-    called with an event for each version passed over. Raise WeightsError when none is left.
+    called with an event for each version that was skipped. Raise WeightsError when none is left.
     """
     first_error: WeightsError | None = None
     for number in candidate_versions(store, newest, keep):

@@ -34,7 +34,7 @@ VERSION_NAME = re.compile(r"v(\d{8})\.json")
 
 
 class Store:
-    """One ``shared_weights`` folder as one process reads it: ``newest`` never goes back."""
+    """One ``shared_weights`` folder as a process sees it; ``newest`` never goes back."""
 
     def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
         self.paths = paths
@@ -139,7 +139,7 @@ class Store:
         return data
 
     def _read_blob(self, path: Path, sha: str) -> bytes:
-        """Read a blob, of a joined run also from the owner's folder."""
+        """Read a blob; in a friend's folder, if it is missing, from the owner's folder."""
         try:
             return read_bounded(path, BLOB_LIMIT)
         except FileNotFoundError:
