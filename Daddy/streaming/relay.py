@@ -229,7 +229,7 @@ def make_relay(
 
 
 def describe_run(paths: RunPaths, via: str) -> Status:
-    """Return the facts of the run that never change; ``via`` is one of ``VIAS``."""
+    """Return a Status with the run's constant facts; ``via`` (the route) is one of ``VIAS``."""
     workload = "pokemon_red"
     with contextlib.suppress(OSError, FileError, KeyError, TypeError):
         workload = str(read_json(paths.config)["workload"])

@@ -103,7 +103,7 @@ class StreamScheduler:
         return not self.streams.keys() <= self._last_pictures.keys()
 
     def handle_viewer_message(self, message: Message, now: float) -> tuple[str, ...]:
-        """Handle a viewer's message; return notes to show. ProtocolError: a relay's kind."""
+        """Handle a viewer's message; return notes to show. ProtocolError for a relay's message."""
         featured = next((c for c in self.streams.values() if c.stream == message.stream), None)
         if message.kind == MessageKind.ACK:
             seq = read_ack(message.body)

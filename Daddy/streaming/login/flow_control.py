@@ -74,7 +74,7 @@ class StreamSender:
         return Frame(*head, data, FORMAT_TILING if base else FORMAT_TILES, more)
 
     def _deflate(self, picture: TiledPicture, now: float) -> tuple[int, int, bytes]:
-        """Return base number, further bases, bytes; base 0: whole, as it is due or shorter."""
+        """Return (base, further bases, bytes); base 0: a whole picture, which is due or shorter."""
         if self._acknowledged and now - self._key_at < KEY_EVERY_S:
             data = frame_codec.deflate_tiled(picture, tuple(self._acknowledged))
             if len(data) < SCREEN_BYTES:
@@ -156,7 +156,7 @@ class RateController:
         return ()
 
     def handle_sent(self, unacked: int, now: float) -> tuple[str, ...]:
-        """Note the bytes still unacknowledged; after 5 s of none allow all agents again."""
+        """Note the unacknowledged bytes; after 5 s without any, allow pictures of all agents."""
         self._quiet_since = None if unacked else _since(self._quiet_since, now)
         quiet = self._quiet_since is not None and now - self._quiet_since >= FREE_S
         return self._faster() if self.first_agent_only and quiet else ()

@@ -208,7 +208,7 @@ class SegmentAssembler:
         return CapturedPicture(agent, frame.step, frame.episode, frame.captured_ms, pixels)
 
     def take_segment(self) -> Segment | None:
-        """Return rows and pictures added since the last call; None without any or without HELLO."""
+        """Return rows and pictures added since the last call; None without any, or no HELLO."""
         if self._identity is None or not (self._rows or self._pictures):
             return None
         segment = replace(self._identity, rows=tuple(self._rows), pictures=tuple(self._pictures))

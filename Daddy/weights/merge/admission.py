@@ -203,9 +203,8 @@ def judge_values(
 
     ``norm`` is the delta's, NaN when any value is. ``history`` holds (norm, optimizer steps) of
     accepted deltas; it is used only if fewer than two other jobs are ``beside``. More optimizer
-    steps than typical raise the limit in proportion, fewer do not lower it. ``strict`` is for
-    laptops. The steps that laptops claim, and jobs with three others ``beside``, raise it at most
-    to a bound.
+    steps than typical raise the limit in proportion, fewer do not lower it; the steps that a laptop
+    claims (``strict``), or a job with three others beside it, raise the limit only up to a bound.
     """
     if norm == 0.0 or not math.isfinite(norm):
         zero = "it is zero everywhere: nothing was learnt"
