@@ -43,7 +43,7 @@ DAY_S = 86_400.0
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the argument parser, with the arguments of the guide."""
+    """Return the argument parser of ``sync_weights.sh``."""
     parser = argparse.ArgumentParser(
         prog="sync_weights.sh",
         description="Copy shared weights between this machine and the cluster, over rsync and ssh.",

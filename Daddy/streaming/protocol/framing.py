@@ -164,5 +164,5 @@ def read_bye(body: bytes) -> tuple[int, str]:
 
 
 def token_copy_command(login: str) -> str:
-    """Return the command that copies the login node's token to the laptop, once."""
+    """Return the command, typed once, that copies the login node's token to the laptop."""
     return f"ssh {login} cat .config/daddy/stream.token >> ~/.config/daddy/stream.token"

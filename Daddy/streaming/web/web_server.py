@@ -138,7 +138,7 @@ class PageAuth:
 
     @property
     def link(self) -> str:
-        """The address that opens the page in one browser, once."""
+        """The page's address with the key; each link opens the page in one browser, once."""
         return f"http://{self._names[0]}/?key={self._key}"
 
     def find_objection(self, headers: Headers) -> str:
