@@ -168,7 +168,7 @@ def export_copy(
         raise WeightsError(f"none of the newest versions in {shared.root} verifies", RESTORE)
     if 2 * newest.size > room:  # old and new state exist together while copying
         raise WeightsError(
-            f"two states of v{newest.version} have {2 * newest.size:,} bytes, a mirror {room:,}",
+            f"two v{newest.version} states: {2 * newest.size:,} bytes, a mirror may have {room:,}",
             "switch the mirror off: set mirror.minutes to 0",
         )
     target = MirrorPaths(folder / f"{card.run}-{card.run_id[:8]}")

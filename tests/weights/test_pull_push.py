@@ -43,8 +43,8 @@ OFFERED = dataclasses.replace(
 @pytest.mark.parametrize(
     ("held", "kind", "size", "said"),
     [
-        ("44" * 32, "d", 110, "a step"),
-        ("33" * 32, "d", 120, "a step"),
+        ("44" * 32, "d", 110, "a delta"),
+        ("33" * 32, "d", 120, "a delta"),
         ("11" * 32, "kf", 700, "too old"),
         ("", "kf", 700, "whole"),
     ],

@@ -252,7 +252,7 @@ def test_where_nothing_verifies_nothing_is_done(run, clock):
     learnt(run, clock)
     shutil.rmtree(run.shared_weights / "blobs")
     shutil.rmtree(run.shared_weights / "wan")
-    with pytest.raises(WeightsError, match="no state verifies"):
+    with pytest.raises(WeightsError, match="has the right hash"):
         plan_restore(target(run), [])
 
 
@@ -501,7 +501,7 @@ def test_a_hostile_laptops_head_cannot_pick_its_paths(run, tmp_path, clock):
     head = json.loads((laptop / "wan" / "HEAD.json").read_bytes())
     (laptop / "wan" / "HEAD.json").write_text(json.dumps({**head, "name": "../../etc/passwd"}))
     shutil.rmtree(run.root)
-    with pytest.raises(WeightsError, match="nothing says which run"):
+    with pytest.raises(WeightsError, match="no file names the run"):
         plan_restore(target(run), [open_source(laptop)])
 
 
