@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
 import subprocess
 from dataclasses import replace
 
@@ -74,6 +76,19 @@ def test_a_line_and_what_is_said_of_its_key(laptop, purpose, change, said, good)
     assert bool(found.fix) != good
     for path in laptop.shared.rglob(".daddy*"):
         path.unlink()
+
+
+def test_a_taken_port_does_not_hide_that_the_key_runs_commands(laptop):
+    ring = make_ring(laptop, Rrsync("rrsync", words_known_here()))
+    (line,) = (line for line in ring.key_lines() if "daddy-tunnel@" in line)
+    laptop.authorized.write_text(line.replace(',command="cat >/dev/null; false"', "") + "\n")
+    with socket.socket() as holder:
+        with contextlib.suppress(OSError):  # taken by others is taken, too
+            holder.bind(("127.0.0.1", 9999))
+            holder.listen()
+        found = ring.check_key("tunnel")
+    assert "the key runs commands" in found.finding
+    assert not found.good
 
 
 def test_an_answer_that_asks_for_more_than_a_key_names_the_way_in():

@@ -157,7 +157,8 @@ def _check_tunnel(transport: FileTransport, scratch: Path) -> str:  # noqa: ARG0
             f"the key may not listen on port {TUNNEL_PORT}",
             f"{_OLDER}; else that host allows no tunnels (AllowTcpForwarding)",
         )
-    taken = "remote port forwarding failed" in messages
+    if taken := "remote port forwarding failed" in messages:
+        _refuse_commands(remote)  # ssh had exited before it tried one
     if "prohibited" not in _ssh(remote, ["-W", "localhost:9", "--", remote.login]).stderr:
         raise UsageError("the key opens other ports, too (ssh -L)", _OLDER)
     return f"listens on {TUNNEL_PORT} alone" + " (taken there, at the moment)" * taken
