@@ -1,4 +1,4 @@
-"""Daddy: four Slurm jobs, some laptops, one Pokémon Red agent.
+"""Daddy trains one Pokémon Red agent on Slurm jobs and laptops that average their weights.
 
 Three layers. The entry points (``train_slim``, ``run_actors_only``, ``autotune``, ``dashboard``,
 ``play``) combine the packages ``pokemon``, ``learning``, ``weights``, ``streaming``, ``hardware``

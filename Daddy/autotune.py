@@ -1,7 +1,7 @@
 """Entry: measures the number of environments that this machine runs well, and stores it.
 
 `python -m Daddy.autotune --user-id $(hostname)` stores a profile that `run_actors_only --num-envs
-auto` uses. It measures with the real game, network and backend, on all cores but one.
+auto` uses. The measurement uses the real game, network and backend, on all cores but one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="autotune", description=text)
     laptop_session.add_flags(parser)
     parser.add_argument(
-        "--quick", action="store_true", help="measure a fifth of the time, less exact"
+        "--quick", action="store_true", help="measure each number for 0.6 s, not 3 s"
     )
     parser.add_argument(
         "--workload",
@@ -36,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, store and print. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 profile folder."""
+    """Store and print this machine's profile. Exit codes: 2 usage, 3 device, 7 ROM, 9 files."""
     args = make_parser().parse_args(argv)
     prepare_imports()
     user_id = laptop_session.peer_name(args.user_id)
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def cli() -> None:
-    """Run the installed command."""
+    """Run `main` and exit with its code."""
     sys.exit(run_entry(main))
 
 

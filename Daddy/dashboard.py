@@ -1,7 +1,7 @@
 """Entry: shows a run live in the terminal: its status, learning curve, laptop and viewer.
 
 ``python -m Daddy.dashboard --run-dir runs/slim_run``; ``--once`` prints the screen once and exits.
-It reads only the run directory: it needs no controller and calls no scheduler.
+The dashboard reads only the run directory: it needs no controller and calls no scheduler.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ _CURVE_BINS = 48
 
 @dataclass(slots=True)
 class SlotAttempt:
-    """The events of one attempt (one job): state → its last event."""
+    """Holds the last event of each state (started, claimed, …) that one attempt reported."""
 
     token: str
     events: dict[str, Event] = field(default_factory=dict)
 
     def time_of(self, state: str) -> float | None:
-        """Return the wall time of its last event with this state, or None."""
+        """Return the wall time of the attempt's last event with this state, or None."""
         return float(self.events[state]["ts"]) if state in self.events else None
 
     def facts_of(self, state: str) -> Mapping[str, Any]:
-        """Return the data of that event; empty without one."""
+        """Return the data of the attempt's last event with this state; {} without one."""
         return self.events[state]["data"] if state in self.events else {}
 
     @property
     def slot(self) -> int | None:
-        """The slot that it claimed, or None."""
+        """The slot that the attempt claimed, or None."""
         return self.facts_of("claimed").get("slot")
 
     @property
@@ -73,7 +73,7 @@ class SlotAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode: its end in wall seconds, its learner and its return."""
+    """Holds a finished episode: its end in wall seconds, its learner, its sum of rewards."""
 
     ts: float
     peer: str
@@ -82,7 +82,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """A slot taken over: ``gap_s`` from the predecessor's last event to the successor's first."""
+    """Holds a hand-over of a slot: ``gap_s`` from the old attempt's exit to the new one's start."""
 
     slot: int
     at: float
@@ -93,7 +93,7 @@ class Handover:
 
 @dataclass(slots=True)
 class Laptop:
-    """Versions that a laptop played, and the transport that brought them."""
+    """Holds the versions that a laptop played, and the transport by which it pulled them."""
 
     versions: list[int] = field(default_factory=list)
     transport: str = ""
@@ -101,7 +101,7 @@ class Laptop:
 
 @dataclass(slots=True)
 class Viewer:
-    """Frames that the viewer showed, by agent, and the transport that brought them."""
+    """Counts the frames that the viewer showed of each agent; `transport` carried the frames."""
 
     frames: Counter[str] = field(default_factory=Counter)
     live: frozenset[str] = frozenset()
@@ -111,7 +111,7 @@ class Viewer:
 
 @dataclass(slots=True)
 class EventSummary:
-    """A summary of all events of a run."""
+    """Holds a summary of all events of a run."""
 
     attempts: dict[str, SlotAttempt] = field(default_factory=dict)
     latest: dict[str, Event] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class EventSummary:
         return sorted(attempts, key=lambda attempt: attempt.time_of("claimed") or 0.0)
 
     def handovers(self) -> list[Handover]:
-        """List the takeovers of slots whose predecessor ended in order, oldest first."""
+        """List the hand-overs from attempts that wrote their last event, oldest first."""
         slots = {attempt.slot for attempt in self.attempts.values() if attempt.slot is not None}
         handovers = [
             Handover(slot, began, max(0.0, began - left), old.token, new.token)
@@ -140,7 +140,7 @@ class EventSummary:
 
 
 def add_events(events: Iterable[Event], fleet: EventSummary | None = None) -> EventSummary:
-    """Add events to ``fleet`` (default: a new summary) and return it."""
+    """Add events to the summary ``fleet`` (default: an empty one) and return the summary."""
     fleet = fleet or EventSummary()
     for event in events:
         data, source = event["data"], event["source"]
@@ -173,7 +173,7 @@ def _episodes(event: Event) -> list[Episode]:
 
 
 class RunView:
-    """The status record and the events of a run, read from disk."""
+    """Holds the status record and the events of a run, and draws them."""
 
     def __init__(self, run: RunPaths, clock: Clock, extra: Sequence[Path] = ()) -> None:
         self.fleet = EventSummary()
@@ -188,7 +188,7 @@ class RunView:
         return int(self.status["steps"]["done"]) if self.status else 0
 
     def refresh(self) -> RunView:
-        """Read the files written since the last call."""
+        """Read the new events and the present status from disk; return this view."""
         for tail in self._tails:
             add_events(tail.read_new(), self.fleet)
         unasked = UnknownQueue(self._clock.now(), "the dashboard does not ask the scheduler")
@@ -201,7 +201,7 @@ class RunView:
         return self
 
     def renderable(self, width: int) -> RenderableType:
-        """Return the whole screen: status, learning curve, takeovers, laptop and viewer."""
+        """Return the whole screen: status, learning curve, hand-overs, laptop and viewer."""
         fleet, name, now = self.fleet, self._run.root.name, self._clock.now()
         if self.status:
             status: RenderableType = render_screen(name, self.status, now, width)
@@ -212,7 +212,7 @@ class RunView:
 
 
 def _latest_slots(fleet: EventSummary, now: float, why: str) -> str:
-    """Return ``why`` there is no status, and the newest data of each slot."""
+    """Return the text ``why`` (the reason for no status), then each slot's newest data."""
     slots = [
         f"slot {facts['slot']} {facts['state']}: version {facts.get('version', 0):.0f}, "
         f"{format_count(facts.get('steps_per_second', 0.0))} steps/s, "
@@ -235,19 +235,19 @@ def _learning(fleet: EventSummary) -> Text:
 
 
 def learning_curve(episodes: Sequence[Episode]) -> list[float]:
-    """Return the mean returns of equal groups of episodes, in the order of their ends."""
+    """Return mean returns of at most 48 equal groups of episodes, in the order of their ends."""
     values = [episode.value for episode in sorted(episodes, key=lambda episode: episode.ts)]
     size = ceil(len(values) / _CURVE_BINS)
     return [fmean(values[first : first + size]) for first in range(0, len(values), size)]
 
 
 def mean_return(episodes: Sequence[Episode]) -> float:
-    """Return the mean return, 0 without episodes."""
+    """Return the mean of the episodes' returns, 0 without episodes."""
     return fmean(episode.value for episode in episodes) if episodes else 0.0
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Draw one block character per value; its height is the value."""
+    """Draw one block character per value: the lowest value lowest, the highest one highest."""
     low, high = min(values), max(values)
     span = (high - low) or 1.0
     return "".join(_BLOCKS[int((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
@@ -262,7 +262,7 @@ def _footer(fleet: EventSummary) -> Text:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the screen once, or redraw it once a second."""
+    """Print the status screen once if --once is given; otherwise redraw it once a second."""
     parser = argparse.ArgumentParser(prog="dashboard", description=__doc__)
     flag, folder = parser.add_argument, Path("runs/slim_run")
     flag("--run-dir", type=Path, default=folder, help=f"run directory ({folder})")

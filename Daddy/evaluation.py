@@ -1,6 +1,6 @@
-"""Evaluates an agent, or compares two versions: episodes by seed, milestones and returns.
+"""Evaluates an agent or compares two versions: plays one episode per seed, counts milestones.
 
-Part of `play`. Every episode is reported; equal weights and seeds give an equal table.
+Part of `play`. Every episode is reported; equal weights and seeds give equal results.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _BAR = 24
 class EpisodeResult:
     """The result of an episode; `reached` maps a milestone to the step that first reached it.
 
-    `assisted` are those reached after an assist had acted.
+    `assisted` names the milestones that were reached after an assist had acted.
     """
 
     seed: int
@@ -68,7 +68,7 @@ class EpisodeResult:
 
 
 def play_one_episode(game: PokemonRedEnv, actor: Actor, seed: int) -> EpisodeResult:
-    """Play an episode to its end; milestones of its start state do not count as reached."""
+    """Play an episode to its end; return its result, without the start state's milestones."""
     played, held = EpisodeResult(seed), None
     for step in episode_steps(game, actor, seed):
         now = story_milestones.reached_milestones(game.progress, game.rom.real)
@@ -87,7 +87,7 @@ def play_one_episode(game: PokemonRedEnv, actor: Actor, seed: int) -> EpisodeRes
 def evaluate_episodes(
     game: PokemonRedEnv, actor: Actor, seeds: Sequence[int]
 ) -> list[EpisodeResult]:
-    """Play an episode per seed and report each on stderr."""
+    """Play one episode per seed, print a line about each to stderr, and return the results."""
     results, names = list[EpisodeResult](), len(story_milestones.milestone_names(game.rom.real))
     for seed in seeds:
         played = play_one_episode(game, actor, seed)
@@ -101,9 +101,9 @@ def evaluate_episodes(
 def evaluate_parallel(
     config: Config, game: PokemonRedEnv, weights: Weights, seeds: Sequence[int], jobs: int
 ) -> list[EpisodeResult]:
-    """Play an episode per seed with these weights (None: random buttons) on `jobs` processes.
+    """Play one episode per seed with `weights` (None: random buttons) on `jobs` processes.
 
-    All processes get the weights from here, because the run may publish newer ones meanwhile.
+    All processes get `weights`, though the run may publish newer ones. DaddyError if one is killed.
     """
     actor, jobs = make_actor(game, weights), min(jobs, len(seeds))
     if jobs == 1:
@@ -125,7 +125,7 @@ def evaluate_parallel(
 def _evaluate_share(
     parent: int, config: Config, weights: Weights, seeds: Sequence[int]
 ) -> list[EpisodeResult]:
-    """Play a child process's share of the seeds."""
+    """Play one episode for each of `seeds` in this child process, which ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     die_with_parent(parent)
     prepare_imports()
@@ -136,7 +136,7 @@ def _evaluate_share(
 def result_as_json(
     label: str, game: PokemonRedEnv, results: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
-    """Return the whole result as JSON, with 95 % intervals."""
+    """Return the results of all episodes as a JSON object, with 95 % confidence intervals."""
     names = story_milestones.milestone_names(game.rom.real)
     return {
         "v": FORMAT,
@@ -161,14 +161,14 @@ def _milestone(name: str, results: Sequence[EpisodeResult]) -> dict[str, Any]:
 
 
 def _interval(interval: Interval) -> dict[str, float | None]:
-    """Return an interval as JSON, with null for an infinite end."""
+    """Return an interval as a JSON object; an infinite interval has null as its two ends."""
     finite = interval.low > float("-inf")
     low, high = (interval.low, interval.high) if finite else (None, None)
     return {"mean": interval.middle, "low": low, "high": high}
 
 
 def format_result(result: Mapping[str, Any]) -> str:
-    """Format the result as text: returns, then every milestone reached in any episode."""
+    """Format the object of `result_as_json` as text: returns, then each milestone reached."""
     count = len(result["episodes"])
     episodes = f"{count} episodes of at most {result['episode_steps']:,} steps; 95 % intervals"
     sums = f"return {_range(result['return'], 2)}   steps {_range(result['steps'], 0)}"
@@ -210,7 +210,7 @@ def compare_versions(
 ) -> dict[str, Any]:
     """Evaluate two versions on the same seeds; return the comparison as JSON and store it.
 
-    ``where`` is a run or a shared folder; None: the configuration's. Raises WeightsError when the
+    ``where`` is a run or a shared folder; None: the configured one. Raises WeightsError when the
     weights of a version are no longer stored.
     """
     store = _open_store(where)
@@ -247,7 +247,7 @@ def _weights_of(store: Store, version: Version, assists: Sequence[str]) -> Loade
 def comparison_as_json(
     numbers: Sequence[int], game: PokemonRedEnv, played: Sequence[Sequence[EpisodeResult]]
 ) -> dict[str, Any]:
-    """Return mean returns and their difference (first less second) as JSON; 95 % intervals."""
+    """Return both mean returns, and the first minus the second, as JSON with 95 % intervals."""
     returns = [[result.episode_return for result in side] for side in played]
     differences = [ours - theirs for ours, theirs in zip(*returns, strict=True)]
     return {
@@ -264,7 +264,7 @@ def comparison_as_json(
 
 
 def format_comparison(result: Mapping[str, Any]) -> str:
-    """Format the comparison as text."""
+    """Format the object of `comparison_as_json` as a table of text."""
     first, second = (f"v{number}" for number in result["versions"])
     count, steps = len(result["seeds"]), result["episode_steps"]
     pairs = f"{count} pairs of episodes of at most {steps:,} steps from the same starts"
@@ -278,7 +278,7 @@ def format_comparison(result: Mapping[str, Any]) -> str:
 def _store_pairs(
     store: Store, versions: Sequence[Version], config: Config, result: Mapping[str, Any]
 ) -> None:
-    """Store the pairs for retention and status; only warn if the folder is read-only."""
+    """Store the two returns of each seed in the run's folder; print a warning on an OSError."""
     sides = sorted(zip(versions, result["returns"], strict=True), key=lambda side: -side[0].version)
     (newer, ours), (older, theirs) = sides
     conditions = f"{result['game']} from {config.training.start}, {result['episode_steps']} steps"
@@ -292,4 +292,4 @@ def _store_pairs(
             pairs = tuple(rows[first : first + PAIRS_LIMIT])
             write_evaluation(store, Evaluation(newer.run_id, *states, conditions, pairs, now))
     except OSError as error:
-        print(f"warning: not stored for status: {error}", file=sys.stderr)
+        print(f"warning: the comparison was not stored for `status`: {error}", file=sys.stderr)

@@ -45,7 +45,7 @@ QUICK_SECONDS_PER_COUNT = 0.6
 
 @dataclass
 class LaptopLimits:
-    """A laptop's substitute for a slot, with its limits: a signal, steps or seconds."""
+    """Stands in for a slot's lease on a laptop; play ends on a signal or after steps or seconds."""
 
     max_steps: int
     max_seconds: float
@@ -63,11 +63,11 @@ class LaptopLimits:
         return True
 
     def beat(self, data: Mapping[str, object]) -> None:
-        """Record the steps so far."""
+        """Record ``env_steps`` of `data`, the steps played so far, for `stop_reason`."""
         self.steps = int(str(data.get("env_steps", self.steps)))
 
     def stop_reason(self) -> str | None:
-        """Return the reason to stop now, or None."""
+        """Return the reason to stop (a limit is reached or a signal came), or None."""
         if 0 < self.max_steps <= self.steps:
             return f"{self.max_steps} steps, as asked"
         if 0 < self.max_seconds <= self.clock.monotonic() - self.started_at:
@@ -77,7 +77,7 @@ class LaptopLimits:
 
 @dataclass(frozen=True)
 class LaptopSession:
-    """One session of a laptop with a run; ``groups`` of environments (0: choose).
+    """Holds the settings of a laptop's session; ``groups`` of environments (0: automatic).
 
     ``contribute``: learn and queue contributions. ``push``: upload them.
     """
@@ -97,19 +97,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     flag = parser.add_argument
     flag("--user-id", default="", help="your name in the run (this host's name)")
     flag("--profile-dir", type=Path,
-         help="folder of measured profiles (~/.config/daddy/profiles)")  # fmt: skip
-    flag("--rom", help="your PokemonRed.gb (DADDY_ROM, else the cartridge)")
-    flag("--cartridge", action="store_true", help="play the free cartridge")
-    flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
+         help="folder of profiles that autotune wrote (~/.config/daddy/profiles)")  # fmt: skip
+    flag("--rom", help="path of your PokemonRed.gb (DADDY_ROM; if unset, the cartridge)")
+    flag("--cartridge", action="store_true", help="play the free game that Daddy ships")
+    flag("--allow-unknown-rom", action="store_true", help="accept a ROM of unknown SHA-1")
     flag("--assists", metavar="NAMES", help=ASSISTS_HELP)
     flag("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"),
-         help="device of the network (auto)")  # fmt: skip
+         help="device that runs the network (auto)")  # fmt: skip
     flag("--nice", type=int, default=NICENESS, choices=range(20), metavar="0-19",
-         help=f"niceness: higher leaves more to your programs ({NICENESS})")  # fmt: skip
+         help=f"niceness: a higher one leaves more CPU time to others ({NICENESS})")  # fmt: skip
 
 
 def peer_name(text: str) -> str:
-    """Return the peer name of a user id; print it if it differs. UsageError if none is possible."""
+    """Turn `text` (if empty: this host's name) into a peer name; print a change. UsageError."""
     given = text or host_and_processes.host_name()
     name = to_peer(given)
     if text and name != text:
@@ -118,7 +118,7 @@ def peer_name(text: str) -> str:
 
 
 def profile_folder(args: argparse.Namespace) -> Path:
-    """Return the folder of the profiles for this command line."""
+    """Return the folder of measured profiles: --profile-dir, or the default folder."""
     chosen: Path | None = args.profile_dir
     return chosen.expanduser() if chosen else default_folder(os.environ, Path.home())
 
@@ -126,9 +126,9 @@ def profile_folder(args: argparse.Namespace) -> Path:
 def game_config(
     args: argparse.Namespace, workload: str, terms: Mapping[str, str] | None = None
 ) -> Config:
-    """Return the default configuration changed by a run's contract, then by the command line.
+    """Return the default configuration, changed by `terms`, then by flags and environment.
 
-    Raises UsageError and ConfigError. `terms` is the contract of the run that is played, if any.
+    Raises UsageError and ConfigError. `terms`: settings that all peers of the played run share.
     """
     if args.cartridge and args.rom:
         raise UsageError("--cartridge and --rom exclude each other", "give one of them")
@@ -147,13 +147,13 @@ def game_config(
 
 
 def _rom(args: argparse.Namespace) -> str | None:
-    """Return the absolute path of the ROM; a relative path is relative to the working folder."""
+    """Return the absolute path of the ROM that the flags or DADDY_ROM name, or None."""
     given = cartridge_path() if args.cartridge else args.rom or os.environ.get(ENVIRONMENT_VARIABLE)
     return str(Path(given).expanduser().resolve()) if given else None
 
 
 def machine_facts() -> MachineFacts:
-    """Read the machine's facts."""
+    """Measure this machine: usable cores, memory in bytes, and True if it has a GPU."""
     from Daddy.learning.device import has_gpu
 
     return MachineFacts(
@@ -162,7 +162,7 @@ def machine_facts() -> MachineFacts:
 
 
 def cores_for_us() -> int:
-    """Count the cores for environments and network: all but the person's."""
+    """Return the number of cores for environments and network: all usable ones but one."""
     return max(1, host_and_processes.usable_cores() - CORES_FOR_THE_PERSON)
 
 
@@ -173,7 +173,7 @@ def with_training(config: Config, **changes: object) -> Config:
 
 
 def make_environments(config: Config, count: int, groups: int = 0) -> VectorEnv:
-    """Open `count` environments on our cores; the caller closes them."""
+    """Open `count` environments on all cores but one; the caller closes the returned vector."""
     from Daddy.learning.make_vector import make_vector
 
     training = config.training
@@ -183,7 +183,7 @@ def make_environments(config: Config, count: int, groups: int = 0) -> VectorEnv:
 
 @contextmanager
 def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[], int]]:
-    """Yield a function that plays a short horizon in `count` environments and returns its steps."""
+    """Yield a function that plays 16 steps in each of `count` environments and counts the steps."""
     from Daddy.learning.device import resolve_device
     from Daddy.learning.hyperparameters import resolve_settings
     from Daddy.learning.play_loop import BenchmarkPlayer
@@ -200,7 +200,7 @@ def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[]
 def measure_machine(
     config: Config, user_id: str, seconds: float, clock: Clock, niceness: int = NICENESS
 ) -> Profile:
-    """Measure the real environments and network by count, and print each result."""
+    """Measure speed and memory by number of environments; print all and return a profile."""
     from Daddy.learning.device import limit_threads
 
     facts = machine_facts()
@@ -238,7 +238,7 @@ def measure_machine(
 
 
 def _backends(config: Config) -> Iterator[tuple[str, int]]:
-    """Yield the backends and groups to try beside the default; none if the person has set one."""
+    """Yield pairs of vector backend and number of groups to measure; none if a backend is set."""
     from Daddy.learning.make_vector import puffer_installed
 
     if config.training.vector_backend == "auto":

@@ -1,4 +1,4 @@
-"""Entry: shows an agent in a window or as a video; evaluates it; records a start state.
+"""Entry: shows an agent in a window or as a video; evaluates agents; records a start state.
 
 `python -m Daddy.play --weights DIR` plays as a learner does: the same frames per button, and
 actions sampled from the policy. `python -m Daddy.play evaluate` counts milestones and returns.
@@ -38,16 +38,16 @@ def make_parser() -> argparse.ArgumentParser:
     source.add_argument("--recording", type=Path, metavar="FILE",
                         help="recording to verify and replay with your game")  # fmt: skip
     source.add_argument("--record-start", metavar="NAME",
-                        help="start state to record: you play, F5 saves the state")  # fmt: skip
+                        help="name of the state to record: you play, F5 saves it")  # fmt: skip
     _add_game(parser)
     flag = parser.add_argument
     video = parser.add_mutually_exclusive_group()
-    video.add_argument("--gif", type=Path, metavar="FILE", help="GIF to write instead of a window")
-    video.add_argument("--mp4", type=Path, metavar="FILE", help="MP4 to write instead (by ffmpeg)")
+    video.add_argument("--gif", type=Path, metavar="FILE", help="GIF to write, without a window")
+    video.add_argument("--mp4", type=Path, metavar="FILE", help="MP4 to write, by ffmpeg")
     flag("--seconds", type=float, metavar="N",
-         help=f"seconds of the game (video {SECONDS_OF_FILM:g}, window endless)")  # fmt: skip
-    flag("--speed", type=float, default=1.0, metavar="X", help="factor of the game's own speed (1)")
-    flag("--from", type=int, dest="first", metavar="STEP", help="first step of a recording to show")
+         help=f"seconds to show (a video: {SECONDS_OF_FILM:g}, a window: no limit)")  # fmt: skip
+    flag("--speed", type=float, default=1.0, metavar="X", help="factor of the game's speed (1)")
+    flag("--from", type=int, dest="first", metavar="STEP", help="the recording's step to begin at")
     return parser
 
 
@@ -55,27 +55,27 @@ def make_evaluate_parser() -> argparse.ArgumentParser:
     """Return the parser of `play evaluate`."""
     parser = argparse.ArgumentParser(
         prog="play evaluate",
-        description="Play episodes by seed; print milestones and returns with 95 % confidence "
+        description="Play one episode per seed; print milestones and returns with 95 % confidence "
         "intervals.",
     )
     _add_agent(parser, required=False)
     _add_game(parser)
     flag = parser.add_argument
     flag("--versions", nargs=2, type=version_number, metavar=("vA", "vB"),
-         help="two versions of a run (--weights, else the config's) to compare")  # fmt: skip
-    flag("--episodes", type=int, default=EPISODES, metavar="N", help=f"episodes ({EPISODES})")
-    flag("--jobs", type=int, default=1, metavar="N", help="processes that play the episodes (1)")
-    flag("--json", type=Path, metavar="FILE", help="file for the whole result as JSON")
+         help="two versions to compare, of the run at --weights (the configured run)")  # fmt: skip
+    flag("--episodes", type=int, default=EPISODES, metavar="N", help=f"episode count ({EPISODES})")
+    flag("--jobs", type=int, default=1, metavar="N", help="number of processes to play in (1)")
+    flag("--json", type=Path, metavar="FILE", help="file to write the whole result to, as JSON")
     return parser
 
 
 def _add_agent(parser: argparse.ArgumentParser, *, required: bool) -> Any:
-    """Add the flags for the agent; return the group of those that exclude each other."""
+    """Add --weights, --random and --seed; return the group of flags that exclude each other."""
     source = parser.add_mutually_exclusive_group(required=required)
     source.add_argument("--weights", type=Path, metavar="DIR|FILE",
-                        help="shared_weights folder, run, or checkpoint")  # fmt: skip
-    source.add_argument("--random", action="store_true", help="random buttons, no weights")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="first seed (1)")
+                        help="shared_weights folder, run, checkpoint or file")  # fmt: skip
+    source.add_argument("--random", action="store_true", help="play random buttons, not weights")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="first episode's seed (1)")
     return source
 
 
@@ -83,7 +83,7 @@ def _add_game(parser: argparse.ArgumentParser) -> None:
     playback_setup.add_game_flags(parser)
     flag = parser.add_argument
     flag("--assists", metavar="NAMES", help=laptop_session.ASSISTS_HELP)
-    flag("--episode-steps", type=int, metavar="N", help="longest episode in steps (2048)")
+    flag("--episode-steps", type=int, metavar="N", help="steps after which an episode ends (2048)")
     parser.set_defaults(device="cpu")
 
 
@@ -207,7 +207,7 @@ def _evaluate(args: argparse.Namespace) -> int:
 
 
 def cli() -> None:
-    """Run the installed command."""
+    """Run `main` and exit with its code."""
     sys.exit(run_entry(main))
 
 

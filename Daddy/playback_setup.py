@@ -1,7 +1,7 @@
-"""Parts that `play` and `evaluation` share: loads weights, opens the game, plays episodes.
+"""Loads weights, opens the game and plays episodes, for `play` and `evaluation`.
 
-Weights may be a pulled or shared folder, a run, a checkpoint (or its folder), or a file. All are
-only read.
+Weights may be a pulled or shared folder, a run, a checkpoint (or its folder), or a file. None of
+these is written to.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _HEAD = Path("wan") / "HEAD.json"
 
 
 class LoadedWeights(NamedTuple):
-    """Weights of a network, and a label for people."""
+    """Holds the weights of a network, and a label for people."""
 
     label: str
     weights: Mapping[str, Any]
 
 
 def find_weights(path: Path, assists: Sequence[str] = ()) -> LoadedWeights:
-    """Load the weights at `path`; WeightsError if there are none or they need other `assists`."""
+    """Load the weights at `path`; WeightsError if none, or made with assists not in `assists`."""
     path = path.expanduser()
     for shared in (path, path / "shared_weights"):
         if (shared / _HEAD).exists():
@@ -67,7 +67,7 @@ def _newest_version(shared: Path, assists: Sequence[str]) -> LoadedWeights:
 
 
 def _newest_checkpoint(path: Path) -> Path | None:
-    """Return a checkpoint's manifest: `path`, its blob's, or that with most steps in a folder."""
+    """Return the manifest beside the file `path`, or that of most steps in a folder, or None."""
     from Daddy.learning.checkpoint import list_manifests
 
     if path.is_dir():
@@ -110,13 +110,13 @@ def _single(path: Path, assists: Sequence[str]) -> LoadedWeights:
 
 
 def refuse_other_workload(workload: object, where: Path) -> None:
-    """Raise WeightsError for weights of another workload than the game."""
+    """Raise WeightsError unless the weights in `where` are for the workload pokemon_red."""
     if workload != GAME:
         raise WeightsError(f"{where} holds weights of {workload!r}", f"only {GAME} can be played")
 
 
 def open_game(config: Config) -> PokemonRedEnv:
-    """Open the configured game without its archive, so that no state is saved. RomError."""
+    """Open the configured game with its archive off; RomError if the ROM cannot be used."""
     alone = config.archive.model_copy(update={"mode": "off"})
     config = config.model_copy(update={"archive": alone})
     game: PokemonRedEnv = WORKLOADS[GAME].make_env(config)()  # type: ignore[assignment]
@@ -124,7 +124,7 @@ def open_game(config: Config) -> PokemonRedEnv:
 
 
 def make_actor(game: PokemonRedEnv, weights: LoadedWeights | None) -> Actor:
-    """Return the player: the policy with these weights, or random buttons (None)."""
+    """Return an actor that plays by `weights`, or presses random buttons if they are None."""
     from Daddy.learning.device import limit_threads
     from Daddy.learning.play_loop import RandomAgent, make_agent
     from Daddy.pokemon.emulator import BUTTONS
@@ -137,7 +137,7 @@ def make_actor(game: PokemonRedEnv, weights: LoadedWeights | None) -> Actor:
 
 
 class EpisodeStep(NamedTuple):
-    """The number of an action in the episode, its reward, and True if it won the game."""
+    """Holds the number of actions so far, the last one's reward, and True if it won the game."""
 
     step: int
     reward: float
@@ -145,7 +145,7 @@ class EpisodeStep(NamedTuple):
 
 
 def episode_steps(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[EpisodeStep]:
-    """Play an episode from `seed`; yield before the first action and after each action."""
+    """Play an episode from `seed`; yield an EpisodeStep at its start and after each action."""
     observation, _ = game.reset(seed=seed)
     actor.start_episode(seed)
     step, ended = 0, False
@@ -157,7 +157,7 @@ def episode_steps(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[Epis
 
 
 def play_episodes(game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[[], bool]) -> None:
-    """Play episodes, each from the next seed, while `go_on()` is true."""
+    """Play episodes from `seed`, `seed` + 1 and so on, while `go_on()` returns True."""
     while go_on():
         for _ in episode_steps(game, actor, seed):
             if not go_on():
@@ -173,11 +173,11 @@ class Pacer:
         self.restart()
 
     def restart(self) -> None:
-        """Measure the next wait from now."""
+        """Let the next `wait` count from the present time."""
         self._due = self._clock.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """Wait until `seconds` after the end of the last wait; a delay is not made up for."""
+        """Wait until `seconds` after the last wait's end; return at once if that is past."""
         self._due = max(self._due + seconds, self._clock.monotonic())
         self._clock.wait(self._never, self._due - self._clock.monotonic())
 
@@ -185,7 +185,7 @@ class Pacer:
 def add_game_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags for the game and its start state."""
     flag = parser.add_argument
-    flag("--rom", help="your PokemonRed.gb (DADDY_ROM, else the cartridge)")
-    flag("--cartridge", action="store_true", help="play the free cartridge")
-    flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
+    flag("--rom", help="path of your PokemonRed.gb (DADDY_ROM; if unset, the cartridge)")
+    flag("--cartridge", action="store_true", help="play the free game that Daddy ships")
+    flag("--allow-unknown-rom", action="store_true", help="accept a ROM of unknown SHA-1")
     flag("--start", metavar="NAME|FILE", help="start state: bedroom, pokedex, recorded, or a file")

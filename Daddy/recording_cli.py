@@ -1,6 +1,6 @@
 """Shows and verifies recordings, and exports a run's path to a milestone as a recording.
 
-Part of `play`. Only verified frames are shown: a second player reads ahead and compares digests. A
+Part of `play`. Only verified frames are shown: a second player runs ahead, comparing digests. A
 recording holds inputs only, so the game is the person's own or the cartridge. The window draws
 every frame at the game's own speed, and sixty a second at higher speeds.
 """
@@ -52,7 +52,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 
 
 class OpenedRecording(NamedTuple):
-    """The game, the recording, and the state at its start (empty: power-on)."""
+    """Holds a game, a recording of it, and the recording's start state (empty: power-on)."""
 
     rom: Rom
     recording: Recording
@@ -60,7 +60,7 @@ class OpenedRecording(NamedTuple):
 
 
 def open_recording(path: Path, args: argparse.Namespace) -> OpenedRecording:
-    """Open a recording and its game. FileError for an invalid file, RomError for another game."""
+    """Load a recording, its game and its start state. FileError: bad file; RomError: other game."""
     from Daddy.pokemon.find_rom import cartridge_path, find_rom
     from Daddy.pokemon.starts.find_start_state import start_state
 
@@ -88,7 +88,7 @@ def make_verify_parser() -> argparse.ArgumentParser:
     """Return the parser of `play verify`."""
     parser = argparse.ArgumentParser(
         prog="play verify",
-        description="Replay a recording and print the milestones that it reaches.",
+        description="Replay a recording, check the game's memory, and print the milestones.",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="recording to verify")
     add_game_flags(parser)
@@ -96,7 +96,7 @@ def make_verify_parser() -> argparse.ArgumentParser:
 
 
 def verify(argv: Sequence[str]) -> int:
-    """Run `play verify FILE`; return 0 verified, 7 other game or result, 9 no recording."""
+    """Run `play verify FILE`; return 0 verified, 7 other game or memory, 9 invalid file."""
     args = make_verify_parser().parse_args(argv)
     opened = open_recording(args.file, args)
     print(f"{opened.recording.title or args.file.name}, in {opened.rom.name}", flush=True)
@@ -107,7 +107,7 @@ def verify(argv: Sequence[str]) -> int:
 
 
 def _verify_all(ahead: ReadAhead) -> None:
-    """Verify to the end and print each milestone; RomError where the game's state differs."""
+    """Verify a recording to its end, and print its milestones; RomError if memory differs."""
     printed = 0
     while not ahead.finished:
         try:
@@ -150,13 +150,13 @@ def make_export_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="play export",
         description="Export the shortest path from power-on to a milestone in a run's archive as a "
-        "recording. It holds inputs only: anyone with the game can verify it.",
+        "recording. A recording holds inputs only: anyone with the game can verify it.",
     )
     flag = parser.add_argument
     flag("--run-dir", type=Path, required=True, metavar="RUN", help="run directory")
-    flag("--milestone", required=True, metavar="NAME", help="milestone, such as beat_brock")
-    flag("--out", type=Path, required=True, metavar="FILE", help="recording to write")
-    flag("--rom", help="the run's game on this machine (the run's path)")
+    flag("--milestone", required=True, metavar="NAME", help="name of a milestone (beat_brock)")
+    flag("--out", type=Path, required=True, metavar="FILE", help="file to write the recording to")
+    flag("--rom", help="path of the run's game on this machine (the path in its configuration)")
     flag(
         "--config", type=Path, metavar="FILE", help="config file of a run that was started by hand"
     )
@@ -164,7 +164,7 @@ def make_export_parser() -> argparse.ArgumentParser:
 
 
 def export(argv: Sequence[str]) -> int:
-    """Run `play export`; return 0 written, 2 unknown milestone, 7 ROM, 9 no archive or no path."""
+    """Run `play export`; return 0 written, 2 unknown milestone, 7 ROM, 9 no archive or claim."""
     from Daddy.background.background_task import open_archive
     from Daddy.pokemon.archive.claim_replay import record_milestone
 
@@ -184,7 +184,7 @@ def export(argv: Sequence[str]) -> int:
 
 
 def _config_of(run: RunPaths, args: argparse.Namespace) -> Config:
-    """Return the configuration of a copied run, of the newest release, or of the flags."""
+    """Return the configuration of --config, the run, its newest release or the defaults."""
     releases = sorted(run.releases.glob("*/config.json"), key=lambda path: path.stat().st_mtime)
     files = [path for path in (run.config, *reversed(releases)) if path.is_file()]
     by_hand = args.config or not files
@@ -200,7 +200,7 @@ def _config_of(run: RunPaths, args: argparse.Namespace) -> Config:
 
 
 def show_recording(args: argparse.Namespace, clock: Clock) -> int:
-    """Run `play --recording`: show it in a window, or write its last seconds, or from --from on."""
+    """Show a recording in a window, or write a video of its last seconds or from --from on."""
     path: Path | None = args.gif or args.mp4
     opened = open_recording(args.recording, args)
     with closing(ReadAhead(*opened)) as ahead, closing(VerifyingPlayer(*opened)) as player:
@@ -232,7 +232,7 @@ def _show_in_window(
 def _write_video(
     args: argparse.Namespace, ahead: ReadAhead, player: VerifyingPlayer, path: Path
 ) -> None:
-    """Verify all, then write a video: an MP4 with every frame, a GIF with every fourth."""
+    """Verify the whole recording; write an MP4 of every frame or a GIF of every fourth."""
     from Daddy.streaming.viewer.clip_writer import write_video
 
     every = 1 if path.suffix.lower() == ".mp4" else FRAMES_PER_PICTURE
@@ -253,7 +253,7 @@ def _write_video(
 
 
 class RecordingWindow:
-    """A window that plays a recording, with keys for speed, pause and position."""
+    """Plays a recording in a window, with keys for speed, pause and position."""
 
     def __init__(
         self,
@@ -285,12 +285,12 @@ class RecordingWindow:
                 self._player.step()
 
     def _is_awaited(self, goal: int) -> bool:
-        """Return True while a frame is not verified yet but may be later."""
+        """Return True while frame `goal` is not verified yet and the verification goes on."""
         ended = self._ahead.finished or self._ahead.failure is not None
         return goal > self._ahead.report.frames and not ended
 
     def _jump(self, goal: int) -> None:
-        """Play without showing to the first operation that ends at or after a frame."""
+        """Move the player to frame `goal`, at most the last verified one, without drawing."""
         self._player.set_watcher(None, 1)
         goal = max(0, min(goal, self._ahead.report.frames))
         if not self._player.frames <= goal < self._player.frames + _JUMP_FRAMES:
@@ -301,7 +301,7 @@ class RecordingWindow:
         self._player.set_watcher(self._frame, 1)
 
     def _frame(self) -> None:
-        """Draw the frame if it is due, then wait; called after each frame."""
+        """Draw the present frame if it is due at this speed, then wait; called after each frame."""
         if self._window.closed or self._goal is not None:
             return
         self._shown_frames += 1
@@ -312,7 +312,7 @@ class RecordingWindow:
         self._pacer.wait(1 / FRAMES_PER_SECOND / self.speed)
 
     def _redraw(self) -> None:
-        """Draw the present picture again, while the play is paused, ended or not yet verified."""
+        """Draw the present picture again, with the reason: paused, the end or not verified."""
         if self.paused:
             reason = "paused"
         elif self._ahead.failure is not None:
@@ -332,7 +332,7 @@ class RecordingWindow:
             self._press(key)
 
     def _press(self, key: str) -> None:
-        """Carry out a key."""
+        """Change speed, pause or position by a pressed `key`, or close the window."""
         here = self._player.frames
         starts = [max(0, frame - _LEAD_FRAMES) for frame in self._ahead.report.reached.values()]
         goals = {

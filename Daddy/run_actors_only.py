@@ -1,6 +1,6 @@
 """Entry: a laptop plays the newest version of the weights, and with `--contribute` learns from it.
 
-It uses only complete, verified versions, prints the version that it plays, leaves one core and 4 GB
+The laptop uses only complete, verified versions, prints the version it plays, leaves one core, 4 GB
 to the person, and ends on Ctrl-C with one line.
 """
 
@@ -52,21 +52,21 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="run_actors_only",
-        description="Play the newest shared weights here; with --contribute, learn from them.",
+        description="Play the run's newest weights on this machine; with --contribute, learn too.",
     )
     flag = parser.add_argument
     flag("--shared-dir", type=Path, default=Path("~/shared_weights"),
-         help="folder of sync_weights.sh pull (~/shared_weights)")  # fmt: skip
+         help="folder that sync_weights.sh pull fills (~/shared_weights)")  # fmt: skip
     flag("--num-envs", type=_count, default=AUTO, metavar="auto|N",
-         help="environments (auto: the measured profile, else the guide's table)")  # fmt: skip
+         help="number of environments (auto: measured, or by the table of the guide)")  # fmt: skip
     flag("--autotune", action="store_true", help="measure this machine first and store the result")
-    flag("--contribute", action="store_true", help="learn here and contribute the result")
+    flag("--contribute", action="store_true", help="learn on this machine, contribute to the run")
     flag("--no-push", action="store_true",
-         help="leave contributions in the outbox; another terminal pushes them")  # fmt: skip
-    flag("--stream", action="store_true", help="stream to the viewer on this machine")
+         help="leave contributions in the folder outbox; another terminal pushes them")  # fmt: skip
+    flag("--stream", action="store_true", help="stream play to the viewer on this machine")
     flag("--stream-port", type=int, default=9999, help="port of the viewer (9999)")
-    flag("--wait-seconds", type=float, default=120.0, help="seconds to wait for a version (120)")
-    flag("--max-steps", type=int, default=0, help="steps after which to end (0: no limit)")
+    flag("--wait-seconds", type=float, default=120.0, help="seconds to wait for weights (120)")
+    flag("--max-steps", type=int, default=0, help="steps in all after which to end (0: no limit)")
     flag("--max-seconds", type=float, default=0.0, help="seconds after which to end (0: no limit)")
     flag("--run-dir", type=Path, default=Path("runs/laptop"),
          help="folder for events and logs of this laptop (runs/laptop)")  # fmt: skip
@@ -75,7 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    """Parse ``auto`` or a whole number of at least one. Raises UsageError."""
+    """Parse --num-envs: ``auto`` or a whole number of at least one. Raises UsageError."""
     if text == "auto":
         return AUTO
     if text.isdecimal() and int(text) > 0:
@@ -87,7 +87,7 @@ def _count(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play until asked to end; return 0, 2 usage, 3 device, 6 weights, 7 ROM, 9 files."""
+    """Play until a signal or limit; return 0, 2 usage, 3 device, 6 weights, 7 ROM, 9 files."""
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
     prepare_imports()
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refuse_other_assists(config: Config, version: VerifiedVersion, *, contribute: bool) -> None:
-    """Refuse weights with more assists than ours and, to contribute, ours with more than theirs."""
+    """Raise WeightsError if the weights used assists that we do not, UsageError if we use more."""
     refuse_missing_assists(version.label, version.head.assists, config.training.assists)
     more = missing_assists(config.training.assists, version.head.assists)
     if contribute and more:
@@ -127,7 +127,7 @@ def _refuse_other_assists(config: Config, version: VerifiedVersion, *, contribut
 def _compare(
     config: Config, terms: Mapping[str, str], version: VerifiedVersion, *, contribute: bool
 ) -> None:
-    """Print the settings of the run that differ here; refuse to contribute with any."""
+    """Print the run's settings that differ here; UsageError if any does and `contribute`."""
     run, release = version.head.run, version.head.release or "that its owner names"
     fix = f"install the release {release}: ask the run's owner for its code"
     if names := agreed_settings.unknown_settings(config, terms):
@@ -150,7 +150,7 @@ def _compare(
 def wait_for_version(
     shared: Path, wait_s: float, clock: Clock, signals: StopSignal
 ) -> VerifiedVersion | None:
-    """Wait for a verified version and return the newest; None when asked to stop meanwhile.
+    """Return the newest verified version, after up to `wait_s` seconds; None on a signal.
 
     Raises WeightsError when none came in time or the newest is damaged.
     """
@@ -162,7 +162,7 @@ def wait_for_version(
     print(f"  what to do: {fix}", flush=True)
     while version is None and not signals.stop_reason():
         if clock.monotonic() >= deadline:
-            raise WeightsError(f"no version of the weights came to {shared}", fix)
+            raise WeightsError(f"no version of the weights came to {shared} in {wait_s:g} s", fix)
         clock.wait(threading.Event(), POLL_EVERY_S)
         version = newest_verified(shared)
     return version
@@ -171,9 +171,9 @@ def wait_for_version(
 def choose_environments(
     args: argparse.Namespace, config: Config, user_id: str, clock: Clock
 ) -> tuple[Config, int, int]:
-    """Return the configuration, the number of environments and their groups (0: choose).
+    """Return the configuration, the number of environments, of their groups (0: automatic).
 
-    The number is typed, from the measured profile (with its backend), or from the guide's table.
+    The number is --num-envs, from the measured profile (with its backend), or the guide's table.
     Prints the reason.
     """
     folder = laptop_session.profile_folder(args)
@@ -202,7 +202,7 @@ def choose_environments(
 def play_session(
     session: LaptopSession, run_name: str, limits: LaptopLimits, frames: FrameSink, niceness: int
 ) -> str:
-    """Play, or learn and contribute, until asked to stop; return a summary line."""
+    """Play, or learn and contribute, until a signal or limit; return a summary as one line."""
     from Daddy.learning.console import ConsoleReporter
     from Daddy.learning.learner_parts import assemble
     from Daddy.learning.loop import train
@@ -257,7 +257,7 @@ def _surroundings(
 
 @contextmanager
 def _frames(session: LaptopSession, port: int | None) -> Iterator[FrameSink]:
-    """Yield the sink of pictures: none, or a relay of our own to the viewer on this machine."""
+    """Yield a FrameSink: to a relay started for the viewer at `port`, or NoFrames if it is None."""
     from Daddy.learning.interfaces import NoFrames
 
     if port is None:
@@ -286,7 +286,7 @@ def _start_relay(run: RunPaths, port: int) -> host_and_processes.ProcessId:
 
 
 def cli() -> None:
-    """Run the installed command."""
+    """Run `main` and exit with its code."""
     sys.exit(run_entry(main))
 
 

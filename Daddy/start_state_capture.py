@@ -1,7 +1,7 @@
 """Records a start state: a person plays the game in a window, and F5 saves its state.
 
-Part of `play`. A saved state can be trained from: it passes the checks that `start` makes, and a
-state that fails them is not saved.
+Part of `play`. A state is saved only if it passes `playability_check`, so that an agent can train
+from it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FRAMES = 2
 
 
 def record_start_state(name: str, config: Config, clock: Clock) -> int:
-    """Play until the window is closed; return 0 if a state was saved, else raise RomError (7)."""
+    """Show the game until the window is closed; return 0, or raise RomError if F5 saved nothing."""
     file_name, rom, saved = check_state_name(name), load_configured_rom(config.training), 0
     folder, pacer = open_state_folder(rom.sha1), Pacer(clock)
     title = f"{rom.name}: F5 saves this state as {name!r}"
@@ -57,19 +57,19 @@ def record_start_state(name: str, config: Config, clock: Clock) -> int:
                 saved += keep_state(emulator, rom, folder, file_name)
             pacer.wait(_FRAMES / FRAMES_PER_SECOND)
     if not saved:
-        raise RomError(f"no state was saved as {name!r}", "press F5 where training shall begin")
+        raise RomError(f"no state was saved as {name!r}", "play again; press F5 where to begin")
     return 0
 
 
 def keep_state(emulator: Emulator, rom: Rom, folder: StartStateFolder, name: str) -> bool:
-    """Save the state and print its path; return False if it fails the checks before training."""
+    """Save the emulator's state and print its path; return False if `check_playable` fails."""
     emulator.hold((), 1)
     state = emulator.dump_state()
     try:
         with closing(Emulator(rom.data)) as judge:
             check_playable(judge, state, "this state")
     except RomError as error:
-        print(f"not saved: {error.message}", flush=True)
+        print(f"the state was not saved: {error.message}", flush=True)
         return False
     path = folder.write_state(name, BY_HAND, state)
     print(f"saved {path}: begin there with training.start {name}, or --start {name}", flush=True)

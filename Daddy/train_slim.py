@@ -62,7 +62,7 @@ _SWITCHES = ("stream", "allow_unknown_rom")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one attempt; return its exit code."""
+    """Claim a slot and train in it; return the attempt's exit code."""
     args = make_parser().parse_args(argv)
     if args.attempt is not None or args.log_level is not None:
         log_to(sys.stdout, args.log_level)
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _claim(attempt: JobAttempt) -> HeldSlot | None:
-    """Return the slot that the launcher claimed before it executed us; by hand, claim one."""
+    """Return the slot that the job's launcher claimed, or claim one; None if none is free."""
     job = read_job(os.environ)
     if job.slot is not None and job.term is not None and not attempt.by_hand:
         return resume_slot(attempt.run, job.slot, job.term, attempt.clock)
@@ -92,7 +92,7 @@ def _claim(attempt: JobAttempt) -> HeldSlot | None:
 
 
 def _run_in_slot(attempt: JobAttempt, slot: HeldSlot) -> int:
-    """Train in the slot; at any end, write the last event and release the slot."""
+    """Train in the slot, write the last event, release the slot; return the exit code."""
     events = attempt.events(f"slot-{slot.number}")
     slot.leaves_at = attempt.wall.deadline
     facts = {"slot": slot.number, "term": slot.term, "deadline": round(slot.leaves_at, 3)}
@@ -113,7 +113,7 @@ def _run_in_slot(attempt: JobAttempt, slot: HeldSlot) -> int:
 
 
 def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> TrainingOutcome:
-    """Load torch, build everything, run the loop, and close what was opened."""
+    """Load torch, assemble the learner, run the training loop, and close all parts."""
     config, peer = attempt.config, f"slot-{slot.number}"
     os.environ[SLOT] = str(slot.number)  # also by hand: environments record it in saved states
     prepare_imports()
@@ -160,12 +160,12 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
 
 
 def _log_line(attempt: JobAttempt) -> Callable[[str], None]:
-    """Return the function that prints a line: to a job's log with time stamps, else as it is."""
+    """Return the function that prints a line: with a time stamp in a job, plain by hand."""
     return partial(print, flush=True) if attempt.by_hand else logging.getLogger(__name__).info
 
 
 def _environments(attempt: JobAttempt, events: AttemptEventLog) -> EnvironmentLoader:
-    """Start the environments before torch is loaded, because both take seconds."""
+    """Return a loader that opens the environments beside the loading of torch."""
     from Daddy.learning.make_vector import is_forking, make_vector
 
     training, row = attempt.config.training, WORKLOADS[attempt.config.training.workload]
@@ -175,7 +175,7 @@ def _environments(attempt: JobAttempt, events: AttemptEventLog) -> EnvironmentLo
 
 
 def _backend(attempt: JobAttempt, events: AttemptEventLog) -> Backend:
-    """Return the configured backend; for auto, measure this machine and print the result."""
+    """Return the configured vector backend; for auto, measure all and print the fastest."""
     from Daddy.learning.env_benchmark import choose_backend
     from Daddy.learning.make_vector import groups_for
 
@@ -246,7 +246,7 @@ def _attempt(args: argparse.Namespace) -> JobAttempt:
 
 
 def _config(args: argparse.Namespace) -> Config:
-    """Merge all layers; a job's configuration is frozen in its release, only flags change it."""
+    """Load the configuration from file and flags; by hand, also from environment and site."""
     flags = settings_of(args)
     if args.cartridge:
         flags["training.rom"] = str(cartridge_path())
@@ -255,7 +255,7 @@ def _config(args: argparse.Namespace) -> Config:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser; a flag of a setting has its description and default as help."""
+    """Return the parser; a setting's flag shows the setting's description and default."""
     parser = argparse.ArgumentParser(
         prog="train_slim",
         description="Train one learner of a run. It continues from its slot's checkpoint. "
@@ -263,11 +263,11 @@ def make_parser() -> argparse.ArgumentParser:
         "93 do not restart me; others as in docs/exit-codes.md.",
     )
     flag = parser.add_argument
-    flag("--config", type=Path, metavar="FILE", help="config file (the shipped one)")
-    flag("--site", metavar="NAME", help="site profile in cluster/sites")
-    flag("--attempt", metavar="TOKEN", help="token of a job, set by the controller")
-    flag("--job-rank", type=_slot, metavar="K", help="slot to train in (the first free slot)")
-    flag("--resume", action="store_true", help="no effect: a learner always resumes")
+    flag("--config", type=Path, metavar="FILE", help="configuration file (the one shipped)")
+    flag("--site", metavar="NAME", help="name of a site profile in cluster/sites")
+    flag("--attempt", metavar="TOKEN", help="token of the attempt, set by the controller")
+    flag("--job-rank", type=_slot, metavar="K", help="number of the slot to train in (first free)")
+    flag("--resume", action="store_true", help="no effect: a learner always continues")
     flag("--cartridge", action="store_true", help="play the cartridge, not the configured game")
     _setting(parser, "run_dir", metavar="DIR")
     _setting(parser, "collaboration.shared_dir", metavar="DIR")
@@ -307,7 +307,7 @@ def _slot(text: str) -> int:
 
 
 def _absolute(text: str) -> str:
-    """Make a path absolute; it is relative to the working folder, not to the config file."""
+    """Return a path as absolute; a relative path is relative to the working folder."""
     return str(Path(text).expanduser().absolute())
 
 
@@ -319,7 +319,7 @@ def _name_or_file(text: str) -> str:
 def cli() -> None:
     """Run the installed command and exit without the interpreter's cleanup.
 
-    The cleanup of torch takes a second or more, for which the successor would wait for our GPU.
+    The cleanup of torch takes a second or more, and this job's successor waits for the GPU.
     """
     code = run_entry(main)
     sys.stdout.flush()

@@ -36,7 +36,7 @@ EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
 
 
 def policy_factory(features: int, memory: int) -> Callable[[DictSpace, Discrete], ActorCritic]:
-    """Return a maker of networks with `features` encoder outputs and an LSTM of size `memory`."""
+    """Return a function that makes a network of `features` encoder outputs, LSTM size `memory`."""
 
     def make(space: DictSpace, actions: Discrete) -> ActorCritic:
         from Daddy.learning.policy import make_policy
@@ -67,12 +67,12 @@ def game_options(training: TrainingSettings) -> dict[str, Any]:
 
 
 def _check_game(config: Config) -> None:
-    """Check a real game, and the start state, before training. Raises RomError."""
+    """Raise RomError unless an agent can play the configured game from its start state."""
     check_start_state(config.training)
 
 
 def _facts_of_game(config: Config) -> Mapping[str, str]:
-    """Return the game's SHA-1 and the version of its observations. Raises RomError."""
+    """Return the game's SHA-1 and the observations' version as JSON texts. Raises RomError."""
     from Daddy.pokemon.observation import MEANING
 
     return {
@@ -82,7 +82,7 @@ def _facts_of_game(config: Config) -> Mapping[str, str]:
 
 
 def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
-    """Return the environment class, with an archive unless the archive is off."""
+    """Return PokemonRedEnv if the archive is off, or ArchivedEnv with the run's archive."""
     from Daddy.pokemon.env import PokemonRedEnv
 
     if config.archive.mode == "off":
@@ -95,7 +95,7 @@ def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
 
 
 def archive_rules(config: Config) -> ArchiveRules:
-    """Return the rules of the configured archive mode."""
+    """Return the ArchiveRules of the configured archive mode (swarm, starts or both)."""
     from Daddy.pokemon.archive.state_selection import ArchiveRules
 
     mode = config.archive.mode
@@ -119,7 +119,7 @@ def _assists(column: str) -> Callable[[Mapping[str, Any]], Sequence[str]]:
 
 
 def _reports(vector: VectorEnv) -> list[AgentReport]:
-    """Make a report per environment from its telemetry; values that it lacks are 0."""
+    """Return an AgentReport of each environment's telemetry; missing values are 0."""
     rows = vector.telemetry().tolist()
     facts_of = [dict(zip(vector.telemetry_names, row, strict=True)) for row in rows]
     return [_agent_report(agent, defaultdict(float, facts)) for agent, facts in enumerate(facts_of)]

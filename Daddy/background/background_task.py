@@ -1,6 +1,6 @@
 """A repeated task on a thread beside learning or playing, and the archive on which tasks work.
 
-An error of a task does not stop the learner: it is printed once, and the task runs again.
+An error of a task does not stop the learner: the error is printed, and the task runs again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PrintLine = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ClaimSender:
-    """The laptop that submits claims: its peer name and its process start."""
+    """Names the laptop that submits claims: its peer name and incarnation (process start)."""
 
     peer: str
     incarnation: str
@@ -60,12 +60,12 @@ class BackgroundTask:
 
 
 def has_archive(config: Config) -> bool:
-    """Return True if the run archives save states, which can be sent as claims."""
+    """Return True if the run has an archive: workload pokemon_red and archive.mode not off."""
     return config.training.workload == "pokemon_red" and config.archive.mode != "off"
 
 
 def open_archive(config: Config) -> tuple[Archive, ReplayGame]:
-    """Open the configured archive, and the game that replays claims. Raises RomError."""
+    """Return the configured archive and the game that replays claims. Raises RomError."""
     from Daddy.pokemon.archive.archive_store import open_archive
     from Daddy.pokemon.archive.claim_replay import ReplayGame
     from Daddy.pokemon.archive.state_format import Compatibility

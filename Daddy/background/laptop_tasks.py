@@ -1,8 +1,8 @@
 """Background tasks of a laptop: exchange milestones with the run and push contributions.
 
 All tasks end with the session. A child process pushes repeatedly (``sync_weights.sh push``) and
-ends with this process, even if this is killed. Its errors and waits are printed here; its complete
-output is in its log.
+ends with this process, even if this process is killed. The child's errors and waits are printed by
+this process; its complete output is in its log.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _LONGEST_LINE = 300
 def push_contributions(
     shared: Path, log: Path, environ: Mapping[str, str], home: Path, clock: Clock, report: PrintLine
 ) -> Iterator[None]:
-    """Push the contributions in ``shared/outbox`` while the body runs, or report the reason not to.
+    """Push contributions from ``shared/outbox`` during the `with` block, if a cluster is named.
 
-    Raises UsageError for an invalid login.
+    Without a cluster, report the command that names one. Raises UsageError for an invalid login.
     """
     try:
         find_remote("", environ, read_saved_cluster(settings_path(environ, home)))
@@ -70,7 +70,7 @@ def push_contributions(
 
 
 class PushLogReporter:
-    """Prints the errors and waits in the pushing child's log, and the child's end."""
+    """Reports the errors and waits in the log of the pushing child, and the child's end."""
 
     def __init__(self, child: ProcessId, log: Path, report: PrintLine) -> None:
         self._child, self._log, self._report = child, log, report
@@ -78,7 +78,7 @@ class PushLogReporter:
         self._ended = False
 
     def report_new_lines(self) -> None:
-        """Print the new lines of its log that matter. Raises OSError."""
+        """Report new errors and waits in the child's log, and the child's end. Raises OSError."""
         if self._ended:
             return
         self._ended = not host_and_processes.is_alive(self._child)
@@ -100,7 +100,7 @@ class PushLogReporter:
 
 @contextmanager
 def run_laptop_tasks(session: LaptopSession, console: ConsoleReporter) -> Iterator[None]:
-    """Run a laptop's tasks while the body plays, or learns and contributes."""
+    """Run a laptop's background tasks (push, exchange of milestones) during the `with` block."""
     report, clock = partial(print, flush=True), session.clock
     with ExitStack() as tasks:
         if session.push:

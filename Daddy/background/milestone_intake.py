@@ -1,6 +1,6 @@
 """A job publishes the run's milestones for laptops, and checks the milestones that laptops submit.
 
-One job at a time does this, under a lease; if two ever do, a claim is replayed twice and the same
+One job at a time does both, under a lease; if two ever do, a claim is replayed twice and the same
 state is archived. A claim is a list of inputs: a child process replays them, is killed after
 REPLAY_LIMIT_S seconds, and only the state that the child itself reached is archived. After a
 refused claim a laptop waits twice as long until its next claim is checked.
@@ -40,7 +40,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 10.0, 3_600.0
 
 @contextmanager
 def run_job_tasks(attempt: JobAttempt, peer: str) -> Iterator[None]:
-    """Publish milestones for laptops, and check theirs, while the body learns as ``peer``."""
+    """Publish milestones for laptops and check theirs during the `with` block, as job ``peer``."""
     config, report = attempt.config, partial(print, flush=True)
     intake = MilestoneIntake(
         Store(shared_paths(config)), *open_archive(config), peer, attempt.clock, report
@@ -54,25 +54,25 @@ def run_job_tasks(attempt: JobAttempt, peer: str) -> Iterator[None]:
 
 @dataclass
 class JudgingTurns:
-    """The monotonic time in seconds at which each laptop's next claim may be checked."""
+    """Holds the monotonic time in seconds at which each laptop's next claim may be checked."""
 
     due: dict[str, float] = field(default_factory=dict)
     waits: dict[str, float] = field(default_factory=dict)
 
     def next_peer(self, peers: Iterable[str], now: float) -> str | None:
-        """Return the peer that was due first, or None if none is due."""
+        """Return the peer whose claim has been due longest, or None if no claim is due."""
         ready = [peer for peer in peers if self.due.get(peer, 0.0) <= now]
         return min(ready, key=lambda peer: (self.due.get(peer, 0.0), peer), default=None)
 
     def record_result(self, peer: str, now: float, *, accepted: bool) -> None:
-        """Set the peer's next wait: short after an accepted claim, else twice the last wait."""
+        """Set the peer's next wait: 10 s after an accepted claim, or twice the last wait."""
         waited = self.waits.get(peer, FIRST_WAIT_S / 2)
         wait = FIRST_WAIT_S if accepted else min(LONGEST_WAIT_S, 2 * waited)
         self.waits[peer], self.due[peer] = wait, now + wait
 
 
 class MilestoneIntake:
-    """Publishes and checks milestones for the job `name`. Use it on one thread only."""
+    """Publishes and checks milestones for the job `name`; for use on one thread only."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class MilestoneIntake:
         self._published_at = -PUBLISH_S
 
     def run_cycle(self) -> None:
-        """Publish milestones and check one claim, if we hold the lease. OSError, DaddyError."""
+        """Publish milestones and check a claim, if this job has the lease. OSError, DaddyError."""
         if not self._hold_lease():
             return
         now = self._clock.monotonic()
@@ -110,7 +110,7 @@ class MilestoneIntake:
             self._lease.release("left")
 
     def _claims_to_publish(self) -> Mapping[str, bytes]:
-        """Return the claims for laptops, encoded, by hash."""
+        """Remove unused claims; return the encoded claims to publish for laptops, by hash."""
         entries = self._archive.list_states().entries
         claim_of = {state: ident for ident, state in self._claims.claim_state_pairs()}
         self._claims.remove_unused(entry.sha256 for entry in entries)

@@ -47,7 +47,7 @@ class MilestoneSync:
         self._answered = {receipt.sha256 for receipt in self._receipts()}
 
     def run_cycle(self) -> None:
-        """Replay one of the run's milestones and submit one of ours. OSError, DaddyError."""
+        """Replay one of the run's claims and submit one of ours, if any. OSError, DaddyError."""
         shown = self._published_claims()
         wanted = claim_format.claims_to_replay(shown, {*self._done, *self._archived_claims()})
         if wanted:
@@ -56,14 +56,14 @@ class MilestoneSync:
             self._submit(self._sender, shown, self._log_answers())
 
     def _published_claims(self) -> dict[str, Claim]:
-        """Return the claims that the run publishes, by hash; each file is read once."""
+        """Return the valid claims that the run publishes, by hash; read each file only once."""
         for ident, path in laptop_attachments.list_published(self._local).items():
             if ident not in self._shown:
                 self._shown[ident] = _read(path)
         return {ident: claim for ident, claim in self._shown.items() if claim is not None}
 
     def _archived_claims(self) -> set[str]:
-        """Return the hashes of the claims whose states are in our archive."""
+        """Return the hashes of the claims whose states are in this laptop's archive."""
         here = self._archive.list_states().hashes
         return {ident for ident, state in self._claims.claim_state_pairs() if state in here}
 
@@ -99,7 +99,7 @@ class MilestoneSync:
                 return
 
     def _unknown_to_run(self, shown: Mapping[str, Claim], handed: set[str]) -> list[str]:
-        """Return our claims with milestones that the run lacks, most milestones first."""
+        """Return the hashes of our claims for milestones that the run lacks, most first."""
         pairs = self._claims.claim_state_pairs()
         sent = {state for ident, state in pairs if ident in handed}
         claim_of = {state: ident for ident, state in pairs if state not in sent}
@@ -109,7 +109,7 @@ class MilestoneSync:
         return claim_format.claims_to_submit(own, self._claims.find_claim, run_has)
 
     def _send(self, sender: ClaimSender, ident: str, names: Mapping[str, str]) -> bool:
-        """Put a claim into the outbox; return False if it is too large or cannot be encoded."""
+        """Write a claim to the outbox; return False if the claim is too large or not encodable."""
         claim = self._claims.find_claim(ident)
         assert claim is not None
         try:
@@ -128,7 +128,7 @@ class MilestoneSync:
         return True
 
     def _names(self, run_has: set[str]) -> dict[str, str]:
-        """Map our claims to the hashes by which the run has them or others with the same state."""
+        """Map the hash of each claim here to that of the run's claim for the same state."""
         pairs = self._claims.claim_state_pairs()
         by_state = {state: ident for ident, state in pairs if ident in run_has}
         names = {ident: by_state[state] for ident, state in pairs if state in by_state}
@@ -139,7 +139,7 @@ class MilestoneSync:
         return laptop_attachments.read_attachment_receipts(self._local, peer) if peer else []
 
     def _log_answers(self) -> set[str]:
-        """Log new answers; return the hashes of all claims that were accepted."""
+        """Log the run's new answers to our claims; return the hashes of all accepted claims."""
         receipts = self._receipts()
         for receipt in receipts:
             if receipt.sha256 not in self._answered:

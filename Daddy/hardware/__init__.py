@@ -1,4 +1,4 @@
-"""The number of environments that a person's machine can run without slowing the person down.
+"""Finds the number of environments that a machine can run without slowing its person down.
 
 recommend_envs   facts of a machine and measurements → number of environments, with reasons (pure)
 env_count_sweep  steps per second and memory by number of environments, through passed-in functions

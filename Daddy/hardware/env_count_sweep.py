@@ -1,4 +1,4 @@
-"""A sweep over numbers of environments, which measures steps per second and memory.
+"""Measures steps per second and memory for growing numbers of environments (a sweep).
 
 The environments, the clock and the memory reading are passed in: ``autotune`` passes the real ones
 and tests pass fakes. The sweep stops when more environments no longer raise the rate.
@@ -32,9 +32,9 @@ def sweep_counts(
     seconds: float,
     report: Callable[[Measurement], None] = lambda _: None,
 ) -> list[Measurement]:
-    """Measure each count for about ``seconds``, smallest first; ``report`` gets each result.
+    """Measure each of ``counts`` environments for about ``seconds``; pass each to ``report``.
 
-    ``resident`` returns the resident memory of this process and its children in bytes.
+    ``resident`` returns this process tree's memory in bytes. Two counts without gain end the sweep.
     """
     rows: list[Measurement] = []
     best, disappointments = 0.0, 0
@@ -52,7 +52,7 @@ def sweep_counts(
 def measure_count(
     count: int, opener: Opener, resident: Callable[[], int], clock: Clock, seconds: float
 ) -> Measurement:
-    """Measure ``count`` environments: steps per second, the median of three bursts, and memory."""
+    """Measure ``count`` environments: steps/s (median of three bursts) and resident bytes."""
     with opener(count) as step:
         _burst(step, clock, seconds / (BURSTS + 1))
         rates = [_burst(step, clock, seconds / (BURSTS + 1)) for _ in range(BURSTS)]
@@ -60,7 +60,7 @@ def measure_count(
 
 
 def _burst(step: Step, clock: Clock, seconds: float) -> float:
-    """Step for about ``seconds``, at least once; return environment steps per second."""
+    """Call ``step`` for about ``seconds``, at least once; return environment steps per second."""
     begun = clock.monotonic()
     steps = step()
     while (took := clock.monotonic() - begun) < seconds:

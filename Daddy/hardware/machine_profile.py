@@ -26,7 +26,7 @@ MEMORY_TOLERANCE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A measurement of a machine (at seconds since 1970), and the recommended number."""
+    """Holds a machine's measurement, its Unix time, and the recommended number of environments."""
 
     user_id: str
     facts: MachineFacts
@@ -39,7 +39,7 @@ class Profile:
     groups: int = 0
 
     def fits(self, facts: MachineFacts) -> bool:
-        """Return True if the profile was measured on a machine like this one."""
+        """Return True if these ``facts`` have as many cores and about as much memory."""
         difference = abs(facts.memory_bytes - self.facts.memory_bytes)
         alike = difference <= MEMORY_TOLERANCE * self.facts.memory_bytes
         return alike and facts.cores == self.facts.cores
@@ -49,25 +49,25 @@ _PROFILE = TypeAdapter(Profile)
 
 
 def default_folder(environ: Mapping[str, str], home: Path) -> Path:
-    """Return ``$XDG_CONFIG_HOME/daddy/profiles``, else ``~/.config/daddy/profiles``."""
+    """Return ``daddy/profiles`` in $XDG_CONFIG_HOME, or in ``~/.config`` if that is unset."""
     base = environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else home / ".config") / "daddy" / "profiles"
 
 
 def profile_path(folder: Path, user_id: str) -> Path:
-    """Return the path of a user id's profile; UsageError when it is no valid peer name."""
+    """Return the path of a user id's profile; UsageError when the id is no valid peer name."""
     return folder / f"{check_peer(user_id)}.json"
 
 
 def save_profile(folder: Path, profile: Profile) -> Path:
-    """Write a profile, whole or not at all, and return its path."""
+    """Write a profile atomically and return its path."""
     path = profile_path(folder, profile.user_id)
     write_json(path, {"format": FORMAT, **dataclasses.asdict(profile)})
     return path
 
 
 def load_profile(folder: Path, user_id: str) -> Profile | None:
-    """Return the stored profile, or None; FileError when it is damaged."""
+    """Return the stored profile of a user id, or None; FileError when the file is damaged."""
     path = profile_path(folder, user_id)
     try:
         record = read_json(path)

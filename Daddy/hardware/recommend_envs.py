@@ -29,7 +29,7 @@ NEAR_ENOUGH = 0.95
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """A machine: usable cores, memory in bytes, and ``has_gpu`` for a GPU with its own memory.
+    """Holds a machine's usable cores, memory in bytes, and ``has_gpu``: one with its own memory.
 
     An Apple laptop's GPU shares the memory, so it does not count.
     """
@@ -40,18 +40,18 @@ class MachineFacts:
 
     @property
     def spare_bytes(self) -> int:
-        """Bytes of memory beside those left to the person."""
+        """Bytes of memory beyond the 4 GiB that are left to the person."""
         return max(0, self.memory_bytes - BYTES_FOR_THE_PERSON)
 
     @property
     def free_cores(self) -> int:
-        """Cores beside the one left to the person, at least one."""
+        """Number of cores less the one that is left to the person, at least 1."""
         return max(1, self.cores - CORES_FOR_THE_PERSON)
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One row of a sweep: environment steps per second and resident bytes with ``envs``.
+    """Holds a sweep's result: steps per second and resident bytes with ``envs`` environments.
 
     ``backend`` and ``groups``: the way the environments ran; "auto" and 0: the default way.
     """
@@ -64,14 +64,14 @@ class Measurement:
 
 
 class Recommendation(NamedTuple):
-    """A number of environments, and the reasons."""
+    """Holds a recommended number of environments, and the reasons as sentences."""
 
     envs: int
     reasons: tuple[str, ...]
 
 
 def recommend(facts: MachineFacts) -> Recommendation:
-    """Recommend a number of environments from the facts alone."""
+    """Recommend a number of environments from the machine's facts alone."""
     bound, reasons = _bound(facts)
     fitting = facts.spare_bytes // BYTES_PER_ENV
     reasons.append(
@@ -112,7 +112,7 @@ def recommend_measured(facts: MachineFacts, rows: Sequence[Measurement]) -> Reco
 def choose_backend(
     facts: MachineFacts, usual: Measurement, others: Sequence[Measurement]
 ) -> tuple[Measurement, str]:
-    """Choose the backend for the environments of ``usual``: another if it gains five per cent.
+    """Choose the fastest backend of ``others``, or ``usual`` if none gains five per cent.
 
     Backends that need the person's memory are left out. Returns the row and the reason.
     """
@@ -125,14 +125,14 @@ def choose_backend(
 
 
 def counts_to_try(facts: MachineFacts) -> tuple[int, ...]:
-    """Return the counts to measure: 1, the free cores, and multiples of them."""
+    """Return the numbers of environments to measure: 1, and 1 to 8 times the free cores."""
     free = facts.free_cores
     counts = {1, free, 2 * free, 4 * free, 8 * free}
     return tuple(sorted(count for count in counts if count <= MOST))
 
 
 def _bound(facts: MachineFacts) -> tuple[int, list[str]]:
-    """Return the largest number for the cores by the guide's table, with reasons."""
+    """Return the guide's largest number of environments for this machine, with reasons."""
     free = facts.free_cores
     reasons = [f"cores: {facts.cores}, one of them left to you"]
     if facts.has_gpu:
