@@ -331,7 +331,7 @@ def test_weights_of_another_network_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "other.st").write_bytes(encode({"actor.weight": torch.zeros(3, 3)}))
     found = playback_setup.find_weights(tmp_path / "other.st")
     game = PokemonRedEnv()
-    with pytest.raises(WeightsError, match=r"other\.st is of another network"):
+    with pytest.raises(WeightsError, match=r"other\.st has weights of another network"):
         playback_setup.make_actor(game, found)
     game.close()
 

@@ -17,7 +17,7 @@ EPSILON = 1e-5
 
 
 class FlatAdam:
-    """Holds the moments of named parameters, in the order given."""
+    """Updates named parameters by Adam, and holds their first and second moments."""
 
     def __init__(self, named: Iterable[tuple[str, nn.Parameter]]) -> None:
         pairs = list(named)
@@ -39,7 +39,7 @@ class FlatAdam:
     def step(self, rate: float, max_norm: float) -> float:
         """Update the parameters from their gradients, clipped to `max_norm`; return the norm.
 
-        A gradient that is not finite (norm nan or inf) changes nothing.
+        A gradient that is not finite (its norm is nan or inf) leaves the parameters unchanged.
         """
         grads = [self._flat_grad(parameter) for parameter in self._parameters]
         flat = torch.cat(grads, out=self._flat)
@@ -67,11 +67,11 @@ class FlatAdam:
         return parameter.grad.reshape(-1).float()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return the moments, on the CPU."""
+        """Return the first and second moments, (all parameters,) float32, on the CPU."""
         return {"mean": self.mean.cpu(), "square": self.square.cpu()}
 
     def load_state_dict(self, tensors: dict[str, torch.Tensor], steps: int) -> None:
-        """Restore the result of `state_dict` after `steps` updates."""
+        """Restore the moments that `state_dict` returned after `steps` updates."""
         self.mean.copy_(tensors["mean"])
         self.square.copy_(tensors["square"])
         self.steps = steps

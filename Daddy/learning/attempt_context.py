@@ -24,13 +24,13 @@ from Daddy.core.stop_conditions import StopSignal, WallTimeLimit
 
 @dataclass(frozen=True)
 class AttemptEventLog:
-    """An event writer that adds the attempt to states and errors; write errors drop the event."""
+    """Writes events; adds the attempt's token and job id to states and errors."""
 
     writer: EventWriter
     attempt: Mapping[str, object]
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
-        """Append an event; drop it if the disk is full."""
+        """Append an event to the attempt's event log; drop the event on an OSError."""
         row = {**self.attempt, **data} if event in ("state", "error") else data
         with suppress(OSError):
             self.writer.write(event, step, row)
@@ -38,7 +38,7 @@ class AttemptEventLog:
 
 @dataclass(frozen=True)
 class JobAttempt:
-    """A job's attempt to fill one of `slots`; `by_hand`: a person started it, not a controller."""
+    """Describes a job's attempt to fill one of `slots`; `by_hand`: a person started it."""
 
     config: Config
     run: RunPaths
@@ -64,7 +64,7 @@ class JobAttempt:
 
     @cached_property
     def wall(self) -> WallTimeLimit:
-        """The deadline of the job."""
+        """The wall-time limit of the job: its deadline, from the scheduler and the settings."""
         limit_s = parse_duration(self.config.slurm.time_limit)
         end_time, longest = read_job(os.environ).end_time, self.config.training.max_runtime_seconds
         return WallTimeLimit(self.boot.started, longest, end_time, limit_s, self.clock)
@@ -74,7 +74,7 @@ class JobAttempt:
         return self.signals.stop_reason() or self.wall.stop_reason()
 
     def lease_facts(self) -> dict[str, object]:
-        """Return the facts about this process that the slot's lease records."""
+        """Return the facts (JSON) about this process that the slot's lease file records."""
         process = current_process()
         return {
             "token": self.token,

@@ -30,26 +30,26 @@ _MOST_BUFFERED = 256
 
 @dataclass
 class Stopwatch:
-    """Seconds by activity, since they were last popped."""
+    """Adds up the seconds of each activity since the last `pop_seconds`."""
 
     clock: Clock
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def measure(self, activity: str) -> Iterator[None]:
-        """Add the time inside the context to `activity`."""
+        """Add the time spent in the `with` block to the seconds of `activity`."""
         start = self.clock.monotonic()
         yield
         self.seconds[activity] = self.seconds.get(activity, 0.0) + self.clock.monotonic() - start
 
     def pop_seconds(self) -> dict[str, float]:
-        """Return the seconds by activity, and reset them."""
+        """Return the seconds by activity since the last call, and reset all to zero."""
         seconds, self.seconds = self.seconds, {}
         return seconds
 
 
 class MovementStats:
-    """Cells that agents visited, and the share of moves that led back to a recent cell."""
+    """Counts the cells that agents visited and the moves back to a recent cell."""
 
     def __init__(self, names: Sequence[str], num_envs: int) -> None:
         """Set up empty statistics for telemetry with the columns `names`."""
@@ -65,7 +65,7 @@ class MovementStats:
         self._last = np.full(num_envs, _NOWHERE)
 
     def set_start(self, rows: NDArray[np.float32]) -> None:
-        """Set the positions before the first step from telemetry rows (N, columns)."""
+        """Set the agents' positions before their first step, from telemetry rows (N, columns)."""
         if self.enabled:
             self._last = self._codes(rows)
 
@@ -76,13 +76,13 @@ class MovementStats:
         return self._cells
 
     def _codes(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Return a number per cell of the world: map, row, column, a byte each."""
+        """Return one number per position in `rows`: map, row and column in a byte each."""
         positions = rows[..., self._columns].astype(np.int64) & 0xFF
         codes: NDArray[np.int64] = positions @ np.array([1 << 16, 1 << 8, 1])
         return codes
 
     def record_step(self, rows: NDArray[np.float32], first: int = 0) -> None:
-        """Record one step of the agents from number `first` on; `rows` (n, columns) is kept.
+        """Store telemetry rows (n, columns) of one step of the agents from number `first` on.
 
         Steps are evaluated many at a time: after each emulated step the processor's caches are
         cold, which makes single evaluations slow.
@@ -129,7 +129,7 @@ class MovementStats:
         self._recent[first + np.flatnonzero(~same_map)] = _NOWHERE
 
     def pop_gauges(self) -> dict[str, float]:
-        """Return `loop_share` of the moves since the last call, and `coverage` of the run."""
+        """Return `loop_share`, of the moves since the last call, and `coverage`: visited cells."""
         if not self.enabled:
             return {}
         self._evaluate()
@@ -138,18 +138,18 @@ class MovementStats:
         return {**share, "coverage": float(len(self.cells))}
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return the visited cells."""
+        """Return the codes of all visited cells as one int32 tensor, for the checkpoint."""
         return {"cells": torch.tensor(sorted(self.cells), dtype=torch.int32)}
 
     def load_state_dict(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Restore the result of `state_dict`; older checkpoints have none."""
+        """Restore the visited cells from `state_dict`'s result; none if `tensors` has no cells."""
         self._cells = set(tensors["cells"].tolist()) if "cells" in tensors else set()
 
 
 class Milestones:
-    """The step, of this learner's own, at which each milestone was first reached.
+    """Holds the learner's environment step at which each milestone was first reached.
 
-    `assisted` names the scripted helps, for milestones first reached in a game with some.
+    `assisted` maps a milestone to the assists in the game that first reached it, if any.
     """
 
     def __init__(self, reached: NamesFromFacts, assists: NamesFromFacts) -> None:
@@ -158,9 +158,9 @@ class Milestones:
         self.assisted: dict[str, list[str]] = {}
 
     def record_new(self, step: int, facts: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Record the milestones that some environment shows for the first time; return them sorted.
+        """Record milestones that an environment reached first; return their names, sorted.
 
-        If several environments show one at once, that with the fewest assists counts.
+        If several environments reach a milestone at once, that with the fewest assists counts.
         """
         new: dict[str, list[str]] = {}
         for row in facts:

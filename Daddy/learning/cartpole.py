@@ -1,6 +1,6 @@
-"""CartPole as a second workload, learnt within a minute: for tests and benches.
+"""Defines CartPole as a second workload, learnt within a minute: for tests and benchmarks.
 
-Gymnasium's CartPole-v1 with a dictionary observation, telemetry, a picture and exact save states.
+The game is Gymnasium's CartPole-v1 with a dictionary observation, telemetry, a picture and states.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIP, _CART, _WIDE = slice(20, 50), slice(100, 120), 8
 
 
 class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
-    """Balances a pole: observation {"state": (4,) float32}, two actions, reward 1 a step.
+    """Simulates a cart with a pole: observation {"state": (4,) float32}, 2 actions, reward 1.
 
     Without `velocities` the observation is (2,), position and angle, and a policy needs memory.
     """

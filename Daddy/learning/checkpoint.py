@@ -1,7 +1,7 @@
 """Stores and loads the checkpoints of one learner: atomic, verified, never a pickle.
 
 A checkpoint is a blob (safetensors) and a manifest (JSON with the blob's hash and the counters).
-The manifest is written last and is the commit: a blob without one is ignored. Names sort by (term,
+The manifest is written last: a blob without a manifest is ignored. File names sort by (term,
 step), so that a process of an expired term cannot hide the checkpoints of its successor. A
 checkpoint that fails its hash is renamed, never deleted, and the one before it is used.
 """
@@ -32,7 +32,7 @@ _NAME = re.compile(r"t(\d{6})-s(\d{12})\.json")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Named tensors (any dtype, on the CPU) and JSON facts of a learner at `step`."""
+    """Holds named tensors (any dtype, on the CPU) and JSON facts of a learner at `step`."""
 
     term: int
     step: int
@@ -42,14 +42,14 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class LoadedCheckpoint:
-    """The newest checkpoint that verifies, and the reasons for which newer ones were refused."""
+    """Holds the newest checkpoint that verifies, and why newer ones were refused."""
 
     checkpoint: Checkpoint
     refused: tuple[str, ...] = ()
 
 
 class FencedError(DaddyError):
-    """A newer term has written checkpoints here, so one of an older term is refused."""
+    """Reports that the folder holds checkpoints of a newer term of the slot's lease."""
 
     exit_code = ExitCode.NOT_NEEDED
 
@@ -59,7 +59,7 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint and prune older ones; return the manifest's path.
 
-    OSError if writing fails, FencedError where `folder` holds a checkpoint of a newer term.
+    OSError if writing fails, FencedError if `folder` holds a checkpoint of a newer term.
     """
     _refuse_fenced(folder, checkpoint.term)
     name = f"t{checkpoint.term:06d}-s{checkpoint.step:012d}"
@@ -90,10 +90,10 @@ def _refuse_fenced(folder: Path, term: int) -> None:
 
 
 def load_newest(folder: Path) -> LoadedCheckpoint | None:
-    """Load the newest checkpoint that verifies; None if none was ever written.
+    """Load the newest checkpoint in `folder` that verifies; None if `folder` has no checkpoint.
 
-    FileError if all are damaged, since a silent new start would lose the run's progress; and if the
-    newest cannot be read for a reason that may pass, since an older one would lose steps.
+    FileError if all are damaged, since a silent new start would lose the run's progress, or if the
+    newest has a read error that may pass, since loading an older checkpoint would lose steps.
     """
     refused: list[tuple[Path, str]] = []
     for path in list_manifests(folder):
@@ -110,13 +110,13 @@ def load_newest(folder: Path) -> LoadedCheckpoint | None:
         return None
     raise FileError(
         f"none of the {len(refused)} checkpoints in {folder} can be used; newest: {refused[0][1]}",
-        "restore one from a backup, or move the folder away to start this slot from the shared "
+        "restore a checkpoint from a backup, or move the folder away to start from the shared "
         "weights",
     )
 
 
 def _may_pass(error: FileError) -> bool:
-    """Return True for a read error that may pass: not a missing file, not a bad sector (EIO)."""
+    """Return True if the read error may pass: no missing file, no bad sector (EIO)."""
     cause = error.__cause__
     gone = isinstance(cause, FileNotFoundError)
     return isinstance(cause, OSError) and not gone and cause.errno != errno.EIO
@@ -146,12 +146,12 @@ def _verified_blob(path: Path, manifest: Mapping[str, Any]) -> bytes:
     if len(blob) != manifest["bytes"]:
         raise FileError(f"{path} is truncated: {len(blob)} of {manifest['bytes']} bytes")
     if sha256_hex(blob) != manifest["sha256"]:
-        raise FileError(f"{path} does not have the hash its manifest names")
+        raise FileError(f"{path} does not have the SHA-256 that its manifest names")
     return blob
 
 
 def list_manifests(folder: Path) -> list[Path]:
-    """Return the manifests of all checkpoints, newest first."""
+    """Return the paths of all manifests in `folder`, newest checkpoint first."""
     if not folder.is_dir():
         return []
     named = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
@@ -159,7 +159,7 @@ def list_manifests(folder: Path) -> list[Path]:
 
 
 def newest_term(folder: Path) -> int:
-    """Return the highest term that wrote a checkpoint here; 0 if none did."""
+    """Return the highest lease term that wrote a checkpoint in `folder`; 0 without any."""
     newest = list_manifests(folder)[:1]
     return int(newest[0].name[1:7]) if newest else 0
 
@@ -167,7 +167,7 @@ def newest_term(folder: Path) -> int:
 def checkpoints_to_delete(
     stamped: Sequence[tuple[Path, float]], max_keep: int, keep_hours: int
 ) -> list[Path]:
-    """Return those of `stamped` (newest first, with Unix seconds) that retention deletes.
+    """Return the paths to delete among `stamped`: paths with Unix seconds, newest first.
 
     Retention keeps the newest `max_keep`, and of older ones the first of each hour until it is
     `keep_hours` older than the newest, so that a slow failure can be undone.
@@ -184,13 +184,13 @@ def checkpoints_to_delete(
 
 
 def _set_aside(damaged: Iterable[Path]) -> None:
-    """Rename damaged manifests: they are not read again, and a person can inspect them."""
+    """Rename damaged manifests to *.json.broken, so that no learner reads them again."""
     for path in damaged:
         path.replace(path.with_suffix(".json.broken"))
 
 
 def _prune(folder: Path, max_keep: int, keep_hours: int) -> None:
-    """Delete what retention does not keep: each manifest before its blob, so none lacks a blob."""
+    """Delete `checkpoints_to_delete`: each manifest before its blob, so none lacks a blob."""
     stamped = [(path, path.stat().st_mtime) for path in list_manifests(folder)]
     for path in checkpoints_to_delete(stamped, max_keep, keep_hours):
         path.unlink(missing_ok=True)
@@ -198,17 +198,17 @@ def _prune(folder: Path, max_keep: int, keep_hours: int) -> None:
 
 
 def bytes_to_tensor(data: bytes) -> torch.Tensor:
-    """Return bytes as a tensor (len,) uint8."""
+    """Return `data` as a tensor (len(data),) uint8."""
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0).byte()
 
 
 def tensor_to_bytes(tensor: torch.Tensor) -> bytes:
-    """Undo `bytes_to_tensor`."""
+    """Return the bytes of a tensor (n,) uint8 that `bytes_to_tensor` made."""
     return tensor.numpy().tobytes()
 
 
 def select_prefix(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the tensors whose names begin with `prefix`, by their names without it."""
+    """Return the tensors whose names begin with `prefix`, by their names without `prefix`."""
     return {
         name.removeprefix(prefix): value
         for name, value in tensors.items()

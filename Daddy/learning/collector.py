@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RolloutProgress:
-    """The progress of each group in one rollout.
+    """Holds the progress of each group of environments in one rollout.
 
     `next_step` holds each group's next step, `end` the step before which all stop,
     `completed_steps` the number of steps that all groups have taken. `uniforms` are random numbers
@@ -51,7 +51,7 @@ class RolloutProgress:
 
 @dataclass
 class Collector:
-    """Plays the policy in the environments, and holds the state between two steps.
+    """Plays the policy in the environments; holds observations and LSTM state in between.
 
     `after_step` is called with the environments that have just made a step.
     """
@@ -71,7 +71,7 @@ class Collector:
     def collect(self, rollout: Rollout, stop: Callable[[], object]) -> bool:
         """Fill `rollout` with the next horizon of every environment, or complete a partial one.
 
-        Return False, with a partial rollout, if `stop()` returned a true value meanwhile.
+        Return True if `rollout` is full, False if `stop()` was true: `rollout` is then partial.
         """
         if not rollout.filled:
             rollout.episodes = []
@@ -92,7 +92,7 @@ class Collector:
     def _send(
         self, rollout: Rollout, progress: RolloutProgress, group: int, stop: Callable[[], object]
     ) -> bool:
-        """Send a group its next actions; return False if the group has finished this rollout."""
+        """Send the group's next actions to its environments; return False at the rollout's end."""
         t, members = progress.next_step[group], self.vector.groups[group]
         if t == len(rollout.rewards):
             rollout.last_values[members] = self._infer(members)[1].cpu().numpy()
@@ -128,7 +128,7 @@ class Collector:
     def store_transition(
         self, rollout: Rollout, progress: RolloutProgress, group: int, transition: Transition
     ) -> None:
-        """Store the result of a group's step, and complete the steps that all groups have taken."""
+        """Store `transition` of a group's step; complete every step that all groups have taken."""
         t, members = progress.next_step[group], self.vector.groups[group]
         dones = transition.terminated | transition.truncated
         rollout.rewards[t, members] = transition.rewards
@@ -143,10 +143,10 @@ class Collector:
             progress.completed_steps += 1
 
     def _complete(self, rollout: Rollout, progress: RolloutProgress, t: int) -> None:
-        """Normalise the rewards of step `t`, and collect the episodes that ended in it.
+        """Normalise the rewards of step `t`, and add its ended episodes to the rollout.
 
-        A truncated episode's last reward gets a discounted value, of the observation one step
-        before its end, since the final observation is not kept.
+        A truncated episode's last reward gets the discounted value of the observation before its
+        last step added, since the final observation is not stored.
         """
         rewards = self.normaliser(rollout.rewards[t], rollout.dones[t])
         bootstrap = self.settings.gamma * rollout.values[t] * rollout.truncations[t]
@@ -169,7 +169,7 @@ class Collector:
 def new_collector(
     vector: VectorEnv, policy: ActorCritic, settings: PpoSettings, seed: int, clock: Clock
 ) -> Collector:
-    """Return a collector before its first step; the caller sets the first observations."""
+    """Return a new collector; the caller sets `observations` before the first `collect`."""
     normaliser = RewardNormaliser(
         vector.num_envs, settings.gamma, enabled=settings.normalise_rewards
     )
@@ -189,8 +189,8 @@ def new_collector(
 def sample(logits: Tensor, uniforms: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Sample an action (N,) int64 from each row of logits (N, A), with its log-probability (N,).
 
-    Each action is the inverse of the cumulative distribution at its number of `uniforms` (N,), in
-    [0, 1).
+    An action inverts the cumulative distribution at its random number in `uniforms` (N,), which is
+    in [0, 1).
     """
     log_probs = torch.log_softmax(logits, -1)
     below = log_probs.exp().cumsum(-1) <= uniforms.unsqueeze(-1)

@@ -21,7 +21,7 @@ _MILESTONE_STEPS = ("handed in", "accepted", "refused")
 
 
 class ConsoleReporter:
-    """An event sink and a frame sink that forwards every call and prints progress."""
+    """Forwards all events, reports and pictures to two sinks, and prints progress lines."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ConsoleReporter:
     # -- the event sink
 
     def write(self, event: str, step: int, data: Mapping[str, Any]) -> None:
-        """Forward an event, remember its figures, and print what deserves a line."""
+        """Forward an event, store its numbers, and print a line if it is of interest."""
         self._events.write(event, step, data)
         self.step = max(self.step, step)
         if event == "metric":
@@ -103,7 +103,7 @@ class ConsoleReporter:
         return self._frames.poll_requests()
 
     def send_reports(self, reports: Sequence[AgentReport]) -> None:
-        """Forward reports, and remember the most advanced agent."""
+        """Forward reports, and store the most advanced agent's for `progress_line`."""
         self._frames.send_reports(reports)
         candidates = [*reports, self._best] if self._best else reports
         self._best = max(candidates, key=_rank, default=None)
@@ -114,7 +114,7 @@ class ConsoleReporter:
     # -- lines
 
     def progress_line(self) -> str:
-        """Return the progress in one line."""
+        """Return steps, speed, episodes, mean return and best agent as one line."""
         rate = f"{fmean(self._rates):.0f} steps/s" if self._rates else "warming up"
         parts = [f"step {self.step:,}", rate, f"{self.episodes} episodes"]
         if self._returns:
@@ -126,7 +126,7 @@ class ConsoleReporter:
         return " · ".join(parts)
 
     def summary_line(self, reason: str) -> str:
-        """Return a summary of the whole run in one line."""
+        """Return a summary of this process's play as one line, with the `reason` of its end."""
         seconds = self._clock.monotonic() - self._started
         played = f"{self.step:,} steps in {seconds:.0f} s" if self.step else "nothing was played"
         text = f"ended ({reason}): {played}, {self.episodes} episodes"
@@ -143,5 +143,5 @@ class ConsoleReporter:
 
 
 def _rank(report: AgentReport) -> tuple[int, int, float]:
-    """Return the sort key of the viewer: badges, then story flags, then reward."""
+    """Return an agent's sort key, as in the viewer: badges, story flags, return."""
     return report.badges, report.story_flags, report.episode_return

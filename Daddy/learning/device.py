@@ -26,7 +26,7 @@ def resolve_device(name: str) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(
             f"training.device is {name!r}, but this machine has no GPU that torch can use",
-            "ask the scheduler for one (slurm.gpus_per_job), or set --device cpu or auto",
+            "ask the scheduler for a GPU (slurm.gpus_per_job), or set --device cpu or auto",
         )
     if name == "mps" and _mps_or_cpu() != "mps":
         raise ConfigError("training.device is 'mps', but this machine has no Apple GPU", "use auto")
@@ -38,17 +38,17 @@ def _mps_or_cpu() -> str:
 
 
 def has_gpu() -> bool:
-    """Return True if torch can use an NVIDIA or AMD GPU here."""
+    """Return True if torch can use an NVIDIA or AMD GPU on this machine."""
     return torch.cuda.is_available()
 
 
 def limit_threads(threads: int) -> None:
-    """Limit torch to `threads` cores; the emulators need the others."""
+    """Limit torch to `threads` threads, since the emulators need the other cores."""
     torch.set_num_threads(max(1, threads))
 
 
 def keep_freed_memory() -> None:
-    """Make glibc keep the memory that torch frees; else an update has 20,000 page faults."""
+    """Make glibc keep memory that torch frees, which saves 20,000 page faults per update."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _NEVER)

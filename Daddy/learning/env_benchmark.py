@@ -1,7 +1,7 @@
 """Measures the speed of environments with random keys, and chooses the vector backend by it.
 
 All backends give the same trajectories, so each machine may choose the fastest. The number of
-groups changes the last bits of the network's results; it follows from that of environments alone.
+groups changes the last bits of the network's results; the number of environments determines it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_PER_CORE = 2
 
 
 def random_rate(vector: VectorEnv, seconds: float, clock: Clock, seed: int = 0) -> float:
-    """Return environment steps per second over about `seconds`, without waits between groups."""
+    """Play random keys for about `seconds`; return environment steps per second."""
     rng, keys = np.random.default_rng(seed), int(vector.action_space.n)
     start, steps, playing = clock.monotonic(), 0, len(vector.groups)
 
@@ -57,7 +57,7 @@ def random_rate(vector: VectorEnv, seconds: float, clock: Clock, seed: int = 0) 
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """The chosen backend, and the steps per second of each measured one, the default first."""
+    """Holds the chosen backend and the steps/s of each measured backend, default first."""
 
     backend: Backend
     rates: Mapping[str, float]
@@ -70,7 +70,7 @@ class BackendChoice:
 
 
 def pick_backend(rates: Mapping[str, float]) -> Backend:
-    """Return the first backend, or one `MIN_SPEEDUP` times as fast; ValueError if there is none."""
+    """Return the first backend, or the fastest if over 1.25 times as fast; ValueError if empty."""
     if not rates:
         raise ValueError("nothing was measured")
     default, best = next(iter(rates)), max(rates, key=rates.__getitem__)
@@ -78,10 +78,10 @@ def pick_backend(rates: Mapping[str, float]) -> Backend:
 
 
 def choose_backend(env_fn: EnvFactory, num_envs: int, record: Path, clock: Clock) -> BackendChoice:
-    """Return the backend for this run's environments, measured once for each kind of machine.
+    """Return the backend for the run's environments; measure all unless `record` has rates.
 
-    The run keeps the measurement in the file `record`; an unreadable record is measured again, a
-    failure to write it is ignored. Starts processes, so call it before any thread is started.
+    The rates in the file `record` count for this kind of machine only; a failure to write them is
+    ignored. The measurement starts processes, so call the function before any thread is started.
     """
     cores, groups = usable_cores(), groups_for(num_envs)
     backends = _candidates()
@@ -98,7 +98,7 @@ def choose_backend(env_fn: EnvFactory, num_envs: int, record: Path, clock: Clock
 def _read_record(
     path: Path, machine: Mapping[str, object], backends: Sequence[str]
 ) -> dict[str, float] | None:
-    """Return the recorded rates, the default backend's first; None if there is no valid record."""
+    """Return the steps/s of `backends` in the record at `path`; None if not for `machine`."""
     try:
         record = read_json(path)
         if any(record.get(name) != value for name, value in machine.items()):
@@ -109,7 +109,7 @@ def _read_record(
 
 
 def _candidates() -> tuple[Backend, ...]:
-    """Return the backends that use all cores; `serial` would win whenever the machine is busy."""
+    """Return the backends to measure; `serial` is left out, as it wins on a busy machine."""
     return ("pufferlib", "threads") if puffer_installed() else ("threads",)
 
 

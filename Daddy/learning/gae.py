@@ -16,7 +16,7 @@ def advantages_and_returns(
     gamma: float,
     gae_lambda: float,
 ) -> tuple[Floats, Floats]:
-    """Return the advantages and the returns (advantages + values, the value targets) of a rollout.
+    """Compute a rollout's advantages and its returns (advantages + values, the critic's targets).
 
     rewards, values (T, N) float32; dones (T, N) bool, True where the step ended an episode;
     last_values (N,) float32, the critic's values of the observations after step T-1. Both results
@@ -35,6 +35,6 @@ def advantages_and_returns(
 
 
 def explained_variance(values: Floats, returns: Floats) -> float:
-    """Return 1 − Var(returns − values) / Var(returns): 1 for a perfect critic, 0 for a constant."""
+    """Compute 1 − Var(returns − values) / Var(returns): 1 is a perfect critic, 0 a constant."""
     variance = float(np.var(returns))
     return 1.0 - float(np.var(returns - values)) / variance if variance > 0.0 else 0.0

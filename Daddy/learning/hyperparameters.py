@@ -14,7 +14,7 @@ _GPU_ROLLOUT = 65_536
 
 @dataclass(frozen=True)
 class PpoSettings:
-    """The hyperparameters of PPO, named as in `core.settings.HyperparameterSettings`."""
+    """Holds the hyperparameters of PPO, named as in `core.settings.HyperparameterSettings`."""
 
     num_envs: int
     horizon: int
@@ -42,7 +42,7 @@ class PpoSettings:
 
 
 def resolve_settings(training: HyperparameterSettings, device_type: str) -> PpoSettings:
-    """Return the settings, open ones filled by the profile; profile `auto` follows the device."""
+    """Return PPO's settings; horizon and rate, if unset, follow the profile (auto: the device)."""
     gpu = device_type == "cuda" if training.profile == "auto" else training.profile == "gpu"
     given = {field.name: getattr(training, field.name) for field in fields(PpoSettings)}
     filled = {
@@ -53,7 +53,7 @@ def resolve_settings(training: HyperparameterSettings, device_type: str) -> PpoS
 
 
 def _horizon(training: HyperparameterSettings, *, gpu: bool) -> int:
-    """Return the steps per environment: whole sequences that come nearest to `rollout` in total."""
+    """Return steps per environment: for `rollout` in all, else 64 (CPU) or 64 to 512 (GPU)."""
     if training.rollout is not None:
         sequences = round(training.rollout / (training.num_envs * training.bptt))
         return max(1, sequences) * training.bptt

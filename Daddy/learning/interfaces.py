@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class WeightExchange(Protocol):
-    """One peer's access to the shared weights. Called between PPO iterations only."""
+    """Gives one peer access to the shared weights; is called between PPO iterations only."""
 
     def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """Return the weights to start from.
+        """Return, as an Adoption, the weights to start from.
 
         A fresh peer gets the newest version; the first peer of a run writes `initial()` as version
         0. A peer that resumes with `resumed`, the checkpointed `resume_state()`, keeps its own
@@ -65,12 +65,12 @@ class WeightExchange(Protocol):
         ...
 
     def resume_state(self) -> bytes:
-        """Return what the next process needs besides the weights: base version, sequence, ..."""
+        """Return the exchange's own state (base, sequence, …) as bytes for the checkpoint."""
         ...
 
 
 class FrameSink(Protocol):
-    """Receives pictures and reports for viewers. Never blocks, never raises for a viewer's sake."""
+    """Receives pictures and reports for viewers; never blocks or raises because of a viewer."""
 
     @property
     def request_counter(self) -> Sequence[int]:
@@ -78,24 +78,24 @@ class FrameSink(Protocol):
         ...
 
     def poll_requests(self) -> tuple[bool, frozenset[int]]:
-        """Return (reports are due, agents whose pictures are due); each request only once."""
+        """Return True if reports are due, and the agents whose pictures are due; reset both."""
         ...
 
     def send_reports(self, reports: Sequence[AgentReport]) -> None: ...
     def send_picture(self, agent: int, picture: bytes) -> None:
-        """Send a requested picture of SCREEN_BYTES; it replaces an older one not yet sent."""
+        """Send a requested picture (SCREEN_BYTES), in place of an older picture not yet sent."""
         ...
 
 
 class Stopper(Protocol):
-    """Tells the learner to stop, and why."""
+    """Returns the reason for which the learner shall stop, if any."""
 
     def stop_reason(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
 class EpisodeEnd:
-    """One finished episode of environment `env`."""
+    """Holds the return, length in steps and last info of a finished episode of `env`."""
 
     env: int
     episode_return: float
@@ -105,7 +105,7 @@ class EpisodeEnd:
 
 @dataclass(frozen=True)
 class Transition:
-    """The result of one step of N environments.
+    """Holds the result of one step of N environments.
 
     After a done, `observations` holds the first observation of the next episode. A jump to another
     game state (info ``jumped``) counts as truncated but ends no episode.
@@ -121,7 +121,7 @@ class Transition:
 
 
 class LearnerLease(Protocol):
-    """The lease under which a learner writes: of a slot of the run, or of a laptop's visit."""
+    """Guards a learner's writes by a slot's lease, or by a laptop's limits."""
 
     @property
     def term(self) -> int:
@@ -129,11 +129,11 @@ class LearnerLease(Protocol):
         ...
 
     def held(self) -> bool:
-        """Return True while this process holds the lease; without it nothing may be written."""
+        """Return True while this process holds the lease; without the lease, write nothing."""
         ...
 
     def beat(self, data: Mapping[str, object]) -> None:
-        """Write a heartbeat with the loop's progress."""
+        """Write a heartbeat with `data`, the loop's progress."""
         ...
 
 
@@ -142,9 +142,9 @@ NamesFromFacts = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
 class StatefulEnv(Protocol):
-    """Methods of a workload's environment beyond gymnasium's, below all wrappers.
+    """Declares the methods of a workload's environment beyond gymnasium's, below all wrappers.
 
-    `telemetry` has a number per name, `picture` is the screen at 2 bits a pixel (SCREEN_BYTES). A
+    `telemetry` returns a number per name, `picture` the screen at 2 bits a pixel (SCREEN_BYTES). A
     state holds everything on which later steps and episodes depend; `load_state` returns its
     observation. ``start_step(action)`` and ``finish_step()``, two halves of a step, are optional.
     """
@@ -159,15 +159,15 @@ class StatefulEnv(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EnvWorkload:
-    """A task that is learnt in environments.
+    """Describes a task that is learnt in environments, by its functions.
 
-    ``check(config)`` is called once per job, before anything is made, and raises where the task
+    ``check(config)`` is called once per job, before anything is made, and raises if the task
     cannot be trained. ``facts(config)`` returns the facts of the task that all learners must share
     and no setting holds (`core.agreed_settings`), ``make_env(config)`` a picklable factory of one
     environment, ``make_policy`` the network with initial weights, ``reports(vector)`` the progress
     of each agent. From one agent's telemetry or episode info ``milestones_reached(facts)`` names
-    its milestones, ``assists_used(facts)`` the scripted helps that acted before them, and
-    ``assists_given_up(facts)`` the helps that failed for good.
+    its milestones, ``assists_used(facts)`` the assists that acted before the milestones, and
+    ``assists_given_up(facts)`` the assists that are disabled after failures.
     """
 
     name: str
@@ -182,7 +182,7 @@ class EnvWorkload:
 
 
 class NoExchange:
-    """Shares with no other learner: the fleet is this learner."""
+    """Shares weights with no other learner: collaboration is off."""
 
     def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:  # noqa: ARG002
         return Adoption(0, initial(), "own weights: collaboration is off")

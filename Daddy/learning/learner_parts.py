@@ -38,7 +38,7 @@ Slurm job the emulators need most cores."""
 
 @dataclass(frozen=True)
 class LoopSchedule:
-    """Intervals of the loop's recurring work, in environment steps of this peer or in seconds.
+    """Holds the intervals of the loop's recurring work, in this peer's steps or in seconds.
 
     Sharing takes a hundredth of the time at most, with pauses of up to ``longest_pause`` seconds.
     """
@@ -53,7 +53,7 @@ class LoopSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """The parts of a learner in which a job and a laptop differ."""
+    """Holds the parts of a learner that differ between a job and a laptop."""
 
     peer: str
     checkpoints: Path
@@ -69,9 +69,9 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts(Surroundings):
-    """All parts of a learner. `seed` is this peer's own, derived from the run's.
+    """Holds all parts of a learner. `seed` is this peer's own, derived from the run's seed.
 
-    `assists` names the scripted helps in use.
+    `assists` names the assists in use.
     """
 
     workload: EnvWorkload
@@ -91,9 +91,9 @@ def assemble(
     surroundings: Surroundings,
     environments: Callable[[], VectorEnv],
 ) -> Parts:
-    """Return parts ready for `loop.train`. The caller closes their `vector` and `board`.
+    """Return the parts for `loop.train`. The caller closes the parts' `vector` and `board`.
 
-    `environments` returns the vector, and may wait for it. ConfigError for a missing device.
+    `environments` returns the vector, perhaps after a wait. ConfigError for a missing device.
     """
     training = config.training
     device = resolve_device(training.device)
@@ -130,7 +130,7 @@ _FLUSH_SECONDS = 10
 
 
 class TensorBoard:
-    """Writes scalar curves to `folder`; does nothing if that is None.
+    """Writes scalar curves to TensorBoard files in `folder`, or nothing if `folder` is None.
 
     Imports TensorBoard with the first curve only, since its imports would delay a job's start.
     """

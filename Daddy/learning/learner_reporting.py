@@ -54,21 +54,21 @@ _EPISODES_PER_EVENT = 256
 
 
 def write_state(learner: LearnerState, state: str, **data: object) -> None:
-    """Write a state event."""
+    """Write a state event: `state` and `data`, at the learner's step."""
     step = learner.counters.env_steps
     learner.parts.events.write("state", step, {"state": state, **data})
 
 
 def write_error(learner: LearnerState, text: str) -> None:
-    """Write an error event, for an error after which the loop continues."""
+    """Write an error event with `text`, after which the loop continues."""
     learner.parts.events.write("error", learner.counters.env_steps, {"text": text})
 
 
 def record_milestones(learner: LearnerState, step: int, *, with_present: bool) -> None:
-    """Write the milestones that are first reached in the rollout that ends at `step`.
+    """Write an event for each milestone first reached in the rollout that ends at `step`.
 
-    They are read from the ends of its episodes, and with `with_present` from present telemetry too:
-    for full rollouts only, so that interruptions do not change the result.
+    Milestones are read from ended episodes, and if `with_present` (a full rollout) from present
+    telemetry too. A newly disabled assist gets an error event.
     """
     vector = learner.parts.vector
     facts: list[Mapping[str, Any]] = [end.info for end in learner.rollout.episodes]
@@ -82,11 +82,11 @@ def record_milestones(learner: LearnerState, step: int, *, with_present: bool) -
     ):
         if name not in learner.assists_given_up:
             learner.assists_given_up.add(name)
-            write_error(learner, f"the assist {name} is given up: it failed three times in a row")
+            write_error(learner, f"the assist {name} is disabled: it failed three times in a row")
 
 
 def record_iteration(learner: LearnerState) -> None:
-    """Write this iteration's metrics and episodes, and a heartbeat."""
+    """Write this iteration's metrics and episodes as events, and a heartbeat to the lease."""
     learner.metrics.update(_measure(learner))
     _write_metrics(learner)
     _write_episodes(learner)
@@ -145,7 +145,7 @@ def _write_metrics(learner: LearnerState) -> None:
 
 
 def _write_episodes(learner: LearnerState) -> None:
-    """Write the finished episodes as columns, with the version adopted last."""
+    """Write this iteration's finished episodes as events, with the version adopted last."""
     episodes = learner.rollout.episodes
     for first in range(0, len(episodes), _EPISODES_PER_EVENT):
         batch = episodes[first : first + _EPISODES_PER_EVENT]
@@ -161,7 +161,7 @@ def _write_episodes(learner: LearnerState) -> None:
 
 
 def new_step_hook(learner: LearnerState) -> Callable[[slice], None]:
-    """Return the function that the collector calls with the environments that made a step."""
+    """Return the hook for `Collector.after_step`: records movement, sends requested pictures."""
     movement = learner.movement if learner.movement.enabled else None
     vector, frames = learner.parts.vector, learner.parts.frames
     counter, handled, drawing = frames.request_counter, 0, frozenset[int]()
@@ -190,7 +190,7 @@ def new_step_hook(learner: LearnerState) -> Callable[[slice], None]:
 
 
 def report_agents(learner: LearnerState) -> None:
-    """Send the progress of each agent to the frame sink."""
+    """Send an AgentReport of each agent to the frame sink."""
     learner.mark("report")
     parts, step = learner.parts, learner.counters.env_steps
     parts.frames.send_reports([replace(r, step=step) for r in parts.workload.reports(parts.vector)])

@@ -1,4 +1,4 @@
-"""The state of one learner: what the steps of the loop share, and its checkpoint.
+"""Holds the state of one learner, and converts the state to a checkpoint and back.
 
 Promises exact resume: on a CPU a restored learner continues bit for bit, because the checkpoint
 holds weights, optimizer, environments, the rollout in progress and every random generator.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Counters:
-    """Totals of this peer since its run began, over all its processes."""
+    """Holds this peer's totals since the run began, over all its processes."""
 
     env_steps: int = 0
     iterations: int = 0
@@ -42,10 +42,10 @@ class Counters:
 
 @dataclass
 class LearnerState:
-    """The parts, the experience and the counters of one learner.
+    """Holds the parts, the experience and the counters of one learner.
 
     `last_ran` holds the monotonic second (keys in `_steps`: the step) of recurring work,
-    `new_milestones` those not yet on a curve, `assists_given_up` the assists reported as failing,
+    `new_milestones` milestones not yet on a curve, `assists_given_up` assists reported as disabled,
     and `costs` the seconds spent on checks for versions and on contributions.
     """
 
@@ -76,7 +76,7 @@ class LearnerState:
         }
 
     def load_weights(self, weights: StateDict) -> None:
-        """Load weights; if they differ from the present ones, discard the rollout in progress."""
+        """Load `weights`; discard the rollout in progress if they differ from the present ones."""
         ours = self.parts.policy.state_dict()
         if any(not torch.equal(ours[name].cpu(), value) for name, value in weights.items()):
             self.rollout.filled = 0
@@ -84,14 +84,14 @@ class LearnerState:
 
     @torch.inference_mode()
     def recompute_lstm_state(self) -> None:
-        """Run the present weights over the newest sequence, which gives their LSTM state."""
+        """Compute the LSTM state of the present weights from the newest sequence of steps."""
         if self.rollout.completed and self.parts.policy.memory:
             last = self.rollout.last_sequence(self.parts.device)
             inputs = last.observations, last.lstm_state, last.starts
             *_, self.collector.lstm_state = self.parts.policy(*inputs)
 
     def seconds_since(self, activity: str) -> float:
-        """Return the seconds since `activity` was marked; infinity if it never was."""
+        """Return the seconds since `mark(activity)`; infinity if never called for `activity`."""
         return self.parts.clock.monotonic() - self.last_ran.get(activity, float("-inf"))
 
     def mark(self, *activities: str) -> None:
@@ -99,14 +99,14 @@ class LearnerState:
         self.last_ran.update(dict.fromkeys(activities, now))
 
     def affordable(self, activity: str) -> bool:
-        """Return True if `activity`, a key of `costs`, may run again within its share of time."""
+        """Return True if `activity` (adopt or publish) may run again within its share of time."""
         since, pause = self.seconds_since(activity), self.parts.schedule.longest_pause
         age = self.seconds_since("begin")
         return since >= pause or affordable(self.costs[activity], age, since)
 
 
 def new_learner(parts: Parts) -> LearnerState:
-    """Return a learner before its first step, with unreset environments and initial weights."""
+    """Return a learner with initial weights; the caller resets or restores its environments."""
     torch.manual_seed(parts.seed)
     np.random.seed(parts.seed)  # noqa: NPY002 - the global generator is the point
     random.seed(parts.seed)
@@ -131,7 +131,7 @@ def reset_environments(learner: LearnerState) -> None:
 
 
 def to_checkpoint(learner: LearnerState) -> Checkpoint:
-    """Return all state of the learner as tensors and JSON facts."""
+    """Return the learner's whole state as a Checkpoint of tensors and JSON facts."""
     updater, collector, counters = learner.updater, learner.collector, learner.counters
     tensors = {f"policy.{name}": value for name, value in learner.weights().items()}
     tensors |= {
@@ -167,9 +167,9 @@ def to_checkpoint(learner: LearnerState) -> Checkpoint:
 
 
 def restore(learner: LearnerState, checkpoint: Checkpoint) -> None:
-    """Restore the state that `checkpoint` holds.
+    """Restore a learner's state from `checkpoint`.
 
-    ConfigError where it belongs to another workload or network, WeightsError where it was learnt
+    ConfigError if it belongs to another workload or network, WeightsError if it was learnt
     with assists that are not in use.
     """
     tensors, facts = checkpoint.tensors, checkpoint.facts
@@ -220,7 +220,7 @@ def _check_compatible(learner: LearnerState, checkpoint: Checkpoint) -> None:
 
 
 def generator_states() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Return the states of the global generators of torch, numpy and Python: tensors, and JSON.
+    """Return the global random generators' states (torch, numpy, Python): tensors, and JSON.
 
     The learner has generators of its own; the global ones are saved because a library that draws
     from them would otherwise break exact resume.

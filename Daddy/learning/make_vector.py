@@ -1,4 +1,4 @@
-"""Makes N environments of a workload that are stepped together (`make_vector`).
+"""Makes a vector: N environments of a workload that are stepped together (`make_vector`).
 
 The backends give the same trajectories for the same seeds:
 pufferlib  processes with shared memory, where it installs (Linux on x86-64)
@@ -29,7 +29,7 @@ def make_vector(
 ) -> VectorEnv:
     """Make `num_envs` environments with `env_fn` (picklable) on `cores` cores (0: all usable).
 
-    They form up to `groups` groups of equal size (0: `groups_for`), as many with every backend.
+    The environments form up to `groups` groups of equal size (0: `groups_for`), for every backend.
     UsageError for less than one environment or a backend that is not installed.
     """
     if num_envs < 1:
@@ -45,17 +45,17 @@ def make_vector(
 
 
 def groups_for(num_envs: int) -> int:
-    """Return 2 if two groups are large enough: below, smaller inference batches save no time."""
+    """Return 2 groups from 8 environments on, or 1: smaller inference batches save no time."""
     return 2 if num_envs >= 2 * _SMALLEST_GROUP else 1
 
 
 def puffer_installed() -> bool:
-    """Return True if pufferlib can be imported here."""
+    """Return True if pufferlib is installed and this machine runs Linux."""
     return sys.platform == "linux" and find_spec("pufferlib") is not None
 
 
 def is_forking(backend: Backend, num_envs: int) -> bool:
-    """Return True if the backend forks processes and must be made before any thread starts."""
+    """Return True if the backend forks processes: then make its vector before starting threads."""
     return (_default_backend(num_envs) if backend == "auto" else backend) == "pufferlib"
 
 

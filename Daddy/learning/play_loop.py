@@ -1,6 +1,6 @@
 """Plays a policy without learning: in many environments, or in one to show or evaluate it.
 
-Uses the learner's collector, memory and sampling: the same actions, at the same cost.
+Uses the learner's collector, LSTM state and sampling: the same actions, at the same cost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Agent:
         self.start_episode(0)
 
     def start_episode(self, seed: int) -> None:
-        """Reset the memory, and the random generator to `seed`."""
+        """Start an episode: zero the LSTM state and seed the random generator with `seed`."""
         self._lstm_state = self._policy.initial_state(1)
         self._starts = torch.ones(1, dtype=torch.bool)
         self._generator = torch.Generator().manual_seed(seed_for(seed, "playing"))
@@ -51,34 +51,34 @@ class Agent:
 
 
 class RandomAgent:
-    """Presses one of `actions` buttons at random, uniformly: the baseline of a learnt policy."""
+    """Plays actions from 0 to `actions` - 1 uniformly at random: the baseline of a policy."""
 
     def __init__(self, actions: int) -> None:
         self._actions = actions
         self.start_episode(0)
 
     def start_episode(self, seed: int) -> None:
-        """Reset the random generator to `seed`."""
+        """Start an episode: seed the random generator with `seed`."""
         self._generator = np.random.default_rng(seed_for(seed, "mashing"))
 
     def act(self, observation: Mapping[str, NDArray[Any]]) -> int:  # noqa: ARG002 - unused
-        """Return the next action."""
+        """Return a random action; ignore `observation`."""
         return int(self._generator.integers(self._actions))
 
 
 def make_agent(policy: ActorCritic, weights: Mapping[str, torch.Tensor], label: str) -> Agent:
-    """Return an agent with these weights; WeightsError, with `label`, if they do not fit."""
+    """Load `weights` into `policy` and return its agent; WeightsError if the shapes differ."""
     if mismatch := find_mismatch(policy.state_dict(), weights):
         raise WeightsError(
-            f"{label} is of another network: {mismatch}",
-            "play it with the release of the code and the workload it was trained with",
+            f"{label} has weights of another network: {mismatch}",
+            "play with the release and the workload that the weights were trained with",
         )
     policy.load_state_dict(dict(weights))
     return Agent(policy)
 
 
 def play(parts: Parts) -> loop.TrainingOutcome:
-    """Play the newest version until asked to stop; adopt newer ones between rollouts."""
+    """Play the newest version until a stop reason; adopt newer versions between rollouts."""
     learner = loop.start_learner(parts)
     while (stop := loop.stop_reason(learner)) is None:
         loop.adopt_newer(learner, learns=False)
@@ -89,7 +89,7 @@ def play(parts: Parts) -> loop.TrainingOutcome:
 
 
 class BenchmarkPlayer:
-    """A policy in N environments, to measure its speed; saves nothing and learns nothing."""
+    """Plays a policy in N environments, to measure the speed; learns and saves nothing."""
 
     def __init__(
         self,
@@ -106,6 +106,6 @@ class BenchmarkPlayer:
         self._collector.observations = vector.reset(seeds)
 
     def step(self) -> int:
-        """Play one horizon in every environment; return the number of environment steps."""
+        """Play one horizon in every environment; return the number of steps of all together."""
         self._collector.collect(self._rollout, lambda: None)
         return int(self._rollout.rewards.size)

@@ -1,6 +1,6 @@
-"""The policy network: an encoder, an optional LSTM, an actor and a critic.
+"""Defines the policy network: an encoder, an optional LSTM, an actor and a critic.
 
-Every parameter exists when the constructor returns, so optimizer and checkpoint hold all of them.
+Every parameter exists when the constructor ends, so optimizer and checkpoint hold all parameters.
 The LSTM's state is reset where an episode starts.
 
 An observation key is encoded by its space alone, so the network fits any workload:
@@ -43,7 +43,7 @@ class Encoder(nn.Module):
 
 
 class VectorEncoder(Encoder):
-    """Two tanh layers over all keys as one vector."""
+    """Encodes all observation keys, joined to one vector, by two tanh layers."""
 
     def __init__(self, space: DictSpace, features: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class VectorEncoder(Encoder):
 
 
 class PixelEncoder(Encoder):
-    """Three small convolutions (16, 32, 32 channels), joined with flags, numbers and scalars."""
+    """Encodes pictures by three convolutions, joined with bits, numbers and scalars."""
 
     offsets: Tensor
 
@@ -155,7 +155,7 @@ def _size(box: Space[Any]) -> int:
 
 
 class ActorCritic(nn.Module):
-    """The policy network with actor and critic.
+    """Computes action logits and values from observations and the LSTM state.
 
     Observations map keys to tensors (..., *shape) in the environment's own dtypes. The LSTM state
     is (2, N, memory) float32: hidden and cell. Without an LSTM `memory` is 0.
@@ -216,7 +216,7 @@ class ActorCritic(nn.Module):
             return self.actor(features), self.critic(features).squeeze(-1)
 
     def _run_lstm(self, features: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the LSTM in parts between episode starts, with the state zeroed where one starts."""
+        """Run the LSTM in parts between episode starts, with a zero state at each start."""
         if self.lstm is None:
             return features, state
         cuts = starts.any(1).nonzero().flatten().tolist()
@@ -231,7 +231,7 @@ class ActorCritic(nn.Module):
 
 
 def _initialise(policy: ActorCritic) -> None:
-    """Set orthogonal weights, zero biases and small tables: a nearly uniform first policy."""
+    """Set orthogonal weights, zero biases, small embeddings: a nearly uniform first policy."""
     for name, parameter in policy.named_parameters():
         if parameter.ndim < 2:  # noqa: PLR2004 - vectors are biases
             nn.init.zeros_(parameter)
@@ -244,21 +244,21 @@ def _initialise(policy: ActorCritic) -> None:
 
 
 def _channels_last(policy: nn.Module) -> None:
-    """Store kernels in the memory order that saves a third of an update on a CPU (measured)."""
+    """Store convolution kernels channels last, which saves a third of an update on a CPU."""
     for parameter in policy.parameters():
         if parameter.ndim == 4:  # noqa: PLR2004 - kernels
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
 
 
 def make_policy(space: DictSpace, actions: int, features: int, memory: int) -> ActorCritic:
-    """Return a policy for an observation space, with convolutions if it holds pictures."""
+    """Return an ActorCritic for an observation space, with convolutions if it has pictures."""
     pictures = any(observation_kind(box) == "pictures" for box in space.spaces.values())
     encoder = PixelEncoder(space, features) if pictures else VectorEncoder(space, features)
     return ActorCritic(encoder, actions, memory)
 
 
 def find_mismatch(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str:
-    """Return name and shapes of the first tensor that differs in shape; "" if none does."""
+    """Return the name and both shapes of the first tensor of another shape; "" if none."""
     for name in {**ours, **theirs}:
         shapes = (tuple(state[name].shape) if name in state else None for state in (ours, theirs))
         our_shape, their_shape = shapes

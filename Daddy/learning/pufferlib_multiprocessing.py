@@ -27,11 +27,11 @@ _CLOSE_S, _REPEAT_S = 2.0, 0.02
 
 
 class EnvProcessError(DaddyError):
-    """An env process died, failed or hangs; the learner cannot go on without it."""
+    """Reports that an env process died, failed or hangs; the learner has to end."""
 
 
 class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore[misc]
-    """pufferlib's Multiprocessing, in which both sides sleep and notice each other's end.
+    """Runs env processes as pufferlib does, but both sides sleep and notice each other's end.
 
     Each block of env processes (`blocks`) gets its commands separately; the kernel shares the
     cores among the busy processes. pufferlib's arrays and flags are used; its `send` and `recv` are
@@ -58,7 +58,7 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
         self._checked = time.monotonic()
 
     def send_messages(self, messages: Sequence[Any]) -> None:
-        """Send each env process a message (see `EnvGroup.reset`) and wait for all of them."""
+        """Send each env process its message (see `EnvGroup.reset`); wait for all processes."""
         for pipe, message in zip(self.send_pipes, messages, strict=True):
             pipe.send(message)
         for block in range(len(self.blocks)):
@@ -77,7 +77,7 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
             assignment.go.release()
 
     def wait_for_block(self) -> int:
-        """Sleep until a block has finished its command; return the first started, if several."""
+        """Sleep until a block has finished its command; return the number of that block."""
         while True:
             while self._assignments[0].done.acquire(block=False):
                 pass  # drop signals of blocks whose flags are read below
@@ -89,7 +89,7 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
             self._wait_for_signal()
 
     def receive_infos(self, block: int) -> list[Any]:
-        """Return the infos of a block's env processes; EnvProcessError if one of them failed."""
+        """Return the infos of a block's env processes; EnvProcessError if a process failed."""
         infos: list[Any] = []
         for index in range(self.num_workers)[self.blocks[block]]:
             if self.buf.semaphores[index] == pufferlib_vector.INFO:
@@ -105,7 +105,7 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
             if self._assignments[0].done.acquire(timeout=_LIVENESS_S):
                 return
             self._check_liveness()
-        raise EnvProcessError(f"no env process answered for {_SILENCE_S:.0f} s", "start again")
+        raise EnvProcessError(f"no env process answered for {_SILENCE_S:.0f} s", "start it again")
 
     def _check_liveness(self) -> None:
         """Raise EnvProcessError if an env process ended; checks every `_LIVENESS_S` seconds."""
@@ -116,12 +116,12 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
             if not process.is_alive():
                 raise EnvProcessError(
                     f"env process {process.pid} ended with exit code {process.exitcode}",
-                    "start again: the learner resumes from its checkpoint; "
+                    "start again: the learner continues from its checkpoint; "
                     "if it recurs, look for the out-of-memory killer",
                 )
 
     def close(self) -> None:
-        """Tell the env processes to end, then kill those that have not.
+        """Send the env processes the close command; kill those alive after 2 s.
 
         The command is repeated, because a process that finishes a step overwrites it with its flag.
         """
@@ -139,9 +139,9 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
 
 @contextmanager
 def _own_env_process() -> Iterator[None]:
-    """Replace the function that pufferlib's processes run by `env_process`, while they start.
+    """Make pufferlib start processes with `env_process`, during the `with` block.
 
-    pufferlib 2.0.2, the only release with wheels, has no option for it. `env_process` takes the
+    pufferlib 2.0.2, the only release with wheels, has no such option. `env_process` takes the
     same arguments and uses the same flags in shared memory.
     """
     module: Any = pufferlib_vector

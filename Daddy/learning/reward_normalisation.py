@@ -1,6 +1,6 @@
 """Pure. Divides rewards by the running standard deviation of discounted returns.
 
-Keeps the critic's targets near 1 for any scale of rewards, so that one learning rate fits all
+The critic's targets stay near 1 for any scale of rewards, so that one learning rate fits all
 workloads (Engstrom et al., 2020, "Implementation matters").
 """
 
@@ -18,7 +18,7 @@ _EPSILON = 1e-8
 class RewardNormaliser:
     """Divides rewards by the standard deviation of past discounted returns, clipped to ±limit.
 
-    If not `enabled`, rewards stay as they are; `deviation` is still measured.
+    Unless `enabled`, rewards stay unchanged; `deviation` is measured in any case.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class RewardNormaliser:
 
     @property
     def deviation(self) -> float:
-        """The present divisor of rewards; 1 until there are two samples."""
+        """The present divisor of rewards: 1 before the second sample."""
         return float(np.sqrt(self._m2 / self._count + _EPSILON)) if self._count > 1.0 else 1.0
 
     def __call__(
@@ -58,12 +58,12 @@ class RewardNormaliser:
         self._count = total
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as JSON, which keeps floats bit for bit."""
+        """Return the statistics and discounted returns as a JSON object, with exact floats."""
         moments = {"count": self._count, "mean": self._mean, "m2": self._m2}
         return {**moments, "returns": self._returns.tolist()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the result of `state_dict`; returns restart at 0 if `num_envs` has changed."""
+        """Restore `state_dict`'s result; zero the discounted returns if `num_envs` has changed."""
         self._count = float(state["count"])
         self._mean = float(state["mean"])
         self._m2 = float(state["m2"])

@@ -1,6 +1,6 @@
-"""One horizon of experience: stores it and cuts it into minibatches.
+"""Stores one horizon of experience (a rollout) and cuts the steps into minibatches.
 
-Promises that a rollout belongs to one version of the policy: the loop adopts between rollouts only.
+A rollout belongs to one version of the policy: the loop adopts versions between rollouts only.
 A rollout that a stop left partial is part of the checkpoint and is completed later as if there had
 been no stop. Pictures of the emulator's four shades are stored at 2 bits a pixel and read back
 unchanged; a picture with any other value switches its store to whole bytes.
@@ -28,7 +28,7 @@ _SHADES = (0, 85, 153, 255)
 
 
 class ObservationStore:
-    """An array (T, N, *shape) that holds pictures packed, four pixels a byte, while it can."""
+    """Stores one observation key (T, N, *shape), pictures of four shades packed 4 pixels a byte."""
 
     def __init__(self, shape: tuple[int, int], space: Space[object]) -> None:
         self._shape = space.shape or ()
@@ -44,7 +44,7 @@ class ObservationStore:
         )
 
     def store(self, t: int, values: NDArray[Any], envs: slice = slice(None)) -> None:
-        """Store step `t` of some environments: values (n, *shape)."""
+        """Store `values` (n, *shape) as step `t` of the environments `envs`."""
         if self.packed and not _four_shades(values):
             self._unpack_all()
         values = pack_pixels(values.reshape(len(values), -1)) if self.packed else values
@@ -60,17 +60,17 @@ class ObservationStore:
         return unpack_pixels(chosen).view(*steps.shape, *self._shape)
 
     def stored_steps(self, steps: int) -> NDArray[Any]:
-        """Return the first `steps` in their stored form, for `restore_steps`."""
+        """Return the first `steps` steps in their stored form, for `restore_steps`."""
         return self._array[:steps]
 
     def restore_steps(self, stored: NDArray[Any]) -> None:
-        """Restore the result of `stored_steps`."""
+        """Restore the first steps from the result of `stored_steps`."""
         if self.packed and stored.shape[1:] != self._array.shape[1:]:
             self._unpack_all()
         self._array[: len(stored)] = stored
 
     def _unpack_all(self) -> None:
-        """Switch to whole bytes, for the steps already stored too."""
+        """Convert the array to whole bytes per pixel, and store further steps likewise."""
         whole = unpack_pixels(torch.from_numpy(self._array)).numpy()
         self._array = whole.reshape(*self._steps_envs, *self._shape)
         self.packed = False
@@ -91,14 +91,14 @@ def pack_pixels(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def unpack_pixels(packed: Tensor) -> Tensor:
-    """Undo `pack_pixels`, on any device: (..., n) uint8 → (..., 4n) uint8."""
+    """Unpack the result of `pack_pixels`, on any device: (..., n) uint8 → (..., 4n) uint8."""
     quads = torch.index_select(_quads(packed.device), 0, packed.flatten().int())
     return quads.view(torch.uint8).view(*packed.shape[:-1], -1)
 
 
 @cache
 def _quads(device: torch.device) -> Tensor:
-    """Return the four pixels of each byte, (256,) int32: 20 times as fast as shifts (measured)."""
+    """Return a table of each byte's four pixels, (256,) int32: faster than shifts (measured)."""
     shifts = torch.tensor([6, 4, 2, 0], dtype=torch.uint8)
     numbers = (torch.arange(256, dtype=torch.uint8).unsqueeze(-1) >> shifts) & 3
     pixels = torch.tensor(_SHADES, dtype=torch.uint8)[numbers.long()].contiguous()
@@ -107,7 +107,7 @@ def _quads(device: torch.device) -> Tensor:
 
 @dataclass(frozen=True)
 class Minibatch:
-    """B sequences of T steps: tensors (T, B, ...) on the learner's device, lstm_state (2, B, M)."""
+    """Holds B sequences of T steps: tensors (T, B, ...) on the device, lstm_state (2, B, M)."""
 
     observations: dict[str, Tensor]
     lstm_state: Tensor
@@ -120,7 +120,7 @@ class Minibatch:
 
 
 class Rollout:
-    """Arrays of one horizon (T, N, ...), allocated once and overwritten by every rollout."""
+    """Holds one horizon's arrays (T, N, ...), allocated once, overwritten by every rollout."""
 
     def __init__(self, vector: VectorEnv, settings: PpoSettings, memory: int) -> None:
         shape = (settings.horizon, vector.num_envs)
@@ -158,7 +158,7 @@ class Rollout:
         return tensors, {**facts, "length": self.sequences.length}
 
     def load_partial(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Restore the result of `partial_state`; ignore one of another shape than rollouts now."""
+        """Restore `partial_state`'s result; ignore it if its shape is not that of this rollout."""
         shape = [*self.starts.shape, self.sequences.length]
         if not facts or [*facts["shape"], facts["length"]] != shape:
             return
@@ -175,26 +175,26 @@ class Rollout:
         return [(name, getattr(self, name)) for name in names]
 
     def minibatches(self, generator: torch.Generator, device: torch.device) -> Iterator[Minibatch]:
-        """Yield every sequence once, in random order; sizes differ by at most one sequence."""
+        """Yield minibatches of all sequences in random order, equal in size within one sequence."""
         sequences = self.lstm_states.shape[0] * self.starts.shape[1]
         order = torch.randperm(sequences, generator=generator)
         for chosen in torch.tensor_split(order, self.sequences.minibatches(len(order))):
             yield self._gather(chosen.numpy(), device)
 
     def last_sequence(self, device: torch.device) -> Minibatch:
-        """Return the newest sequence of every environment, which determines the LSTM state."""
+        """Return the last sequence of every environment in the rollout, as one minibatch."""
         envs = self.starts.shape[1]
         first = (self.lstm_states.shape[0] - 1) * envs
         return self._gather(np.arange(first, first + envs), device)
 
     def spread_sample(self, steps: int, device: torch.device) -> Minibatch:
-        """Return sequences of about `steps` steps, evenly over the rollout: at least two if any."""
+        """Return sequences of about `steps` steps in all (at least 2), evenly over the rollout."""
         total = self.lstm_states.shape[0] * self.starts.shape[1]
         count = min(total, max(2, steps // self.sequences.length))
         return self._gather(np.arange(count) * total // count, device)
 
     def _gather(self, chosen: NDArray[np.int64], device: torch.device) -> Minibatch:
-        """Gather sequences by number; sequence s · N + n is part s of environment n."""
+        """Return the sequences `chosen`, by number: s · N + n is part s of environment n."""
         part, env = np.divmod(chosen, self.starts.shape[1])
         length = self.sequences.length
         steps = part[None, :] * length + np.arange(length)[:, None]

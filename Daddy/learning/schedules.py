@@ -13,7 +13,7 @@ _BURST = 10
 
 @dataclass
 class Cost:
-    """Seconds that a recurring activity took: in total, and in its last run."""
+    """Holds the seconds that a recurring activity took: in total, and in its last run."""
 
     total_s: float = 0.0
     last_s: float = 0.0
@@ -24,9 +24,9 @@ class Cost:
 
 
 def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float:
-    """Return the rate after `steps` of `total_steps` of the whole fleet.
+    """Return the learning rate after `steps` of all peers' `total_steps` (0: no limit).
 
-    `constant`, or `linear` from `base` down to a tenth of it; an unlimited run (0) is constant.
+    The `kind` is `constant`, or `linear` from `base` down to a tenth of `base` at `total_steps`.
     """
     if kind == "constant" or total_steps <= 0:
         return base
@@ -37,7 +37,7 @@ def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float
 def affordable(cost: Cost, age_s: float, since_s: float) -> bool:
     """Return True if an activity may run again within its share of the learner's age `age_s`.
 
-    The first run's cost is unknown; later runs wait until it is paid for. `since_s` seconds after
+    The share is 0.5 %: a run waits until the runs before have cost no more. `since_s` seconds after
     the last run, unused time counts up to ten times the share of those seconds.
     """
     within = cost.total_s + cost.last_s <= _SHARE * age_s
@@ -46,21 +46,21 @@ def affordable(cost: Cost, age_s: float, since_s: float) -> bool:
 
 @dataclass(frozen=True)
 class SequencePlan:
-    """The split of a rollout: sequences of `length` steps, `per_minibatch` of them at a time."""
+    """Holds the split of a rollout: sequences of `length` steps, `per_minibatch` sequences each."""
 
     length: int
     per_minibatch: int
 
     def minibatches(self, sequences: int) -> int:
-        """Return the smallest number of equal minibatches that hold `sequences`.
+        """Return the smallest number of equal minibatches that hold `sequences` sequences.
 
-        Equal, because a small last minibatch would weigh as much in the update as a full one.
+        They are equal since a small last minibatch would weigh as much in the update as a full one.
         """
         return -(-sequences // self.per_minibatch)
 
 
 def plan_sequences(horizon: int, num_envs: int, batch_size: int, bptt: int) -> SequencePlan:
-    """Return sequences of up to `bptt` steps, as many per minibatch as `batch_size` steps hold.
+    """Plan sequences of up to `bptt` steps, as many per minibatch as `batch_size` steps hold.
 
     The length divides the horizon, so that every step is used exactly once per epoch.
     """

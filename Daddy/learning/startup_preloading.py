@@ -3,7 +3,7 @@
 Call :func:`prepare_imports` before torch and gymnasium are imported: their dependencies print
 warnings and load unneeded packages, and torch's idle threads would spin on cores that the emulators
 need. Environments need no torch, so they load meanwhile, in processes that are started first, or on
-a thread; their errors are raised where they are requested. Imports no torch.
+a thread; the call that requests them raises their errors. Imports no torch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOADED = "weights"
 
 
 def prepare_imports() -> None:
-    """Silence and lighten later imports. Every entry that learns or plays calls this first."""
+    """Suppress warnings and needless imports of torch and gymnasium; call before importing them."""
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # else torch searches all packages
@@ -47,9 +47,9 @@ def prepare_imports() -> None:
 
 @contextmanager
 def _without_plugins() -> Iterator[None]:
-    """Keep gymnasium from importing its plugins: other packages' environments, gym and OpenCV.
+    """Keep gymnasium from importing its plugins during the `with` block.
 
-    gymnasium lists them once, when it is first imported, and has no option against it.
+    gymnasium imports other packages' environments, gym and OpenCV with its first import only.
     """
     if "gymnasium" in sys.modules:
         yield
@@ -63,10 +63,10 @@ def _without_plugins() -> Iterator[None]:
 
 
 class EnvironmentLoader:
-    """Makes environments; a call waits for them and returns them."""
+    """Makes environments early; a call waits for the environments and returns them."""
 
     def __init__(self, make: Callable[[], VectorEnv], *, on_thread: bool) -> None:
-        """Start making them on a thread, or without ``on_thread`` make them now (it forks)."""
+        """Call ``make`` on a thread, or, if not ``on_thread``, at once (a ``make`` that forks)."""
         self._made: Future[VectorEnv] = Future()
         self._taken = False
         if on_thread:
@@ -81,13 +81,13 @@ class EnvironmentLoader:
             self._made.set_exception(error)
 
     def __call__(self) -> VectorEnv:
-        """Wait for the environments; raise the error of making them."""
+        """Wait for the environments and return them; raise the error of making them."""
         vector = self._made.result()
         self._taken = True
         return vector
 
     def close(self) -> None:
-        """Close environments that no call has returned."""
+        """Close the environments, unless a call has returned them."""
         if self._made.exception() is None and not self._taken:
             self._made.result().close()
 
@@ -104,7 +104,7 @@ def prefetch_checkpoint(folder: Path) -> None:
 
 
 def beat_while_loading(slot: HeldSlot, boot: StartupTimer, clock: Clock) -> None:
-    """Write heartbeats until the loop does: without them other jobs would take over the slot."""
+    """Write heartbeats of ``slot`` on a thread until the training loop does, for 5 min at most."""
     until = clock.monotonic() + _LONGEST_LOAD_S
 
     def beat() -> None:
@@ -117,7 +117,7 @@ def beat_while_loading(slot: HeldSlot, boot: StartupTimer, clock: Clock) -> None
 
 @contextlib.contextmanager
 def garbage_collection_paused() -> Iterator[None]:
-    """Import without garbage collection, which saves a tenth: the imported objects all stay."""
+    """Disable garbage collection during the `with` block, which saves a tenth of import time."""
     gc.disable()
     try:
         yield

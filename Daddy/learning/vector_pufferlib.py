@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class PufferVector(VectorEnv):
-    """N environments; each group is spread evenly over `processes` env processes of its own."""
+    """Runs N environments; each group has `processes` env processes of its own."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, processes: int, groups: int = 1) -> None:
-        """Make one environment here to read its spaces, and `num_envs` in the env processes."""
+        """Make one environment in this process to read its spaces, `num_envs` in env processes."""
         probe: Any = env_fn()
         super().__init__(row_layout(probe), num_envs, groups)
         probe.close()
@@ -67,7 +67,7 @@ class PufferVector(VectorEnv):
         self._puffer.start_command(group, pufferlib_vector.STEP)
 
     def recv(self) -> tuple[int, Transition]:
-        """Wait for a group's step; EnvProcessError if an env process ended or hangs."""
+        """Wait for a group's step and return it; EnvProcessError if a process ended or hangs."""
         group = self._puffer.wait_for_block()
         ended = [EpisodeEnd(*info) for info in self._puffer.receive_infos(group)]
         rows = self._blocks[group]
@@ -93,7 +93,7 @@ class PufferVector(VectorEnv):
         return {i: pictures[row[i]].tobytes() for i in np.flatnonzero(self._pictured).tolist()}
 
     def save_states(self) -> list[bytes]:
-        """Return a state per environment; they are passed as private, atomically written files."""
+        """Return each environment's state, which its env process passes through a file."""
         with tempfile.TemporaryDirectory(prefix="daddy-states-") as folder:
             self._puffer.send_messages([("save", folder)] * len(self._assignments))
             return [state_path(folder, i).read_bytes() for i in range(self.num_envs)]
@@ -115,7 +115,7 @@ class PufferVector(VectorEnv):
 
 
 def _assign(groups: Sequence[slice], processes: int, layout: RowLayout) -> list[WorkerAssignment]:
-    """Assign each group's environments to `processes` env processes, or fewer if it is smaller."""
+    """Assign each group's environments to `processes` env processes, fewer for a small group."""
     done = Semaphore(0)
     size = -(-(groups[0].stop - groups[0].start) // processes)
     assignments = []
@@ -129,5 +129,5 @@ def _assign(groups: Sequence[slice], processes: int, layout: RowLayout) -> list[
 
 
 def _flat(array: NDArray[Any]) -> NDArray[Any]:
-    """Flatten an array (processes, rows, ...) of pufferlib's to (processes * rows, ...)."""
+    """Return an array (processes, rows, ...) as a view (processes * rows, ...)."""
     return array.reshape(-1, *array.shape[2:])

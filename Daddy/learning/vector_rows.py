@@ -1,6 +1,6 @@
-"""The base class of vectors: environments as rows of shared arrays, in groups.
+"""Defines the base class of vectors: environments as rows of shared arrays, in groups.
 
-Holds all that the backends have in common: the layout of a row, an environment's step, reset,
+Contains all that the backends have in common: the layout of a row, an environment's step, reset,
 counters and states, and the groups. A backend only chooses the thread or process of a call.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def split_into_groups(num_envs: int, wanted: int) -> tuple[slice, ...]:
-    """Split environments into groups of equal size: up to `wanted`, as many as divide them."""
+    """Split N environments into equal groups: the largest divisor of N up to `wanted`."""
     groups = next(n for n in range(min(wanted, num_envs), 0, -1) if num_envs % n == 0)
     size = num_envs // groups
     return tuple(slice(first, first + size) for first in range(0, num_envs, size))
@@ -57,7 +57,7 @@ _MAGIC = b"ROW1"
 
 @dataclass(frozen=True)
 class RowLayout:
-    """The spaces of an environment, and the layout of its row of `size` bytes.
+    """Holds the spaces of an environment, and the layout of its row of `size` bytes.
 
     `fields` maps a name to (offset, dtype, shape); observation keys are prefixed with ``obs/``.
     """
@@ -70,7 +70,7 @@ class RowLayout:
 
 
 def row_layout(env: gymnasium.Env[Any, Any]) -> RowLayout:
-    """Return the row of environments like `env`; TypeError without Dict and Discrete spaces."""
+    """Return the RowLayout of environments like `env`; TypeError unless its spaces fit."""
     space, actions = env.observation_space, env.action_space
     if not isinstance(space, DictSpace) or not isinstance(actions, Discrete):
         raise TypeError(f"a workload needs Dict observations and Discrete actions, not {env}")
@@ -86,10 +86,10 @@ def row_layout(env: gymnasium.Env[Any, Any]) -> RowLayout:
 
 
 class VectorEnv(ABC):
-    """N environments of one workload, stepped in groups.
+    """Steps N environments of one workload, in groups.
 
     `groups` are consecutive slices of equal size. `send` starts a step of one group and `recv`
-    waits for any, so that the others play while the policy infers one group's actions; `step` does
+    waits for any group, so that others play while the policy infers a group's actions; `step` does
     both for all groups. Between a group's `send` and its `recv` no other method may be called for
     it. The spaces are those of a single environment.
     """
@@ -107,11 +107,11 @@ class VectorEnv(ABC):
 
     @abstractmethod
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
-        """Start a step of one group, with an action for each of its environments."""
+        """Start a step of group number `group`, with an action for each of its environments."""
 
     @abstractmethod
     def recv(self) -> tuple[int, Transition]:
-        """Wait for a group to finish its step; return it with its environments' transition.
+        """Wait for any group to finish its step; return its number and its transition.
 
         Raises the error of an environment; EnvProcessError if an env process ended or hangs.
         """
@@ -129,19 +129,19 @@ class VectorEnv(ABC):
 
     @abstractmethod
     def request_pictures(self, agents: frozenset[int]) -> None:
-        """Draw pictures of these environments, and no others, from the next step on."""
+        """Draw pictures of the environments `agents`, and no others, from the next step on."""
 
     @abstractmethod
     def pictures(self) -> dict[int, bytes]:
-        """Return the newest picture (SCREEN_BYTES) of each environment drawn in its last step."""
+        """Return pictures (SCREEN_BYTES) of the environments that were drawn in their last step."""
 
     @abstractmethod
     def save_states(self) -> list[bytes]:
-        """Return the full state of each environment, with random generators and counters."""
+        """Return each environment's full state, with its random generators and counters."""
 
     @abstractmethod
     def load_states(self, states: list[bytes]) -> Observations:
-        """Restore states of `save_states`; return their observations."""
+        """Restore the states that `save_states` returned; return their observations."""
 
     @abstractmethod
     def close(self) -> None:
@@ -149,7 +149,7 @@ class VectorEnv(ABC):
 
 
 class Rows:
-    """Views into a (n, layout.size) uint8 buffer: `observations`, `telemetry`, `pictures`."""
+    """Holds views into a (n, layout.size) uint8 buffer: observations, telemetry, pictures."""
 
     def __init__(self, layout: RowLayout, buffer: NDArray[np.uint8]) -> None:
         views = {
@@ -173,7 +173,7 @@ def _column(
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of one environment's step; its observation is in the row already."""
+    """Holds the result of one environment's step, except the observation, which is in the row."""
 
     reward: float
     terminated: bool
@@ -182,7 +182,7 @@ class StepResult:
 
 
 class EnvRow:
-    """One environment, its row, and the counters of its episode."""
+    """Steps one environment, and writes observations and telemetry into its row."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], rows: Rows, index: int, number: int) -> None:
         """Wrap an environment; `index` is its row, `number` its index in the whole vector."""
@@ -200,7 +200,7 @@ class EnvRow:
         self._write_telemetry(draw=False)
 
     def step(self, action: int, draw: bool) -> StepResult:
-        """Take one step; after a done the row holds the first observation of the next episode."""
+        """Take one step; if it ended an episode, the row gets the next episode's observation."""
         self.start_step(action)
         return self.finish_step(draw)
 
@@ -211,7 +211,7 @@ class EnvRow:
             self._env.start_step(action)
 
     def finish_step(self, draw: bool) -> StepResult:
-        """Take the rest of the step that `start_step` began."""
+        """Take the second half of a step and write the row; `draw` also writes a picture."""
         result = self._env.finish_step() if self._has_halves else self._env.step(self._action)
         observation, reward, terminated, truncated, info = result
         self._return += float(reward)
@@ -227,12 +227,12 @@ class EnvRow:
         return StepResult(float(reward), bool(terminated), cut, episode)
 
     def save(self) -> bytes:
-        """Return the environment's state and the episode's counters."""
+        """Return the environment's state and the episode's counters as bytes."""
         state: bytes = self._inner.save_state()
         return _COUNTERS.pack(_MAGIC, self._return, self._length) + state
 
     def restore(self, data: bytes) -> None:
-        """Restore a result of `save`; FileError if `data` is none."""
+        """Restore a result of `save`; FileError if `data` is not one."""
         if data[:4] != _MAGIC or len(data) < _COUNTERS.size:
             raise FileError(
                 "these bytes are no environment state", "resume from an older checkpoint"

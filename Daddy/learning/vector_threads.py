@@ -1,6 +1,6 @@
 """Runs N environments in this process: one after the other, or on a few threads.
 
-Threads help where the environment releases the interpreter's lock, as the emulator does. Both give
+Threads help if the environment releases the interpreter's lock, as the emulator does. Both give
 the same trajectories, because one thread at a time steps an environment.
 """
 
@@ -26,7 +26,7 @@ _SWITCH_INTERVAL_S = 0.0002
 
 
 class CallBatch:
-    """The calls of a function, one for each of some environments, and their results."""
+    """Holds one call of a function for each of some environments, and the results."""
 
     def __init__(self, call: Callable[[int], Any], envs: Iterable[int]) -> None:
         self._call, self._lock = call, Lock()
@@ -36,7 +36,7 @@ class CallBatch:
         self._error: BaseException | None = None
 
     def call_for(self, env: int) -> bool:
-        """Call the function for one environment; return True for the last call of the batch."""
+        """Call the function for environment `env`; return True if all others are done already."""
         try:
             self._results[env] = self._call(env)
         except BaseException as error:  # noqa: BLE001 - raised again by results()
@@ -53,7 +53,7 @@ class CallBatch:
 
 
 class SerialVector(VectorEnv):
-    """N environments, stepped one after the other."""
+    """Steps N environments in this thread, one after the other."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, groups: int = 1) -> None:
         """Make `num_envs` environments."""
@@ -118,7 +118,7 @@ class SerialVector(VectorEnv):
             env.close()
 
     def _start(self, group: int, batch: CallBatch) -> None:
-        """Have all calls of `batch` made, and `group` put into the queue of finished groups."""
+        """Make all calls of `batch`, then put `group` into the queue of finished groups."""
         for env in batch.envs:
             batch.call_for(env)
         self._finished.put((group, batch))
@@ -135,7 +135,7 @@ class SerialVector(VectorEnv):
 
 
 class ThreadVector(SerialVector):
-    """N environments on `threads` threads, each of which steps the next waiting environment."""
+    """Steps N environments on `threads` threads; each takes the next waiting environment."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, threads: int, groups: int = 1) -> None:
         """Make `num_envs` environments and start the threads."""
@@ -165,7 +165,7 @@ class ThreadVector(SerialVector):
             self._calls.put((group, batch, env))
 
     def _serve(self) -> None:
-        """Make the queued calls until a None comes; the last call of a batch finishes its group."""
+        """Make queued calls until None is queued; after a batch's last call, queue its group."""
         while (item := self._calls.get()) is not None:
             group, batch, env = item
             if batch.call_for(env):

@@ -36,7 +36,7 @@ _LIVENESS_S = 1.0
 
 @dataclass(frozen=True)
 class WorkerAssignment:
-    """The environments of one env process: `first` to `first + count`, in a block of `size` rows.
+    """Names one env process's environments: `count` from `first` on, in a block of `size` rows.
 
     Semaphores: `go` wakes this process. `others`, shared by a block, counts its processes less one:
     each acquires it when it is done, and the last, which cannot, wakes the driver by `done`.
@@ -51,12 +51,12 @@ class WorkerAssignment:
     done: Any
 
     def select(self, values: Sequence[T]) -> list[T]:
-        """Return this process's part of a sequence with one value per environment."""
+        """Return the values of this process's environments from one value per environment."""
         return list(values[self.first : self.first + self.count])
 
 
 class EnvGroup(PufferEnv):  # type: ignore[misc]
-    """The environments of one assignment as one native pufferlib environment.
+    """Steps the environments of one assignment as one native pufferlib environment.
 
     An observation is a row of bytes (`RowLayout`); an action is (action, DRAWN or 0).
     Rows beyond `count` pad the block and are never touched.
@@ -65,7 +65,7 @@ class EnvGroup(PufferEnv):  # type: ignore[misc]
     def __init__(
         self, env_fn: EnvFactory, assignment: WorkerAssignment, buf: SimpleNamespace | None = None
     ) -> None:
-        """Make the environments; without a buffer (in the driver) set only the spaces."""
+        """Make the environments; if `buf` is None (in the driver) set only the spaces."""
         self.single_observation_space = Box(0, 255, (assignment.layout.size,), np.uint8)
         self.single_action_space = MultiDiscrete([int(assignment.layout.action_space.n), 2])
         self.num_agents = assignment.size
@@ -88,7 +88,7 @@ class EnvGroup(PufferEnv):  # type: ignore[misc]
         return self.observations, []
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, list[Any]]:
-        """Step each environment; the infos are the ended episodes.
+        """Step each environment; return pufferlib's arrays, and the ended episodes as infos.
 
         All emulators run first, then Python computes all observations and rewards. That costs a
         quarter of alternating, since 24 emulated frames evict Python from the caches (measured).
@@ -111,7 +111,7 @@ class EnvGroup(PufferEnv):  # type: ignore[misc]
 
 
 def state_path(folder: str, number: int) -> Path:
-    """Return the file that passes an environment's state between driver and env process."""
+    """Return the path of the file that passes a state between driver and env process."""
     return Path(folder) / f"{number}.state"
 
 
@@ -136,7 +136,7 @@ def env_process(
     shared: Any,
     _native: bool,
 ) -> None:
-    """Run an env process; replaces pufferlib's own function and takes its arguments."""
+    """Run an env process until its close command; takes the arguments of pufferlib's function."""
     driver = os.getppid()
     die_with_parent()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
@@ -177,7 +177,7 @@ def _execute(group: EnvGroup, command: int, messages: Connection, actions: Any) 
 
 
 class _Shared:
-    """This process's part of the arrays that pufferlib shares."""
+    """Gives access to this process's rows of the arrays that pufferlib shares."""
 
     def __init__(self, shared: Any, shape: tuple[int, int], index: int) -> None:
         self._shared, self._shape, self._index = shared, shape, index
@@ -187,7 +187,7 @@ class _Shared:
         return np.ndarray((*self._shape, *inner), dtype, getattr(self._shared, name))[self._index]
 
     def buffer(self, dtype: Any, shape: tuple[int, ...], actions: Any) -> SimpleNamespace:
-        """Return all arrays by the names that a native pufferlib environment expects."""
+        """Return this process's arrays by the names that a native pufferlib environment expects."""
         buffer = SimpleNamespace(
             observations=self.rows("observations", dtype, shape),
             rewards=self.rows("rewards", np.float32),

@@ -32,7 +32,7 @@ def read_bag(image: Image) -> tuple[tuple[int, int], ...]:
 
 
 def read_item_pairs(image: Image, count: int, first: int, most: int) -> tuple[tuple[int, int], ...]:
-    """Return the pairs from address `first` on; their number is the byte at address `count`."""
+    """Return pairs from address `first` on, as many as the byte at address `count`, max `most`."""
     listed = span(image, first, 2 * min(byte(image, count), most))
     return tuple(zip(listed[::2], listed[1::2], strict=True))
 

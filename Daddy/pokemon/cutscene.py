@@ -1,7 +1,7 @@
 """Waits in place of the agent while a script has control of the game.
 
-While no button works it presses none; while only A and B work (a text) it presses A. It stops at a
-question, which the agent answers. The wait is bounded, and the caller counts its steps.
+While no button works, no key is pressed; while only A and B work (a text), A is pressed. The wait
+stops at a question, which the agent answers, and is bounded; the caller counts its steps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ONE_OF_TWO: Final = 1
 
 
 def wait_for_control(console: Emulator) -> tuple[Image, int]:
-    """Wait for the end of a script or a question; return the memory then and the steps, 0 to 20."""
+    """Wait for the script's end or question; return the memory, and the steps waited (0 to 20)."""
     image = console.ram()
     for waited in range(MAX_WAIT_STEPS):
         if not has_control(image):
@@ -36,7 +36,7 @@ def wait_for_control(console: Emulator) -> tuple[Image, int]:
 
 
 def has_control(image: Image) -> bool:
-    """Return True if a script plays: all buttons are off, or the direction keys are ignored."""
+    """Return True if a script has control: all buttons are off, or direction keys are ignored."""
     off = byte(image, ram.STATUS_FLAGS_5) & ram.BUTTONS_OFF
     return bool(off) or byte(image, ram.JOY_IGNORE) & ram.DIRECTIONS == ram.DIRECTIONS
 

@@ -63,9 +63,9 @@ class Emulator:
     """Runs one game. Not thread-safe; `press` releases the GIL."""
 
     def __init__(self, rom: bytes, recorder: InputRecorder | None = None) -> None:
-        """Start the game in `rom` at power-on; RomError when pyboy cannot.
+        """Start the ROM image `rom` at power-on; RomError if pyboy cannot start it.
 
-        `recorder` receives every operation. It must have begun at power-on, or at a state that the
+        `recorder` receives every operation. A recording begins at power-on, or at a state the
         caller loads before any other operation.
         """
         self._recorder = recorder
@@ -99,7 +99,7 @@ class Emulator:
         self._record(emulator_operations.encode_hold(bits, frames), frames)
 
     def wait(self, frames: int, *, watched: bool = False) -> None:
-        """Play `frames` frames with no key down and draw the last one."""
+        """Play `frames` frames without a change of keys; call the watcher only if `watched`."""
         if frames:
             if watched:
                 self._play(frames)
@@ -152,7 +152,7 @@ class Emulator:
         return packed.tobytes()
 
     def dump_state(self) -> bytes:
-        """Return the emulator's whole state, about 170 kB. No key may be down, as between steps."""
+        """Return the emulator's whole state, about 170 kB; call only while no key is down."""
         buffer = io.BytesIO()
         self._boy.save_state(buffer)
         state = buffer.getvalue()
@@ -189,7 +189,7 @@ _CONSTRUCTION = Lock()
 
 
 def _power_on(rom: bytes) -> tuple[PyBoy, array[int] | None]:
-    """Start pyboy; return it with the array of its work RAM, or None if that was not found.
+    """Start pyboy; return pyboy and the array of its work RAM (None if not found). RomError.
 
     pyboy's own interface copies memory byte by byte into a list, which takes a tenth of a step. So
     the name `array` of pyboy's module is replaced to catch the array that it makes for the RAM.

@@ -73,7 +73,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         render_mode: str | None = None,
         recorder: InputRecorder | None = None,
     ) -> None:
-        """Open the game `rom` (None: the variable DADDY_ROM, else the free cartridge).
+        """Open the game `rom` (None: the path in DADDY_ROM, or if unset the free cartridge).
 
         `init_state` names the state that episodes begin from; `assists` are names of
         `assist_compatibility` (ValueError); `recorder` is made by `recorder_at_start`. RomError.
@@ -98,7 +98,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; without a seed, the next one of the same random sequence."""
+        """Begin an episode and return its first observation; None as `seed` keeps the generator."""
         super().reset(seed=seed, options=options)
         self._episode = 0 if seed is not None else self._episode + 1
         self._load_start()
@@ -113,7 +113,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._reset_episode()
 
     def _reset_episode(self) -> None:
-        """Reset the counters and the memory for a new episode."""
+        """Reset counters and exploration memory for a new episode; read the present facts."""
         self._steps, self._return, self._waits = 0, 0.0, 0
         self._parts: dict[str, float] = {}
         self._assist_info: dict[str, Any] = {}
@@ -123,15 +123,15 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._tracker = self._make_tracker({"left": self._first_span()})
 
     def _first_span(self) -> int:
-        """Draw the steps until the memory is first cleared: between 0.5 and 1.5 `memory_steps`.
+        """Draw the steps until the exploration memory is first cleared: 0.5 to 1.5 `memory_steps`.
 
-        So environments clear their memory at different times, and a short episode never does.
+        So environments clear their memory at different times, and short episodes keep theirs.
         """
         span = self._weights.memory_steps
         return span // 2 + int(self.np_random.random() * span)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Hold a key for 8 of 24 frames; see the class for the result.
+        """Hold key `action` for 8 of 24 frames; return observation, reward, won, truncated, info.
 
         While a script has control the step continues, up to 20 times as long (`cutscene`).
         """
@@ -149,7 +149,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._screen = self._emulator.half_screen()  # while it is in the CPU's cache
 
     def finish_step(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Do the second half of a step: read the facts, compute reward and observation."""
+        """Do the second half of a step: wait for scripts, read the facts, compute the result."""
         image, waited = cutscene.wait_for_control(self._emulator)
         if waited:
             self._waits += waited
@@ -165,7 +165,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return self._make_observation(), reward, won, late, info
 
     def _run_assists(self, button: str) -> tuple[str, dict[str, Any]]:
-        """Run the assists and return the key to press and the info; their changes earn nothing."""
+        """Run the assists, mark their changes as paid; return the key to press and messages."""
         result = self._assists.act_before_key(self.progress, button)
         if result.wrote:
             self.progress = read_progress(self._emulator.ram())
@@ -214,11 +214,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     @property
     def assists_used(self) -> frozenset[str]:
-        """Assists that intervened in this game or in one that it descends from."""
+        """Names of the assists that intervened in this game or in a game that it continues."""
         return self._assists.state.used
 
     def set_watcher(self, watcher: Callable[[], None] | None) -> None:
-        """Have `watcher` called about 15 times per second of play, to film it; None: never."""
+        """Call `watcher` about 15 times per second of game time from now on; None: never."""
         self._emulator.watcher = watcher
 
     def picture(self) -> bytes:
@@ -226,13 +226,13 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return self._emulator.packed_screen()
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
-        """Return the screen, (144, 160, 3) uint8, in render mode ``rgb_array``; else None."""
+        """Return the screen, (144, 160, 3) uint8, in render mode ``rgb_array``, or None."""
         if self.render_mode != "rgb_array":
             return None
         return np.repeat(self._emulator.full_screen()[:, :, None], 3, axis=2)
 
     def save_state(self) -> bytes:
-        """Encode everything on which the rest of the episode and all later ones depend."""
+        """Return as bytes everything on which the rest of the episode and later ones depend."""
         state = saving.EnvState(
             rom_sha1=self.rom.sha1,
             pyboy=PYBOY_VERSION,
@@ -252,7 +252,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return saving.encode_env_state(state)
 
     def load_state(self, data: bytes) -> Observation:
-        """Continue exactly where `save_state` was called.
+        """Restore the result of `save_state`, and return the observation at that step.
 
         RomError for a state of another game, or made with assists that are not in use here.
         """
@@ -279,7 +279,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return self._observe()
 
     def _load_game(self, state: saving.EnvState) -> RewardTracker:
-        """Load a game and return its reward tracker."""
+        """Load a saved game into the emulator, read its facts, and return its RewardTracker."""
         self._emulator.restore_state(state.emulator)
         self.progress = read_progress(self._emulator.ram())
         return self._make_tracker(state.memory, state.records, state.visited)
@@ -290,5 +290,5 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return RewardTracker(self._weights, self.rom.real, self.progress, facts, records, cells)
 
     def close(self) -> None:
-        """End the emulator."""
+        """Stop the emulator."""
         self._emulator.close()

@@ -53,7 +53,7 @@ class EnvState:
 
 
 def encode_env_state(state: EnvState) -> bytes:
-    """Encode `state`, in a few kB."""
+    """Encode `state` as some kB of bytes."""
     facts = {item.name: getattr(state, item.name) for item in fields(state)}
     blobs = [zlib.compress(facts.pop(name), 1) for name in ("visited", "emulator")]
     facts["records"] = state.records.to_facts()
@@ -100,5 +100,5 @@ def _refuse_foreign(facts: Mapping[str, Any], expected: Mapping[str, Any]) -> No
         if facts[name] != value:
             raise RomError(
                 f"this environment state was written with {name} {facts[name]}, here it is {value}",
-                "use the game and the pyboy version it was written with, or start afresh",
+                "use that game and that pyboy version, or another state",
             )

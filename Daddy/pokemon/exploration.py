@@ -1,6 +1,6 @@
 """Pure. Remembers the cells, map changes, signs and healings that an environment has found.
 
-Each pays once. The memory is cleared every `span` steps, so that an agent that has to go back (to
+Each find pays once. The memory is cleared every `span` steps, so that an agent which goes back (to
 deliver an item, for example) is paid for the way again. Clearing itself pays nothing, because the
 present cell is marked at once.
 """
@@ -55,7 +55,7 @@ class VisitedCells:
         return grid[row : row + ROWS, column : column + COLUMNS]
 
     def _grid(self, map_id: int, furthest: int) -> NDArray[np.bool_]:
-        """Return the grid of a map, enlarged if `furthest` or a window around it lies beyond."""
+        """Return the grid of a map, enlarged first if row or column `furthest` is near its edge."""
         grid = self._maps.get(map_id)
         if grid is None:
             grid = self._maps[map_id] = np.zeros((_SIDE + 2 * _MARGIN,) * 2, np.bool_)
@@ -82,7 +82,7 @@ class Exploration:
     """Holds the exploration memory of one environment; `cells` counts the episode's new cells."""
 
     def __init__(self, span: int, facts: Mapping[str, Any], cells: bytes = b"") -> None:
-        """Restore the memory from `memory_facts` and `encode_cells`; missing facts begin empty.
+        """Restore the memory from results of `memory_facts` and `encode_cells`, if any.
 
         The memory is cleared after ``facts["left"]`` steps, then every `span` steps; 0: never.
         ValueError for a damaged memory.
@@ -96,14 +96,14 @@ class Exploration:
         self._healed: dict[int, float] = dict(facts.get("healed", ()))
 
     def mark_present_cell(self, now: Progress) -> None:
-        """Mark the present cell without paying for it."""
+        """Mark the player's present cell as visited, without a reward."""
         if now.placed:
             self.visited.visit_cell(now.map_id, now.y, now.x)
             self._map = now.map_id
             self.cells = max(self.cells, 1)
 
     def find_new(self, was: Progress, now: Progress) -> dict[str, float]:
-        """Return the units that a step found, by part of the reward: cell, way, sign, heal."""
+        """Record a step's finds; return their units by reward part: cell, way, sign, heal."""
         finds: dict[str, float] = {}
         if now.placed:
             self._enter(now, finds)
@@ -135,7 +135,7 @@ class Exploration:
             finds["sign"] = 1.0
 
     def _heal(self, was: Progress, now: Progress, finds: dict[str, float]) -> None:
-        """Pay the part of a healing that exceeds the best one on this map so far."""
+        """Add to `finds` the part of a healing that exceeds the best so far on this map."""
         gain, best = healed_fraction(was, now), self._healed.get(now.map_id, 0.0)
         if gain > best:
             self._healed[now.map_id] = gain
@@ -148,12 +148,12 @@ class Exploration:
         self.mark_present_cell(now)
 
     def adopt(self, other: Exploration) -> None:
-        """Take over `other`'s memory, but not the step at which it is cleared."""
+        """Share `other`'s cells, ways, signs and healings; keep the own steps until clearing."""
         self.visited, self._map = other.visited, other._map
         self._ways, self._signs, self._healed = other._ways, other._signs, other._healed
 
     def memory_facts(self) -> dict[str, Any]:
-        """Return a JSON object with everything but the visited cells."""
+        """Return the memory, except the visited cells, as a JSON object for `__init__`."""
         return {
             "left": self._left,
             "cells": self.cells,
@@ -167,7 +167,7 @@ class Exploration:
 def healed_fraction(was: Progress, now: Progress) -> float:
     """Return the HP fraction that an unchanged party gained outside a battle.
 
-    0 for level-ups and swaps, and for the healing after a defeat.
+    The result is 0 for gains up to 0.02, level-ups, swaps, and the healing after a defeat.
     """
     same_party = [(c.species, c.level, c.max_hp) for c in was.party] == [
         (c.species, c.level, c.max_hp) for c in now.party

@@ -1,4 +1,4 @@
-"""Adapter for the game file: finds it, and checks that a job can play from its start state."""
+"""Adapter for the game file: finds the ROM, and checks that an agent can play its start state."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def cartridge_path() -> Path:
 def find_rom(
     setting: str | os.PathLike[str] | None, environ: Mapping[str, str] | None = None
 ) -> Path:
-    """Return the game's path: the setting, else the variable DADDY_ROM, else the cartridge."""
+    """Return the game's path: `setting`, or if empty DADDY_ROM, or if empty the cartridge."""
     variable = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE, "")
     path = str(setting or "") or variable
     return Path(path).expanduser().absolute() if path else cartridge_path()
 
 
 def load_configured_rom(training: TrainingSettings) -> Rom:
-    """Load the game that a configuration names, else the cartridge. RomError."""
+    """Load the configured ROM, or the cartridge if none is named; RomError if it is unusable."""
     return load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom)
 
 

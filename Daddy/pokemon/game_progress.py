@@ -107,7 +107,7 @@ class Progress:
 
     @property
     def drink_given(self) -> bool:
-        """True once the guards of Saffron had their drink."""
+        """True once the player has given the guards of Saffron a drink."""
         return bool(byte(self.image, ram.STATUS_FLAGS_1) & ram.GAVE_DRINK)
 
     @property
@@ -127,7 +127,7 @@ class Progress:
 
     @property
     def riding(self) -> int:
-        """Way of moving: 0 on foot, 1 on the bicycle, 2 surfing."""
+        """The player's way of moving: 0 on foot, 1 on the bicycle, 2 surfing."""
         return byte(self.image, ram.RIDING)
 
     @property
@@ -214,7 +214,7 @@ def read_progress(image: Image) -> Progress:
 
 
 def has_valid_place(image: Image) -> bool:
-    """Return True if map and coordinates match; a warp changes one after the other."""
+    """Return True if map and coordinates match, which is not so during a warp."""
     moving, dungeon, flight, height, width, x, y, map_id = _PLACE(image)
     if moving & _LEAVING_DOOR or dungeon & _SCRIPT_WARP or flight & _FLY_OR_DUNGEON_WARP:
         return False
@@ -243,7 +243,7 @@ def is_free(now: Progress, image: Image) -> bool:
 
 
 def not_started_reason(image: Image, earlier: Image | None = None) -> str | None:
-    """Return the reason for which no game is running in this image; None if one is running.
+    """Return the reason for which no game is running in `image`; None if a game is running.
 
     `earlier`: an image at least 60 frames older, to check that the game's clock moves.
     """
@@ -265,7 +265,7 @@ def count_story_flags(events: int) -> int:
 
 
 def rewardable_events(events: int) -> int:
-    """Return the event bits that count as achievements."""
+    """Return the bits of `events` that can be rewarded: all but `story_order.UNPAID`."""
     return events & _ACHIEVEMENTS
 
 

@@ -98,7 +98,7 @@ def _numbers(count: int) -> spaces.Box:
 
 
 def observe(screen: NDArray[np.uint8], progress: Progress, visited: VisitedCells) -> Observation:
-    """Make an observation from the halved screen (72, 80) uint8, the facts and the cells."""
+    """Make an observation from the halved screen (72, 80) uint8, facts and visited cells."""
     items, counts = bag_arrays(progress.image)
     species, moves, members = party_arrays(progress.image)
     creatures = np.empty(ram.PARTY_SIZE + 1, np.int16)
@@ -133,7 +133,7 @@ def _bag_arrays(block: bytes) -> tuple[Numbers, Shares]:
 
 
 def party_arrays(image: Image) -> tuple[Numbers, Numbers, Shares]:
-    """Return species (6,), moves (24,) and facts (96,) of the members; 0 for an empty slot."""
+    """Return the party's species (6,), moves (24,) and facts (96,); 0 for an empty place."""
     return _party_arrays(bytes(image[BLOCK]))
 
 
@@ -178,7 +178,7 @@ def visited_mask(progress: Progress, visited: VisitedCells) -> NDArray[np.uint8]
 
 @lru_cache(maxsize=64)
 def _mask(window: bytes, down: int, right: int) -> NDArray[np.uint8]:
-    """Draw the cells of a window as pixels, from a line and a column on."""
+    """Return a window's cells as pixels (72, 80), from line `down` and column `right` on."""
     bands = [_band(window[first : first + COLUMNS]) for first in range(0, len(window), COLUMNS)]
     whole = np.frombuffer(b"".join(bands), np.uint8).reshape(ROWS * _CELL, COLUMNS * _CELL)
     return whole[down : down + HEIGHT, right : right + WIDTH].copy()

@@ -48,7 +48,7 @@ BLOCK: Final = slice(
 
 
 def read_party(image: Image) -> tuple[Creature, ...]:
-    """Read as many members as the count says; the bytes after them are stale.
+    """Return the party's members, as many as its count byte says; later bytes are stale.
 
     Equal bytes give the same tuple object, so that `is` tells if anything has changed.
     """
@@ -57,7 +57,7 @@ def read_party(image: Image) -> tuple[Creature, ...]:
 
 @lru_cache(maxsize=256)
 def parse_party(block: bytes) -> tuple[Creature, ...]:
-    """Parse the members in the image's `BLOCK`; see `read_party`."""
+    """Return the members in `block`, the bytes `BLOCK` of an image; see `read_party`."""
     return tuple([_member(block, slot) for slot in range(min(block[0], ram.PARTY_SIZE))])
 
 

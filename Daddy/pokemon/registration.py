@@ -1,4 +1,4 @@
-"""Registers our environment with gymnasium.
+"""Registers the environment `PokemonRedEnv` with gymnasium.
 
 Importing this module imports neither the environment nor the emulator; gymnasium imports them when
 the first environment is made. gymnasium 0.29 calls `register` itself when it is imported, through

@@ -36,7 +36,7 @@ _HOLDINGS: Final = (
 
 
 class Records(NamedTuple):
-    """Holds the best values of one episode, which have been paid; they only grow.
+    """Holds the best values of one episode, which have been rewarded; the values only grow.
 
     Bit n stands for map, event, item or move n. `held`: milestones; `uses`: `field_move_uses`.
     """
@@ -58,7 +58,7 @@ class Records(NamedTuple):
 
 
 def records_from(facts: Mapping[str, Any]) -> Records:
-    """Restore records; fields of an older release that no longer exist are left out."""
+    """Restore Records from `to_facts`' result; ignore fields that no longer exist."""
     fields = {name: facts[name] for name in Records._fields if name in facts}
     return Records(**{**fields, "held": frozenset(fields.get("held", ()))})
 
@@ -66,7 +66,7 @@ def records_from(facts: Mapping[str, Any]) -> Records:
 def update_records(records: Records, now: Progress, real: bool, uses: int = 0) -> Records:
     """Return the records that include `now`; the same object if nothing is new.
 
-    `real`: Red or Blue, else the cartridge. From empty records this is a game's baseline.
+    `real`: True for Red or Blue, False for the cartridge. Empty records give a game's baseline.
     """
     updated = Records(
         records.maps | (1 << now.map_id if now.placed else 0),
@@ -89,7 +89,7 @@ def _union(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
 
 
 def achieved_units(before: Records, after: Records) -> dict[str, float]:
-    """Return the units of each part between two records; parts without any are left out."""
+    """Return the units that each reward part gained from `before` to `after`, without zeros."""
     return {} if after is before else {part: n for part, n in _gains(before, after) if n}
 
 
@@ -108,7 +108,7 @@ def _gains(before: Records, after: Records) -> Iterator[tuple[str, float]]:
 
 
 def reward_parts(counts: Mapping[str, float], weights: RewardSettings) -> dict[str, float]:
-    """Return a step's reward by part, from the units; the reward is the sum."""
+    """Return a step's reward by part: the part's units in `counts` times its weight."""
     return {part: getattr(weights, part) * count for part, count in counts.items()}
 
 
@@ -132,7 +132,7 @@ Shrub = tuple[int, int, int, int] | None
 
 
 def field_move_uses(shrub: Shrub, was: Progress, now: Progress) -> int:
-    """Return the field moves that took effect: bit 256 x (index in FIELD_MOVES) + map."""
+    """Return the field moves that a step used, as bits 256 x (index in FIELD_MOVES) + map."""
     uses = 0
     if (
         shrub is not None
@@ -178,9 +178,9 @@ def _use_bit(kind: int, place: int) -> int:
 
 
 class RewardTracker:
-    """Holds the records and the exploration memory of one environment, and pays its steps.
+    """Holds one environment's records and exploration memory, and rewards its steps.
 
-    Nothing is paid for the state in which a game begins or is loaded. `real`: Red or Blue, else the
+    Nothing is paid for the state in which a game begins or is loaded. `real`: Red or Blue, not the
     cartridge. `records`, `facts` and `cells` (visited) are those of a loaded state.
     """
 
@@ -202,7 +202,7 @@ class RewardTracker:
         self._shrub: Shrub = next_shrub(previous_shrub, now)
 
     def pay_step(self, was: Progress, now: Progress) -> dict[str, float]:
-        """Return the reward of the step from `was` to `now` by part, without parts of 0."""
+        """Record the step from `was` to `now`; return its reward by part, without parts of 0."""
         before = self.records
         if self._shrub is not None or not _same_holdings(was, now):
             uses = field_move_uses(self._shrub, was, now)
@@ -216,21 +216,21 @@ class RewardTracker:
         return reward_parts(counts, self._weights) if counts else {}
 
     def mark_paid(self, now: Progress) -> None:
-        """Mark everything that `now` holds as paid, as after an assist."""
+        """Add the achievements in `now` to the records without a reward, as after an assist."""
         self.records = update_records(self.records, now, self._real)
         self._shrub = next_shrub(self._shrub, now)
 
     def adopt(self, other: RewardTracker) -> None:
-        """Take over `other`'s records and memory, but not the step at which it is cleared."""
+        """Use `other`'s records and visited cells; keep the own steps until these are cleared."""
         self.records, self._shrub = other.records, other._shrub
         self.memory.adopt(other.memory)
 
     def to_facts(self) -> dict[str, Any]:
-        """Return a JSON object with all but the records and the visited cells."""
+        """Return memory and shrub as a JSON object, without records and visited cells."""
         return {**self.memory.memory_facts(), "shrub": self._shrub}
 
 
 def _same_holdings(was: Progress, now: Progress) -> bool:
-    """Return True if the bytes of `_HOLDINGS` are unchanged, as in most steps."""
+    """Return True if all bytes that records depend on are unchanged, as in most steps."""
     before, after = was.image, now.image
     return was.placed == now.placed and all(before[part] == after[part] for part in _HOLDINGS)

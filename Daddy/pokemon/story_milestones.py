@@ -24,7 +24,7 @@ from Daddy.pokemon.story_order import StoryEvent
 
 
 class Evidence(NamedTuple):
-    """Holds the raw bytes from which facts are derived; equal ones are derived only once."""
+    """Holds the memory bytes from which milestones without an event flag are derived."""
 
     bag: bytes
     moves: bytes
@@ -56,7 +56,7 @@ def _hidden(evidence: Evidence, toggle: int) -> bool:
 
 
 def _gone(*toggles: int) -> Callable[[Evidence], bool]:
-    """Make a test that one of these people or things is hidden: beaten, taken or sent away."""
+    """Return a test that is true if any of these people or things is hidden (gone, taken)."""
     return lambda evidence: any(_hidden(evidence, toggle) for toggle in toggles)
 
 
@@ -109,7 +109,7 @@ _TRAINERS_AFTER: Final = "beat_surge"
 
 
 class _Required(NamedTuple):
-    """Holds the required milestones of a game."""
+    """Holds a game's required milestones: events with their flags as bits, and other facts."""
 
     steps: tuple[StoryEvent, ...]
     facts: tuple[StoryFact, ...]
@@ -134,7 +134,7 @@ def story_events(real: bool) -> tuple[StoryEvent, ...]:
 
 
 def reached_milestones(progress: Progress, real: bool = True) -> frozenset[str]:
-    """Return the names of the required milestones that hold now."""
+    """Return the names of the required milestones that are true in `progress`."""
     image = progress.image
     evidence = Evidence(
         bytes(span(image, ram.BAG, 2 * progress.items)),
@@ -155,9 +155,9 @@ def _reached(events: int, evidence: Evidence, real: bool) -> frozenset[str]:
 
 
 def archive_key(progress: Progress, real: bool = True, square: int = 0) -> frozenset[str]:
-    """Return the key of a state in an archive: its milestones, and its place if on the way.
+    """Return a state's key: its milestones, and its place if the map is one of the story's.
 
-    A place is a map, or a square of `square` cells a side; none in a warp, a battle or a text.
+    A place is a map, or a square of `square` cells a side; no place in warps, battles and texts.
     """
     held = reached_milestones(progress, real)
     if not progress.placed or progress.battle or progress.text_box:
@@ -172,7 +172,7 @@ def _placed(held: frozenset[str], here: int, real: bool, part: tuple[int, ...]) 
 
 
 def place_key(map_id: int, real: bool = True, *part: int) -> str:
-    """Return the part of a key that names the place: ``at_mt_moon_1f`` or ``at_mt_moon_1f_0_2``."""
+    """Return the name of a place in a key, such as ``at_mt_moon_1f`` or ``at_mt_moon_1f_0_2``."""
     name = map_name(map_id, real).lower().replace(" ", "_").replace("'", "")
     return "_".join(["at", name, *map(str, part)])
 
@@ -187,7 +187,7 @@ def goal_maps(held: frozenset[str], real: bool = True) -> frozenset[int]:
 
 @lru_cache(maxsize=2)
 def milestone_names(real: bool = True) -> tuple[str, ...]:
-    """Return all required milestones in the order of a usual game."""
+    """Return the names of all required milestones, in the order of a usual game."""
     required = REQUIRED[real]
     ranks = {step.name: float(rank) for rank, step in enumerate(story_events(real))}
     if real:
@@ -208,13 +208,13 @@ MILESTONE_COLUMNS: Final = tuple(f"reached_{number}" for number in range(_WIDTH)
 
 @lru_cache(maxsize=1024)
 def milestones_to_columns(held: frozenset[str], real: bool) -> tuple[float, ...]:
-    """Encode milestones as numbers, one for each of MILESTONE_COLUMNS."""
+    """Pack the milestones ``held`` as bits, 24 in each of MILESTONE_COLUMNS."""
     bits = sum(1 << place for place, name in enumerate(milestone_names(real=real)) if name in held)
     return tuple(float(bits >> _BITS * place & (1 << _BITS) - 1) for place in range(_WIDTH))
 
 
 def milestones_from_columns(facts: Mapping[str, float]) -> tuple[str, ...]:
-    """Decode milestones from an environment's facts (MILESTONE_COLUMNS, ``real_game``), if any."""
+    """Return the milestones whose bits are set in telemetry ``facts`` (MILESTONE_COLUMNS)."""
     if MILESTONE_COLUMNS[0] not in facts:
         return ()
     words = tuple(int(facts[name]) for name in MILESTONE_COLUMNS)

@@ -135,7 +135,7 @@ TRAINERS: Final = _parse(_TRAINERS)
 
 
 def event_mask(steps: tuple[StoryEvent, ...]) -> int:
-    """Return the bits of these events in the event flags as one integer."""
+    """Return an integer whose bit n is set if one of these events has flag number n."""
     return sum(1 << step.flag for step in steps)
 
 

@@ -329,7 +329,7 @@ def test_an_assist_that_does_not_work_is_told_once(tmp_path):
     parts = cartpole_parts(tmp_path, schedule=SHORT, assists_given_up=lambda _: ["flute"])
     train(parts)
     told = [data["text"] for event, _, data in parts.events.rows if event == "error"]
-    assert told == ["the assist flute is given up: it failed three times in a row"]
+    assert told == ["the assist flute is disabled: it failed three times in a row"]
 
 
 class Curves:

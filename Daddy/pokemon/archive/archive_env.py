@@ -1,4 +1,4 @@
-"""Adds an archive to `PokemonRedEnv`: keeps states at new milestones, loads other learners'.
+"""Adds an archive to `PokemonRedEnv`: saves states at new milestones, loads other learners' states.
 
 Loading a state pays no reward and ends no episode; the step before it keeps its reward. An error of
 the archive or of its disk loses a state at most; the environment plays on.
@@ -42,7 +42,7 @@ class ArchiveAccess:
 
 
 class ArchivedEnv(PokemonRedEnv):
-    """Plays with the archive that `access` names; all other arguments are `PokemonRedEnv`'s.
+    """Plays the game, and saves to and loads from the archive that `access` names.
 
     A step's info has ``archive``, the reason, when a state was kept or loaded, and ``jumped`` when
     one was loaded; an episode's last info has ``loaded``: true if one was loaded in the episode.
@@ -65,7 +65,7 @@ class ArchivedEnv(PokemonRedEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode at the game's start or in a state, as `choose_episode_start` decides."""
+        """Begin an episode at the game's start, or in a state chosen by `choose_episode_start`."""
         start = {"seed": seed} if seed is not None else dict(self.np_random.bit_generator.state)
         observation, info = super().reset(seed=seed, options=options)
         self._log = claim_format.InputLog("", start)
@@ -80,13 +80,13 @@ class ArchivedEnv(PokemonRedEnv):
         return loaded or observation, {**info, "archive": reason}
 
     def start_step(self, action: np.int64 | int) -> None:
-        """Do `PokemonRedEnv.start_step` and append the action to the input log."""
+        """Do `PokemonRedEnv.start_step`, and append the action to the log of inputs."""
         super().start_step(action)
         if self._log is not None:
             self._log = self._log.append_key(int(action))
 
     def finish_step(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Do `PokemonRedEnv.finish_step`; then keep a state if its key is new, or load one."""
+        """Do `PokemonRedEnv.finish_step`; then archive the state if new, or load another."""
         observation, reward, won, late, info = super().finish_step()
         self._history.step(self.progress.battle > 0)
         reason = self._consider_keeping()
@@ -102,7 +102,7 @@ class ArchivedEnv(PokemonRedEnv):
     # -- keeping states
 
     def _consider_keeping(self) -> str:
-        """Keep a state if the key is new; return the decision's reason, "" without a new key."""
+        """Archive the state if its key is new; return the decision's reason, or "" if not new."""
         if self.progress.wins:  # no environment should load a game that is over
             return ""
         history, now = self._history, self._keys()
@@ -127,13 +127,13 @@ class ArchivedEnv(PokemonRedEnv):
         return reason
 
     def _count_visit(self, key: str) -> None:
-        """Count one visit per key and try, however often the player crosses a map's border."""
+        """Count one visit of `key`, unless this try has counted one."""
         if key not in self._visited_keys:
             self._visited_keys.add(key)
             self._archive.count_visit(key)
 
     def _keep_stronger(self) -> str:
-        """Keep a state if the party is stronger than in this key's states; return the reason."""
+        """Archive the state if its party has more HP than all of its key; return the reason."""
         hp = self.progress.hp
         if hp <= self._history.hp:
             return ""
@@ -143,7 +143,7 @@ class ArchivedEnv(PokemonRedEnv):
         return self._keep(held, decision)[1] if decision.keep else ""
 
     def _keep(self, held: frozenset[str], decision: KeepDecision) -> tuple[str, str]:
-        """Keep the state if so decided, and begin a new log; return its hash, or "", and reason."""
+        """Archive the state if `decision.keep`; return its hash ("": not archived) and a reason."""
         if not decision.keep:
             return "", decision.reason
         now = self._history
@@ -174,7 +174,7 @@ class ArchivedEnv(PokemonRedEnv):
     # -- loading states
 
     def _consider_load(self) -> tuple[Observation | None, str]:
-        """Load a state if `choose_state_to_load` names one; decides every `look_every` steps."""
+        """Load the state that `choose_state_to_load` names, if any, every `look_every` steps."""
         over = selection.is_try_over(self._history, self._rules)
         if not over and (self._history.lived - 1) % self._rules.look_every:
             return None, ""
@@ -188,7 +188,7 @@ class ArchivedEnv(PokemonRedEnv):
         return loaded, reason
 
     def _load(self, choice: StateChoice) -> tuple[Observation | None, str]:
-        """Load the chosen state; if it cannot be loaded, another one with as many milestones."""
+        """Load the chosen state, or, if that fails, another state with as many milestones."""
         if choice.entry is None:
             return None, choice.reason
         before, log, entry = self.save_state(), self._log, choice.entry
@@ -220,7 +220,7 @@ class ArchivedEnv(PokemonRedEnv):
         return None, f"{choice.reason}, but {reason}"
 
     def _end_try(self, won: bool) -> None:
-        """Mark the state that the try began from; a try of few steps leaves no mark."""
+        """Mark the state that the try began from (gain or dry), if the try had enough steps."""
         if won:
             self._mark("gain")
         elif 2 * self._history.idle_steps >= min(self.episode_steps, self._rules.patience):
@@ -235,17 +235,17 @@ class ArchivedEnv(PokemonRedEnv):
     # -- save states and telemetry
 
     def current_claim(self) -> claim_format.Claim | None:
-        """Make the claim of the inputs since the last claim; None when the log is too long."""
+        """Return a claim of the inputs since the last claim; None if the log was too long."""
         return None if self._log is None else self._log.make_claim(self._history.held)
 
     def save_state(self) -> bytes:
-        """Do `PokemonRedEnv.save_state`, with the history and the inputs since the last claim."""
+        """Return the state, with the history and the inputs since the last claim, as bytes."""
         pressed = {} if self._log is None else {"log": claim_format.log_facts(self._log)}
         self.journal = {**self._history.history_facts(), **pressed}
         return super().save_state()
 
     def load_state(self, data: bytes) -> Observation:
-        """Do `PokemonRedEnv.load_state`; a state saved without an archive begins a new history."""
+        """Do `PokemonRedEnv.load_state`; restore the history too, if it was saved."""
         observation = super().load_state(data)
         facts = dict(self.journal)
         self._log = claim_format.input_log_from(facts.pop("log", None))

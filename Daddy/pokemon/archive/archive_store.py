@@ -47,7 +47,7 @@ class Archive:
         self._lock = Lock()
 
     def list_states(self, *, force: bool = False) -> Catalogue:
-        """Return the states that may be loaded; the last listing if the folder cannot be read.
+        """Return the catalogue of loadable states; the last one if the folder cannot be read.
 
         An mtime is coarse: two changes may have the same one. So a changed mtime causes two
         listings, and every 128th call lists in any case; `force` does too.
@@ -68,13 +68,13 @@ class Archive:
             return 0
 
     def count_visit(self, key: str) -> None:
-        """Count a try of this process that began at or reached `key`, if the key has states."""
+        """Count a visit of `key` by this process, if the archive has states of that key."""
         if key in self._catalogue.by_key:
             with self._lock:
                 self._visits[key] += 1
 
     def keep_state(self, provenance: Provenance, state: bytes) -> StateEntry:
-        """Write a state, then remove the states beyond the limits. OSError of the disk."""
+        """Write a state, remove states beyond the limits, and return the new entry. OSError."""
         data = state_format.encode_state(provenance, state)
         entry = provenance.entry(sha256_hex(data))
         create_exclusive(self.folder / entry.file_name, data, mode=0o444)
@@ -84,7 +84,7 @@ class Archive:
         return entry
 
     def _remember(self, entry: StateEntry) -> None:
-        """Record the number of milestones with which a place was kept, if it is the lowest yet."""
+        """Write a file with this state's number of milestones if it is its place's lowest yet."""
         if self._catalogue.first.get(entry.place, entry.rank + 1) > entry.rank:
             with contextlib.suppress(OSError):  # another writer's file, or a full disk
                 write_new(self.folder / file_names.first_rank_name(entry.place, entry.rank), b"")
@@ -108,7 +108,7 @@ class Archive:
         owner = path.lstat().st_uid
         if owner != os.getuid():
             raise FileError(
-                f"{path} belongs to user {owner}", "a save state is a program: remove it"
+                f"{path} belongs to user {owner}", "a save state can run code: remove it"
             )
         data = read_bounded(path, STATE_LIMIT)
         if sha256_hex(data) != entry.sha256:
@@ -119,7 +119,7 @@ class Archive:
         return provenance, state
 
     def exclude_state(self, entry: StateEntry, reason: str) -> None:
-        """Leave this state out of this process's listings from now on."""
+        """Exclude this state from this process's listings from now on."""
         with self._lock:
             self.refused[entry.sha256] = reason
             self._catalogue = self._catalogue.without(self.refused)
@@ -140,7 +140,7 @@ class Archive:
                 return
 
     def _remove(self, entry: StateEntry) -> None:
-        """Remove the state, then its marks: a mark without a state is ignored."""
+        """Remove a state's file, then its marks; marks without a state are ignored."""
         catalogue = self._catalogue
         self._unlink(entry.file_name)
         for number in range(1, catalogue.dry.get(entry.sha256, 0) + 1):
@@ -178,7 +178,7 @@ def archive_folder(root: Path, compatibility: Compatibility) -> Path:
 
 @lru_cache(maxsize=8)
 def open_archive(root: Path, compatibility: Compatibility, rules: ArchiveRules) -> Archive:
-    """Return this process's `Archive` of a folder; the first call removes leftovers."""
+    """Return this process's `Archive` in `root`; the first call removes leftover files."""
     archive = Archive(archive_folder(root, compatibility), compatibility, rules)
     archive.remove_leftovers()
     return archive

@@ -66,7 +66,7 @@ class InputLog:
     inputs: bytearray = field(default_factory=bytearray)
 
     def append_key(self, action: int) -> InputLog | None:
-        """Append an action and return the log; None once it is too long to be replayed."""
+        """Append an action and return this log; None if the log has MAX_INPUTS already."""
         if len(self.inputs) >= MAX_INPUTS:
             return None
         self.inputs.append(action)
@@ -92,7 +92,7 @@ def claim_hash(claim: Claim) -> str:
 
 
 def join_ancestors(claim: Claim, find: FindClaim, bases: Container[str]) -> Claim:
-    """Prepend the ancestors' inputs, back to a claim in `bases` or to the start of the game.
+    """Return `claim` with ancestors' inputs prepended, back to a claim in `bases` or the start.
 
     FileError when an ancestor is missing, or the inputs are too many to be replayed.
     """
@@ -125,7 +125,7 @@ def decode_claim(data: bytes) -> Claim:
             raise ValueError(f"format {facts['format']!r}")
         return Claim(*_decode_log(facts), _held(facts["held"]))
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error, zlib.error) as error:
-        raise FileError(f"this claim cannot be read: {error!r}", "it is refused") from error
+        raise FileError(f"this claim cannot be read: {error!r}", "the claim is refused") from error
 
 
 def log_facts(log: Claim | InputLog) -> dict[str, Any]:
@@ -162,13 +162,13 @@ def _held(value: object) -> frozenset[str]:
 
 
 def claims_by_rank(entries: Iterable[StateEntry], claim_of: Mapping[str, str]) -> list[str]:
-    """List the claims of the states, most milestones first; `claim_of` maps state to claim hash."""
+    """List the hashes of the states' claims, most milestones first; `claim_of`: state to claim."""
     ranked = sorted(entries, key=lambda entry: (-entry.rank, entry.age, entry.sha256))[:_CONSIDERED]
     return [claim_of[entry.sha256] for entry in ranked if entry.sha256 in claim_of]
 
 
 def distinct_claims(idents: Iterable[str], find: FindClaim) -> list[str]:
-    """Return the first claim of each set of milestones, in the given order, up to MAX_REPLAYED."""
+    """Return the hashes of the first claim of each set of milestones, at most MAX_REPLAYED."""
     first: dict[frozenset[str], str] = {}
     for name in idents:
         if (claim := find(name)) is not None:
@@ -188,7 +188,7 @@ def claim_lineage(ident: str, find: FindClaim) -> list[str]:
 def claims_to_publish(
     wanted: Iterable[str], find: FindClaim, fits: Callable[[Claim], bool]
 ) -> list[str]:
-    """List the wanted claims whose whole lineage is known and `fits`, with their ancestors."""
+    """List the wanted claims whose ancestors are all here and `fits`, and these ancestors."""
     shown: dict[str, None] = {}
     for name in wanted:
         lineage = {part: claim for part in claim_lineage(name, find) if (claim := find(part))}
@@ -200,7 +200,7 @@ def claims_to_publish(
 
 
 def claims_to_replay(shown: Mapping[str, Claim], replayed: Container[str]) -> list[str]:
-    """List published claims to replay: one per set of milestones, fewest first, not `replayed`."""
+    """List claims to replay: one per set of milestones, fewest first, without `replayed`."""
     ranked = sorted(shown, key=lambda name: (-keys.rank(shown[name].held), name))
     return [name for name in reversed(distinct_claims(ranked, shown.get)) if name not in replayed]
 
@@ -219,6 +219,6 @@ def claims_to_submit(own: Iterable[str], find: FindClaim, published: Iterable[Cl
 
 
 def rebase_for_run(claim: Claim, find: FindClaim, run_hashes: Mapping[str, str]) -> Claim:
-    """Rewrite a claim to continue from one of the run (`run_hashes` by hash here). FileError."""
+    """Rewrite a claim to continue from the run's claim (`run_hashes`: ours to its). FileError."""
     whole = join_ancestors(claim, find, run_hashes)
     return Claim(run_hashes.get(whole.parent, ""), whole.start, whole.inputs, whole.held)

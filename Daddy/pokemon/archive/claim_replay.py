@@ -74,7 +74,7 @@ class ReplayStart:
 
 
 class ReplayResult(NamedTuple):
-    """Holds the kept state of a claim, or None, with the reason."""
+    """Holds the archived state that a claim led to, or None if refused, with the reason."""
 
     entry: StateEntry | None
     reason: str
@@ -89,7 +89,7 @@ def replay_claim(
 ) -> ReplayResult:
     """Replay `claim` in a child and keep the state that it reaches; an invalid claim is refused.
 
-    `author` names the claim's maker; `find` finds its ancestors (default: here). OSError.
+    `author` names the claim's maker; `find` returns ancestors (default: the archive's). OSError.
     """
     claims = ClaimStore(archive.folder)
     try:
@@ -115,7 +115,7 @@ def replay_claim(
 
 
 def _origin(claim: Claim, archive: Archive, claims: ClaimStore, find: FindClaim) -> ReplayStart:
-    """Find the last ancestor with a state here, or the game's start. FileError if not possible."""
+    """Return the inputs since the last ancestor with a state here, and that state. FileError."""
     entries = {entry.sha256: entry for entry in archive.list_states().entries}
     states = {
         ident: entries[state] for ident, state in claims.claim_state_pairs() if state in entries
@@ -132,7 +132,7 @@ def _origin(claim: Claim, archive: Archive, claims: ClaimStore, find: FindClaim)
 def _provenance(
     claim: Claim, origin: ReplayStart, held: frozenset[str], facts: Mapping[str, Any], author: str
 ) -> Provenance:
-    """Derive a state's provenance from its parent's; it lists the assists of both."""
+    """Derive a state's provenance from its parent's; list the assists of both states."""
     blank = Provenance((), "", "", None, 0, None, "", facts["rom_sha1"], facts["pyboy"])
     parent, ident = origin.provenance or blank, claim_format.claim_hash(claim)
     return replace(
@@ -161,7 +161,7 @@ def record_milestone(archive: Archive, game: ReplayGame, milestone: str, real: b
     if milestone not in story_milestones.milestone_names(real):
         names = ", ".join(story_milestones.milestone_names(real))
         raise UsageError(f"there is no milestone {milestone!r} in this game", f"one of: {names}")
-    reason = "claims that it goes on from are gone, or it is too long"
+    reason = "claims that it continues are gone, or its inputs are too many"
     for claim in claims_reaching(ClaimStore(archive.folder), milestone)[:_ATTEMPTS]:
         with tempfile.TemporaryDirectory(prefix="daddy-champion-") as folder:
             start, square = ReplayStart(claim), archive.rules.square
@@ -172,11 +172,11 @@ def record_milestone(archive: Archive, game: ReplayGame, milestone: str, real: b
                 reason = "its keys do not lead there with this release"
             else:
                 return read_bounded(Path(folder) / _RECORDING, recording_format.FILE_LIMIT)
-    raise FileError(f"the way to {milestone} cannot be followed: {reason}", "try another milestone")
+    raise FileError(f"no claim of {milestone} can be replayed: {reason}", "try another milestone")
 
 
 def claims_reaching(claims: ClaimStore, milestone: str) -> list[Claim]:
-    """List claims that hold `milestone`, from the game's start, shortest first. FileError."""
+    """List the claims of `milestone`, joined from the game's start, shortest first. FileError."""
     candidates = [claims.find_claim(ident) for ident, _ in claims.claim_state_pairs()]
     readable = [claim for claim in candidates if claim is not None]
     holding = [claim for claim in readable if milestone in claim.held]
@@ -244,7 +244,7 @@ def _answer(completed: Completed, folder: Path) -> Reached | str:
 
 
 def main() -> int:
-    """Do the task in argv[1]: replay, write the reached state, and print its facts as JSON."""
+    """Replay the task in argv[1] (JSON); write the reached state and print its facts as JSON."""
     task = json.loads(sys.argv[1])
     _limit_resources(float(task["seconds"]))
     try:
@@ -261,7 +261,7 @@ def main() -> int:
 
 
 def _limit_resources(seconds: float) -> None:
-    """Limit CPU time, in case the parent dies, and the size of files that the child writes."""
+    """Limit this process's CPU time, in case its parent dies, and the size of its files."""
     most = int(seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (STATE_LIMIT, STATE_LIMIT))

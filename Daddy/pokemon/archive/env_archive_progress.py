@@ -1,4 +1,4 @@
-"""Pure. Counts one environment's steps since its last new key or load; survives a restart."""
+"""Pure. Counts one environment's steps since its last new key (milestones, place) or load."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class EnvHistory:
         return self.since - self.fought + self.fought // _FIGHT_STEPS
 
     def step(self, fights: bool) -> None:
-        """Count one step."""
+        """Count one step of the try; `fights`: the step was in a fight."""
         self.since += 1
         self.fought += fights
         self.lived += 1
 
     def start_try(self, held: frozenset[str], state: str) -> None:
-        """Begin a try at a key; `state`: hash of the state kept or loaded there, or ""."""
+        """Begin a try at the key `held`; `state`: hash of the state saved or loaded, or ""."""
         self.held, self.tried, self.hp = held, state, 0
         self.parent = state or self.parent
         self.restart_try()

@@ -51,7 +51,7 @@ class StateEntry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Holds an archive's states in order, with their tries; `dry` and `gains` count by state hash.
+    """Holds an archive's states in order; `dry` and `gains` count tries by state hash.
 
     `first`: lowest rank by place. `visits`: this process's tries that began at or reached a key;
     the process goes on counting in the same mapping.
@@ -65,7 +65,7 @@ class Catalogue:
 
     @cached_property
     def by_key(self) -> Mapping[str, tuple[StateEntry, ...]]:
-        """States by key."""
+        """Entries of all states, by key."""
         groups: dict[str, list[StateEntry]] = {}
         for entry in self.entries:
             groups.setdefault(entry.key, []).append(entry)
@@ -73,7 +73,7 @@ class Catalogue:
 
     @cached_property
     def by_rank(self) -> Mapping[int, tuple[tuple[StateEntry, ...], ...]]:
-        """States by number of milestones, fewest first, grouped by place."""
+        """Entries of all states by number of milestones, fewest first, grouped by key."""
         groups: dict[int, list[tuple[StateEntry, ...]]] = {}
         for states in self.by_key.values():
             groups.setdefault(states[0].rank, []).append(states)
@@ -85,7 +85,7 @@ class Catalogue:
         return frozenset(entry.sha256 for entry in self.entries)
 
     def without(self, shas: Iterable[str]) -> Catalogue:
-        """Return a copy without the states of these hashes."""
+        """Return a copy of the catalogue without the states of these hashes."""
         removed = frozenset(shas)
         remaining = tuple(entry for entry in self.entries if entry.sha256 not in removed)
         return replace(self, entries=remaining) if removed else self
@@ -102,19 +102,19 @@ def parse_state_name(name: str) -> StateEntry | None:
 
 
 def mark_name(sha256: str, mark: MarkKind, number: int) -> str:
-    """Make the name of a state's `number`-th mark of a kind."""
+    """Return the file name of a state's mark (dry or gain) number `number`."""
     return f"{sha256}.{mark}-{number:02d}"
 
 
 @lru_cache(maxsize=_CACHED)
 def parse_mark_name(name: str) -> tuple[str, str] | None:
-    """Parse a mark's name into (hash, kind); None for any other file."""
+    """Parse a mark's file name into (state hash, kind); None for any other file."""
     match = _MARK.fullmatch(name)
     return None if match is None else (match[1], match[2])
 
 
 def first_rank_name(place: str, rank: int) -> str:
-    """Make the name of the file that records a place's first rank."""
+    """Return the name of the file that says: this place was kept with `rank` milestones."""
     return f"{place}.first-{rank:03d}"
 
 

@@ -18,19 +18,19 @@ _DIGITS, _PLACE_DIGITS = 16, 6
 
 
 def key_hash(held: Iterable[str]) -> str:
-    """Return sixteen hexadecimal digits that name a key."""
+    """Return the hash of a key: sixteen hexadecimal digits."""
     return hashlib.sha256("\n".join(sorted(held)).encode()).hexdigest()[:_DIGITS]
 
 
 @lru_cache(maxsize=1024)
 def place_hash(held: MilestoneNames) -> str:
-    """Return six hexadecimal digits that name a key's place; a key without one has its own."""
+    """Return the hash of a key's place, or of no place: six hexadecimal digits."""
     return key_hash(name for name in held if name.startswith(PLACE_PREFIX))[:_PLACE_DIGITS]
 
 
 @lru_cache(maxsize=1024)
 def milestones(held: MilestoneNames) -> frozenset[str]:
-    """Return the key without its place."""
+    """Return the milestones of a key, without its place."""
     return frozenset(name for name in held if not name.startswith(PLACE_PREFIX))
 
 
@@ -44,6 +44,6 @@ def next_key(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
     """Return the key that follows `held` when the milestones and the place in `now` hold.
 
     A milestone is never lost, although the game forgets some facts (an item is handed over).
-    Without a place in `now` the last one stays.
+    If `now` has no place, the place of `held` stays.
     """
     return milestones(held) | now if now != milestones(now) else held | now

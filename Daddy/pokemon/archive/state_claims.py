@@ -2,7 +2,7 @@
 
 A file is named ``claims/<claim>-<state>.claim``: the claim's hash, and the hash of the state that
 it leads to in this archive. A claim stays when its state is removed, because later claims continue
-from it; `remove_unused` removes those without a state among their descendants.
+from the claim; `remove_unused` removes claims without a state among their descendants.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClaimStore:
         return ident
 
     def claim_state_pairs(self) -> list[tuple[str, str]]:
-        """List pairs of claim and state hashes; a state may have several claims or be removed."""
+        """List pairs of claim hash and state hash; the state may be removed from the archive."""
         listed = self._listed()
         self._known = dict(listed)
         return [(ident, state) for ident, state in listed if state != NO_STATE]
@@ -77,7 +77,7 @@ class ClaimStore:
         return []
 
     def remove_unused(self, live_states: Iterable[str]) -> int:
-        """Remove claims without descendants in `live_states` (hashes), beyond MAX_CLAIMS."""
+        """If over MAX_CLAIMS, remove claims that lead to none of `live_states`; return how many."""
         listed, live = self._listed(), set(live_states)
         if len(listed) <= MAX_CLAIMS:
             return 0

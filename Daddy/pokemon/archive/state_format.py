@@ -24,7 +24,7 @@ FORMAT: Final = 1
 STATE_LIMIT: Final = 1 << 20
 """Bytes of the largest file that is read: fifty times a usual one."""
 _LENGTHS = struct.Struct("<8sI")
-_REFUSED = "it is passed over; remove it when you like"
+_REFUSED = "the state is not loaded; remove it when you like"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Compatibility:
 
 
 def encode_state(provenance: Provenance, state: bytes) -> bytes:
-    """Encode provenance and state as one file; equal ones have equal bytes."""
+    """Encode provenance and state as one file; equal inputs give equal bytes."""
     header = json.dumps({"format": FORMAT, **asdict(provenance)}, sort_keys=True).encode()
     return _LENGTHS.pack(MAGIC, len(header)) + header + state
 
@@ -91,7 +91,7 @@ def decode_state(data: bytes, required: Compatibility, name: str) -> tuple[Prove
     except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
         raise FileError(f"{name} is damaged: {error}", _REFUSED) from error
     if difference := _difference(provenance, required):
-        raise FileError(f"{name} is not for this run: {difference}", _REFUSED)
+        raise FileError(f"{name} cannot be loaded in this run: {difference}", _REFUSED)
     return provenance, state
 
 

@@ -52,27 +52,27 @@ class ArchiveRules:
 
 
 class StateChoice(NamedTuple):
-    """Names the state to load, or None to play on, with the reason."""
+    """Names the state to load, or None to load no state, with the reason."""
 
     entry: StateEntry | None
     reason: str
 
 
 class KeepDecision(NamedTuple):
-    """Says if a state is to be kept, with the reason."""
+    """Holds True if a state is to be archived, with the reason."""
 
     keep: bool
     reason: str
 
 
 def _demotion(entry: StateEntry, stored: Catalogue, rules: ArchiveRules) -> int:
-    """Return a state's dry tries less `rules.tries` for each gain; 0 below `rules.tries`."""
+    """Return a state's dry tries less `rules.tries` per gain, or 0 if below `rules.tries`."""
     debt = stored.dry.get(entry.sha256, 0) - rules.tries * stored.gains.get(entry.sha256, 0)
     return debt if debt >= rules.tries else 0
 
 
 def is_demoted(entry: StateEntry, stored: Catalogue, rules: ArchiveRules) -> bool:
-    """Return True if too many tries from a state were dry; then it is not followed any more."""
+    """Return True if too many tries from a state were dry (reached no new key)."""
     return _demotion(entry, stored, rules) > 0
 
 
@@ -87,7 +87,7 @@ def is_try_over(history: EnvHistory, rules: ArchiveRules) -> bool:
 def choose_state_to_load(
     history: EnvHistory, stored: Catalogue, rules: ArchiveRules, draw: Draw
 ) -> StateChoice:
-    """Choose the state to load before the next step, if any."""
+    """Choose the state to load before the next step, or none, with the reason."""
     if not rules.follow:
         return StateChoice(None, "states are loaded at the start of episodes only")
     if is_try_over(history, rules):
@@ -107,7 +107,7 @@ def choose_state_to_load(
 
 
 def _leave(history: EnvHistory, stored: Catalogue, rules: ArchiveRules, draw: Draw) -> StateChoice:
-    """Choose a state after a dry try; it may be the same state again."""
+    """Choose a state to load after a dry try, perhaps the try's own first state."""
     origin = history.tried[:8] or "its last"
     reason = f"{history.idle_steps} steps from {origin} brought nothing new"
     if not stored.entries:
@@ -141,7 +141,7 @@ def _freshness(places: Sequence[Sequence[StateEntry]], stored: Catalogue) -> flo
 
 
 def _novelty(states: Sequence[StateEntry], stored: Catalogue) -> float:
-    """Return a place's weight: visits and milestones won since it was new make it smaller."""
+    """Return a place's weight, which falls with visits and with milestones won since it was new."""
     state = states[0]
     known_for = max(0, state.rank - stored.first.get(state.place, state.rank))
     return 1 / ((1 + known_for) * (1 + stored.visits.get(state.key, 0)))
@@ -152,7 +152,7 @@ def _dryness(entry: StateEntry, stored: Catalogue) -> int:
 
 
 def _stronger(entry: StateEntry, others: Sequence[StateEntry]) -> int:
-    """Count the states with more HP."""
+    """Count the states in `others` with more HP than `entry`."""
     return sum(other.hp > entry.hp for other in others)
 
 
@@ -203,13 +203,13 @@ def _has_room(rank: int, stored: Catalogue, rules: ArchiveRules) -> bool:
 
 
 def _room(rank: int, stored: Catalogue, rules: ArchiveRules) -> int:
-    """Return the number of places with `rank` milestones to keep; higher ranks are served first."""
+    """Return the number of places with `rank` milestones to keep, beside those of higher ranks."""
     ahead = sum(min(len(places), rules.places) for n, places in stored.by_rank.items() if n > rank)
     return max(0, min(rules.places, rules.most_keys - ahead))
 
 
 def decide_to_keep(held: frozenset[str], stored: Catalogue, rules: ArchiveRules) -> KeepDecision:
-    """Decide on a state with the new key `held`."""
+    """Decide if a state with the new key `held` is archived."""
     rank, states = keys.rank(held), stored.by_key.get(keys.key_hash(held), ())
     if not states and not _has_room(rank, stored, rules):
         room = _room(rank, stored, rules)
@@ -223,7 +223,7 @@ def decide_to_keep(held: frozenset[str], stored: Catalogue, rules: ArchiveRules)
 def decide_to_keep_stronger(
     held: frozenset[str], hp: int, stored: Catalogue, rules: ArchiveRules
 ) -> KeepDecision:
-    """Decide on a state without a new key: a stronger party may win a fight that others lost."""
+    """Decide if a state of the known key `held` is archived for its party's `hp`."""
     rank, states = keys.rank(held), stored.by_key.get(keys.key_hash(held), ())
     if not states:
         return KeepDecision(False, f"no state holds these {rank} milestones here")

@@ -1,4 +1,4 @@
-"""Applies assists between two steps: writes the bytes that they decide on to the emulator's memory.
+"""Applies assists between two steps: writes the bytes they decide on to the emulator's memory.
 
 At most one assist intervenes per step. If the effect fails to appear, the bytes that are unchanged
 since are restored; after three failures in a row the environment disables the assist.
@@ -40,7 +40,7 @@ class AssistRunner:
         self._console = console
 
     def act_before_key(self, progress: Progress, button: str) -> AssistResult:
-        """Let at most one assist intervene before `button` is pressed."""
+        """Check awaited effects, let at most one assist intervene, and return the key to press."""
         if not self.names:
             return AssistResult(button)
         now = states.state_before_key(progress, self._console.ram(SPANS), button)
@@ -53,7 +53,7 @@ class AssistRunner:
         return AssistResult(action.button or button, wrote, (*messages, *act_messages))
 
     def _intervene(self, now: states.StepState) -> tuple[Intervention, tuple[str, ...]]:
-        """Do the first intervention that an assist decides on; earlier assists may only observe."""
+        """Carry out the first intervention that writes bytes or replaces the key; return it."""
         for name in self.names:
             if name in self.state.open or self.state.is_off(name):
                 continue
@@ -75,7 +75,7 @@ class AssistRunner:
         return states.PendingEffect(now.position, writes)
 
     def _check_effect(self, name: str, now: states.StepState) -> tuple[str, ...]:
-        """Test the effect of an earlier intervention, undo it on failure; return the messages."""
+        """Test an earlier intervention's effect; restore its bytes on failure; return messages."""
         pending, worked = self.state.open[name], ASSISTS[name].worked
         outcome = EffectOutcome.MOOT if worked is None else worked(pending, now)
         pending, outcome = states.count_check(pending, outcome, calm=now.calm)
@@ -96,11 +96,11 @@ class AssistRunner:
         return self.state.to_facts(self.names) if self.names else {}
 
     def restore_assists(self, facts: Mapping[str, Any]) -> AssistState:
-        """Restore a state's assists; RomError if it was made with assists that are not in use."""
+        """Return the AssistState in `facts`; RomError if its assists are not all in use here."""
         state = states.assist_state_from(facts)
         if unused := missing_assists(facts.get("names", ()), self.names):
             raise RomError(
                 f"this state was made with the assists {unused}, which are not in use here",
-                "set training.assists to them, or go on from a state without them",
+                "set training.assists to those, or use a state without assists",
             )
         return state

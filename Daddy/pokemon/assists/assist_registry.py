@@ -31,7 +31,7 @@ _FULL_PURSE: Final = (0x10, 0x00, 0x00)
 
 
 def toss_junk(now: StepState) -> Intervention | None:
-    """Toss all but balls, key items and HMs from a full bag, which could take no key item."""
+    """Remove all but balls, key items and HMs from a full bag, to make room for key items."""
     bag = now.progress.bag
     if not now.calm or len(bag) < ram.BAG_SIZE:
         return None
@@ -46,7 +46,7 @@ def toss_junk(now: StepState) -> Intervention | None:
 
 
 def fill_purse(now: StepState) -> Intervention | None:
-    """Fill the purse, so that it can pay for a drink and the safari."""
+    """Set the money to 100,000 if it is below 10,000, so that drink and safari can be paid."""
     if not now.calm or now.progress.money >= _ENOUGH:
         return None
     purse = tuple((ram.MONEY + place, value) for place, value in enumerate(_FULL_PURSE))
@@ -74,17 +74,17 @@ STRONG: Final = frozenset(
 
 
 def teach_surf(now: StepState) -> Intervention | None:
-    """Teach Surf once HM03 is in the bag."""
+    """Write Surf into a member's moves once HM03 is in the bag."""
     return _teach(now, HM_SURF, SURF, SURFERS)
 
 
 def teach_strength(now: StepState) -> Intervention | None:
-    """Teach Strength once HM04 is in the bag."""
+    """Write Strength into a member's moves once HM04 is in the bag."""
     return _teach(now, HM_STRENGTH, STRENGTH, STRONG)
 
 
 def _teach(now: StepState, item: int, move: int, pupils: frozenset[int]) -> Intervention | None:
-    """Teach `move` to the first member that can learn it, in place of a move for fights only."""
+    """Write `move` over a move for fights only, of the first member that can learn `move`."""
     if not now.calm or move in now.progress.moves or not now.has_item(item):
         return None
     for slot, member in enumerate(now.progress.party):
@@ -97,7 +97,7 @@ def _teach(now: StepState, item: int, move: int, pupils: frozenset[int]) -> Inte
 
 
 def _replaceable_slot(member: Creature) -> int | None:
-    """Return the index of an empty move slot, else of the first move for fights only, else None."""
+    """Return the index of an empty move, or of the first move for fights only, or None."""
     if 0 in member.moves:
         return member.moves.index(0)
     return next((n for n, move in enumerate(member.moves) if move not in FIELD_MOVES), None)
@@ -114,21 +114,21 @@ _CYCLING_ROAD: Final = 28
 
 
 def light_cave(now: StepState) -> Intervention | None:
-    """Light a dark cave."""
+    """Set the darkness byte of a dark cave to 0, as Flash does."""
     if not now.calm or not now.progress.dark:
         return None
     return Intervention("a dark cave is lit", ((ram.DARKNESS, 0),))
 
 
 def cave_stayed_lit(pending: PendingEffect, now: StepState) -> EffectOutcome:
-    """Return WORKED if the cave stays lit."""
+    """Return WORKED if the cave is lit, FAILED if dark, MOOT on another map."""
     if now.progress.map_id != pending.place[0]:
         return EffectOutcome.MOOT
     return EffectOutcome.FAILED if now.progress.dark else EffectOutcome.WORKED
 
 
 def use_strength(now: StepState) -> Intervention | None:
-    """Let boulders be pushed, on every map, once the badge permits it."""
+    """Set the Strength flag of the map, if a member knows Strength and the badge is won."""
     permitted = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
     if not now.calm or not permitted or now.progress.strength_on:
         return None
@@ -137,7 +137,7 @@ def use_strength(now: StepState) -> Intervention | None:
 
 
 def use_surf(now: StepState) -> Intervention | None:
-    """Start to surf when the player walks towards water."""
+    """Set the player to surfing before a step onto water, if Surf and badge permit it."""
     permitted = SURF in now.progress.moves and now.has_badge(_SOUL)
     if not now.calm or not permitted or now.progress.riding == _SURFING:
         return None
@@ -154,7 +154,7 @@ def _walks_into_water(now: StepState) -> bool:
 
 
 def surf_worked(pending: PendingEffect, now: StepState) -> EffectOutcome:
-    """Return WORKED if the player surfs and has moved."""
+    """Return WORKED if the player surfs and has moved, OPEN before that, FAILED on land."""
     if now.progress.riding != _SURFING:
         return EffectOutcome.FAILED
     return EffectOutcome.OPEN if now.position == pending.place else EffectOutcome.WORKED
@@ -164,7 +164,7 @@ def surf_worked(pending: PendingEffect, now: StepState) -> EffectOutcome:
 
 
 class Sleeper(NamedTuple):
-    """Holds event flags and toggle of a sleeper, and the cells (row, column) next to it."""
+    """Holds a sleeping Snorlax's event flags, its toggle, and the cells (row, column) beside it."""
 
     woken: int
     beaten: int
@@ -182,7 +182,7 @@ SWITCHES: Final = {108: (0x917,), 194: (0x538, 0x53F), 198: (0x660,)}
 
 
 def play_flute(now: StepState) -> Intervention | None:
-    """Play the flute, if it is in the bag, beside the sleeper."""
+    """Wake the sleeper by flag, if the player stands beside it with the flute."""
     sleeper = SLEEPERS.get(now.progress.map_id)
     if sleeper is None or not now.calm or not now.has_item(FLUTE):
         return None
@@ -193,7 +193,7 @@ def play_flute(now: StepState) -> Intervention | None:
 
 
 def sleeper_woke(pending: PendingEffect, now: StepState) -> EffectOutcome:
-    """Return WORKED if the sleeper is up."""
+    """Return WORKED if the sleeper is gone or in a fight, MOOT on another map, else OPEN."""
     if now.progress.map_id != pending.place[0]:
         return EffectOutcome.MOOT
     gone = _is_hidden(now, SLEEPERS[pending.place[0]].toggle)
@@ -205,7 +205,7 @@ def _is_hidden(now: StepState, toggle: int) -> bool:
 
 
 def set_switches(now: StepState) -> Intervention | None:
-    """Press a floor's switches by flag, for a party that could push the boulders onto them."""
+    """Set the event flag of a floor's next switch, if the party could push boulders there."""
     permitted = STRENGTH in now.progress.moves and now.has_badge(_RAINBOW)
     if not now.calm or not permitted:
         return None
@@ -217,7 +217,7 @@ def set_switches(now: StepState) -> Intervention | None:
 
 
 def switches_took_effect(pending: PendingEffect, now: StepState) -> EffectOutcome:
-    """Return WORKED if the map's script has read its switches since."""
+    """Return WORKED if the map's script has read its switches since, MOOT on another map."""
     if now.progress.map_id != pending.place[0]:
         return EffectOutcome.MOOT
     looked = not now.read_byte(ram.MAP_SCRIPT_FLAGS) & ram.SWITCHES_ANEW
@@ -237,7 +237,7 @@ _WILD, _NORMAL = 1, 0
 
 
 def block_indigo_exit(now: StepState) -> Intervention | None:
-    """Replace the key that would walk from the lobby's mat out of the door."""
+    """Press B in place of the key that would walk out of the door of the league's lobby."""
     last_row = 2 * now.read_byte(ram.MAP_HEIGHT) - 1
     if now.progress.map_id != LOBBY or now.progress.y != last_row or now.button != "down":
         return None
@@ -245,13 +245,13 @@ def block_indigo_exit(now: StepState) -> Intervention | None:
 
 
 def exit_stayed_blocked(pending: PendingEffect, now: StepState) -> EffectOutcome:
-    """Return WORKED if the player is still in the lobby."""
+    """Return WORKED if the player is still in the lobby, or FAILED."""
     inside = now.progress.map_id == pending.place[0]
     return EffectOutcome.WORKED if inside else EffectOutcome.FAILED
 
 
 def prevent_wild_fights(now: StepState) -> Intervention | None:
-    """Prevent wild fights on the next cells."""
+    """Set the number of cells without wild fights to 9 if it is lower."""
     if not now.calm:
         return None
     low = now.read_byte(ram.NO_BATTLE_STEPS) < _KEEP_OFF
@@ -260,7 +260,7 @@ def prevent_wild_fights(now: StepState) -> Intervention | None:
 
 
 def no_wild_fight_began(pending: PendingEffect, now: StepState) -> EffectOutcome:
-    """Return FAILED on a wild fight, else MOOT: a step without a fight proves nothing."""
+    """Return FAILED in a wild fight, or MOOT: a step without a fight proves nothing."""
     wild = now.progress.battle == _WILD and now.progress.battle_kind == _NORMAL
     if not wild or pending.place[0] in STANDING:
         return EffectOutcome.MOOT

@@ -40,7 +40,7 @@ Writes = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """Holds the facts between two steps, the memory image, and the key to be pressed next.
+    """Holds the facts and the memory image before a step, and the key to be pressed next.
 
     `calm`: no fight, text, menu, script or walking step is under way.
     """
@@ -105,7 +105,7 @@ class PendingEffect(NamedTuple):
 
 
 class EffectOutcome(Enum):
-    """Lists the outcomes of an intervention; MOOT when the outcome can no longer be observed."""
+    """Lists the outcomes of an intervention; OPEN: not known yet, MOOT: not observable any more."""
 
     WORKED = "worked"
     FAILED = "failed"
@@ -135,20 +135,20 @@ class AssistState:
         return AssistState(failures=self.failures)
 
     def in_adopted_game(self, other: AssistState) -> AssistState:
-        """Return the history for another environment's game: its `used`, own failures."""
+        """Return the history after loading the game of `other`: its `used`, our `failures`."""
         return AssistState(other.used, self.failures)
 
     def after_act(self, name: str, pending: PendingEffect | None) -> AssistState:
-        """Return the history after an intervention; `pending` if its effect is awaited."""
+        """Return the history with assist `name` as used; `pending`: its awaited effect, or None."""
         pending_by_name = self.open if pending is None else {**self.open, name: pending}
         return replace(self, used=self.used | {name}, open=pending_by_name)
 
     def with_pending(self, name: str, pending: PendingEffect) -> AssistState:
-        """Return the history with an effect that is awaited."""
+        """Return the history with `pending` as the awaited effect of assist `name`."""
         return replace(self, open={**self.open, name: pending})
 
     def after_outcome(self, name: str, outcome: EffectOutcome) -> AssistState:
-        """Return the history after the outcome of an intervention."""
+        """Return the history with a failure more or, after success, none; the effect is removed."""
         pending_by_name = {other: pending for other, pending in self.open.items() if other != name}
         failures = dict(self.failures)
         if outcome is EffectOutcome.FAILED:
@@ -170,7 +170,7 @@ class AssistState:
 def count_check(
     pending: PendingEffect, outcome: EffectOutcome, *, calm: bool
 ) -> tuple[PendingEffect, EffectOutcome]:
-    """Count one more check; the outcome becomes FAILED after MAX_CHECKS calm steps."""
+    """Count a calm step of an OPEN effect; return FAILED as outcome after MAX_CHECKS of them."""
     looks = pending.looks + (outcome is EffectOutcome.OPEN and calm)
     overdue = outcome is EffectOutcome.OPEN and looks >= MAX_CHECKS
     return pending._replace(looks=looks), EffectOutcome.FAILED if overdue else outcome
@@ -181,12 +181,12 @@ _NAMES = TypeAdapter(list[str])
 
 
 def assist_state_from(facts: Mapping[str, Any]) -> AssistState:
-    """Restore the history from a state; an empty one if it has none. RomError if it is damaged."""
+    """Restore the history in `facts` (empty if `facts` is empty). RomError if it is damaged."""
     try:
         _NAMES.validate_python(facts.get("names", []))
         return _STATE.validate_python(facts)
     except (AttributeError, ValueError) as error:
         raise RomError(
             f"the assists' history in this state is damaged: {error}",
-            "go back to an older checkpoint",
+            "use an older checkpoint or another state",
         ) from error

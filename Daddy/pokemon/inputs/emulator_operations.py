@@ -60,17 +60,17 @@ class Operation(NamedTuple):
 
 
 def encode_press(button: int) -> bytes:
-    """Encode a step with button 0 to 6."""
+    """Encode a step with the button of index 0 to 6 in `emulator.BUTTONS`."""
     return bytes([button])
 
 
 def encode_wait(frames: int) -> bytes:
-    """Encode frames without a change of keys."""
+    """Encode the playing of `frames` frames without a change of keys."""
     return bytes([OperationKind.WAIT]) + struct.pack("<H", frames)
 
 
 def encode_hold(buttons: int, frames: int) -> bytes:
-    """Encode frames with exactly the buttons of these bits down."""
+    """Encode the playing of `frames` frames with exactly the buttons of these bits down."""
     return bytes([OperationKind.HOLD]) + struct.pack("<BH", buttons, frames)
 
 

@@ -1,7 +1,7 @@
 """Pure. Turns the operations of a running emulator into a recording.
 
 A recording can load states that were saved while it was made. Another state may be loaded before
-the first operation only; later it ends the recording, which could not be played without that state.
+the first operation only; later, loading it ends the recording, which would need that state to play.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class InputRecorder:
         self._read_memory = lambda: image
 
     def record_save(self, state: bytes, read_memory: ReadMemory) -> None:
-        """Record that a state was saved, which can be loaded later."""
+        """Record the saving of a state, which can be loaded later; at most 64 are recorded."""
         key = sha256(state).digest()
         full = len(self._saved_states) >= emulator_operations.MAX_SAVED_STATES
         if key not in self._saved_states and not full:
@@ -62,7 +62,7 @@ class InputRecorder:
             self.record_operation(emulator_operations.KEEP, 0, read_memory)
 
     def record_load(self, state: bytes, read_memory: ReadMemory) -> None:
-        """Record the loading of a state: a saved one, the first one, or another, which ends it."""
+        """Record the loading of a saved state or a first state; any other ends the recording."""
         number = self._saved_states.get(sha256(state).digest())
         if number is not None:
             self.record_operation(emulator_operations.encode_load(number), 0, read_memory)
@@ -70,7 +70,7 @@ class InputRecorder:
             self._start = recording_format.state_id(self._rom_sha1, self._pyboy, state)
             self.record_save(state, read_memory)
         elif not self.ended:
-            self._end("a state of another game is loaded", read_memory)
+            self._end("a state that the recording has not saved is loaded", read_memory)
 
     def make_recording(
         self, title: str = "", start_name: str = "", assists: Sequence[str] = ()

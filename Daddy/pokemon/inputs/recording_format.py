@@ -75,7 +75,7 @@ class Recording:
 
 
 def point_id(rom_sha1: str, pyboy: str, parent: str, operations: bytes) -> str:
-    """Return the id of a point in a game: SHA-256 of game, pyboy, parent id, operations since."""
+    """Return a point's id in a game: SHA-256 of game, pyboy, parent's id and operations since."""
     head = f"daddy-moment-1 {rom_sha1} {pyboy} {parent}\n".encode()
     return hashlib.sha256(head + operations).hexdigest()
 
@@ -101,7 +101,7 @@ def changes_memory(operation: Operation) -> bool:
 
 
 def digest_frames(operations: Iterable[Operation]) -> Iterator[int]:
-    """Yield the numbers of frames after which a digest follows, the recording's end included."""
+    """Yield the frame numbers after which a digest follows, the last frame included."""
     frames = last = 0
     due = False
     for operation in operations:
@@ -176,7 +176,7 @@ def _deflated(plain: bytes) -> bytes:
 
 
 def _check_counts(recording: Recording) -> None:
-    """Raise ValueError unless all operations are valid, within limits, and have their digests."""
+    """Raise ValueError unless all operations are valid and within limits, with all digests."""
     count = last = 0
     loads = sum(
         operation.kind == OperationKind.LOAD

@@ -1,1 +1,1 @@
-"""Recordings (`Daddy.pokemon.inputs`) from power-on are made here, and played with verification."""
+"""Makes recordings (`Daddy.pokemon.inputs`) from power-on, and plays recordings, verifying them."""

@@ -21,7 +21,7 @@ def recorder_at_power_on(rom: Rom) -> InputRecorder:
 
 
 def recorder_at_start(rom: Rom, start: str = "") -> InputRecorder:
-    """Make a recorder for an emulator that is about to load the start state. RomError."""
+    """Return a recorder with the inputs from power-on to the start state, if known. RomError."""
     state = start_state(rom, start)
     for play in attempts_to_reach(rom, start or default_start_name(rom)):
         recorder = recorder_at_power_on(rom)

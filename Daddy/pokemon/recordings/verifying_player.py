@@ -2,7 +2,7 @@
 
 The first digest that differs is a RomError that names the step; the player stops there. Milestones
 are read from the game's memory during play, not from the recording. `ReadAhead` plays ahead of the
-visible player and saves positions for seeking: one every 256 steps, fewer in a long recording.
+visible player and saves positions for seeking: every 256 steps, or fewer in a long recording.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class VerifyingPlayer:
         return self.frames
 
     def step(self) -> Operation:
-        """Do the next operation, and compare the digest that follows it, if any; RomError."""
+        """Do the next operation and compare its digest, if one follows; RomError if it differs."""
         if self._failure is not None:
             raise self._failure
         operations = self._recording.operations
@@ -163,12 +163,12 @@ class VerifyingPlayer:
             emulator.write(operation.first, operation.second)
 
     def save_position(self) -> PlayPosition:
-        """Save the present position for `load_position`."""
+        """Return the present position, with the emulator's state, for `load_position`."""
         state = zlib.compress(self._emulator.dump_state(), 1)
         return replace(self._now, state=state, saved_states=tuple(self._saved_states))
 
     def load_position(self, position: PlayPosition) -> None:
-        """Go to a position that this player or another one of the same recording saved."""
+        """Go to a position that a player of the same recording saved."""
         self._emulator.restore_state(zlib.decompress(position.state))
         self._now, self._saved_states = position, list(position.saved_states)
 
@@ -181,11 +181,11 @@ class VerifyingPlayer:
         return self._emulator.packed_screen()
 
     def set_watcher(self, watcher: Callable[[], None] | None, every: int) -> None:
-        """Have `watcher` called every `every` frames of play (a divisor of 24)."""
+        """Call `watcher` every `every` frames of play (a divisor of 24); None: never call it."""
         self._emulator.watcher, self._emulator.frames_per_picture = watcher, every
 
     def close(self) -> None:
-        """End the emulator."""
+        """Stop the emulator."""
         self._emulator.close()
 
 
@@ -257,7 +257,7 @@ class ReadAhead:
             self._spacing *= 2
 
     def seek_player(self, player: VerifyingPlayer, frames: int) -> None:
-        """Have another player of the recording go to the last saved position up to `frames`."""
+        """Move `player` to the last saved position at or before frame `frames`."""
         positions = self._positions
         after = bisect_right([position.frames for position in positions], frames)
         player.load_position(positions[max(0, after - 1)])
@@ -275,7 +275,7 @@ class ReadAhead:
             self.failure = error
 
     def close(self) -> None:
-        """Stop the thread and end the emulator."""
+        """Stop the verifying thread and the emulator."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

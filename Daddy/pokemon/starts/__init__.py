@@ -1,6 +1,6 @@
-"""Episodes begin from a start state, which is found or made here, and checked.
+"""Finds or makes the start state that episodes begin from, and checks it.
 
-start_state         finds or makes the state that a setting names
+find_start_state    finds or makes the state that a setting names
 start_routes        routes to start states, as data
 route_player        plays a route by rules, with `route_view`
 playability_check   checks that an agent can play on from a state

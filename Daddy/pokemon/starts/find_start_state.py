@@ -103,7 +103,7 @@ def _begun(emulator: Emulator, real: bool) -> bool:
 
 
 def find_state_file(name: str) -> Path | None:
-    """Return the path that `name` is; None for a plain name. RomError if there is no such file."""
+    """Return `name` as a path, or None if it has no / and no dot. RomError if no such file."""
     if os.sep not in name and "." not in name:
         return None
     path = Path(name).expanduser().absolute()
@@ -116,7 +116,7 @@ def find_state_file(name: str) -> Path | None:
 
 
 def _from_file(rom: Rom, path: Path, folder: StartStateFolder) -> bytes:
-    """Check and convert a file once; later the result is found by the file's hash."""
+    """Return a file's state, checked and converted; later calls find it by the file's hash."""
     try:
         data = read_bounded(path.resolve(), _LARGEST)
     except (OSError, FileError) as error:
@@ -145,7 +145,7 @@ def _played(rom: Rom, name: str, folder: StartStateFolder) -> bytes:
 def attempts_to_reach(rom: Rom, name: str) -> list[Callable[[Emulator], None]]:
     """List functions that play an emulator from power-on to a start state; RomError, StuckError.
 
-    Their states may differ from the kept one. The list is empty for files and recorded states.
+    The states may differ from the stored one. The list is empty for files and recorded states.
     """
     if name == BEGINNING:
         return [partial(play_introduction, real=rom.real)]
@@ -172,7 +172,7 @@ def _chain_to(rom: Rom, name: str, folder: StartStateFolder) -> tuple[StartRoute
 
 @lru_cache(maxsize=4)
 def play_routes(rom: Rom, chain: tuple[StartRoute, ...]) -> bytes:
-    """Play routes one after another from power-on; RomError with the step that failed."""
+    """Play routes from power-on, one after another; return the state. RomError if a step fails."""
     failure = ""
     for attempt in _attempts(rom, chain):
         try:

@@ -57,7 +57,7 @@ def check_playable(emulator: Emulator, state: bytes, name: str) -> None:
 
 
 def memory_fault(image: Image) -> str | None:
-    """Return the reason for which this cannot be the game's memory; None if it can."""
+    """Return the reason for which `image` cannot be the game's memory; None if it can be."""
     now = read_view(image)
     party = byte(image, ram.PARTY_COUNT)
     if now.progress.map_id >= _MAPS:
@@ -71,7 +71,7 @@ def memory_fault(image: Image) -> str | None:
 
 
 def _immovable(emulator: Emulator, state: bytes) -> str | None:
-    """Return a reason if no key moves the player or, in a fight, the cursor; else None."""
+    """Return a reason if no key moves the player (in a fight, the cursor), or None."""
     emulator.restore_state(state)
     now = read_view(emulator.ram(STEERING))
     for _ in range(_TRIES):

@@ -1,7 +1,7 @@
 """Plays a route by rules, one key at a time; each key depends on the memory read before it.
 
-The player has no map: when a key does not move it, that direction is blocked at that cell
-(`WalkMap`). A step of the route that takes too many keys ends in a StuckError with the reason.
+The player has no map: if a key does not move the player, that direction is blocked at that cell
+(`WalkMap`). A step of the route that takes too many keys raises StuckError with the reason.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class WalkMap:
         self._blocked.clear()
 
     def first_button(self, start_map: Cell, goal: Cell) -> str | None:
-        """Return the first button of a shortest path that may be open; None if there is none.
+        """Return the first button of a shortest path that is not blocked; None without a path.
 
-        A goal may be a door, or lie one step beyond the edge; then doors next to it may be crossed.
+        A goal may be a door, or lie one step beyond the edge; then doors beside it may be crossed.
         """
         doorsteps = {goal.neighbour(button) for button in STEPS} if self._beyond(goal) else set()
         first: dict[Cell, str] = {start_map: ""}
@@ -100,7 +100,7 @@ class WalkMap:
 
 
 class RoutePlayer:
-    """Presses the keys of one emulator; `real`: Red or Blue, else the cartridge."""
+    """Plays routes on one emulator; `real`: True for Red or Blue, False for the cartridge."""
 
     def __init__(self, console: Emulator, real: bool) -> None:
         self._console = console
@@ -114,7 +114,7 @@ class RoutePlayer:
         }  # fmt: skip
 
     def play_route(self, route: StartRoute) -> None:
-        """Do every step, and check the map and the events at the end. StuckError."""
+        """Play every step of `route`, and check map and events at its end. StuckError."""
         for number, step in enumerate(route.steps, 1):
             self._left = MAX_PRESSES
             try:
@@ -139,7 +139,7 @@ class RoutePlayer:
         """Press a key (None: only wait) and read the view; StuckError after too many keys."""
         self._left -= 1
         if self._left < 0:
-            raise StuckError(f"it did not end after {MAX_PRESSES} keys")
+            raise StuckError(f"the step did not end after {MAX_PRESSES} keys")
         if button is None:
             self._console.wait(_PAUSE)
         else:
@@ -155,7 +155,7 @@ class RoutePlayer:
         return self._press(button if now.progress.text_box else None)
 
     def _settle(self, button: str) -> PlayerView:
-        """Wait until the player is and remains free to walk; close texts with `button`."""
+        """Wait until the player can walk in 3 readings in a row; close texts with `button`."""
         free_looks = 0
         now = self._read_view()
         while free_looks < _FREE_READINGS:
@@ -180,7 +180,7 @@ class RoutePlayer:
         self._until(step.until, speak)
 
     def _walk_to(self, step: WalkTo) -> None:
-        """Walk to a cell; if the step names another map, wait until a door or scene leads on."""
+        """Walk to the step's cell; if it names a map, wait until the player is on that map."""
         now = self._settle("b")
         start_map, goal, reopened = now.progress.map_id, Cell(step.y, step.x), 0
         ground = WalkMap(now.rows or _ANY_SIZE, now.columns or _ANY_SIZE, now.doors)
@@ -202,7 +202,7 @@ class RoutePlayer:
                 raise StuckError(f"left for map {now.progress.map_id}")
 
     def _walk_one_cell(self, before: PlayerView, button: str, ground: WalkMap) -> PlayerView:
-        """Walk one cell, or mark the direction as blocked."""
+        """Walk one cell, or mark the direction as blocked; return the view after that."""
         for _ in range(_TURNS):
             self._press(button)
             now = self._settle("b")
@@ -215,14 +215,14 @@ class RoutePlayer:
         self._open_menu("start", _TOP_LIST)
 
     def _open_menu(self, button: str, last: int) -> None:
-        """Press `button`, with long pauses, until the list of `last` + 1 entries is open."""
+        """Press `button`, with long pauses, until the menu of `last` + 1 entries is open."""
         while not _is_list(self._read_view().menu, last):
             now = self._press(button)
             for _ in range(_MENU_READINGS):
                 now = now if _is_list(now.menu, last) else self._press(None)
 
     def _choose(self, step: ChooseEntry) -> None:
-        """Press A until the list is open with its cursor at the top; then choose the entry."""
+        """Press A until the step's menu is open with the cursor at the top; choose the entry."""
         now = self._read_view()
         while not (_is_list(now.menu, step.last) and now.menu.entry == 0):
             now = self._press(None if step.last == _TOP_LIST else "a")
@@ -252,5 +252,5 @@ class RoutePlayer:
 
 
 def _is_list(menu: Menu, last: int) -> bool:
-    """Return True for a list in the upper left corner: after the title, or of suggested names."""
+    """Return True if `menu` is in the upper left corner and has `last` + 1 entries."""
     return (menu.y, menu.x, menu.last) == (2, 1, last)

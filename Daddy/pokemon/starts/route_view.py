@@ -27,7 +27,7 @@ _CLOCK_RUNS = 1
 
 
 class Cell(NamedTuple):
-    """Names a cell of a map; (-1, x) is one step beyond the upper edge."""
+    """Names a cell of a map as (row, column); (-1, x) is one step beyond the upper edge."""
 
     y: int
     x: int
@@ -50,7 +50,7 @@ class Menu:
 
 @dataclass(frozen=True, slots=True)
 class PlayerView:
-    """Holds the facts for the next key. `free`: the next key can move the player."""
+    """Holds the facts for choosing a key. `free`: the next key can move the player."""
 
     progress: Progress
     menu: Menu
@@ -71,7 +71,7 @@ class PlayerView:
         return ram.FACINGS[self.progress.facing]
 
     def place_text(self, real: bool) -> str:
-        """Format map and cell for people."""
+        """Return the map's name and the cell's column and row as text."""
         now = self.progress
         return f"{map_name(now.map_id, real)} ({now.x}, {now.y})"
 

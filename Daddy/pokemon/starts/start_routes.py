@@ -20,7 +20,7 @@ CREATURE: Final = "a creature"
 
 @dataclass(frozen=True, slots=True)
 class WalkTo:
-    """Walks to a cell, and on to map `to` if given; a cell beyond the edge leaves the map."""
+    """Describes the step: walk to a cell and, by a door or over the edge, to map `to` if given."""
 
     x: int
     y: int
@@ -29,7 +29,7 @@ class WalkTo:
 
 @dataclass(frozen=True, slots=True)
 class TalkUntil:
-    """Faces a neighbouring cell and presses A until the event `until` has happened."""
+    """Describes the step: face direction `toward` and press A until event `until` has happened."""
 
     toward: str
     until: str
@@ -37,7 +37,7 @@ class TalkUntil:
 
 @dataclass(frozen=True, slots=True)
 class ReadUntil:
-    """Waits, pressing `button` in texts and fights, until the event `until` has happened."""
+    """Describes the step: wait for event `until`, pressing `button` in texts and fights."""
 
     until: str
     button: str = "a"
@@ -45,12 +45,12 @@ class ReadUntil:
 
 @dataclass(frozen=True, slots=True)
 class OpenMenu:
-    """Presses START until the menu after the title is open."""
+    """Describes the step: press START until the menu after the title is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChooseEntry:
-    """Waits for a menu of `last` + 1 entries in the upper left corner and chooses `entry`."""
+    """Describes the step: wait for the upper left menu of `last` + 1 entries and choose `entry`."""
 
     entry: int
     last: int
@@ -58,12 +58,12 @@ class ChooseEntry:
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """Sets in the options menu: text fast, battle animations off, battle style set."""
+    """Describes the step: set the options text fast, battle animations off, battle style set."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadIntroduction:
-    """Presses A until the player can walk for the first time."""
+    """Describes the step: press A until the player can walk for the first time."""
 
 
 RouteStep = WalkTo | TalkUntil | ReadUntil | OpenMenu | ChooseEntry | SetOptions | ReadIntroduction

@@ -34,7 +34,7 @@ class StartStateFolder:
     sha1: str
 
     def state_path(self, name: str, origin: str) -> Path:
-        """Return the path of a state; `origin` is part of its name."""
+        """Return the path of a state's file, which `name` and `origin` (such as ``hand``) name."""
         return self.root / self.sha1 / f"{name}-{origin}-pyboy{PYBOY_VERSION}.start"
 
     def write_state(self, name: str, origin: str, state: bytes) -> Path:
@@ -46,7 +46,7 @@ class StartStateFolder:
         return path
 
     def read_verified(self, name: str, origin: str) -> bytes | None:
-        """Read a state; None if it is missing or does not verify."""
+        """Read a state; None if it is missing, or if it is damaged, with a warning on stderr."""
         try:
             data = read_bounded(self.state_path(name, origin), _LARGEST)
             return self._verified(data, {"name": name, "origin": origin})
@@ -57,14 +57,14 @@ class StartStateFolder:
             return None
 
     def get_or_make(self, name: str, origin: str, make: Callable[[], bytes]) -> bytes:
-        """Return the state if it is in the folder; else make it, and write it if possible."""
+        """Return the state from the folder; if missing, call `make` and write its result."""
         if (state := self.read_verified(name, origin)) is not None:
             return state
         state = make()
         try:
             self.write_state(name, origin, state)
         except OSError:
-            print(f"warning: {self.root} cannot be written: made anew each time", file=sys.stderr)
+            print(f"warning: {self.root} is not writable: the state is not stored", file=sys.stderr)
         return state
 
     def state_names(self, origin: str) -> list[str]:
@@ -86,7 +86,7 @@ class StartStateFolder:
 
 
 def default_state_root(environ: Mapping[str, str], home: Path) -> Path:
-    """Return ``~/.cache/daddy/starts``, or the folder below XDG_CACHE_HOME."""
+    """Return ``daddy/starts`` in $XDG_CACHE_HOME, or in ``~/.cache`` if that is unset."""
     cache = environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else home / ".cache") / "daddy" / "starts"
 
@@ -97,7 +97,7 @@ def open_state_folder(sha1: str) -> StartStateFolder:
 
 
 def check_state_name(name: str) -> str:
-    """Return `name` if it can name a state; else UsageError."""
+    """Return `name` if it can name a state; raise UsageError otherwise."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a start state", "use letters, digits, - and _, at most 41"

@@ -263,7 +263,7 @@ def test_a_recording_with_an_archive_ends_where_a_state_of_it_is_loaded(tmp_path
     recorder = recorder_at_start(ROM)
     second = archived(tmp_path, ArchiveRules(starts=True, fresh=0.0), recorder=recorder)
     second.reset(seed=2)
-    assert recorder.ended == "a state of another game is loaded"
+    assert recorder.ended == "a state that the recording has not saved is loaded"
     scouted(recorder.make_recording())
     first.close()
     second.close()

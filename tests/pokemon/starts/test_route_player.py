@@ -116,7 +116,7 @@ def test_an_awaited_event_that_never_comes_is_no_endless_wait(
 ) -> None:
     RoutePlayer(switched_on, real=False).play_route(HOME)
     monkeypatch.setattr(driving, "MAX_PRESSES", 40)
-    with pytest.raises(StuckError, match="it did not end after 40 keys"):
+    with pytest.raises(StuckError, match="the step did not end after 40 keys"):
         drive(switched_on, ReadUntil("got_starter"), there=37)
 
 
@@ -227,7 +227,7 @@ def test_on_paper_as_in_life_a_wrong_cell_is_told_with_map_and_step(red: PaperRe
 
 def test_a_menu_that_never_comes_ends_the_wait(red: PaperRed, monkeypatch) -> None:
     monkeypatch.setattr("Daddy.pokemon.starts.route_player.MAX_PRESSES", 30)
-    with pytest.raises(StuckError, match=r"Choose.*it did not end after 30 keys"):
+    with pytest.raises(StuckError, match=r"Choose.*the step did not end after 30 keys"):
         RoutePlayer(red, real=True).play_route(
             StartRoute("menu", "", (ChooseEntry(0, last=1),), end_map=0)
         )
