@@ -51,7 +51,7 @@ _BAR = 24
 
 @dataclass
 class EpisodeResult:
-    """The result of an episode; `reached` maps a milestone to the step that first reached it.
+    """Holds an episode's result; `reached` maps a milestone to the step that first reached it.
 
     `assisted` names the milestones that were reached after an assist had acted.
     """

@@ -131,7 +131,7 @@ def game_config(
     Raises UsageError and ConfigError. `terms`: settings that all peers of the played run share.
     """
     if args.cartridge and args.rom:
-        raise UsageError("--cartridge and --rom exclude each other", "give one of them")
+        raise UsageError("--cartridge and --rom exclude each other", "give one of the two")
     if workload not in WORKLOADS:
         raise UsageError(f"unknown workload {workload!r}", f"one of: {', '.join(WORKLOADS)}")
     default = configuration.load_config(None, {"training.workload": workload})

@@ -50,7 +50,7 @@ def find_weights(path: Path, assists: Sequence[str] = ()) -> LoadedWeights:
         raise WeightsError(
             f"there are no weights to play in {path}: {error}",
             "name a shared_weights folder, a run, a checkpoint (t…-s….json) or a file of weights; "
-            "--random plays without any",
+            "--random plays without weights",
         ) from error
 
 
@@ -96,7 +96,7 @@ def _single(path: Path, assists: Sequence[str]) -> LoadedWeights:
     from Daddy.weights.laptop.pulled_folder import read_laptop_head
 
     if path.is_dir():
-        raise FileError("it holds neither versions nor checkpoints")
+        raise FileError("the folder holds neither versions nor checkpoints")
     data = read_bounded(path, _BLOB_LIMIT)
     card = read_card(metadata_of(data), str(path))
     if card is not None:

@@ -75,7 +75,7 @@ def open_recording(path: Path, args: argparse.Namespace) -> OpenedRecording:
     if not args.start and not _NAME.fullmatch(recording.start_name):
         raise RomError(
             "the recording begins at a state that it does not name",
-            "ask its author for one that begins at power-on, or give the state: --start FILE",
+            "ask its author for a recording from power-on, or name the state: --start FILE",
         )
     start = start_state(rom, args.start or recording.start_name)
     return OpenedRecording(rom, recording, start)

@@ -72,5 +72,5 @@ def keep_state(emulator: Emulator, rom: Rom, folder: StartStateFolder, name: str
         print(f"the state was not saved: {error.message}", flush=True)
         return False
     path = folder.write_state(name, BY_HAND, state)
-    print(f"saved {path}: begin there with training.start {name}, or --start {name}", flush=True)
+    print(f"saved {path}: begin with it by training.start {name}, or --start {name}", flush=True)
     return True

@@ -258,7 +258,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser; a setting's flag shows the setting's description and default."""
     parser = argparse.ArgumentParser(
         prog="train_slim",
-        description="Train one learner of a run. It continues from its slot's checkpoint. "
+        description="Train one learner of a run, which continues from its slot's checkpoint. "
         "Exit codes: 0 total_steps reached, 10 drained (continue me), 11 no free slot, "
         "93 do not restart me; others as in docs/exit-codes.md.",
     )

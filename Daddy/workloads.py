@@ -1,4 +1,4 @@
-"""The table of workloads: one row per environment that can be trained.
+"""Defines the table of workloads: one row per environment that can be trained.
 
 The row's functions load the heavy libraries, so that importing this module for the names is fast.
 """

@@ -39,7 +39,7 @@ class Profile:
     groups: int = 0
 
     def fits(self, facts: MachineFacts) -> bool:
-        """Return True if these ``facts`` have as many cores and about as much memory."""
+        """Return True if ``facts`` have the profile's number of cores and about its memory."""
         difference = abs(facts.memory_bytes - self.facts.memory_bytes)
         alike = difference <= MEMORY_TOLERANCE * self.facts.memory_bytes
         return alike and facts.cores == self.facts.cores

@@ -29,9 +29,9 @@ NEAR_ENOUGH = 0.95
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Holds a machine's usable cores, memory in bytes, and ``has_gpu``: one with its own memory.
+    """Holds a machine's usable cores, memory in bytes, and if it has a GPU with own memory.
 
-    An Apple laptop's GPU shares the memory, so it does not count.
+    An Apple laptop's GPU shares the main memory, so that GPU does not count.
     """
 
     cores: int

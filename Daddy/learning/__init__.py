@@ -1,4 +1,4 @@
-"""PPO over any workload's environments; torch is allowed here.
+"""Trains a policy by PPO in any workload's environments; these modules may import torch.
 
 Reading order: `loop.train` is the training loop. `interfaces` declares the parts that it calls,
 `learner_parts` builds a learner from a configuration, `learner_state` holds and checkpoints it,

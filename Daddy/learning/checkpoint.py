@@ -42,7 +42,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class LoadedCheckpoint:
-    """Holds the newest checkpoint that verifies, and why newer ones were refused."""
+    """Holds the newest checkpoint that verifies, and the reasons to refuse newer ones."""
 
     checkpoint: Checkpoint
     refused: tuple[str, ...] = ()

@@ -69,9 +69,9 @@ class Collector:
 
     @torch.inference_mode()
     def collect(self, rollout: Rollout, stop: Callable[[], object]) -> bool:
-        """Fill `rollout` with the next horizon of every environment, or complete a partial one.
+        """Fill `rollout` with each environment's next horizon of steps, or complete it if partial.
 
-        Return True if `rollout` is full, False if `stop()` was true: `rollout` is then partial.
+        Return True if the rollout is full, False if `stop()` was true: the rollout is then partial.
         """
         if not rollout.filled:
             rollout.episodes = []

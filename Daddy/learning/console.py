@@ -49,7 +49,7 @@ class ConsoleReporter:
     # -- the event sink
 
     def write(self, event: str, step: int, data: Mapping[str, Any]) -> None:
-        """Forward an event, store its numbers, and print a line if it is of interest."""
+        """Forward an event, store its numbers, and print a line about it if people need to know."""
         self._events.write(event, step, data)
         self.step = max(self.step, step)
         if event == "metric":

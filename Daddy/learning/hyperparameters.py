@@ -53,7 +53,7 @@ def resolve_settings(training: HyperparameterSettings, device_type: str) -> PpoS
 
 
 def _horizon(training: HyperparameterSettings, *, gpu: bool) -> int:
-    """Return steps per environment: for `rollout` in all, else 64 (CPU) or 64 to 512 (GPU)."""
+    """Return steps per environment: about `rollout` in all, or if unset 64 (GPU: 64 to 512)."""
     if training.rollout is not None:
         sequences = round(training.rollout / (training.num_envs * training.bptt))
         return max(1, sequences) * training.bptt

@@ -40,7 +40,7 @@ Slurm job the emulators need most cores."""
 class LoopSchedule:
     """Holds the intervals of the loop's recurring work, in this peer's steps or in seconds.
 
-    Sharing takes a hundredth of the time at most, with pauses of up to ``longest_pause`` seconds.
+    Sharing weights takes 1 % of the time at most, with pauses of up to ``longest_pause`` seconds.
     """
 
     total_steps: int

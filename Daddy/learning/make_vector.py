@@ -33,7 +33,7 @@ def make_vector(
     UsageError for less than one environment or a backend that is not installed.
     """
     if num_envs < 1:
-        raise UsageError(f"{num_envs} environments cannot be played", "ask for at least one")
+        raise UsageError(f"{num_envs} environments cannot be played", "make at least one")
     cores = min(cores or usable_cores(), num_envs)
     groups = groups or groups_for(num_envs)
     chosen = _default_backend(num_envs) if backend == "auto" else backend

@@ -105,7 +105,7 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
             if self._assignments[0].done.acquire(timeout=_LIVENESS_S):
                 return
             self._check_liveness()
-        raise EnvProcessError(f"no env process answered for {_SILENCE_S:.0f} s", "start it again")
+        raise EnvProcessError(f"no env process answered for {_SILENCE_S:.0f} s", "start again")
 
     def _check_liveness(self) -> None:
         """Raise EnvProcessError if an env process ended; checks every `_LIVENESS_S` seconds."""

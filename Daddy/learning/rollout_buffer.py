@@ -158,7 +158,7 @@ class Rollout:
         return tensors, {**facts, "length": self.sequences.length}
 
     def load_partial(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Restore `partial_state`'s result; ignore it if its shape is not that of this rollout."""
+        """Restore `partial_state`'s result, unless its shape is not that of this rollout."""
         shape = [*self.starts.shape, self.sequences.length]
         if not facts or [*facts["shape"], facts["length"]] != shape:
             return

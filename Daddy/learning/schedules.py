@@ -37,7 +37,7 @@ def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float
 def affordable(cost: Cost, age_s: float, since_s: float) -> bool:
     """Return True if an activity may run again within its share of the learner's age `age_s`.
 
-    The share is 0.5 %: a run waits until the runs before have cost no more. `since_s` seconds after
+    The share is 0.5 %: all runs so far and one like the last must fit. `since_s` seconds after
     the last run, unused time counts up to ten times the share of those seconds.
     """
     within = cost.total_s + cost.last_s <= _SHARE * age_s

@@ -27,7 +27,7 @@ HM_BITS: Final = sum(1 << item for item in range(_FIRST_HM, _FIRST_TM))
 
 
 def read_bag(image: Image) -> tuple[tuple[int, int], ...]:
-    """Return pairs of item and quantity, in the bag's order, as many as its count says (max 20)."""
+    """Return the bag's pairs of item and quantity, as many as its count byte says (max 20)."""
     return read_item_pairs(image, ram.BAG_COUNT, ram.BAG, ram.BAG_SIZE)
 
 

@@ -47,6 +47,6 @@ def _ignores_a(image: Image) -> bool:
 
 
 def _asks_question(image: Image) -> bool:
-    """Return True if a box with two answers is open."""
+    """Return True if the game shows a box with two answers (a question)."""
     question = byte(image, ram.TEXT_BOX) == ram.QUESTION
     return question and byte(image, ram.MENU_LAST) == _ONE_OF_TWO

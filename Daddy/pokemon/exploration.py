@@ -148,7 +148,7 @@ class Exploration:
         self.mark_present_cell(now)
 
     def adopt(self, other: Exploration) -> None:
-        """Share `other`'s cells, ways, signs and healings; keep the own steps until clearing."""
+        """Use `other`'s cells, ways, signs and healings, but clear them at the own time."""
         self.visited, self._map = other.visited, other._map
         self._ways, self._signs, self._healed = other._ways, other._signs, other._healed
 

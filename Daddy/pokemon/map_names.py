@@ -63,7 +63,7 @@ _REAL: Final = """
 
 
 def map_name(map_id: int, real: bool) -> str:
-    """Return a map's name in the real game or the cartridge; "map 200" for a number without one."""
+    """Return a map's name in the real game or the cartridge; "map 200" if map 200 has no name."""
     return (_REAL_NAMES if real else MAPS).get(map_id, f"map {map_id}")
 
 

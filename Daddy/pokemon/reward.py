@@ -113,7 +113,7 @@ def reward_parts(counts: Mapping[str, float], weights: RewardSettings) -> dict[s
 
 
 def level_value(level_sum: int) -> float:
-    """Return the units of a level sum: up to 15 levels count 1 each, further ones a quarter."""
+    """Return the units of a level sum: up to 15 levels count 1 each, further levels 1/4 each."""
     return min(level_sum, STEEP_LEVELS) + max(level_sum - STEEP_LEVELS, 0) / 4
 
 
@@ -153,7 +153,7 @@ def field_move_uses(shrub: Shrub, was: Progress, now: Progress) -> int:
 
 
 def next_shrub(shrub: Shrub, now: Progress) -> Shrub:
-    """Return the shrub that the player can cut; while a menu or text is open, the last one."""
+    """Return the shrub that the player can cut; while a menu or text is open, keep `shrub`."""
     if not _is_walking(now):
         return shrub if shrub is not None and _standpoint(now) == shrub else None
     can_cut = _shrub_ahead(now) and now.move_bits >> CUT & 1
@@ -221,7 +221,7 @@ class RewardTracker:
         self._shrub = next_shrub(self._shrub, now)
 
     def adopt(self, other: RewardTracker) -> None:
-        """Use `other`'s records and visited cells; keep the own steps until these are cleared."""
+        """Use `other`'s records and exploration memory, but clear the memory at the own time."""
         self.records, self._shrub = other.records, other._shrub
         self.memory.adopt(other.memory)
 

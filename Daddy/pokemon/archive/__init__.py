@@ -1,4 +1,4 @@
-"""The archive keeps save states by milestone; all learners of a run share it and load from it.
+"""Keeps save states by milestone in an archive, which all learners of a run share and load from.
 
 milestone_keys        the key of a state: its milestones and its place
 file_names            names of an archive's files; a listing of them is parsed into its catalogue

@@ -127,13 +127,13 @@ class ArchivedEnv(PokemonRedEnv):
         return reason
 
     def _count_visit(self, key: str) -> None:
-        """Count one visit of `key`, unless this try has counted one."""
+        """Count a visit of `key`, unless a visit was counted since the last new key or load."""
         if key not in self._visited_keys:
             self._visited_keys.add(key)
             self._archive.count_visit(key)
 
     def _keep_stronger(self) -> str:
-        """Archive the state if its party has more HP than all of its key; return the reason."""
+        """Archive the state if it has 10 % more HP than its key's states; return the reason."""
         hp = self.progress.hp
         if hp <= self._history.hp:
             return ""

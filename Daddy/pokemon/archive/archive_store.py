@@ -33,7 +33,7 @@ _ABANDONED_S = 86_400.0
 
 
 class Archive:
-    """One folder of states. All environments of a process share one `Archive`, on any thread."""
+    """Reads and writes one folder of states; all environments of a process share one `Archive`."""
 
     def __init__(self, folder: Path, compatibility: Compatibility, rules: ArchiveRules) -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class Archive:
         return entry
 
     def _remember(self, entry: StateEntry) -> None:
-        """Write a file with this state's number of milestones if it is its place's lowest yet."""
+        """Write the name of place and rank as a file, if the rank is the place's lowest yet."""
         if self._catalogue.first.get(entry.place, entry.rank + 1) > entry.rank:
             with contextlib.suppress(OSError):  # another writer's file, or a full disk
                 write_new(self.folder / file_names.first_rank_name(entry.place, entry.rank), b"")
@@ -108,7 +108,7 @@ class Archive:
         owner = path.lstat().st_uid
         if owner != os.getuid():
             raise FileError(
-                f"{path} belongs to user {owner}", "a save state can run code: remove it"
+                f"{path} belongs to user {owner}", "a save state can run code: remove the file"
             )
         data = read_bounded(path, STATE_LIMIT)
         if sha256_hex(data) != entry.sha256:

@@ -104,7 +104,7 @@ def join_ancestors(claim: Claim, find: FindClaim, bases: Container[str]) -> Clai
             )
         inputs = before.inputs + claim.inputs
         if len(inputs) > MAX_INPUTS:
-            raise FileError(f"its replay takes over {MAX_INPUTS} inputs", "use a newer state")
+            raise FileError(f"the replay takes over {MAX_INPUTS} inputs", "use a newer state")
         claim = replace(claim, parent=before.parent, start=before.start, inputs=inputs)
     return claim
 
@@ -200,7 +200,7 @@ def claims_to_publish(
 
 
 def claims_to_replay(shown: Mapping[str, Claim], replayed: Container[str]) -> list[str]:
-    """List claims to replay: one per set of milestones, fewest first, without `replayed`."""
+    """List published claims to replay: one per set of milestones, fewest first, not `replayed`."""
     ranked = sorted(shown, key=lambda name: (-keys.rank(shown[name].held), name))
     return [name for name in reversed(distinct_claims(ranked, shown.get)) if name not in replayed]
 
@@ -219,6 +219,6 @@ def claims_to_submit(own: Iterable[str], find: FindClaim, published: Iterable[Cl
 
 
 def rebase_for_run(claim: Claim, find: FindClaim, run_hashes: Mapping[str, str]) -> Claim:
-    """Rewrite a claim to continue from the run's claim (`run_hashes`: ours to its). FileError."""
+    """Rewrite a claim to continue from a claim of the run (`run_hashes`: our hash to the run's)."""
     whole = join_ancestors(claim, find, run_hashes)
     return Claim(run_hashes.get(whole.parent, ""), whole.start, whole.inputs, whole.held)

@@ -115,13 +115,13 @@ def replay_claim(
 
 
 def _origin(claim: Claim, archive: Archive, claims: ClaimStore, find: FindClaim) -> ReplayStart:
-    """Return the inputs since the last ancestor with a state here, and that state. FileError."""
+    """Return the inputs since the last ancestor with an archived state, and that state."""
     entries = {entry.sha256: entry for entry in archive.list_states().entries}
     states = {
         ident: entries[state] for ident, state in claims.claim_state_pairs() if state in entries
     }
     if claim_format.claim_hash(claim) in states:
-        raise FileError("its state is in the archive already", "nothing is lost")
+        raise FileError("its state is in the archive already", "nothing to do")
     whole = claim_format.join_ancestors(claim, find, states)
     if not whole.parent:
         return ReplayStart(whole)

@@ -39,7 +39,7 @@ class EnvHistory:
 
     @property
     def idle_steps(self) -> int:
-        """Steps of the try; eight steps in a fight count as one."""
+        """Number of steps of the try, in which eight steps in a fight count as one."""
         return self.since - self.fought + self.fought // _FIGHT_STEPS
 
     def step(self, fights: bool) -> None:
@@ -66,7 +66,7 @@ class EnvHistory:
 
 
 def history_from(facts: Mapping[str, Any]) -> EnvHistory:
-    """Restore a saved environment's history; a new one if it was saved without an archive."""
+    """Restore an environment's history from `facts`; a new history if `facts` hold none."""
     try:
         return EnvHistory(**{**facts, "held": frozenset(facts["held"])})
     except (KeyError, TypeError):

@@ -114,7 +114,7 @@ def parse_mark_name(name: str) -> tuple[str, str] | None:
 
 
 def first_rank_name(place: str, rank: int) -> str:
-    """Return the name of the file that says: this place was kept with `rank` milestones."""
+    """Return the name of the file that records `rank`, a place's first number of milestones."""
     return f"{place}.first-{rank:03d}"
 
 

@@ -203,7 +203,7 @@ def _has_room(rank: int, stored: Catalogue, rules: ArchiveRules) -> bool:
 
 
 def _room(rank: int, stored: Catalogue, rules: ArchiveRules) -> int:
-    """Return the number of places with `rank` milestones to keep, beside those of higher ranks."""
+    """Return the number of places with `rank` milestones to keep; higher ranks take room first."""
     ahead = sum(min(len(places), rules.places) for n, places in stored.by_rank.items() if n > rank)
     return max(0, min(rules.places, rules.most_keys - ahead))
 

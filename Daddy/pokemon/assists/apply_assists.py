@@ -53,7 +53,7 @@ class AssistRunner:
         return AssistResult(action.button or button, wrote, (*messages, *act_messages))
 
     def _intervene(self, now: states.StepState) -> tuple[Intervention, tuple[str, ...]]:
-        """Carry out the first intervention that writes bytes or replaces the key; return it."""
+        """Carry out and return the first intervention that writes bytes or replaces the key."""
         for name in self.names:
             if name in self.state.open or self.state.is_off(name):
                 continue

@@ -84,7 +84,7 @@ def teach_strength(now: StepState) -> Intervention | None:
 
 
 def _teach(now: StepState, item: int, move: int, pupils: frozenset[int]) -> Intervention | None:
-    """Write `move` over a move for fights only, of the first member that can learn `move`."""
+    """Write `move` into a free or fight-only move slot of the first member that can learn it."""
     if not now.calm or move in now.progress.moves or not now.has_item(item):
         return None
     for slot, member in enumerate(now.progress.party):
@@ -193,7 +193,7 @@ def play_flute(now: StepState) -> Intervention | None:
 
 
 def sleeper_woke(pending: PendingEffect, now: StepState) -> EffectOutcome:
-    """Return WORKED if the sleeper is gone or in a fight, MOOT on another map, else OPEN."""
+    """Return WORKED if the sleeper is gone or a fight began, MOOT on another map, else OPEN."""
     if now.progress.map_id != pending.place[0]:
         return EffectOutcome.MOOT
     gone = _is_hidden(now, SLEEPERS[pending.place[0]].toggle)
@@ -251,7 +251,7 @@ def exit_stayed_blocked(pending: PendingEffect, now: StepState) -> EffectOutcome
 
 
 def prevent_wild_fights(now: StepState) -> Intervention | None:
-    """Set the number of cells without wild fights to 9 if it is lower."""
+    """Set the game's count of cells without wild fights to 9 if the count is lower."""
     if not now.calm:
         return None
     low = now.read_byte(ram.NO_BATTLE_STEPS) < _KEEP_OFF

@@ -115,7 +115,7 @@ class EffectOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AssistState:
-    """Holds, by assist: use in this game or its ancestors, failures in a row, awaited effects."""
+    """Holds, by assist: use in the game or its ancestors, failures in a row, awaited effect."""
 
     used: frozenset[str] = frozenset()
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class AssistState:
 def count_check(
     pending: PendingEffect, outcome: EffectOutcome, *, calm: bool
 ) -> tuple[PendingEffect, EffectOutcome]:
-    """Count a calm step of an OPEN effect; return FAILED as outcome after MAX_CHECKS of them."""
+    """Count a calm step if `outcome` is OPEN; the outcome is FAILED after MAX_CHECKS such steps."""
     looks = pending.looks + (outcome is EffectOutcome.OPEN and calm)
     overdue = outcome is EffectOutcome.OPEN and looks >= MAX_CHECKS
     return pending._replace(looks=looks), EffectOutcome.FAILED if overdue else outcome

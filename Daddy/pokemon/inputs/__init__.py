@@ -1,4 +1,4 @@
-"""A recording holds the emulator's inputs, never a state; reading it needs no emulator.
+"""Defines recordings: an emulator's inputs, never a state; reading one needs no emulator.
 
 emulator_operations  every operation on an emulator, as bytes
 recording_format     the format of a recording: game, start, operations, digests of the memory

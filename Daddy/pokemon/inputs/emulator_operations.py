@@ -106,7 +106,7 @@ def decode_operation(data: bytes, offset: int) -> Operation:
 
 
 def decode_operations(data: bytes) -> Iterator[Operation]:
-    """Decode all operations; ValueError at an invalid one, or one that loads a state not saved."""
+    """Decode all operations; ValueError if an operation is invalid or loads a state never saved."""
     offset = saved = 0
     while offset < len(data):
         operation = decode_operation(data, offset)

@@ -144,16 +144,16 @@ def decode_recording(data: bytes, name: str) -> Recording:
 
 def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:
     if len(data) > FILE_LIMIT:
-        raise ValueError(f"it has {len(data)} bytes, the limit is {FILE_LIMIT}")
+        raise ValueError(f"the file has {len(data)} bytes, the limit is {FILE_LIMIT}")
     magic, version, *lengths = _LENGTHS.unpack_from(data)
     if magic != MAGIC:
-        raise ValueError(f"it begins with {data[:8]!r}")
+        raise ValueError(f"the file begins with {data[:8]!r}")
     if version != FORMAT:
         raise ValueError(f"its format is {version}, here it is {FORMAT}")
     if len(data) != _LENGTHS.size + sum(lengths) + _HASH_BYTES or lengths[0] > _HEADER_LIMIT:
-        raise ValueError(f"{len(data)} bytes are not what its lengths say")
+        raise ValueError(f"the file's {len(data)} bytes do not match its lengths")
     if hashlib.sha256(data[:-_HASH_BYTES]).digest() != data[-_HASH_BYTES:]:
-        raise ValueError("its bytes have another hash than was written")
+        raise ValueError("the file's bytes do not match its SHA-256")
     first = _LENGTHS.size + lengths[0]
     second = first + lengths[1]
     return data[_LENGTHS.size : first], data[first:second], data[second:-_HASH_BYTES]
@@ -170,7 +170,7 @@ def _facts(header: bytes) -> dict[str, Any]:
 
 
 def _deflated(plain: bytes) -> bytes:
-    """Deflate with few string matches, as buttons hardly repeat; random ones shrink by a sixth."""
+    """Deflate operations with few string matches, as sequences of buttons hardly repeat."""
     deflater = zlib.compressobj(9, strategy=zlib.Z_FILTERED)
     return deflater.compress(plain) + deflater.flush()
 
@@ -183,13 +183,13 @@ def _check_counts(recording: Recording) -> None:
         for operation in emulator_operations.decode_operations(recording.operations)
     )
     if loads > MAX_LOADS:
-        raise ValueError(f"it loads saved states {loads} times, {MAX_LOADS} at most")
+        raise ValueError(f"the recording loads states {loads} times, {MAX_LOADS} at most")
     for last in digest_frames(emulator_operations.decode_operations(recording.operations)):
         count += 1
         if last > MAX_FRAMES:
-            raise ValueError(f"it lasts over {MAX_FRAMES} frames")
+            raise ValueError(f"the recording lasts over {MAX_FRAMES} frames")
     if len(recording.digests) != count * DIGEST_BYTES:
-        raise ValueError(f"it has {len(recording.digests)} bytes of digests for {count}")
+        raise ValueError(f"the file has {len(recording.digests)} bytes of digests for {count}")
 
 
 def frames_before_play(recording: Recording) -> int:

@@ -69,7 +69,7 @@ def format_time(frames: int) -> str:
 
 @dataclass(frozen=True)
 class PlayPosition:
-    """Holds a position between two operations: the next one's offset, frames and digests so far."""
+    """Holds a position in a recording: offset of the next operation, frames and digests so far."""
 
     offset: int = 0
     frames: int = 0
@@ -118,7 +118,7 @@ class VerifyingPlayer:
         return self.frames
 
     def step(self) -> Operation:
-        """Do the next operation and compare its digest, if one follows; RomError if it differs."""
+        """Play the next operation; if a digest follows, compare it: RomError if it differs."""
         if self._failure is not None:
             raise self._failure
         operations = self._recording.operations
@@ -191,7 +191,7 @@ class VerifyingPlayer:
 
 @dataclass
 class VerificationReport:
-    """Holds the facts verified so far. `reached`: frames by milestone; `held`: those at the start.
+    """Holds facts verified so far. `reached`: frame by milestone; `held`: milestones at the start.
 
     `dice`: bytes written to the game's random generator; `writes`: other bytes written, by assists;
     `cuts`: frames at which an earlier state was loaded.

@@ -59,7 +59,7 @@ def start_state(rom: Rom, start: StrPath | None = None) -> bytes:
 
 
 def default_start_name(rom: Rom) -> str:
-    """Return the default: ``pokedex`` for the real game, else ``beginning``."""
+    """Return the default start state: ``pokedex`` for the real game, ``beginning`` otherwise."""
     return "pokedex" if rom.real else BEGINNING
 
 

@@ -45,7 +45,7 @@ _SAME_NUMBER = f" (PyBoy 2.6 writes the number {STATE_FORMAT} too: save it with 
 
 
 def check_playable(emulator: Emulator, state: bytes, name: str) -> None:
-    """Raise RomError naming `name` unless an agent can play on from `state`; leave it loaded."""
+    """Raise RomError naming `name` unless an agent can play from `state`; leave `state` loaded."""
     emulator.restore_state(state)
     before = bytes(emulator.ram(STEERING))
     emulator.wait(_CLOCK_FRAMES)
@@ -143,7 +143,7 @@ def _refusal(name: str, fault: str) -> RomError:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run as the child: load and check the state, and write it anew."""
+    """Load and check a state in this child process, and write the state anew."""
     game, source, target = map(Path, sys.argv[1:] if argv is None else argv)
     data = source.read_bytes()
     emulator = Emulator(game.read_bytes())

@@ -73,7 +73,7 @@ class WalkMap:
         self._blocked.clear()
 
     def first_button(self, start_map: Cell, goal: Cell) -> str | None:
-        """Return the first button of a shortest path that is not blocked; None without a path.
+        """Return the first button of a shortest path to `goal` that is not blocked, or None.
 
         A goal may be a door, or lie one step beyond the edge; then doors beside it may be crossed.
         """
