@@ -272,7 +272,7 @@ class RecordingWindow:
     def play(self, first: int, seconds: float) -> None:
         """Play from frame ``first`` until the window is closed or ``seconds`` of the game passed.
 
-        At the end, and where verification failed, the last picture stays.
+        At the end, and at a frame that does not verify, the last picture stays.
         """
         self._goal = first
         limit = seconds * FRAMES_PER_SECOND

@@ -57,7 +57,7 @@ def record_start_state(name: str, config: Config, clock: Clock) -> int:
                 saved += keep_state(emulator, rom, folder, file_name)
             pacer.wait(_FRAMES / FRAMES_PER_SECOND)
     if not saved:
-        raise RomError(f"no state was saved as {name!r}", "play again; press F5 where to begin")
+        raise RomError(f"no state was saved as {name!r}", "play again, and press F5 to save it")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Defines the policy network: an encoder, an optional LSTM, an actor and a critic.
 
 Every parameter exists when the constructor ends, so optimizer and checkpoint hold all parameters.
-The LSTM's state is reset where an episode starts.
+The LSTM's state is reset at the start of an episode.
 
 An observation key is encoded by its space alone, so the network fits any workload:
 pictures  uint8, (H, W) or (H, W, C), all of one size: channels of one convolution
@@ -181,7 +181,7 @@ class ActorCritic(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits (N, A), values (N,) and the next LSTM state for one step of N environments.
 
-        `starts` (N,) bool: True where this observation is the first of an episode.
+        `starts` (N,) bool: True if the environment's observation is the first of an episode.
         """
         logits, values, state = self(
             {key: value.unsqueeze(0) for key, value in observations.items()},

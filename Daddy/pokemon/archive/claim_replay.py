@@ -87,7 +87,7 @@ Reached = tuple[Mapping[str, Any], bytes]
 def replay_claim(
     claim: Claim, archive: Archive, game: ReplayGame, author: str, find: FindClaim | None = None
 ) -> ReplayResult:
-    """Replay `claim` in a child and keep the state that it reaches; an invalid claim is refused.
+    """Replay `claim` in a child and archive the state that it reaches; refuse an invalid claim.
 
     `author` names the claim's maker; `find` returns ancestors (default: the archive's). OSError.
     """
