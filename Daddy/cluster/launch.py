@@ -4,7 +4,7 @@ The job script runs ``python -m Daddy.cluster.launch --run DIR --config FILE --a
 launcher reads the slots that may be claimed, and the release for each, from the controller's
 ``orders.json``, so a job that waits in the queue never has to be changed. It imports no torch: a
 job that finds no free slot exits with 11 within seconds. It replaces itself by the learner with
-exec, so the slot's lease keeps its process id; signals that arrive before are left for the learner.
+exec, so the slot's lease keeps its process id; a signal during the exec is left for the learner.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SIDECAR = "Daddy.cluster.orchestrator.sidecar"
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """Describes a job before it has a slot; ``facts``: the content of its file ``config``."""
+    """Describes a job before it has a slot; ``facts``: the content of the file ``config``."""
 
     run: RunPaths
     config: Path
@@ -50,7 +50,7 @@ class LaunchContext:
     facts: Mapping[str, Any]
 
     def log_event(self, event: str, **data: object) -> None:
-        """Write an event of this attempt, if the file system allows."""
+        """Write an event of this attempt into the event log; ignore a disk error."""
         fields = {"token": self.token, "job_id": self.job.job_id, **data}
         with contextlib.suppress(OSError):
             self.events.write(event, 0, fields)
@@ -67,7 +67,7 @@ class LaunchContext:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Claim a slot and become the learner; return exit code 11 where no slot is free."""
+    """Claim a slot and exec the learner; return 11 if no slot is free or a stop signal came."""
     parser = argparse.ArgumentParser(prog="launch", description="Claim a slot and train in it.")
     parser.add_argument("--run", type=Path, required=True, help="the run directory")
     parser.add_argument("--config", type=Path, required=True, help="config.json of a release")
@@ -106,7 +106,7 @@ def _launch(root: Path, config: Path, token: str) -> LaunchContext:
 
 
 def _releases(launch: LaunchContext) -> dict[int, ReleasePaths]:
-    """Return the slots that may be claimed, lowest first, each with the release to run there."""
+    """Return slot → release by ``orders.json``; if unreadable: every slot → this job's release."""
     own = ReleasePaths(launch.config.parent)
     try:
         if (orders := read_orders(launch.run)) is not None:
@@ -136,7 +136,7 @@ def _not_needed(launch: LaunchContext, reason: str) -> int:
 def _learner(
     launch: LaunchContext, lease: HeldSlot, release: ReleasePaths
 ) -> tuple[list[str], dict[str, str]]:
-    """Start the sidecar; return the learner's command and environment."""
+    """Unpack the release, start the sidecar; return the learner's command and environment."""
     folder, reason = find_node_copy(release, os.environ, os.getuid())
     if reason:
         launch.log_event("log", text=f"runs from the shared folder: {reason}")
@@ -156,7 +156,7 @@ def _learner(
 
 
 def _python_path(folder: Path, shared: Path) -> str:
-    """Put the release in front of the entries that the site's setup lines gave PYTHONPATH."""
+    """Return PYTHONPATH: ``folder``, then its present entries except ``shared``."""
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     others = (path for path in entries if path not in ("", str(shared)))
     return os.pathsep.join([str(folder), *others])
@@ -165,7 +165,7 @@ def _python_path(folder: Path, shared: Path) -> str:
 def _start_sidecar(
     launch: LaunchContext, lease: HeldSlot, release: ReleasePaths, env: Mapping[str, str]
 ) -> None:
-    """Start the sidecar; after an error the job runs without it."""
+    """Start the sidecar if controller.failover is on; after an error the job runs without one."""
     if not launch.facts.get("controller", {}).get("failover", False):
         return
     argv = ["nice", "-n", "15", sys.executable, "-m", _SIDECAR, "--run", str(launch.run.root)]

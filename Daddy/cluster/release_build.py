@@ -47,7 +47,7 @@ class Release:
         return ReleasePaths(self.path).config
 
     def settings(self, fallback: Config) -> Config:
-        """Return the release's configuration, or ``fallback`` where its file is gone."""
+        """Return the release's configuration, or ``fallback`` if its file is gone."""
         return load_release_config(self.config) if self.config.exists() else fallback
 
 
@@ -134,7 +134,7 @@ def _compiled(folder: Path, sources: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _commit(checkout: Path) -> dict[str, object]:
-    """Return the checkout's commit, and as ``changed`` if the package differs from it."""
+    """Return ``commit``, the checkout's, and ``changed``: True if the code differs from it."""
     git = ["git", "-C", os.fspath(checkout)]
     with contextlib.suppress(DaddyError):
         head = run_command([*git, "rev-parse", "HEAD"], 10.0)

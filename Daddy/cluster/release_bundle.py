@@ -32,6 +32,7 @@ from Daddy.core.run_paths import ReleasePaths
 LISTING = "listing.json"
 _LIMIT = 256 * 1024 * 1024
 _LISTING_LIMIT = 4 * 1024 * 1024
+_NO_BUNDLE = "do nothing: the job runs from the shared release"
 
 
 def pack_bundle(files: Mapping[str, bytes]) -> bytes:
@@ -50,7 +51,7 @@ def unpack_bundle(bundle: Path, sha256: str, folder: Path) -> None:
     """Unpack a bundle to ``folder`` by rename; FileError if its hash differs, or OSError."""
     data = read_bounded(bundle, _LIMIT)
     if sha256_hex(data) != sha256:
-        raise FileError(f"{bundle} does not have the hash its record names", "run start again")
+        raise FileError(f"{bundle} does not have the hash in its release's stamp.json", _NO_BUNDLE)
     temp = folder.with_name(f".tmp-{uuid.uuid4().hex}")
     try:
         _write(data, temp)
@@ -72,7 +73,7 @@ def _write(data: bytes, folder: Path) -> None:
             outside = path.is_absolute() or ".." in path.parts
             stream = tar.extractfile(member) if member.isreg() and not outside else None
             if stream is None:
-                raise FileError(f"a bundle names {member.name!r}", "run start again")
+                raise FileError(f"a bundle holds {member.name!r}, no plain file", _NO_BUNDLE)
             write_new(folder / path, stream.read())
 
 
@@ -116,21 +117,21 @@ def find_node_copy(release: ReleasePaths, environ: Mapping[str, str], uid: int) 
 
 
 def _node_folders(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Return temporary folders on this node's own disk, best first."""
+    """Yield temporary folders on this node's own disk, best first."""
     paths = (environ.get(name) for name in ("SLURM_TMPDIR", "TMPDIR"))
     yield from (Path(path) for path in paths if path and os.path.isabs(path))  # noqa: PTH117 - text
     yield Path("/tmp")  # noqa: S108 - the folder below it is private, and checked
 
 
 def _private_folder(parent: Path, uid: int) -> Path:
-    """Create or check a folder that only ``uid`` may read; FileError where it is another user's."""
+    """Return ``parent/daddy-<uid>``, made if missing; FileError if others can use the folder."""
     folder = parent / f"daddy-{uid}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(0o700)
     status = folder.lstat()
     own = stat.S_ISDIR(status.st_mode) and status.st_uid == uid
     if not own or stat.S_IMODE(status.st_mode) & 0o077:
-        raise FileError(f"{folder} is not a private folder of this user", "remove it")
+        raise FileError(f"{folder} is not a private folder of this user", f"remove {folder}")
     return folder
 
 

@@ -60,7 +60,7 @@ def unknown_settings(config: Config, contract: Contract) -> list[str]:
 
 
 def describe_differences(theirs: Contract, ours: Contract) -> list[str]:
-    """List the settings that differ: "name theirs there, ours here"; skip missing names."""
+    """Return "NAME x there, y here" for each setting that differs; skip names missing in one."""
     both = sorted(theirs.keys() & ours.keys())
     return [
         f"{name} {theirs[name]} there, {ours[name]} here"
@@ -78,7 +78,7 @@ def contract_from_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
         except (ValueError, RecursionError):
             scalar = False
         if not scalar:
-            raise UsageError(f"the run's {name} is {value[:80]!r}", "ask the run's owner")
+            raise UsageError(f"the run's {name} {value[:80]!r} is invalid", "tell the run's owner")
     return contract
 
 

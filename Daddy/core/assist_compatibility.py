@@ -50,12 +50,12 @@ def refuse_missing_assists(name: str, theirs: Iterable[str], ours: Iterable[str]
         names = ",".join(theirs)
         raise WeightsError(
             f"{name} was learnt with the assists {missing}, which are not in use here",
-            f"say --assists {names}, set training.assists to {names}, or use another run",
+            f"pass --assists {names}, set training.assists to {names}, or use another run",
         )
 
 
 def to_bits(names: Iterable[str]) -> int:
-    """Encode names as bits: bit n for the n-th of `ASSIST_NAMES`. Eleven bits fit in a float32."""
+    """Return a number with bit n set for the n-th of `ASSIST_NAMES`; exact as a float32."""
     return sum(1 << ASSIST_NAMES.index(name) for name in names)
 
 

@@ -28,7 +28,7 @@ JSON_LIMIT = 64 * 1024
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a folder to disk. Errors are ignored, because the name exists already."""
+    """Wait until a folder's names are on disk (fsync); ignore errors of the file system."""
     with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -77,7 +77,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = 
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write an unsynced file into a folder that the caller renames when all is written. OSError."""
+    """Create ``path`` without fsync; its caller renames the folder when complete. OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with _naming(path), os.fdopen(descriptor, "wb") as stream:
@@ -142,9 +142,9 @@ def read_bounded(path: Path, limit: int, owner: int | None = None) -> bytes:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise FileError(f"{path} is not a regular file", "remove it")
+            raise FileError(f"{path} is not a regular file", f"remove {path}")
         if owner is not None and status.st_uid != owner:
-            raise FileError(f"{path} belongs to uid {status.st_uid}, not {owner}", "remove it")
+            raise FileError(f"{path} belongs to uid {status.st_uid}, not {owner}", f"remove {path}")
         data = b"".join(_chunks(descriptor, limit + 1))
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}", "check the disk") from error
@@ -152,7 +152,7 @@ def read_bounded(path: Path, limit: int, owner: int | None = None) -> bytes:
         os.close(descriptor)
     if len(data) > limit:
         raise FileError(
-            f"{path} is larger than {limit} bytes", "no program of ours wrote it: remove it"
+            f"{path} is larger than {limit} bytes, which Daddy never writes", "remove the file"
         )
     return data
 
@@ -169,9 +169,9 @@ def parse_json(data: bytes, name: str) -> dict[str, Any]:
     try:
         value = json.loads(data, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{name} is not valid JSON: {error}", "restore or remove it") from error
+        raise FileError(f"{name} is not valid JSON: {error}", f"restore/remove {name}") from error
     if not isinstance(value, dict):
-        raise FileError(f"{name} holds no JSON object", "restore or remove it")
+        raise FileError(f"{name} holds no JSON object", f"restore or remove {name}")
     return value
 
 

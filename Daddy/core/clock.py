@@ -38,5 +38,5 @@ class SystemClock:
 
 
 def sleep(seconds: float) -> None:
-    """Sleep, where no stop event exists, such as between two tries of an adapter."""
+    """Sleep; for callers without a stop event, such as an adapter between two tries."""
     time.sleep(max(0.0, seconds))

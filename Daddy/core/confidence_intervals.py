@@ -38,7 +38,7 @@ def mean_interval(values: Sequence[float]) -> Interval:
 
 
 def share_interval(hits: int, trials: int) -> Interval:
-    """Return the share (0 to 1) of `hits` among at least one trial."""
+    """Return hits / trials with Wilson's 95 % interval; `trials` is at least 1."""
     share, z2 = hits / trials, _Z * _Z
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     spread = share * (1 - share) / trials + z2 / (4 * trials * trials)

@@ -26,7 +26,7 @@ NEWEST_FILES, NEWEST_BYTES = 32, 4 << 20
 
 
 def _log(event: str, data: Mapping[str, object]) -> None:
-    """Log errors as errors, events with a text as news, and all others for ``-v`` alone."""
+    """Log an event: ``error`` at ERROR, state or log with a text at INFO, others at DEBUG."""
     import logging  # by writers only: readers, such as `status`, start without it
 
     if not logging.getLogger().handlers:
@@ -91,7 +91,7 @@ def read_events(
 
 
 def read_newest_events(folder: Path, pattern: str, containing: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the events at the ends of the newest files, without reading a month of events."""
+    """Yield the events in the last 4 MiB of each of the 32 newest files, oldest file first."""
     paths = sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
     for path in paths[-NEWEST_FILES:]:
         skipped = max(0, path.stat().st_size - NEWEST_BYTES)

@@ -165,7 +165,7 @@ _LIST = TypeAdapter(_FriendList)
 
 
 def read_friends(shared: SharedPaths) -> tuple[Friend, ...]:
-    """Read the list of friends, in order; FileError when it is damaged."""
+    """Return the friends in ``peers.json``, () without that file; FileError if damaged."""
     try:
         return _LIST.validate_python(read_json(shared.friends)).friends
     except (FileNotFoundError, NotADirectoryError):
@@ -179,7 +179,7 @@ def read_friends(shared: SharedPaths) -> tuple[Friend, ...]:
 
 
 def find_own_entry(paths: JoinedPaths, uid: int) -> Friend:
-    """Return the entry of the owner's list for account ``uid`` and its folder, or WeightsError."""
+    """Return the ``peers.json`` entry of our folder and ``uid``; WeightsError without one."""
     for friend in read_friends(paths):
         if (friend.folder, friend.uid) == (str(paths.root), uid):
             return friend
@@ -191,27 +191,27 @@ def find_own_entry(paths: JoinedPaths, uid: int) -> Friend:
 
 
 def record_joined_run(paths: JoinedPaths) -> None:
-    """Write the joined run's folder into our own folder, for commands that are given only ours."""
+    """Write the joined run's folder to our ``JOINED.json``, for commands that get only ours."""
     if resolve_joined(SharedPaths(paths.root)) != paths:
         write_json(paths.joined, {"format": FORMAT, "theirs": str(paths.theirs.root)})
 
 
 def resolve_joined(shared: SharedPaths) -> SharedPaths:
-    """Return the paths as the folder's own jobs use them, with the owner's if a run is joined."""
+    """Return JoinedPaths if ``JOINED.json`` in the folder names a run, or ``shared`` itself."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, FileError, KeyError):
         return joined_paths(shared.root, Path(str(read_json(shared.joined)["theirs"])))
     return shared
 
 
 def write_friends(shared: SharedPaths, friends: Sequence[Friend]) -> None:
-    """Replace the list by a file that all accounts can read."""
+    """Write ``friends``, sorted by name, to ``peers.json``, which all accounts can read."""
     rows = [asdict(friend) for friend in sorted(friends, key=lambda friend: friend.name)]
     write_json(shared.friends, {"format": FORMAT, "friends": rows})
     shared.friends.chmod(0o644)
 
 
 def set_trust(shared: SharedPaths, name: str, trust: str) -> None:
-    """Store the trust that the owner chose for a friend; UsageError for an unknown name."""
+    """Write a friend's trust to ``peers.json``, its name to ``trusted.json``. UsageError."""
     friends = read_friends(shared)
     remove_friend(friends, name)
     changed = [replace(old, trust=trust) if old.name == name else old for old in friends]
@@ -220,7 +220,7 @@ def set_trust(shared: SharedPaths, name: str, trust: str) -> None:
 
 
 def trust_note(shared: SharedPaths, name: str) -> str:
-    """Return a note on a friend whose jobs count as jobs only by default; empty for others."""
+    """Return a hint if a friend has trust ``job`` and the owner never chose that, or ""."""
     with contextlib.suppress(FileError):
         as_jobs = (name, "job") in ((friend.name, friend.trust) for friend in read_friends(shared))
         if as_jobs and name not in _chosen(shared):
@@ -238,26 +238,26 @@ def _chosen(shared: SharedPaths) -> list[str]:
 
 
 def add_friend(friends: Sequence[Friend], new: Friend) -> tuple[Friend, ...]:
-    """Pure. Return the list with ``new``; UsageError for a known name or folder, or a full list."""
+    """Pure. Return ``friends`` plus ``new``; UsageError if its name or folder is taken."""
     check_peer(new.name)
     for old in friends:
         if old.name == new.name or old.folder == new.folder:
             raise UsageError(
-                f"{old.name} is on the list already, with {old.folder}",
+                f"friend {old.name} exists already, with folder {old.folder}",
                 f"remove {old.name} first, or choose another name",
             )
     if len(friends) >= MAX_FRIENDS:
         raise UsageError(
-            f"{len(friends)} friends are on the list", f"{MAX_FRIENDS} may be: remove one"
+            f"the run has {len(friends)} friends, the most are {MAX_FRIENDS}", "remove a friend"
         )
     return (*friends, new)
 
 
 def remove_friend(friends: Sequence[Friend], name: str) -> tuple[Friend, ...]:
-    """Pure. Return the list without ``name``; UsageError when it is not on it."""
+    """Pure. Return ``friends`` without ``name``; UsageError if no friend has that name."""
     names = [friend.name for friend in friends]
     if name not in names:
-        raise UsageError(f"{name!r} is not on the list", f"on it: {', '.join(names) or 'nobody'}")
+        raise UsageError(f"no friend is called {name!r}", f"name one of: {', '.join(names) or '-'}")
     return tuple(friend for friend in friends if friend.name != name)
 
 
@@ -291,7 +291,7 @@ class AccountFolder:
         return self.friend or "the run's owner"
 
     def process_folders(self) -> list[Path]:
-        """Return the folders of its process starts; empty if unreadable (see :meth:`problem`)."""
+        """Return the folders of the account's process starts; [] if unreadable (`problem`)."""
         if len(self._folders([self.paths.root, self.paths.peers])) < 2:  # noqa: PLR2004
             return []
         dated = [(since, path) for job in self._jobs() for path, since in self._below(job)
@@ -323,7 +323,7 @@ class AccountFolder:
         return ""
 
     def _jobs(self) -> list[Path]:
-        """Return the folders of its jobs by name; other folders are not read."""
+        """Return the paths of the account's job folders, slot 0 up to its number of jobs."""
         prefix = f"{self.friend}." if self.friend else ""
         return [self.paths.peers / f"{prefix}slot-{number}" for number in range(self.jobs)]
 
@@ -336,7 +336,7 @@ class AccountFolder:
         return ""
 
     def _below(self, parent: Path) -> list[tuple[Path, float]]:
-        """Return the account's folders in ``parent``, also its own; empty if unreadable."""
+        """Return (folder in ``parent`` that the account owns, time of change); [] if unreadable."""
         with contextlib.suppress(OSError):
             if self._folders([parent]):
                 return self._folders([parent / name for name in _names(parent)[:MAX_NAMES]])

@@ -120,7 +120,7 @@ def current_process() -> ProcessId:
 
 
 def is_alive(process_id: ProcessId) -> bool:
-    """Return True if exactly that process runs; an ended child that is not yet reaped does not."""
+    """Return True if exactly that process runs; a zombie (ended, not reaped) does not."""
     return _process(process_id) is not None
 
 
@@ -191,7 +191,7 @@ def die_with_parent(parent: int = 0) -> None:
 
 
 def parent_death_hook(parent: int) -> Callable[[], None] | None:
-    """Return a ``preexec_fn`` with which the kernel kills a child when we die; None if it cannot.
+    """Return a ``preexec_fn`` with which the kernel kills a child when we die; None off Linux.
 
     The kernel kills the child also when the *thread* that started it ends.
     """
@@ -243,7 +243,7 @@ def _program(process: psutil.Process) -> str:
 
 
 def lower_priority(niceness: int) -> None:
-    """Raise the niceness of this process; children started later inherit it."""
+    """Raise this process's niceness to ``niceness`` at least; later children inherit that."""
     with contextlib.suppress(OSError, psutil.Error):
         process = psutil.Process()
         if int(process.nice() or 0) < niceness:

@@ -50,7 +50,7 @@ def format_count(number: float) -> str:
 
 
 def printable_line(text: str, limit: int = 240) -> str:
-    """Make another account's text safe for a terminal: printable characters, at most ``limit``."""
+    """Return text of another account with ? for unprintable letters, cut to ``limit`` letters."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text)
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
@@ -59,7 +59,7 @@ _FORM = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d{1,2}))?(?::(\d{1,2}))?")
 
 
 def parse_duration(text: str) -> int:
-    """Parse ``D-HH:MM:SS``, ``H:MM:SS``, ``MM:SS`` or ``MM`` into seconds; else ValueError."""
+    """Parse ``D-HH:MM:SS``, ``H:MM:SS``, ``MM:SS`` or ``MM`` into seconds; or ValueError."""
     match = _FORM.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no duration such as 4:00:00")

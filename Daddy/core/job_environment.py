@@ -32,7 +32,7 @@ STARTUP = "DADDY_BOOT"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """This process's job; without one ``job_id`` and ``release`` are empty, ``end_time`` None."""
+    """This process's job; outside a job, ``job_id``, ``release`` are "", ``end_time`` None."""
 
     job_id: str
     end_time: float | None

@@ -120,7 +120,7 @@ def _read(path: Path, kind: str) -> Settings:
     except FileNotFoundError:
         raise ConfigError(f"there is no {kind} at {path}", f"name an existing {kind}") from None
     except FileError as error:
-        raise ConfigError(error.message, "correct the file") from error
+        raise ConfigError(error.message, error.fix) from error
 
 
 def _from_environment(environ: Mapping[str, str]) -> Settings:
@@ -199,7 +199,7 @@ def _explain(location: Sequence[int | str], message: str) -> str:
 
 
 def _nearest(key: str) -> str:
-    """Return a key of that name in another section, else the section or key spelt most alike."""
+    """Return a key of that name in another section, or the section or key most alike."""
     keys = list(valid_keys())
     moved = [other for other in keys if other.rpartition(".")[2] == key.rpartition(".")[2]]
     alike = difflib.get_close_matches(key, Config.model_fields, n=1, cutoff=0.8)

@@ -115,7 +115,7 @@ class MirrorPaths:
 
 
 def mirrors_folder(configured: str, environ: Mapping[str, str], home: Path) -> Path:
-    """Return the folder of all copies: the configured one, else one in the data folder."""
+    """Return the folder of all mirrors: ``configured``, or one in the user's data folder."""
     if configured:
         return Path(configured).expanduser().absolute()
     data = environ.get("XDG_DATA_HOME", "")

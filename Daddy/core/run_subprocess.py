@@ -101,7 +101,7 @@ def _installed(argv: Sequence[str]) -> Iterator[None]:
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:
-    """Kill the group and close our pipes, since a process outside the group may keep them open."""
+    """Kill the child's group; close our pipes, since a process outside it may keep them open."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -122,8 +122,8 @@ def start_background(
 ) -> ProcessId:
     """Start ``argv`` in the background, output appended to ``log_path``; return its identity.
 
-    ``detach`` gives it a session of its own, so that a closed terminal does not reach it;
-    ``keep_open`` are descriptors that stay open in it.
+    ``detach`` gives the child a session of its own, so that it survives a closed terminal;
+    ``keep_open`` are descriptors that stay open in the child.
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
@@ -166,7 +166,7 @@ class Child:
             self._popen.send_signal(number)
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to every process of its group, also after the program itself has ended."""
+        """Send a signal to every process of the program's group, also after the program's end."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -201,7 +201,7 @@ def spawn_child(
 def spawn_in_session(argv: Sequence[str], keep_open: Sequence[int]) -> Child:
     """Start ``argv`` in our session, with our outputs and with ``keep_open`` open. OSError.
 
-    In a session of its own it might get a share of the cores per session, whatever its niceness.
+    Linux may share cores by session: in its own session the child's niceness would do nothing.
     """
     popen = subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, pass_fds=tuple(keep_open))
     return Child(popen)
@@ -219,7 +219,7 @@ class ConnectedChild(Child):
         self._reader.start()
 
     def error_lines(self) -> tuple[str, ...]:
-        """Return the last lines of its standard error."""
+        """Return the last 40 lines of the program's standard error."""
         return tuple(self._errors)
 
     def terminate(self, grace_s: float) -> None:
@@ -241,7 +241,7 @@ class ConnectedChild(Child):
 def spawn_connected(argv: Sequence[str], connection: int) -> ConnectedChild:
     """Start ``argv`` with the descriptor ``connection`` as its standard input and output.
 
-    It stays in our session, so that it may ask the person at our terminal. ProgramMissingError.
+    The child stays in our session, so it may ask the person at our terminal. ProgramMissingError.
     """
     with _installed(argv):
         return ConnectedChild(
@@ -254,7 +254,7 @@ _CHILDREN_LOCK = threading.Lock()
 
 
 def _reap_later(child: subprocess.Popen[bytes]) -> None:
-    """Keep a handle, so that :func:`running_pids` can reap the child after it has ended."""
+    """Keep ``child``, so that :func:`running_pids` can reap it after it has ended."""
     running_pids()
     with _CHILDREN_LOCK:
         _CHILDREN.append(child)

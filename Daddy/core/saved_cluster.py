@@ -34,7 +34,7 @@ def key_folder(environ: Mapping[str, str], home: Path) -> Path:
 
 
 def read_saved_cluster(path: Path) -> dict[str, str]:
-    """Read the saved cluster; empty when there is none. ConfigError when it is damaged."""
+    """Return the content of ``sync.json``, {} without that file. ConfigError if damaged."""
     try:
         return {key: str(value) for key, value in read_json(path).items()}
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def short_path(text: str, home: Path) -> str:
 
 
 def master_socket(login: str, port: str, key: str, ssh_config: str) -> Path:
-    """Return the socket's path without suffix; FileError when others can use its folder."""
+    """Return the path of the ssh socket of a login and key; FileError if others can use it."""
     text = f"{login} {port} {key} {ssh_config}"
     return _private_folder() / hashlib.sha256(text.encode()).hexdigest()[:8]
 

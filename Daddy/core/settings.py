@@ -26,27 +26,27 @@ class HyperparameterSettings(SettingsSection):
     num_envs: int = Field(8, ge=1, le=4096, description="environments per job")
     profile: Literal["auto", "cpu", "gpu"] = Field(
         "auto",
-        description="gpu: the values below, which replace those of earlier layers; auto and cpu "
-        "choose only horizon and learning rate where they are not set, auto by the device",
+        description="gpu: the tuned values below replace those of earlier layers; auto and cpu "
+        "choose only horizon and learning rate, if those are not set; auto: by the device",
     )
     batch_size: int = Field(64, ge=1, description="environment steps in a PPO minibatch")
     horizon: int | None = Field(None, ge=1, description="steps per environment in a rollout")
     rollout: int | None = Field(
-        None, ge=1, description="steps in a rollout (about), if horizon is unset"
+        None, ge=1, description="about the steps of all environments per rollout, without horizon"
     )
-    bptt: int = Field(16, ge=1, description="steps that gradients flow back through the memory")
+    bptt: int = Field(16, ge=1, description="steps of backpropagation through the LSTM")
     update_epochs: int = Field(4, ge=1, description="PPO epochs over a rollout")
     learning_rate: float | None = Field(None, gt=0, description="Adam learning rate")
     learning_rate_schedule: Literal["constant", "linear"] = Field(
         "constant", description="linear: falls to a tenth at total_steps"
     )
     clip: float = Field(0.2, gt=0, description="PPO clip range of the probability ratio")
-    value_clip: float = Field(0.0, ge=0, description="clip range of a value's change; 0: none")
+    value_clip: float = Field(0.0, ge=0, description="PPO clip range of values; 0: no clipping")
     entropy: float = Field(0.01, ge=0, description="coefficient of the entropy bonus")
     value_coefficient: float = Field(0.5, ge=0, description="coefficient of the value loss")
     gamma: float = Field(0.99, gt=0, le=1, description="discount factor")
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="lambda of advantage estimation")
-    max_grad_norm: float = Field(0.5, gt=0, description="largest gradient norm")
+    gae_lambda: float = Field(0.95, ge=0, le=1, description="lambda of GAE (advantages)")
+    max_grad_norm: float = Field(0.5, gt=0, description="norm to which gradients are clipped")
     normalise_rewards: bool = Field(
         True, description="divide rewards by the running standard deviation of returns"
     )
@@ -62,7 +62,7 @@ class GameSettings(SettingsSection):
     start: str = Field(
         "",
         description="start state: `bedroom`, `pokedex`, a recorded state's name, or the path of a "
-        "PyBoy state; empty: `pokedex` in the real game, else the beginning",
+        "PyBoy state; empty: `pokedex` in the real game, the beginning in the cartridge",
     )
     assists: list[str] = Field(
         default_factory=list,
@@ -81,19 +81,19 @@ class StreamingSettings(SettingsSection):
 
     stream: bool = Field(True, description="stream pictures of the featured agents")
     stream_direct: bool = Field(
-        True, description="jobs open a port to relays while watched: authenticated, not encrypted"
+        True, description="jobs send frames to the relay over TCP (authenticated, not encrypted)"
     )
-    stream_port: int = Field(9999, ge=1, le=65535, description="port of the ssh tunnel")
+    stream_port: int = Field(9999, ge=1, le=65535, description="TCP port of the ssh tunnel")
     stream_top_k: int = Field(2, ge=1, le=16, description="agents featured at the same time")
 
 
 class TrainingSettings(StreamingSettings, GameSettings, HyperparameterSettings):
     """All settings of a learner; a function that needs one part takes that part's class."""
 
-    workload: Literal["pokemon_red", "cartpole"] = Field("pokemon_red", description="environment")
-    total_steps: int = Field(5_000_000, ge=0, description="fleet steps that end the run; 0: none")
+    workload: Literal["pokemon_red", "cartpole"] = Field("pokemon_red", description="task to train")
+    total_steps: int = Field(5_000_000, ge=0, description="steps of all learners; 0: no end")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        "cuda", description="device of the network"
+        "cuda", description="torch device of the policy network"
     )
     vector_backend: Literal["auto", "pufferlib", "threads", "serial"] = Field(
         "auto", description="backend that runs environments in parallel"
@@ -101,7 +101,7 @@ class TrainingSettings(StreamingSettings, GameSettings, HyperparameterSettings):
     seed: int = Field(
         7, ge=0, description="seed of the run; each job and environment derives its own"
     )
-    checkpoint_interval: int = Field(10_000, ge=1, description="own steps between two checkpoints")
+    checkpoint_interval: int = Field(10_000, ge=1, description="a learner's steps per checkpoint")
     max_runtime_seconds: int = Field(13_500, ge=1, description="seconds after which a job stops")
 
     @model_validator(mode="before")
@@ -170,14 +170,14 @@ class SlurmSettings(SettingsSection):
         default_factory=list, description="shell commands at the start of the job script"
     )
     export: list[str] = Field(
-        default_factory=list, description="names of further environment variables of jobs"
+        default_factory=list,
+        description="names of variables that jobs get from the submitting shell",
     )
 
     def limit_interval(self, seconds: float) -> float:
         """Return ``seconds``, but at most a twentieth of the time limit for jobs below ten minutes.
 
-        So the short jobs of a demo save and share work too. For longer jobs on a slow disk, sharing
-        that often would take a third of their time.
+        So a demo's short jobs write checkpoints and contributions too.
         """
         limit = parse_duration(self.time_limit)
         return min(seconds, limit / 20) if 0 < limit < _SHORT_JOB_S else seconds
@@ -192,7 +192,7 @@ class CollaborationSettings(SettingsSection):
     rule: Literal["delta", "polyak"] = Field(
         "delta", description="merges add contributions (delta) or average weights (polyak)"
     )
-    sync_interval_steps: int = Field(5000, ge=1, description="own steps between two contributions")
+    sync_interval_steps: int = Field(5000, ge=1, description="a learner's steps per contribution")
     allowed_user_ids: list[str] = Field(
         default_factory=list, description="user ids of laptops that may contribute; empty: all"
     )
@@ -229,7 +229,7 @@ class RewardSettings(SettingsSection):
         0.029, description="a cell not visited since visits were last forgotten (memory_steps)"
     )
     open_goal: float = Field(
-        9.5, ge=0, description="factor of `cell` on a map with a required milestone to reach"
+        9.5, ge=0, description="factor of `cell` on a map where a required milestone is missing"
     )
     way: float = Field(0.3, description="a connection between two maps, used for the first time")
     sign: float = Field(0.2, description="a sign read for the first time")
@@ -238,14 +238,12 @@ class RewardSettings(SettingsSection):
     item: float = Field(3.4, description="an item that the story needs, held for the first time")
     hm: float = Field(8.1, description="an HM (machine of a field move), held for the first time")
     badge: float = Field(1.9, description="a badge")
-    level: float = Field(1.1, description="a level in the party's sum; beyond 15 a quarter of it")
+    level: float = Field(1.1, description="a level gained; beyond a sum of 15 a quarter")
     move: float = Field(4.1, description="a move that no party member knew before")
     seen: float = Field(2.2, description="a species seen")
     caught: float = Field(3.1, description="a species caught")
     field: float = Field(4.8, description="a field move that had an effect, once per map and move")
-    heal: float = Field(
-        0.75, description="share of the party's HP that was healed; of each map the largest"
-    )
+    heal: float = Field(0.75, description="largest share of the party's HP healed on a map")
     blackout: float = Field(-0.1, description="all party members fainted")
     memory_steps: int = Field(
         20_000,
@@ -263,21 +261,21 @@ class ControllerSettings(SettingsSection):
     )
     poll_seconds: float = Field(30.0, gt=0, description="seconds between two polls of the queue")
     budget_gpu_hours: float = Field(
-        0.0, ge=0, description="GPU-hours of jobs after which the run pauses; 0: no limit"
+        0.0, ge=0, description="GPU-hours of jobs after which none is submitted; 0: no limit"
     )
     failover: bool = Field(
-        True, description="running jobs do the controller's work while it is dead"
+        True, description="running jobs make the controller's passes while no controller runs"
     )
     relay: bool = Field(True, description="run the stream's relay beside the controller")
     notify: str = Field(
-        "", description="command that gets a message on its standard input; empty: none"
+        "", description="command that gets each notice on its standard input; empty: none"
     )
 
 
 class MirrorSettings(SettingsSection):
     """The copy in the home directory from which a deleted run can be restored."""
 
-    minutes: float = Field(10.0, ge=0, description="minutes between two exports; 0: no copy")
+    minutes: float = Field(10.0, ge=0, description="minutes between two copies; 0: no mirror")
     folder: str = Field(
         "", description="folder for the copies of all runs; empty: ~/.local/share/daddy/mirrors"
     )

@@ -95,5 +95,5 @@ class JoinedPaths(SharedPaths):
 
 
 def joined_paths(root: Path, theirs: Path) -> JoinedPaths:
-    """Return the paths of our folder ``root`` in the run whose shared folder is ``theirs``."""
+    """Return the paths of a friend's folder ``root`` beside its run's owner's folder ``theirs``."""
     return JoinedPaths(root, SharedPaths(theirs))

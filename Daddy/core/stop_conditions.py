@@ -2,9 +2,8 @@
 
 :class:`WallTimeLimit` and :class:`StopSignal` only report a reason; the loop ends in good order.
 A :class:`SignalEvent` is set by a signal without a deadlock: a handler that sets an event itself
-may wait for a lock that the interrupted wait holds, and a handler that raises may leave a lock of
-the library taken for good. So the handler writes a byte to a pipe, and a thread that reads the
-byte sets the event.
+may wait for a lock that the interrupted wait holds, and one that raises may leave a lock taken for
+good. So the handler writes a byte to a pipe, and a thread that reads the byte sets the event.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def test_partition_and_limit_are_judged_by_what_slurm_says_of_itself(student: St
     student.wants(partition="gpu-linuxlap", time_limit="9:00:00")
     said = student.says("start")
     assert said.returncode == 4
-    assert "there is no partition gpu-linuxlap here; there are: gpu-linuxlab" in said.stderr
+    assert "there is no partition gpu-linuxlap; Slurm lists: gpu-linuxlab" in said.stderr
     student.wants(time_limit="9:00:00")
     assert "over the 4:00:00 that partition gpu-linuxlab allows" in student.says("start").stderr
     student.wants(qos="nosuch")

@@ -186,7 +186,7 @@ def rows(scheduler: SlurmScheduler):
 def test_a_partition_that_does_not_exist_is_refused_at_start(student: Student) -> None:
     said = student.says("start", "--partition", "nope")
     assert said.returncode == 4
-    assert "there is no partition nope here; there are: gpu-linuxlab" in said.stderr
+    assert "there is no partition nope; Slurm lists: gpu-linuxlab" in said.stderr
     assert not student.run.intent.exists()
 
 

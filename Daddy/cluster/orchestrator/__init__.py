@@ -2,17 +2,17 @@
 
 ``run_controller`` is the entry; ``commands`` has one module for each of its commands.
 ``controller_wiring`` builds a ``controller`` from a configuration (``control_parameters``,
-``scheduler_factory``). It reads the queue through a ``scheduler_interface`` (``slurm_scheduler`` or
-``local_scheduler``); the pure ``reconcile`` turns the listing into ledger entries; the pure
+``scheduler_factory``). Its loop reads the queue through a ``scheduler_interface``
+(``slurm_scheduler`` or ``local_scheduler``); ``reconcile`` turns the listing into ledger entries;
 ``planner`` (``decisions``, ``plan_actions``) decides; ``apply_plan`` acts. ``ledger_file`` stores
-the entries, the pure ``ledger_replay`` computes the state that follows from them. ``slot_status``
-reads the slots' leases, ``controller_lease`` the controller's, ``status_summary`` makes the record
-for ``status``, ``child_processes`` runs the relay. ``slurm_templates`` renders every job script;
-the other ``slurm_*`` modules run or parse one Slurm program each. A ``local_job`` supervises
-each local job. Person, controller and jobs exchange requests through ``control_files``. Without a
-controller, jobs make its passes: a ``sidecar`` watches the lease (``decisions.sidecar_takeover``
+the entries, ``ledger_replay`` computes the state that follows from them. ``slot_status`` reads the
+slots' leases, ``controller_lease`` the controller's, ``status_summary`` makes the record for
+``status``, ``child_processes`` runs relay and mirror. ``slurm_templates`` renders job scripts; the
+other ``slurm_*`` modules run or parse one Slurm program each. ``local_job`` supervises a
+local job. Person, controller and jobs exchange requests through ``control_files``. Without a
+controller, jobs make its passes: a ``sidecar`` watches the lease (``decisions.controller_failover``
 decides) and runs ``single_pass``. ``controller_types`` defines the record types that all share.
 
-Callers may use: ``run_controller.main(argv) -> int``, ``planner.plan``, ``scheduler.Scheduler``,
-``slurm_templates.render_job_script``, ``status.read_status``, ``single_pass.make_single_pass``.
+Callers may use: ``run_controller.main``, ``planner.plan``, ``single_pass.make_single_pass``,
+``slurm_templates.render_job_script``, ``commands.status.read_status``, ``scheduler_interface``.
 """

@@ -1,8 +1,8 @@
 """Carries out the planner's actions, one at a time, and writes each into the ledger.
 
-Each action first checks that this controller still holds its lease. A submission is in the ledger
-before sbatch runs: after a crash in between, the next listings show whether the job exists. After a
-refused or unanswered submission no further job is submitted in the same pass.
+Before each action ``apply`` checks that this controller holds its lease. A submission is in the
+ledger before sbatch runs: after a crash in between, the next listings show if the job exists. After
+a refused or unanswered submission no further job is submitted in the same pass.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class PlanApplier:
         return self.ledger.view
 
     def apply(self, actions: Sequence[Action], others: int = 0) -> Mode | None:
-        """Apply the actions in order; return the run's final mode where one of them ends the run.
+        """Execute the actions in order; return the mode of a ``Conclude`` among them, or None.
 
-        ``others``: number of the person's other jobs that wait or run.
+        ``others``: number of the person's other jobs that wait or run. Raises ControllerAliveError.
         """
         final: Mode | None = None
         refused = False
@@ -89,15 +89,15 @@ class PlanApplier:
         return final
 
     def check_term(self) -> None:
-        """Raise ControllerAliveError once another controller holds the lease."""
+        """Raise ControllerAliveError if this controller's term has ended or a newer term exists."""
         if not self.lease.held():
             raise ControllerAliveError(
-                f"this controller's term {self.lease.term} has ended: another one took over",
-                "nothing is to be done; `status` names the new one",
+                f"this controller's term {self.lease.term} has ended: another controller took over",
+                "do nothing: `run_controller status` names the new controller",
             )
 
     def publish_orders(self, orders: Orders | None) -> None:
-        """Write ``orders.json`` for the jobs that start from now on; None changes nothing."""
+        """Write ``orders`` to ``orders.json``, which starting jobs read; None leaves the file."""
         if orders is not None:
             self.check_term()
             write_orders(self.run, orders)
@@ -106,8 +106,8 @@ class PlanApplier:
         """Signal, cancel or amend a job; log the scheduler's error (the next pass tries again).
 
         A cancel and a hold are in the ledger before the command runs, because a command that timed
-        out may have taken effect: the job then does not count as cancelled by somebody else, and
-        the hold is released later. A ledger that cannot be written ends the pass.
+        out may have worked: without the entry the job would count as cancelled by somebody else, or
+        would stay held for ever. A ledger that cannot be written raises OSError.
         """
         job = JobRef(action.job_id, action.token)
         facts: dict[str, object] = {"job_id": action.job_id, "reason": action.reason}
@@ -134,7 +134,7 @@ class PlanApplier:
             self.record_entry("amended", action.token, **facts, **changes)
 
     def _pause(self, reason: str) -> None:
-        """Write the mode ``paused`` into the intent, which every later controller reads."""
+        """Write ``paused`` into intent and ledger, and notify; only if the intent's mode is run."""
         intent = read_intent(self.run)
         if intent is not None and intent.mode is not Mode.RUN:
             return  # the person changed the mode meanwhile
@@ -145,12 +145,12 @@ class PlanApplier:
         self._notify("paused", f"the run is paused: {reason}")
 
     def _notify(self, kind: str, reason: str) -> None:
-        """Record the notice, then send it: a hook that fails is not run again every minute."""
+        """Record the notice, then run the notify command: a failed one is not run at every pass."""
         self.record_entry("noticed", "", notice=kind, reason=reason)
         self.notify_person(kind, reason)
 
     def _submit(self, action: Submit, others: int) -> bool:
-        """Submit a job; return True where the scheduler accepted it."""
+        """Submit a job and record the outcome; return True if the scheduler accepted the job."""
         token, number = new_token(), self.view.next_number
         spec = self.make_spec(token, number, action)
         release = spec.environment.get("DADDY_RELEASE", "")
@@ -180,7 +180,7 @@ class PlanApplier:
             self._write(entry)
 
     def record_entry(self, kind: str, token: str, **data: object) -> None:
-        """Append an entry about an action of this controller."""
+        """Append an entry, dated now, to the ledger, and its event to the event log."""
         self._write(LedgerEntry(kind, self.clock.now(), token, data))
 
     def _write(self, entry: LedgerEntry) -> None:
@@ -202,10 +202,10 @@ class PlanApplier:
 def is_permanent_refusal(
     attempts: Sequence[Attempt], token: str, action: Submit, answer: Refused
 ) -> bool:
-    """Return True where submitting the same job again cannot succeed.
+    """Return True if submitting the same job again cannot succeed.
 
-    False where excluded nodes may be the cause, and where the scheduler accepted a job of the same
-    release before: without its accounting database, for instance, it calls every account invalid.
+    False if excluded nodes may be the cause, or if the scheduler accepted a job of this release
+    before: Slurm without its accounting database, for instance, calls every account invalid.
     """
     release = next((attempt.release for attempt in attempts if attempt.token == token), "")
     same = (attempt for attempt in attempts if attempt.release == release)

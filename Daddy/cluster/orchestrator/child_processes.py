@@ -1,7 +1,7 @@
 """Runs programs beside the controller while it runs, such as the stream's relay.
 
-A program that ends is started again, after a delay that doubles while it fails at once. All end
-with the controller: it ends them when it leaves, and each exits when its parent process is gone.
+A program that ends is started again, after a delay that doubles each time it ran under a minute.
+The controller ends all programs when it exits, and each exits when its parent process is gone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _State:
 
 @dataclass
 class ChildPrograms:
-    """Starts and restarts programs, given as name → argument list."""
+    """Starts and restarts ``programs`` (name → argument list), with output in ``logs``."""
 
     programs: Mapping[str, Sequence[str]]
     logs: Path
@@ -41,7 +41,7 @@ class ChildPrograms:
         self._states = {name: _State() for name in self.programs}
 
     def restart_ended(self) -> None:
-        """Start the programs that do not run and whose delay is over."""
+        """Start each program that does not run and whose restart delay is over."""
         children = running_pids()
         now = self.clock.monotonic()
         for name, state in self._states.items():
@@ -56,7 +56,7 @@ class ChildPrograms:
                 state.started = now
 
     def pids(self) -> dict[str, int | None]:
-        """Return the process id of each program, None where it does not run."""
+        """Return program name → process id, or → None if the program does not run."""
         return {
             name: state.process.pid if state.process and is_alive(state.process) else None
             for name, state in self._states.items()

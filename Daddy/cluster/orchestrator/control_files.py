@@ -1,10 +1,10 @@
 """Adapter for the small files through which person, controller and jobs exchange requests.
 
 ``intent.json``: the mode and size that the person asked for. Commands write it first and the
-controller reads it at every pass, so a request reaches a controller on another login host, or one
-that starts later. ``orders.json``: the controller's list of slots and releases, read by each job
-when it claims a slot. ``failover.json``: the result of a test if jobs may submit, and so make the
-controller's passes. Formats: ``docs/formats.md``.
+controller reads that file at every pass, so a request reaches a controller on another login host,
+or one that starts later. ``orders.json``: the controller's list of slots and releases, read by each
+job when it claims a slot. ``failover.json``: the result of a test if jobs may submit jobs, and so
+make the controller's passes. Formats: ``docs/formats.md``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 def read_intent(run: RunPaths) -> DesiredRun | None:
-    """Return the person's last request; None before the first ``start``. FileError if damaged."""
+    """Return the content of ``intent.json``; None if it does not exist. FileError if damaged."""
     try:
         record = read_json(run.intent)
         return DesiredRun(
@@ -38,26 +38,26 @@ def read_intent(run: RunPaths) -> DesiredRun | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except FileError as error:
-        raise _damaged(run, error.message) from error
+        raise _damaged(error.message) from error
     except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(run, f"{run.intent}: {error!r}") from error
+        raise _damaged(f"{run.intent}: {error!r}") from error
 
 
-def _damaged(run: RunPaths, cause: str) -> FileError:
+def _damaged(cause: str) -> FileError:
+    fix = "type `run_controller start` or `run_controller stop`: either writes the intent anew"
     return FileError(
-        f"the run's intent cannot be read: {cause}",
-        f"run start or stop again: either writes {run.intent} anew; the jobs go on meanwhile",
+        f"the run's intent cannot be read: {cause}", f"{fix}; the jobs go on meanwhile"
     )
 
 
 def write_intent(run: RunPaths, intent: DesiredRun, now: float) -> None:
-    """Replace the intent durably; ``now``: wall seconds."""
+    """Replace ``intent.json`` and wait for the disk; ``now``: wall seconds."""
     record = {**asdict(intent), "started_ts": round(intent.started_ts, 3)}
     write_json(run.intent, {"v": VERSION, "ts": round(now, 3), **record})
 
 
 def read_orders(run: RunPaths) -> Orders | None:
-    """Return the controller's newest orders; None before the first. FileError if damaged."""
+    """Return the content of ``orders.json``; None if it does not exist. FileError if damaged."""
     try:
         record = read_json(run.orders)
         slots = {int(slot): str(release) for slot, release in dict(record["slots"]).items()}
@@ -66,11 +66,11 @@ def read_orders(run: RunPaths) -> Orders | None:
         return None
     except (KeyError, TypeError, ValueError) as error:
         text = f"{run.orders} cannot be read: {error!r}"
-        raise FileError(text, "the controller writes it anew at its next pass") from error
+        raise FileError(text, "do nothing: the controller's next pass writes the file") from error
 
 
 def write_orders(run: RunPaths, orders: Orders) -> None:
-    """Replace the orders unless the file holds the same; a damaged file is written anew."""
+    """Write ``orders.json``, unless it already holds ``orders``."""
     with contextlib.suppress(FileError):
         if read_orders(run) == orders:
             return
@@ -80,7 +80,7 @@ def write_orders(run: RunPaths, orders: Orders) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Holds the result of a test submission on a job's node, by ``by`` at ``ts`` (wall seconds)."""
+    """Holds the result of a test if jobs may submit jobs, by ``by`` at ``ts`` (wall seconds)."""
 
     may_submit: bool
     why: str
@@ -89,7 +89,7 @@ class Probe:
 
 
 def read_probe(run: RunPaths) -> Probe | None:
-    """Return the newest test result; None where there is none or the file cannot be read."""
+    """Return the content of ``failover.json``; None if it is missing or cannot be read."""
     try:
         record = read_json(run.failover)
         return Probe(
@@ -100,6 +100,6 @@ def read_probe(run: RunPaths) -> Probe | None:
 
 
 def write_probe(run: RunPaths, probe: Probe) -> None:
-    """Replace the test result."""
+    """Write the test result to ``failover.json``."""
     record = {**asdict(probe), "ts": round(probe.ts, 3)}
     write_json(run.failover, {"v": VERSION, **record})

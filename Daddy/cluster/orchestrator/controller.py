@@ -82,7 +82,7 @@ class Controller:
     def run_passes(self, stop: threading.Event) -> Mode | None:
         """Make passes until the run ends (return its final mode) or ``stop`` is set (return None).
 
-        Logs a failed pass and tries again later. ControllerAliveError without the lease.
+        Logs a failed pass and tries again later. Raises ControllerAliveError if the lease is lost.
         """
         final, wake_at = None, 0.0
         try:
@@ -100,7 +100,7 @@ class Controller:
 
     @contextlib.contextmanager
     def _surviving(self, task: str, stop: threading.Event | None = None) -> Iterator[None]:
-        """Log any exception of the body instead of raising it; with ``stop`` then wait a while."""
+        """Log an exception of the ``with`` block, do not raise it; with ``stop``, then wait."""
         try:
             yield
         except ControllerAliveError:
@@ -136,14 +136,14 @@ class Controller:
         return final, decided.wake_at
 
     def _excuse_suspended(self, snapshot: QueueReading) -> None:
-        """Restart the silence of suspended jobs at 0: a suspended learner cannot beat."""
+        """Reset the silence of suspended jobs to 0 s: their learners cannot send heartbeats."""
         if isinstance(snapshot, Snapshot):
             tokens = {job.token for job in snapshot.jobs if job.slurm_state.startswith("SUSPENDED")}
             live = (attempt for attempt in self.applier.view.live if attempt.token in tokens)
             self._silence.forget(attempt.slot for attempt in live if attempt.slot is not None)
 
     def _read_limits(self) -> None:
-        """Read the site's job limits once per term, and record those that are new."""
+        """Read Slurm's job limits once per controller process, and write new ones to the ledger."""
         if self._limits_read:
             return
         self._limits_read = True
@@ -154,27 +154,25 @@ class Controller:
             self.applier.record_entry("learnt", "", site=limits, why=source)
 
     def _desired(self) -> DesiredRun:
-        """Read the intent; change its mode to ``done`` where the run has reached its steps."""
+        """Return the intent; record a new ``start``; write mode ``done`` if all steps are made."""
         intent = read_intent(self.applier.run)
         if intent is None:  # start wrote it before this process began; missing is not "stop"
-            raise FileError(
-                f"{self.applier.run.intent} is gone", "run start or stop; the jobs go on"
-            )
+            fix = "type `run_controller start` or `run_controller stop`; the jobs go on meanwhile"
+            raise FileError(f"the intent {self.applier.run.intent} is gone", fix)
         done, total = self._steps = self.steps()
         if intent.started_ts != self.applier.view.start_typed_ts:  # not >: two hosts' clocks
             facts = {"release": intent.release, "asked": intent.started_ts}
             self.applier.record_entries([LedgerEntry("start", self.applier.clock.now(), "", facts)])
         if intent.mode is Mode.RUN and 0 < total <= done:
-            reason = (
-                f"{done:,} of {total:,} steps: raise training.total_steps and run start to go on"
-            )
+            go_on = "to go on raise training.total_steps and type `run_controller start`"
+            reason = f"{done:,} of {total:,} steps: {go_on}"
             intent = replace(intent, mode=Mode.DONE, reason=reason)
             write_intent(self.applier.run, intent, self.applier.clock.now())
             self.applier.log_event("state", state="total_steps", text=f"the run is done: {reason}")
         return intent
 
     def _conclude(self, final: Mode, desired: DesiredRun) -> bool:
-        """Write the final mode into the intent; return False where the person changed it."""
+        """Write the final mode into the intent; return False if the person changed it meanwhile."""
         intent = read_intent(self.applier.run)
         if intent is not None and intent != desired:
             return False
@@ -211,7 +209,7 @@ class Controller:
             self._last_beat = now
 
     def _idle(self, stop: threading.Event, wake_at: float) -> None:
-        """Wait until ``wake_at``, or until the intent or a slot's lease changes."""
+        """Wait until ``wake_at``, or ``stop``, or a change of the intent or of a slot's lease."""
         before = self._files(self._policy.max_running)
         most = max(self._policy.pass_s, self._policy.quiet_pass_s)
         longest = min(most, wake_at - self.applier.clock.now())  # the wall clock may be set back
@@ -228,8 +226,8 @@ class Controller:
 class EndedJobLookup:
     """Asks Slurm's accounting for the ends of jobs, and for the user that cancelled one.
 
-    A squeue listing drops ended jobs and never names the canceller. Accounting knows both, but
-    sometimes only minutes later: it is asked at each pass until it answers or ``_LATE_S`` is over.
+    A squeue listing drops ended jobs and never names the canceller. Accounting has both, sometimes
+    only minutes later: it is asked at each pass until it answers, at most for ``_LATE_S`` seconds.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -237,7 +235,7 @@ class EndedJobLookup:
         self._answered: set[str] = set()
 
     def with_ended_jobs(self, ledger: Ledger, snapshot: Snapshot) -> Snapshot:
-        """Add the ends of jobs that left the listing, and of those that somebody cancelled."""
+        """Return ``snapshot`` plus the ends of live jobs that left it or that others cancelled."""
         words = {job.token: job.slurm_state for job in snapshot.jobs}
         unexplained = (job for job in ledger.live if _is_unexplained(job, words.get(job.token)))
         ended = self._read_ended_jobs(unexplained)
@@ -267,7 +265,7 @@ class EndedJobLookup:
 
 
 def _is_unexplained(attempt: Attempt, word: str | None) -> bool:
-    """Return True for a job that left the listing, or that somebody else cancelled."""
+    """Return True for a job missing for the second time, or cancelled by somebody else."""
     if word is None:
         return attempt.observed.absences > 0
     return word.startswith("CANCELLED") and not attempt.requests.dismissed
@@ -287,7 +285,7 @@ class FileChangeWatch:
         self._cached: dict[str, tuple[_Stamp, bool, object]] = {}
 
     def __call__(self, slots: int) -> tuple[object, ...]:
-        """Return the intent, then (newest term, ended) of each slot. FileError if damaged."""
+        """Return the intent, then (newest term, ended) per slot. FileError: intent damaged."""
         leases = (self._lease(slot) for slot in range(slots))
         states = (
             self._read(os.fspath(lease), partial(newest_term_state, lease)) for lease in leases

@@ -38,13 +38,13 @@ def make_holder_record(clock: Clock, *, passing: bool = False) -> dict[str, Any]
 
 
 def is_controller_alive(run: RunPaths) -> bool | None:
-    """Return True where the holder's process runs; None for a holder on another host."""
+    """Return True if the controller's process runs on this host; None if it is on another."""
     view = current_holder(run)
     return False if view is None else is_holder_alive(view.holder)
 
 
 def current_holder(run: RunPaths) -> LeaseView | None:
-    """Return the newest lease unless it was released; its holder may have been killed."""
+    """Return the newest term of the lease, None if it has ended; its holder may be dead."""
     view = read_lease(run.controller_lease)
     return view if view is not None and view.ended is None else None
 
@@ -52,10 +52,10 @@ def current_holder(run: RunPaths) -> LeaseView | None:
 def find_live_controller(
     run: RunPaths, clock: Clock, silence_s: float = SILENCE_S, *, watched: bool = False
 ) -> LeaseView | None:
-    """Return the lease of a controller that runs; else end the lease's term and return None.
+    """Return the lease of a running controller; if none runs, end the term and return None.
 
     Takes up to ``silence_s`` seconds for a holder that is suspended or on another host.
-    ``watched``: the caller saw no beat for long, so a process alone does not count as running.
+    ``watched``: the caller saw no heartbeat for long, so a process alone does not count as running.
     """
     view = _wait_for_single_pass(run, clock)
     if view is None:
@@ -70,7 +70,7 @@ def find_live_controller(
 
 
 def _wait_for_single_pass(run: RunPaths, clock: Clock) -> LeaseView | None:
-    """Return the holder, after a single pass (by a job or cron) that holds the lease has ended."""
+    """Wait up to 60 s while a single pass (by a job or cron) holds the lease; return the lease."""
     until, never = clock.monotonic() + PASS_S, threading.Event()
     while True:
         view = current_holder(run)
@@ -89,7 +89,7 @@ def become_controller(
     passing: bool = False,
     watched: bool = False,
 ) -> Lease:
-    """Claim the controller's lease; ControllerAliveError names another holder.
+    """Claim and return the controller's lease. Raises ControllerAliveError if another holds it.
 
     1. No controller runs. 2. A single pass claims the lease. 3. Our claim fails: unless we want a
     single pass, too, we wait for its end and try again.
@@ -107,7 +107,7 @@ def become_controller(
 
 
 def _beats(run: RunPaths, view: LeaseView, clock: Clock, silence_s: float) -> bool:
-    """Return True if the holder's beat moves within ``silence_s`` seconds of our own clock."""
+    """Return True if the holder sends a heartbeat within ``silence_s`` seconds of our clock."""
     print(
         f"a controller on {view.holder.get('host', 'another host')} may hold this run: "
         f"watching its heartbeat for up to {silence_s:g} s",
@@ -127,7 +127,7 @@ def _beats(run: RunPaths, view: LeaseView, clock: Clock, silence_s: float) -> bo
 def _alive(record: Mapping[str, Any]) -> ControllerAliveError:
     return ControllerAliveError(
         f"this run already has a controller: {describe(record)}",
-        "`status` shows it; `stop` ends it, then start again",
+        "type `run_controller status` to see it; to replace it, `run_controller stop`, then start",
     )
 
 
@@ -140,7 +140,7 @@ def describe(record: Mapping[str, Any]) -> str:
 
 
 def _responds(holder: Mapping[str, Any]) -> bool | None:
-    """Do as ``is_holder_alive``, but return None for a suspended process: its beat decides."""
+    """Return ``is_holder_alive``, but None for a suspended process: its heartbeat decides."""
     alive = is_holder_alive(holder)
     if alive and is_stopped(ProcessId(int(holder["pid"]), float(holder["created"]))):
         return None

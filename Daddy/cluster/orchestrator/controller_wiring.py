@@ -95,7 +95,7 @@ def run_notify_command(command: str, kind: str, text: str, timeout_s: float = _T
 
 
 def _programs(config: Config, release: Release) -> dict[str, list[str]]:
-    """Return the command lines of the relay and of the weights' mirror, where configured."""
+    """Return name → command line of the relay and of the mirror, each if the settings want it."""
     training, programs = config.training, {}
     if config.controller.relay and training.stream:
         relay = ["Daddy.streaming.relay", "--run-dir", config.run_dir]
@@ -110,7 +110,7 @@ def _programs(config: Config, release: Release) -> dict[str, list[str]]:
 
 
 def _steps(config: Config) -> Callable[[], tuple[int, int]]:
-    """Return a function for (steps of all contributors in the newest version, steps to reach)."""
+    """Return a function: () → (steps of all peers in the newest version, ``total_steps``)."""
     head, total = shared_paths(config).head, config.training.total_steps
 
     def read_steps() -> tuple[int, int]:

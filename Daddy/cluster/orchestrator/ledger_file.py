@@ -42,7 +42,7 @@ def _to_line(entry: LedgerEntry, term: int) -> str:
 
 
 def read_ledger(path: Path) -> Ledger:
-    """Return the ledger in ``path``; it is parsed again only after the file grew."""
+    """Return the ledger in ``path``; parse the file again only if its size has changed."""
     return _replayed(path, path.stat().st_size if path.exists() else 0)
 
 

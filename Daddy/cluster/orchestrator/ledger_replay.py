@@ -40,7 +40,7 @@ class LedgerEntry:
 
 
 def _submitted(attempt: Attempt, entry: LedgerEntry) -> Attempt:
-    """Record the job id, also of a job listed after its attempt was rejected as never queued."""
+    """Return the attempt with its job id; reopen one that was rejected as never queued."""
     running = attempt.phase is Phase.RUNNING
     attempt = _with_facts(attempt, absences=0, answered_ts=attempt.observed.answered_ts or entry.ts)
     return replace(
@@ -80,7 +80,7 @@ def _claimed(attempt: Attempt, entry: LedgerEntry) -> Attempt:
 
 
 def _ended(attempt: Attempt, entry: LedgerEntry) -> Attempt:
-    """Close an attempt that the scheduler rejected or whose job ended."""
+    """Return the attempt as rejected or ended, with reason, outcome and canceller."""
     data = entry.data
     attempt = replace(attempt, ended_ts=entry.ts, reason=str(data.get("reason", "")))
     if entry.kind == "rejected":
@@ -149,7 +149,7 @@ def _new_attempt(entry: LedgerEntry) -> Attempt:
 
 
 def fold(ledger: Ledger, *entries: LedgerEntry) -> Ledger:
-    """Return the ledger with more entries applied, in order."""
+    """Return the ledger with ``entries`` applied in order."""
     attempts, run = {attempt.token: attempt for attempt in ledger.attempts}, ledger
     for entry in entries:
         before = attempts.get(entry.token)
@@ -165,7 +165,7 @@ def fold(ledger: Ledger, *entries: LedgerEntry) -> Ledger:
 
 
 def _update_totals(ledger: Ledger, attempt: Attempt, entry: LedgerEntry) -> Ledger:
-    """Return the ledger with totals updated by a fact; ``attempt`` is the record before it."""
+    """Return the ledger with its totals updated by ``entry``; ``attempt``: as it was before."""
     release, proven = attempt.release, ledger.proven
     if entry.kind == "progressed" and release and proven[-1:] != (release,):
         older = tuple(name for name in proven if name != release)
@@ -225,7 +225,7 @@ def replay(entries: Iterable[LedgerEntry]) -> Ledger:
 
 
 def measure_training(ledger: Ledger, now: float) -> dict[str, float]:
-    """Return the seconds for which slots were held, within the last day (``window_s`` seconds)."""
+    """Return ``trained_s``, seconds that slots were held, of the last ``window_s`` (a day)."""
     first = min((attempt.intended_ts for attempt in ledger.attempts), default=now)
     since = max(first, now - _WINDOW_S)
     held = sum(_held_s(attempt, since, now) for attempt in ledger.attempts)

@@ -101,12 +101,12 @@ class LocalJob:
             raise JobCancelledError
 
     def _wait(self, seconds: float = _POLL_S) -> None:
-        """Wait; raise JobCancelledError as soon as the job is cancelled."""
+        """Wait ``seconds``; raise JobCancelledError as soon as the cancel event is set."""
         if self._clock.wait(self._cancelled, seconds):
             raise JobCancelledError
 
     def _take_place(self, queue: Path) -> int | None:
-        """Lock the first place that becomes free; return None once the job is held."""
+        """Lock the first free place and return its descriptor; None once the job is held."""
         while not is_held(self._files):
             for number in range(int(self._spec["cap"])):
                 descriptor = _try_lock(place_lock(queue, number))
@@ -127,7 +127,7 @@ class LocalJob:
         return "TIMEOUT", self._end_child()
 
     def _ends_before(self, child: Child, until: float) -> bool:
-        """Wait for the child; return False once ``until`` (monotonic seconds) is reached."""
+        """Return True once the child has ended, False at ``until`` (monotonic seconds)."""
         while not child.wait(0):
             remaining = until - self._clock.monotonic()
             if remaining <= 0:
@@ -152,7 +152,7 @@ class LocalJob:
         return child
 
     def _end_child(self) -> int | None:
-        """Send SIGTERM to all of the job, SIGKILL after its grace; return the exit code."""
+        """Send SIGTERM to all of the job's processes, later SIGKILL; return the exit code."""
         if self._child is None:
             return None
         self._child.signal_group(signal.SIGTERM)
@@ -167,7 +167,7 @@ class LocalJob:
 
 
 def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return the submitter's environment; undo submitit's changes (last release used it)."""
+    """Return the job's environment; remove submitit's variables (the last release used it)."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("SUBMITIT_")}
     env.pop("CUDA_VISIBLE_DEVICES", None)
     if spec["visible_gpus"] is not None:
@@ -177,7 +177,7 @@ def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Try a lock and yield True where it was free; never block, so that a cancel is noticed."""
+    """Try to lock a file; yield True if it was free. Never wait, so that a cancel is noticed."""
     descriptor = _try_lock(path)
     try:
         yield descriptor is not None
@@ -187,7 +187,7 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def _try_lock(path: Path) -> int | None:
-    """Lock a file; return None while another process holds it. OSError without lock support."""
+    """Lock a file and return its descriptor; None if it is locked. OSError if locks fail."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -206,7 +206,7 @@ def main(argv: list[str]) -> int:
     files = LocalJobFiles(Path(argv[0]))
     spec = files.read_record("job")
     if spec is None:
-        print(f"error: there is no job in {files.folder}", file=sys.stderr)
+        print(f"error: there is no job.json in {files.folder}", file=sys.stderr)
         return 1
     LocalJob(files, spec, SystemClock(), event_on_signals(signal.SIGTERM)).run()
     return 0

@@ -27,7 +27,7 @@ BOOT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LocalJobFiles:
-    """The folder of one job."""
+    """The files of one job of the local queue, in ``folder``."""
 
     folder: Path
 
@@ -36,14 +36,14 @@ class LocalJobFiles:
         return int(self.folder.name)
 
     def read_record(self, name: str) -> dict[str, Any] | None:
-        """Return the file ``<name>.json``; None where it is missing or cannot be read."""
+        """Return the content of ``<name>.json``; None if it is missing or cannot be read."""
         try:
             return self.read_or_raise(name)
         except FileError:
             return None
 
     def read_or_raise(self, name: str) -> dict[str, Any] | None:
-        """Return a file; None where it is missing, FileError where the disk fails to read it."""
+        """Return ``<name>.json``'s content; None if missing or damaged. FileError: disk error."""
         try:
             return read_json(self.folder / f"{name}.json")
         except FileNotFoundError:
@@ -58,13 +58,13 @@ class LocalJobFiles:
         write_json(self.folder / f"{name}.json", value)
 
     def process(self, name: str) -> ProcessId | None:
-        """Return the process id from the file ``process`` or ``start``."""
+        """Return the process in ``process.json`` or ``start.json``, None without that file."""
         record = self.read_record(name)
         return None if record is None else ProcessId(record["pid"], record["created"])
 
 
 def live_jobs(queue: Path) -> Iterator[LocalJobFiles]:
-    """Return the jobs that were not moved to ``ended``, in the order of submission."""
+    """Yield the jobs whose folders are not in ``ended/``, in the order of submission."""
     if queue.is_dir():
         folders = (path for path in queue.iterdir() if path.name.isdigit())
         for folder in sorted(folders, key=lambda path: int(path.name)):
@@ -77,7 +77,7 @@ def is_job_ahead(queue: Path, job_id: int, now: float) -> bool:
 
 
 def is_held(files: LocalJobFiles) -> bool:
-    """Return True where the job must wait although a place is free."""
+    """Return True if ``amend.json`` holds the job: it waits although a place is free."""
     return bool((files.read_record("amend") or {}).get("hold"))
 
 
@@ -92,7 +92,7 @@ def _waits(files: LocalJobFiles, now: float) -> bool:
 
 
 def new_job(queue: Path) -> LocalJobFiles:
-    """Create the folder of the next free number; two submitters never get the same one."""
+    """Create the folder of the next free job number; no two submitters get the same number."""
     (queue / ENDED).mkdir(parents=True, exist_ok=True)
     names = [path.name for folder in (queue, queue / ENDED) for path in folder.iterdir()]
     number = max((int(name) for name in names if name.isdigit()), default=0)

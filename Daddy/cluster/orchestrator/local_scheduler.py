@@ -89,7 +89,7 @@ class LocalScheduler:
         start_background(argv, log_path=self._queue / "keepers.log", env=env)
 
     def snapshot(self) -> QueueReading:
-        """List every job of the queue, and those that ended within the last minutes."""
+        """Return the jobs of the queue; move those that ended over 5 minutes ago to ``ended/``."""
         begun = self._clock.now()
         running_pids()  # reap runners that have ended
         try:
@@ -126,7 +126,7 @@ class LocalScheduler:
     def _state(
         self, files: LocalJobFiles, spec: dict[str, Any], started: bool, now: float
     ) -> tuple[JobState, str]:
-        """Return a job's state; one whose runner was killed runs while its own process does."""
+        """Return a job's state; one without its runner counts as running while its process does."""
         runner, child = files.process("process"), files.process("start")
         if runner is None and files.read_record("cancel") is not None:
             return JobState.ENDED, "CANCELLED"  # a runner that starts later sees the file
@@ -151,10 +151,11 @@ class LocalScheduler:
             self._send(job, "start", signal.SIGKILL)
 
     def amend(self, job: JobRef, change: Amend) -> None:
-        """Hold or release a waiting job; nodes and time limit do not apply here."""
+        """Write ``change.hold`` to ``amend.json``; the local queue ignores nodes and limits."""
         files = self._find(job)
         if files is None:
-            raise SchedulerError(f"job {job.job_id} is not ours any more", "nothing is to be done")
+            gone = f"job {job.job_id} has left the queue, or its number belongs to another job"
+            raise SchedulerError(gone, "do nothing: the next pass reads the queue again")
         if change.hold is not None:
             files.write("amend", {"hold": change.hold})
 

@@ -30,7 +30,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    """Changes a waiting job; None keeps a field. A hold may reset its queue age (decision 24)."""
+    """Changes a waiting job; None keeps a field. A hold may reset the job's age (decision 24)."""
 
     token: str
     job_id: int
@@ -84,7 +84,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Notifies the person; the same ``kind`` is not repeated for some hours."""
+    """Notifies the person; the same ``kind`` is not repeated for six hours."""
 
     kind: str
     reason: str

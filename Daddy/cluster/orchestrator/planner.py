@@ -4,9 +4,8 @@ The plan depends on the present state only, never on having seen an event: a con
 down for a day plans like one that ran all the time. An unreadable queue leads to no action. Each
 decision has a module in ``decisions``; every action carries its reason in words.
 
-Passes are rare while nothing changes and frequent around a change. Between passes the controller
-watches small files, and a claim or the end of a term starts a pass at once: a scheduled pass is
-needed only for changes that no file shows.
+Passes are rare while nothing changes. Between passes the controller watches small files; a claim
+or the end of a term starts a pass at once: scheduled passes find changes that no file shows.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def plan(
 
 
 def _run(inputs: PlanInput, excluded: tuple[str, ...]) -> tuple[list[Action], list[str]]:
-    """Keep the slots filled, or pause the run."""
+    """Return the actions that keep the slots filled, or a Pause; and the reasons."""
     ledger, policy, now = inputs.ledger, inputs.policy, inputs.now
     pause_reason = submit_blocks.find_pause_reason(ledger, inputs.snapshot, policy)
     if pause_reason is not None:
@@ -113,7 +112,7 @@ def _notifications(inputs: PlanInput) -> Iterator[Notify]:
 
 
 def _is_due(action: Action, ledger: Ledger, now: float) -> bool:
-    """Return False for a notification that the person got within the last hours."""
+    """Return False for a notification of a kind that the person got in the last six hours."""
     if not isinstance(action, Notify):
         return True
     return now - ledger.noticed.get(action.kind, -_NOTIFY_AGAIN_S) >= _NOTIFY_AGAIN_S
@@ -132,7 +131,7 @@ def _next_pass_s(inputs: PlanInput, *, busy: bool) -> float:
 
 
 def _job_ends_soon(inputs: PlanInput) -> bool:
-    """Return True where a running job is near the end time that the scheduler lists."""
+    """Return True if a running job is within a minute of the end that the scheduler lists."""
     return any(
         job.state is JobState.RUNNING
         and job.ends_ts is not None
@@ -142,7 +141,7 @@ def _job_ends_soon(inputs: PlanInput) -> bool:
 
 
 def _next_change_ts(inputs: PlanInput) -> float:
-    """Return the time from which the plan changes without news; infinity if it never does."""
+    """Return the time when the plan changes although no file or job does, or infinity."""
     stamps = [hold.until for hold in inputs.holds]
     frees = job_cap.next_submit_time(inputs.ledger, inputs.policy, inputs.now)
     if frees is not None:

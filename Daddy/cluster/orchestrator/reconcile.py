@@ -86,7 +86,7 @@ def _by_token(jobs: Sequence[QueueJob]) -> dict[str, QueueJob]:
 
 
 def _without_token(ledger: Ledger, snapshot: Snapshot) -> dict[int | None, QueueJob]:
-    """Return jobs without our token, by id; only where no job of ours ever came back with one."""
+    """Return id → job without a token; {} if Slurm is known to list our jobs' tokens."""
     marked = snapshot.jobs or any(attempt.started_ts is not None for attempt in ledger.attempts)
     if marked and ledger.site.keeps_marks:
         return {}
@@ -141,7 +141,7 @@ class _Comparison:
         return self.now - max(freed, attempt.intended_ts)
 
     def _heartbeat(self, attempt: Attempt, row: QueueJob, view: SlotView) -> Iterator[LedgerEntry]:
-        """Record that the heartbeat stopped or resumed; a suspended job need not beat."""
+        """Yield an entry if the heartbeat stopped or resumed; a suspended job is never silent."""
         silent = view.silent_s >= SILENCE_S and not row.slurm_state.startswith("SUSPENDED")
         if silent and attempt.observed.silent_ts is None:
             yield self._entry("silent", attempt, seconds=round(view.silent_s))
@@ -149,7 +149,7 @@ class _Comparison:
             yield self._entry("stirred", attempt)
 
     def _listed(self, attempt: Attempt, row: QueueJob) -> Iterator[LedgerEntry]:
-        """Record that a listed job was adopted, is listed again, was requeued or has started."""
+        """Yield entries if a listed job was adopted, came back, was requeued or has started."""
         if attempt.job_id != row.job_id or attempt.phase is Phase.INTENT:
             yield self._entry("submitted", attempt, job_id=row.job_id, adopted=True)
         elif attempt.observed.absences:
@@ -194,7 +194,7 @@ class _Comparison:
             yield self._entry("ended", attempt, outcome=outcome.value, reason=reason)
 
     def adopt_unknown_jobs(self, live: AbstractSet[str]) -> Iterator[LedgerEntry]:
-        """Adopt this run's jobs that the ledger does not know or had rejected before they came."""
+        """Yield entries that adopt this run's listed jobs if the ledger lacks or rejected them."""
         unknown = (job for job in self.snapshot.jobs if job.token not in live)
         recorded = {attempt.token for attempt in self.ledger.attempts}
         number = self.ledger.next_number
@@ -209,7 +209,7 @@ class _Comparison:
     def find_orphans(
         self, live: AbstractSet[str], slots: Sequence[SlotView], entries: Sequence[LedgerEntry]
     ) -> Iterator[LedgerEntry]:
-        """Record open terms without a holder, except of a learner that a person started."""
+        """Yield entries of slots' terms with a dead holder, except of learners started by hand."""
         kinds = ("ended", "rejected", "requeued")
         ended = {entry.token for entry in entries if entry.kind in kinds}
         adopted = {entry.token for entry in entries if entry.kind == "submitted"}
@@ -226,7 +226,7 @@ class _Comparison:
                 yield LedgerEntry("orphaned", self.now, view.token, data)
 
     def learn_limits(self, entries: Sequence[LedgerEntry]) -> Iterator[LedgerEntry]:
-        """Record whether the scheduler keeps a job over the cap waiting, or starts it."""
+        """Yield an entry if the listing shows that jobs over the cap wait, or that they start."""
         if self.policy.enforced:
             return
         if not self.ledger.site.enforced:
@@ -251,7 +251,7 @@ class _Comparison:
 
 
 def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
-    """Return the outcome of an ended job, which ``claimed`` a slot or not; the first rule wins."""
+    """Return the outcome of an ended job; ``claimed``: it held a slot. The first rule wins."""
     if attempt.observed.silent_ts is not None:
         return JobOutcome.HUNG
     named = _BY_WORD.get((row.slurm_state.split() or [""])[0].rstrip("+"))

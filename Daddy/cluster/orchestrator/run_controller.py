@@ -26,8 +26,8 @@ _HELP = {
     "stop": "let the jobs write a checkpoint and exit",
     "logs": "show the last lines of the controller's and the jobs' logs",
     "attach": "follow one slot's output from job to job",
-    "plan": "print the actions of one pass without executing them",
-    "once": "make one pass, without a daemon",
+    "plan": "print the actions of the controller's next pass without executing them",
+    "once": "make one pass of the controller, without a daemon",
     "ensure": "start a controller if the run needs one and none is alive (for cron)",
     "clean": "list files that nothing needs any more; --yes removes them",
 }
@@ -44,7 +44,7 @@ _DEFAULT_THRESHOLD = gc.get_threshold()
 
 def _positive(text: str) -> int:
     if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of jobs such as 4")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0, such as 4")
     return int(text)
 
 
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser; each option has the name of a parameter of the command's function."""
     parser = argparse.ArgumentParser(
         prog="run_controller",
-        description="Keeps training jobs running past their time limit, on Slurm or this machine.",
+        description="Keeps a run training past its jobs' time limits, on Slurm or this machine.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     parsers = {word: commands.add_parser(word, help=text) for word, text in _HELP.items()}
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_settings(command)
     add_log_flags(parsers["start"])
     start = parsers["start"].add_argument
-    start("--dry-run", action="store_true", help="print of the planned actions without effect")
+    start("--dry-run", action="store_true", help="planned actions, printed, without effect")
     start("--foreground", action="store_true", help="a controller in this terminal, no daemon")
     no_daemon = "no daemon: the jobs make the controller's passes"
     start("--no-daemon", dest="daemon", action="store_false", help=no_daemon)
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parsers["ensure"].add_argument("--print-units", action="store_true", help=units)
     clean = parsers["clean"].add_argument
     clean("--yes", action="store_true", help="removal of the listed files")
-    clean("--days", type=float, default=7.0, help="least age of logs, scripts in days (default 7)")
+    clean("--days", type=float, default=7.0, help="days from which logs are old (default 7)")
     return parser
 
 
@@ -96,7 +96,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     add("--partition", dest="slurm.partition", metavar="NAME", help=partition)
     slots = "number of slots: jobs that run at once (default: slurm.max_running)"
     add("--ddp-world-size", dest="slurm.max_running", type=_positive, metavar="N", help=slots)
-    kinds, executor = ("auto", "slurm", "local"), "scheduler of the jobs (default: auto)"
+    kinds, executor = ("auto", "slurm", "local"), "scheduler (default auto: slurm if sbatch exists)"
     add("--executor", dest="controller.executor", choices=kinds, help=executor)
     cartridge = "consent to play the free game instead of a ROM"
     add("--cartridge", dest="training.cartridge", action="store_const", const=True, help=cartridge)

@@ -25,7 +25,7 @@ from Daddy.core.stop_conditions import drain_margin
 
 
 def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
-    """Return the configured executor; for ``auto`` choose ``slurm`` where sbatch exists."""
+    """Return the configured executor; ``auto``: slurm if sbatch exists. Raises SchedulerError."""
     wanted = config.controller.executor
     has_sbatch = shutil.which("sbatch", path=environ.get("PATH", os.defpath)) is not None
     if wanted == "slurm" and not has_sbatch:
@@ -117,7 +117,7 @@ class SpecMaker:
         )
 
     def _load(self, ident: str) -> tuple[Release, Config]:
-        """Load a release's configuration; the controller's own where the release is not on disk."""
+        """Load a release and its configuration; the controller's own if it is not on disk."""
         if ident not in self._loaded:
             release = Release(ident, self._run.releases / ident)
             if not release.config.exists():

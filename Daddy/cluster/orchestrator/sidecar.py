@@ -82,7 +82,7 @@ class FailoverWatch:
         self._announced = False
 
     def check_leases(self) -> str:
-        """Read the leases, make a pass where one is due; return the reason for doing so or not."""
+        """Read the leases and make a pass if one is due; return the reason for or against it."""
         intent = read_intent(self.run)
         if intent is None:
             return "no start was ever requested"
@@ -139,7 +139,7 @@ class FailoverWatch:
         return controller, self.silence.measure_silence(_CONTROLLER, 0, controller.value)
 
     def _may_submit(self, intent: DesiredRun) -> bool:
-        """Return True where jobs may submit; test it first where no job has since ``start``."""
+        """Return True if jobs may submit jobs; test that if no job has since the last ``start``."""
         result = read_probe(self.run)
         if result is None or result.ts < intent.started_ts:
             if self.local:  # without the program, which takes longer than a short job
@@ -165,7 +165,7 @@ class FailoverWatch:
         self._due = self._last_pass + wait_s
 
     def _run_single_pass(self, *options: str, release: str = "") -> dict[str, Any] | None:
-        """Run the program and return its output; log a failure and return None."""
+        """Run ``single_pass``; return its JSON, or None if it failed or a controller runs."""
         wanted = self.run.release(release).root
         code = wanted if release and wanted.is_dir() else self.release
         argv = [sys.executable, "-m", _PROGRAM, "--release", str(code), *options]
@@ -194,7 +194,7 @@ def _holders(leases: Leases) -> tuple[object, ...]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Watch the controller's lease until the job's program ends."""
-    parser = argparse.ArgumentParser(prog="sidecar", description="Failover beside a learner.")
+    parser = argparse.ArgumentParser(prog="sidecar", description="Controller passes from a job.")
     parser.add_argument("--run", type=Path, required=True, help="the run directory")
     parser.add_argument("--release", type=Path, required=True, help="folder of the job's release")
     parser.add_argument("--slot", type=int, required=True, help="the job's slot")

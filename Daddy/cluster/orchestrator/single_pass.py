@@ -2,7 +2,7 @@
 
 ``run_controller once`` and ``ensure`` call :func:`make_single_pass`. A job's sidecar runs this
 module as a program, so that the memory of a pass is free again afterwards. All state of a pass is
-on disk except for how long heartbeats have not moved: the sidecar passes that as ``--silence``.
+on disk except the seconds without new heartbeats, which a sidecar passes as ``--silence``.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def make_single_pass(
     *,
     watched: bool = False,
 ) -> PassResult:
-    """Make one pass and release the lease; ControllerAliveError where a controller runs.
+    """Make one pass and release the lease. Raises ControllerAliveError if a controller runs.
 
-    ``measured``: durations without heartbeats that a sidecar measured. ``watched``: it saw none of
-    the lease's holder for long, so a short wait for one is enough.
+    ``measured``: seconds without heartbeats, by a sidecar's clock. ``watched``: the sidecar saw
+    none of the lease's holder for long, so this pass waits only 3 s for one.
     """
     wait_s = _WATCHED_S if watched else SILENCE_S
     config = load_release_config(release.config)
@@ -75,7 +75,7 @@ def make_single_pass(
 
 
 def probe_submission(config: Config, run: RunPaths, release: Release, clock: Clock) -> bool:
-    """Test if this host may submit jobs, and write the result; False where Slurm gives none."""
+    """Test if this host may submit jobs; write ``failover.json``. False: Slurm did not answer."""
     may_submit, why = True, "the queue of this machine"
     if config.controller.executor == "slurm":
         spec = SpecMaker(config, run, release)("0" * 12, 0, Submit("probe"))
@@ -91,11 +91,11 @@ def probe_submission(config: Config, run: RunPaths, release: Release, clock: Clo
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make one pass, or with ``--probe`` only test; print the result as one line of JSON."""
+    """Make one pass, or with ``--probe`` test if jobs may submit; print the result as JSON."""
     parser = argparse.ArgumentParser(prog="single_pass", description="One pass of the controller.")
     parser.add_argument("--release", type=Path, required=True, help="folder of the release to use")
-    parser.add_argument("--silence", default="{}", help="JSON of slots' seconds without beat ({})")
-    parser.add_argument("--watched", action="store_true", help="the controller is silent")
+    parser.add_argument("--silence", default="{}", help="JSON: slot → [term, beat, s] (default {})")
+    parser.add_argument("--watched", action="store_true", help="wait 3 s for a heartbeat, not 90")
     parser.add_argument("--probe", action="store_true", help="only test if this host may submit")
     args = parser.parse_args(argv)
     log_to()

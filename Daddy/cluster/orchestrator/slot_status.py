@@ -92,7 +92,7 @@ def _read_slot(run: RunPaths, number: int, silence: HeartbeatSilence | None) -> 
 
 
 def newest_checkpoint(folder: Path) -> tuple[int, int]:
-    """Return (term, step) of the newest checkpoint in a folder; (0, 0) where there is none."""
+    """Return (term, step) of the newest checkpoint in a folder; (0, 0) if it has none."""
     if not folder.is_dir():
         return 0, 0
     names = (_CHECKPOINT.fullmatch(path.name) for path in folder.iterdir())

@@ -33,7 +33,7 @@ def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class SlurmCommands:
-    """Runs Slurm's programs for one run; ``folder``: place of the call counts, or None."""
+    """Runs Slurm's programs for one run; ``folder``: of the call counts, or None."""
 
     def __init__(self, clock: Clock, environ: Mapping[str, str], folder: Path | None) -> None:
         self._clock = clock
@@ -41,12 +41,12 @@ class SlurmCommands:
         self._folder = folder
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """Run a program; ProgramMissingError, or ProcessTimeoutError (the program is killed)."""
+        """Run and count a program. Raises ProgramMissingError; ProcessTimeoutError (killed)."""
         self.count_call(Path(argv[0]).name)
         return run_command(argv, timeout_s, env=self._env, die_with_us=True)
 
     def read_output(self, argv: Sequence[str], timeout_s: float = _READ_TIMEOUT_S) -> str | None:
-        """Return a command's standard output; None where it fails or takes too long."""
+        """Return a command's standard output; None if it fails or takes over ``timeout_s``."""
         if timeout_s <= 0:
             return None
         try:

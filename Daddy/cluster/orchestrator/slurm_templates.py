@@ -64,12 +64,12 @@ def _parameters(spec: JobSpec) -> dict[str, object]:
 
 
 def _modules(setup: Sequence[str]) -> list[str]:
-    """Return the line that defines ``module``, a shell function, where ``setup`` uses it."""
+    """Return the line that defines ``module``, a shell function, if ``setup`` uses it."""
     wanted = any(line.split()[:1] in (["module"], ["ml"]) for line in setup)
     return ["type module >/dev/null 2>&1 || . /etc/profile"] if wanted else []
 
 
 def _setup(spec: JobSpec) -> list[str]:
-    """Put the site's lines before ours, because a module may overwrite PYTHONPATH."""
+    """Return the script's setup lines: the site's, then ours, as a module may set PYTHONPATH."""
     env = [f"export {name}={shlex.quote(value)}" for name, value in spec.environment.items()]
     return [*_modules(spec.setup), *spec.setup, f'export {JOB_ID}="$SLURM_JOB_ID"', _ASK_END, *env]

@@ -76,7 +76,7 @@ def summarise(
 
 
 def _facts(record: object, *names: str) -> dict[str, Any]:
-    """Return the named attributes of a record; each is None where there is no record."""
+    """Return the named attributes of a record; each is None if ``record`` is."""
     return {name: getattr(record, name, None) for name in names}
 
 

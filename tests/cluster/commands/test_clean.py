@@ -93,7 +93,7 @@ def test_a_second_time_there_is_nothing_left(run: RunPaths, tmp_path: Path, caps
     cleaned(run, tmp_path, yes=True)
     capsys.readouterr()
     cleaned(run, tmp_path, yes=True)
-    assert capsys.readouterr().out.strip() == "nothing is left over"
+    assert capsys.readouterr().out.strip() == "nothing to remove: every file is in use or recent"
 
 
 def test_a_link_is_removed_and_not_followed(run: RunPaths, tmp_path: Path) -> None:

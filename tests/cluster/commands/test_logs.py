@@ -113,7 +113,7 @@ def test_attach_stays_with_a_slot_from_job_to_job_until_the_run_is_over(
 def test_a_slot_that_is_not_there_is_a_usage_error(person: Person, fleet: list[Lease]) -> None:
     said = person.says("logs", "--slot", "2")
     assert said.returncode == 2
-    assert "slots are 0 to 1" in said.stderr
+    assert "choose a slot from 0 to 1" in said.stderr
 
 
 def test_before_any_start_there_are_no_logs(person: Person) -> None:

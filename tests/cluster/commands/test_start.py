@@ -70,7 +70,7 @@ def test_during_a_drain_it_is_refused_with_what_to_do(person: Person) -> None:
     lease.release("test")
     assert said.returncode == 5
     assert "the run is being stopped" in said.stderr
-    assert "start again once `status` says that it is stopped" in said.stderr
+    assert "wait until `run_controller status` says stopped" in said.stderr
     intent = read_intent(person.run)
     assert intent is not None
     assert intent.mode is Mode.DRAIN
@@ -95,9 +95,9 @@ def test_a_paused_run_goes_on_with_start_and_with_nothing_else(person: Person) -
 @pytest.mark.parametrize(
     ("argv", "changes", "why"),
     [
-        (["--foreground"], {}, "it is not this terminal"),
-        (["--no-daemon"], {}, "it is a daemon, and you want none"),
-        ([], {"executor": "slurm"}, "it works on slurm, not on local"),
+        (["--foreground"], {}, "it does not run in this terminal"),
+        (["--no-daemon"], {}, "it is a daemon, and --no-daemon was given"),
+        ([], {"executor": "slurm"}, "it runs jobs on slurm, not on local"),
     ],
 )
 def test_a_wish_that_the_living_controller_cannot_carry_out_is_exit_five(
@@ -140,7 +140,7 @@ def test_a_damaged_intent_is_written_anew(person: Person) -> None:
     assert "intent.json" in told.stdout
     stopped = person.says("stop")
     assert stopped.returncode == 0, stopped.stderr
-    assert "it is written anew" in stopped.stdout
+    assert "`start` writes the intent anew" in stopped.stdout
     intent = read_intent(person.run)
     assert intent is not None
     assert intent.mode is Mode.STOPPED
@@ -157,9 +157,9 @@ def test_everything_that_is_wrong_is_said_at_once(person: Person, site: Shim) ->
     said = person.says("start")
     assert said.returncode == 7
     # the third: the nodes do not see /tmp; a checkout there adds its Python as the fourth
-    assert re.search(r"[34] things stand in the way", said.stderr)
+    assert re.search(r"[34] errors prevent a start", said.stderr)
     assert "cannot read the ROM /nowhere" in said.stderr
-    assert "there is no partition gpu-linuxlab here; there are: gpu" in said.stderr
+    assert "there is no partition gpu-linuxlab; Slurm lists: gpu" in said.stderr
     assert "--partition gpu" in said.stderr
     assert not person.run.intent.exists()
 

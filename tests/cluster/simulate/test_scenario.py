@@ -44,7 +44,7 @@ def test_stamps_in_seconds_and_more_columns_are_understood() -> None:
     [
         ("", "no column Eligible"),
         ("JobID|Start\n", "no column Eligible"),
-        (HEAD + row(60) * 3, "3 jobs started, and 20 are needed"),
+        (HEAD + row(60) * 3, "it has 3 started jobs, and 20 are needed"),
     ],
 )
 def test_too_little_is_refused_with_the_reason(text: str, words: str) -> None:

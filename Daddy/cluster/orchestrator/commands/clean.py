@@ -43,7 +43,7 @@ _TEMP = re.compile(r"(?:.*/)?\.(?:tmp|probe)-[^/]*")
 
 @dataclass(frozen=True, slots=True)
 class StaleFile:
-    """Describes a file or whole folder: path in the run directory, bytes, wall seconds."""
+    """Describes a file or folder: path below the run directory, bytes, time of last change."""
 
     path: str
     size: int
@@ -61,10 +61,10 @@ class InUse:
 
 
 def run_clean(request: Request, *, days: float, yes: bool) -> int:
-    """List unneeded files older than ``days``; with ``yes`` remove them."""
+    """Print unneeded files, logs and scripts only if older than ``days``; ``yes``: remove them."""
     run, clock = request.find_run()[1], SystemClock()
     if not run.root.is_dir():
-        raise FileError(f"there is no run in {run.root}", "name its config with --config")
+        raise FileError(f"there is no run in {run.root}", "name the run's file with --config")
     leftovers = find_leftovers(_listing(run), _in_use(run), clock.now(), days)
     for why, files in leftovers.items():
         size = format_bytes(sum(file.size for file in files))
@@ -72,17 +72,17 @@ def run_clean(request: Request, *, days: float, yes: bool) -> int:
         span = first if len(files) == 1 else f"{first} … {last}"
         print(f"{size:>9}  {len(files):4d} × {why}: {span}")
     if not leftovers:
-        print("nothing is left over")
+        print("nothing to remove: every file is in use or recent")
     elif yes:
         freed = sum(_remove(run.root / file.path, file.size) for file in chain(*leftovers.values()))
         print(f"removed: {format_bytes(freed)} are free again")
     else:
-        print("nothing was removed: type clean --yes to remove them")
+        print("nothing was removed: type `run_controller clean --yes` to remove these files")
     return ExitCode.DONE
 
 
 def _in_use(run: RunPaths) -> InUse:
-    """Return the names to which ledger, leases, intent and orders still refer."""
+    """Return the releases, job ids and attempt numbers that ledger, leases or intent name."""
     ledger = read_ledger(run.ledger)
     intent, _ = load_intent(run)
     releases = {attempt.release for attempt in ledger.live} | set(ledger.proven[-_FALL_BACK:])
@@ -102,7 +102,7 @@ def _in_use(run: RunPaths) -> InUse:
 
 
 def _listing(run: RunPaths) -> Iterator[StaleFile]:
-    """Yield candidates; the folder of a release or of an ended job is one entry."""
+    """Yield the files that ``clean`` may remove; a release's or ended job's folder is one."""
     folders = [run.logs, run.scripts, run.releases, run.queue / "ended", run.controller]
     for folder in (*folders, *sorted(run.slots.glob("*/checkpoints"))):
         for path in sorted(folder.glob("*")):
@@ -114,14 +114,14 @@ def _listing(run: RunPaths) -> Iterator[StaleFile]:
 
 
 def _remove(path: Path, size: int) -> int:
-    """Remove a file or folder and return the freed bytes; 0 with a message where that fails."""
+    """Remove a file or folder and return ``size``; if that fails, print the reason, return 0."""
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
     except OSError as error:
-        print(f"kept {path}: {error.strerror}")
+        print(f"{path} cannot be removed: {error.strerror}")
         return 0
     return size
 
@@ -129,7 +129,7 @@ def _remove(path: Path, size: int) -> int:
 def find_leftovers(
     files: Iterable[StaleFile], in_use: InUse, now: float, days: float
 ) -> dict[str, list[StaleFile]]:
-    """Return reason → removable files, in the listing's order; ``now`` in wall seconds."""
+    """Return reason → removable files, in the order of ``files``; ``now`` in wall seconds."""
     listed, old_s, none = list(files), days * DAY_S, frozenset[str]()
     surplus = _surplus(listed, in_use)
     rules = (
@@ -153,7 +153,7 @@ def find_leftovers(
 
 
 def _surplus(files: list[StaleFile], in_use: InUse) -> set[str]:
-    """Return paths of checkpoints older than each slot's newest ones with a ``.json`` manifest."""
+    """Return checkpoint paths older than each slot's newest ``keep_checkpoints`` complete ones."""
     matches = [match for file in files if (match := _CHECKPOINT.fullmatch(file.path))]
     oldest_kept: dict[str, str] = {}
     for slot in {match[1] for match in matches}:

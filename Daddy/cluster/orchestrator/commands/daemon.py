@@ -38,7 +38,7 @@ _LINE_LIMIT = 16 * 1024
 
 
 def launch_controller(run: RunPaths, release: Release) -> dict[str, Any]:
-    """Start a controller daemon from ``release``; return its report or raise the reported error."""
+    """Start a controller daemon from ``release``; return its report. Raise the error it reports."""
     module = "Daddy.cluster.orchestrator.run_controller"
     argv = [sys.executable, "-m", module, "start", "--release", str(release.path)]
     env = {**os.environ, "PYTHONPATH": str(release.path)}
@@ -53,14 +53,14 @@ def launch_controller(run: RunPaths, release: Release) -> dict[str, Any]:
 
 
 def run_daemon(release_path: Path, *, ready_fd: int | None) -> int:
-    """Run the controller of that release's run until the run ends or a signal comes."""
+    """Run a release's controller until the run ends or a signal comes; report to ``ready_fd``."""
     log_to()
     release, clock = Release(release_path.name, release_path), SystemClock()
     config = load_release_config(release.config)
     run = run_paths(config)
     try:
         if read_intent(run) is None:
-            raise FileError(f"there is no intent in {run.intent}", "type start")
+            raise FileError(f"there is no file {run.intent}", "type `run_controller start`")
         controller = _make_controller(run, release, config, clock, children=True)
     except DaddyError as error:
         code = int(error.exit_code)
@@ -74,7 +74,7 @@ def run_daemon(release_path: Path, *, ready_fd: int | None) -> int:
 
 
 def run_until_over(run: RunPaths, release: Release, config: Config, clock: Clock) -> int:
-    """Run the controller in this process, without child processes, until the run has ended."""
+    """Run the controller here, without child processes, until the run ends or a signal comes."""
     return _run_controller(_make_controller(run, release, config, clock, children=False))
 
 
@@ -87,7 +87,7 @@ def _make_controller(
 
 
 def _run_controller(controller: Controller) -> int:
-    """Run until the run ends or a signal comes; after a signal the jobs go on."""
+    """Make passes until the run ends or SIGTERM or SIGINT comes (jobs go on); end the lease."""
     final = controller.run_passes(event_on_signals(signal.SIGTERM, signal.SIGINT))
     reason = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
     controller.applier.lease.release(reason)
@@ -100,8 +100,8 @@ def start_daemon(
 ) -> dict[str, Any]:
     """Start ``argv`` + ``--ready-fd N`` as a daemon with output to ``log``; return its report.
 
-    Python would import a Daddy package from ``folder``, the working directory: it has none. Raises
-    DaddyError when it ended or sent nothing for ``timeout_s`` seconds; OSError without a log.
+    ``folder``, the working directory, must hold no Daddy package: Python would import it. Raises
+    DaddyError if the daemon ended or sent no report in ``timeout_s``; OSError without a log folder.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     reading, writing = os.pipe()
@@ -120,13 +120,13 @@ def start_daemon(
         ready, _, _ = select.select([pipe], [], [], timeout_s)
         line = pipe.readline(_LINE_LIMIT) if ready else b""
     if not line.endswith(b"\n"):
-        reason = "it ended at once" if ready else "it sent no report in time"
-        raise DaddyError(f"the controller did not come up: {reason}", f"read {log}")
+        reason = "ended at once" if ready else f"sent no report within {timeout_s:g} s"
+        raise DaddyError(f"the controller's process {reason}", f"read its output in {log}")
     return dict(json.loads(line))
 
 
 def send_report(descriptor: int | None, facts: Mapping[str, Any]) -> None:
-    """Send the daemon's report to the process that started it, if a descriptor is given."""
+    """Write ``facts`` as a JSON line to ``descriptor`` and close it; do nothing for None."""
     if descriptor is not None:
         with contextlib.suppress(OSError):
             os.write(descriptor, (json.dumps(dict(facts)) + "\n").encode())

@@ -67,17 +67,17 @@ WantedBy=timers.target
 
 
 def run_once(request: Request) -> int:
-    """Make one pass under the controller's lease; raise ControllerAliveError if one is alive."""
+    """Make one pass and print its result; raise ControllerAliveError if a controller is alive."""
     config, run = request.find_run()
     intent = read_intent(run)
     if intent is None:
-        raise FileError(f"no run was ever started in {run.root}", "type start first")
+        raise FileError(f"no run was ever started in {run.root}", "type `run_controller start`")
     print(make_single_pass(run, find_release(run, intent, config)[0], SystemClock()))
     return ExitCode.DONE
 
 
 def run_ensure(request: Request, *, print_units: bool) -> int:
-    """Start a controller where the intent asks for one and none is alive."""
+    """Start a controller if the run needs one and none is alive; or print cron, systemd units."""
     print(_units_for(request) if print_units else _ensure_controller(request))
     return ExitCode.DONE
 
@@ -95,7 +95,7 @@ def _ensure_controller(request: Request) -> str:
         return f"a controller is alive: {controller_lease.describe(view.holder)}, term {view.term}"
     release, _ = find_release(run, intent, config)
     if not release.config.exists():
-        raise FileError(f"release {intent.release} is missing in {run.releases}", "type start")
+        raise FileError(f"release {release.path} is missing", "type `run_controller start`")
     try:
         if not intent.daemon:
             return str(make_single_pass(run, release, clock))
@@ -116,7 +116,7 @@ def _units_for(request: Request) -> str:
 
 
 def render_units(argv: Sequence[str], folder: str, log: str, name: str) -> str:
-    """Return the crontab line and systemd units of ``ensure``, quoted, with % and $ doubled."""
+    """Return the crontab line and systemd units that run ``argv``; units have % and $ doubled."""
     escaped = (word.replace("\\", "\\\\").replace('"', '\\"') for word in argv)
     command = " ".join(f'"{word}"'.replace("%", "%%").replace("$", "$$") for word in escaped)
     crontab = crontab_line(argv, folder, log)
@@ -124,15 +124,15 @@ def render_units(argv: Sequence[str], folder: str, log: str, name: str) -> str:
 
 
 def crontab_line(argv: Sequence[str], folder: str, log: str) -> str:
-    """Return the line for ``crontab -e``; % is escaped, as it would end the command."""
+    """Return the crontab line that runs ``argv`` every 5 minutes; a % gets a backslash."""
     command = f"cd {shlex.quote(folder)} && {shlex.join(argv)} >> {shlex.quote(log)} 2>&1"
     return f"*/5 * * * * {command}".replace("%", "\\%")
 
 
 def describe_survival(user: str, *, workers: bool | None, root: Path = Path("/")) -> list[str]:
-    """Return sentences about the daemon's survival on this host: helps, dangers, a remedy.
+    """Return sentences: programs that keep the daemon alive on this host, dangers, a remedy.
 
-    ``workers``: the jobs make the passes when the daemon is gone; None: not known yet.
+    ``workers``: True if jobs make the controller's passes without a daemon; None: not known yet.
     """
     systemd, crontab = (root / "run/systemd/system").is_dir(), _crontab()
     lingers = (root / "var/lib/systemd/linger" / user).exists()
@@ -158,7 +158,7 @@ def describe_survival(user: str, *, workers: bool | None, root: Path = Path("/")
 
 
 def _crontab() -> str | None:
-    """Return the user's crontab; None where the host allows none."""
+    """Return the user's crontab, "" if it is empty; None if ``crontab -l`` fails."""
     with contextlib.suppress(DaddyError):
         listed = run_program(["crontab", "-l"], _CRON_TIMEOUT_S)
         if listed.returncode == 0 or "no crontab" in listed.stderr:
@@ -167,7 +167,7 @@ def _crontab() -> str | None:
 
 
 def _kills_at_logout(root: Path) -> bool:
-    """Return logind's KillUserProcesses; later files override, the default is no."""
+    """Return logind's KillUserProcesses from its files below ``root`` (default False)."""
     logind = configparser.ConfigParser(interpolation=None, strict=False)
     with contextlib.suppress(configparser.Error, ValueError, OSError):
         for folder in (root / "usr/lib/systemd", root / "etc/systemd"):

@@ -1,4 +1,4 @@
-"""Pure. Assesses a run's health as one word, one sentence and one exit code; and its successors."""
+"""Pure. Assesses a run's health (word, sentence, exit code); assigns waiting jobs to slots."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNFILLED = ("empty", "ends", "silent")
 
 @dataclass(frozen=True, slots=True)
 class RunHealth:
-    """Holds exit code and sentence; a run in the requested mode is healthy, also when stopped."""
+    """Holds exit code and sentence; a run that is stopped as requested is healthy too."""
 
     code: ExitCode
     sentence: str
@@ -44,7 +44,7 @@ class RunHealth:
 
 
 def slot_state(slot: Record) -> str:
-    """Return empty, ends, silent, leaves, suspended, boots (no speed reported yet) or trains."""
+    """Return the word empty, ends, silent, leaves, suspended, boots (no speed yet) or trains."""
     beat = slot["beat"]
     for holds, state in (
         (not slot["training"], "empty" if slot["job_id"] is None else "ends"),
@@ -111,7 +111,7 @@ def _assess_slots(status: Record, jobs: int) -> RunHealth:
 
 
 def _assess_without_controller(status: Record, jobs: int, count: str) -> RunHealth | None:
-    """Return the health without a controller; None where the jobs make the passes as requested."""
+    """Return a run's health without a controller; None if jobs make its passes as requested."""
     failover, passed = status["failover"], status["passed_s"]
     recent = passed is not None and passed < _ORPHANED_S
     if jobs == 0:
@@ -125,7 +125,7 @@ def _assess_without_controller(status: Record, jobs: int, count: str) -> RunHeal
 
 
 def assign_successors(status: Record) -> dict[int, Record]:
-    """Return slot → next job: its successor in a chain, else the next waiting job."""
+    """Return slot → waiting job; prefer the job that was submitted to follow the slot's job."""
     waiting = list(status["waiting"])
     assigned: dict[int, Record] = {}
     for slot in sorted(
@@ -139,7 +139,7 @@ def assign_successors(status: Record) -> dict[int, Record]:
 
 
 def describe_wait(job: Record, *, full: bool = True) -> str:
-    """Return the reason for which a job waits, in words; at the cap it is *ready* if ``full``."""
+    """Return why a job waits, in words; if all slots train (``full``) one at the cap is *ready*."""
     reason = str(job["why"])[:_REASON_LENGTH]
     if job["held"]:
         return "is held by the controller"

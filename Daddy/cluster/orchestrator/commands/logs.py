@@ -32,7 +32,7 @@ Sources = Callable[[], Mapping[str, Path]]
 
 
 def run_logs(request: Request, *, slot: int | None, keep_on: bool, last: int = LAST) -> int:
-    """Print the last lines of the controller's log and of each slot's job, or of one slot's."""
+    """Print the last lines of one slot's output (None: all slots' and the controller's log)."""
     run, slots = _run(request, slot)
     wanted = range(slots) if slot is None else (slot,)
 
@@ -52,10 +52,10 @@ def run_logs(request: Request, *, slot: int | None, keep_on: bool, last: int = L
 
 
 def run_attach(request: Request, *, slot: int | None) -> int:
-    """Follow one slot, by default the lowest that trains, until the run is over or Ctrl-C."""
+    """Print a slot's output (None: the lowest held slot's) until the run is over or Ctrl-C."""
     run, slots = _run(request, slot)
     number = slot if slot is not None else _lowest_held(run, slots)
-    print(f"slot {number} of {run.root.name}; Ctrl-C ends this, the job goes on")
+    print(f"slot {number} of {run.root.name}; Ctrl-C ends this command, the job goes on")
     follower = LogFollower(lambda: _slot_output(run, number), LAST)
     with contextlib.suppress(KeyboardInterrupt):
         _print(follower.read_first())
@@ -68,9 +68,9 @@ def _run(request: Request, slot: int | None) -> tuple[RunPaths, int]:
     intent, _ = load_intent(run)
     slots = intent.slots if intent is not None else config.slurm.max_running
     if not run.logs.is_dir():
-        raise FileError(f"there are no logs in {run.logs}", "type start first")
+        raise FileError(f"there is no folder {run.logs}", "type `run_controller start` first")
     if slot is not None and not 0 <= slot < slots:
-        raise UsageError(f"there is no slot {slot}", f"slots are 0 to {slots - 1}")
+        raise UsageError(f"there is no slot {slot}", f"choose a slot from 0 to {slots - 1}")
     return run, slots
 
 
@@ -97,7 +97,7 @@ def _end_reason(run: RunPaths) -> str:
 
 
 def _print(lines: Iterator[str]) -> bool:
-    """Print all lines; return True if there were any."""
+    """Print ``lines``; return True if there was at least one line."""
     text = "".join(f"{line}\n" for line in lines)
     sys.stdout.write(text)
     sys.stdout.flush()
@@ -105,7 +105,7 @@ def _print(lines: Iterator[str]) -> bool:
 
 
 def _follow(follower: LogFollower, clock: Clock, over: Callable[[], str]) -> None:
-    """Print added lines until ``over`` returns a reason to end, or Ctrl-C."""
+    """Print new lines twice a second until ``over`` returns a reason; print that reason."""
     never, reason = threading.Event(), ""
     while not reason:
         reason = over()  # before reading: all lines written by then are printed
@@ -124,7 +124,7 @@ class LogFollower:
     _heading: str = ""
 
     def read_first(self) -> Iterator[str]:
-        """Yield the last lines of each file, with headings."""
+        """Yield the last ``last`` lines of each file, each file below its heading."""
         for heading, path in self.sources().items():
             lines, self._offsets[path] = _whole_lines(path, None)
             yield from self._under(heading, lines[-self.last :])
@@ -145,7 +145,7 @@ class LogFollower:
 
 
 def _whole_lines(path: Path, start: int | None) -> tuple[list[str], int]:
-    """Return the lines after an offset (None: the last chunk), and the offset after them."""
+    """Return the complete lines after offset ``start`` (None: of the last MiB) and their end."""
     try:
         with path.open("rb") as stream:
             size = stream.seek(0, 2)

@@ -1,6 +1,6 @@
 """Implements ``plan``: prints the actions of one pass, with reasons, without executing them.
 
-``status`` uses ``make_summary`` where no controller has written a recent summary.
+``status`` uses ``make_summary`` if no controller has written a recent summary.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _reconciled(
     policy: ControllerPolicy,
     now: float,
 ) -> tuple[list[LedgerEntry], Ledger]:
-    """Return the entries that this snapshot adds, also for jobs it adopts, and the new ledger."""
+    """Return the ledger entries that follow from ``snapshot``, and the ledger with them."""
     if not isinstance(snapshot, Snapshot):
         return [], ledger
     entries = [*reconcile(ledger, snapshot, slots, policy, now)]

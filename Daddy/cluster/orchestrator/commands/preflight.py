@@ -74,7 +74,7 @@ class Findings:
 
     @contextlib.contextmanager
     def catching(self) -> Iterator[None]:
-        """Add a DaddyError that is raised inside to ``wrong``."""
+        """Append a DaddyError raised in the ``with`` block to ``wrong``, and go on."""
         try:
             yield
         except DaddyError as error:
@@ -87,7 +87,7 @@ class Findings:
         if self.wrong:
             messages = "".join(f"\n  {n}. {error.message}" for n, error in enumerate(self.wrong, 1))
             fixes = "".join(f"\n  {n}. {error.fix}" for n, error in enumerate(self.wrong, 1))
-            combined = DaddyError(f"{len(self.wrong)} things stand in the way:{messages}", fixes)
+            combined = DaddyError(f"{len(self.wrong)} errors prevent a start:{messages}", fixes)
             combined.exit_code = self.wrong[0].exit_code
             raise combined
 
@@ -112,7 +112,7 @@ def describe_game(config: Config, executor: str) -> str:
 
 
 def check_places(config: Config, executor: str, findings: Findings) -> None:
-    """Check that paths are visible to all hosts, need no ticket, are writable and have space."""
+    """Make the run's folders; check that all hosts see them, and tickets, rights and space."""
     run, shared = run_paths(config), shared_paths(config)
     mounted = [Mount(*facts) for facts in mounts()]
     separate = config.collaboration.enabled and shared.root != run.shared_weights
@@ -146,7 +146,7 @@ def check_places(config: Config, executor: str, findings: Findings) -> None:
 
 
 def check_accounts(shared: SharedPaths, findings: Findings) -> None:
-    """Check that a joined run is readable and knows us, and that other accounts can read ours."""
+    """Check that a joined run can be read and lists our folder, and that friends can read it."""
     with findings.catching():
         if isinstance(shared, JoinedPaths):
             make_readable_folder(shared.root)
@@ -178,7 +178,7 @@ def check_login_host(findings: Findings) -> None:
 
 
 def check_slurm(config: Config, release: Release, findings: Findings) -> None:
-    """Let Slurm check the job script without submitting it (``sbatch --test-only``)."""
+    """Let Slurm check the job script (``sbatch --test-only``); add its error to ``findings``."""
     run = run_paths(config)
     scheduler = SlurmScheduler(run_id(config, run), SystemClock(), calls=run.calls)
     with findings.catching():
@@ -186,7 +186,7 @@ def check_slurm(config: Config, release: Release, findings: Findings) -> None:
 
 
 def _run_slurm(argv: list[str], run: RunPaths, findings: Findings) -> str:
-    """Return the output of a Slurm command; add a finding and return "" where it fails."""
+    """Return a Slurm command's output; if it fails, add an error to ``findings``, return ""."""
     with findings.catching():
         calls = run.calls if run.controller.is_dir() else None  # a refused start leaves no file
         result = SlurmCommands(SystemClock(), os.environ, calls).run(argv, _SINFO_TIMEOUT_S)
@@ -194,12 +194,12 @@ def _run_slurm(argv: list[str], run: RunPaths, findings: Findings) -> str:
             return result.stdout
         why = [*result.stderr.strip().splitlines(), "nothing"][0]
         message = f"Slurm does not answer: {argv[0]} printed {why}"
-        raise SchedulerError(message, "is Slurm up? try: sinfo")
+        raise SchedulerError(message, "type `sinfo` to see if Slurm is up")
     return ""
 
 
 def _is_one_host(run: RunPaths, partitions: Mapping[str, Partition]) -> bool:
-    """Return True where the first node is this host."""
+    """Return True if Slurm's first node booted when this host did: the cluster is one machine."""
     node = next((partition.node for partition in partitions.values()), "")
     argv = ["scontrol", "--oneliner", "show", "node", node]
     return bool(node) and is_same_boot(_run_slurm(argv, run, Findings()), boot_time())
@@ -217,14 +217,14 @@ def _check_space(
 
 
 def _largest(folder: Path, pattern: str) -> int | None:
-    """Return the bytes of the largest file; None without any, or where one vanishes meanwhile."""
+    """Return the bytes of the largest matching file; None if none matches or a file vanishes."""
     with contextlib.suppress(OSError):
         return max((path.stat().st_size for path in folder.glob(pattern)), default=None)
     return None
 
 
 def _free_space(folder: Path, mounted: Sequence[Mount]) -> FreeSpace:
-    """Return the smaller of the disk's free space and, on sites with ``quota``, the quota's."""
+    """Return the free space of the disk or of the user's ``quota`` there, the smaller of both."""
     mount, quota = find_mount(str(folder), mounted), None
     free = shutil.disk_usage(folder).free
     disk = FreeSpace(free, f"the disk at {mount.point if mount else folder}")
@@ -235,7 +235,7 @@ def _free_space(folder: Path, mounted: Sequence[Mount]) -> FreeSpace:
 
 
 def make_folders(place: str, *folders: Path) -> None:
-    """Make folders and test each with a file; raise a FileError that names ``place`` on failure."""
+    """Make folders and write a test file in each; on failure FileError with the text ``place``."""
     try:
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
@@ -243,7 +243,7 @@ def make_folders(place: str, *folders: Path) -> None:
             create_exclusive(probe, b"")
             probe.unlink()
     except OSError as error:
-        fix = "name a folder of yours that all nodes share (run_dir, collaboration.shared_dir)"
+        fix = "set run_dir or collaboration.shared_dir to a folder of yours that all nodes share"
         raise FileError(f"{place} cannot be written: {error.strerror}", fix) from error
 
 
@@ -256,7 +256,7 @@ class Partition(NamedTuple):
 
 
 def parse_partitions(text: str) -> dict[str, Partition]:
-    """Return partitions by name from ``sinfo --format=FORMAT``; skip other lines."""
+    """Return name → partition from ``sinfo`` output in ``_FORMAT``; skip other lines."""
     partitions: dict[str, Partition] = {}
     for line in text.splitlines():
         words = [word.strip() for word in line.split("|")]
@@ -269,7 +269,7 @@ def parse_partitions(text: str) -> dict[str, Partition]:
 
 
 def is_same_boot(text: str, booted_ts: float) -> bool:
-    """Return True if the node in the ``scontrol show node`` output booted at ``booted_ts``."""
+    """Return True if the node in the ``scontrol show node`` output booted then (± 5 s)."""
     match = _BOOTED.search(text)
     return match is not None and abs(int(match[1]) - booted_ts) <= _SAME_BOOT_S
 
@@ -277,7 +277,7 @@ def is_same_boot(text: str, booted_ts: float) -> bool:
 def find_partition_errors(
     slurm: SlurmSettings, partitions: Mapping[str, Partition]
 ) -> list[SchedulerError]:
-    """Return the reasons for which no job can start in the partition; none without a list."""
+    """Return errors: partition missing, not up, limit too short; [] if ``partitions`` is empty."""
     if not partitions:
         return []
     name, errors = slurm.partition, list[SchedulerError]()
@@ -285,14 +285,14 @@ def find_partition_errors(
     if partition is None:
         (near,) = difflib.get_close_matches(name, partitions, n=1, cutoff=0.0)
         names = ", ".join(sorted(partitions)[:20])
-        message = f"there is no partition {name} here; there are: {names}"
+        message = f"there is no partition {name}; Slurm lists: {names}"
         return [SchedulerError(message, f"set slurm.partition or pass --partition {near}")]
     if not partition.up:
         message = f"partition {name} is not up: no job starts there"
-        errors.append(SchedulerError(message, "choose one of sinfo's in slurm.partition"))
+        errors.append(SchedulerError(message, "set slurm.partition to one that `sinfo` shows up"))
     wanted = slurm.time_limit
     if partition.limit_s is not None and parse_duration(wanted) > partition.limit_s:
         limit = format_duration(partition.limit_s)
         message = f"slurm.time_limit {wanted} is over the {limit} that partition {name} allows"
-        errors.append(SchedulerError(message, f"set slurm.time_limit to {limit}: jobs hand over"))
+        errors.append(SchedulerError(message, f"set slurm.time_limit to {limit}: successors go on"))
     return errors

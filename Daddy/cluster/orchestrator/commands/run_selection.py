@@ -25,17 +25,17 @@ class Request:
     overrides: Mapping[str, object]
 
     def load_settings(self, *, begins: bool = False) -> Config:
-        """Return the effective configuration; ``begins``: for ``start``. Raises ConfigError."""
+        """Return the configuration; ``begins``: refuse removed values. Raises ConfigError."""
         return load_config(self.config, self.overrides, os.environ, self.site, begins=begins)
 
     def find_run(self) -> tuple[Config, RunPaths]:
-        """Return the effective configuration, and the run's folder."""
+        """Return the effective configuration, and the paths of its run."""
         config = self.load_settings()
         return config, run_paths(config)
 
 
 def load_intent(run: RunPaths) -> tuple[DesiredRun | None, str]:
-    """Return the last intent and ``""``, or None and the reason why it cannot be read."""
+    """Return the intent (None before a start) and "", or None and the reason it is unreadable."""
     try:
         return read_intent(run), ""
     except FileError as error:
@@ -43,7 +43,7 @@ def load_intent(run: RunPaths) -> tuple[DesiredRun | None, str]:
 
 
 def find_release(run: RunPaths, asked: DesiredRun | None, base: Config) -> tuple[Release, Config]:
-    """Return the release that the person asked for, and its configuration, else ``base``."""
+    """Return the asked release, and its configuration (``base`` if the release's is gone)."""
     ident = asked.release if asked is not None else ""
     release = Release(ident, run.releases / ident)
     return release, release.settings(base)

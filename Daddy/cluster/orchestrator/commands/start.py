@@ -1,7 +1,7 @@
 """Implements ``start``: checks everything, writes the intent and starts a controller.
 
-A second ``start`` changes nothing. With changed code or settings it freezes a new release and hands
-it to the live controller through the intent; one slot tries the release first.
+A second ``start`` changes nothing. After a change of code or settings it builds a new release and
+writes its name into the intent, which the live controller reads; one slot tries the release first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LEAVES_S = 10.0
 
 
 def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = True) -> int:
-    """Fill the slots and keep them filled."""
+    """Check the run, write its intent, start a controller; ``dry_run``: only print the actions."""
     findings, clock = Findings(), SystemClock()
     config, wanted = _configure(request, findings, daemon=daemon)
     run = run_paths(config)
@@ -54,7 +54,7 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
         return ExitCode.DONE
     intent, damage = load_intent(run)
     if damage:
-        print(f"{damage}: it is written anew")
+        print(f"{damage}: `start` writes the intent anew")
     view = _controller(run, intent, clock)
     if view is not None:
         findings.raise_found()
@@ -80,7 +80,7 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
         _start_daemon(config, release)
     else:
         print(make_single_pass(run, release, clock))
-        print("no daemon: the jobs make the passes from now on; `status` shows the slots")
+        print("no daemon is started: jobs make the controller's passes (see them by `status`)")
     return ExitCode.DONE
 
 
@@ -101,7 +101,7 @@ def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[C
 
 
 def _check(config: Config, findings: Findings, *, daemon: bool) -> Release:
-    """Run the remaining checks and return the release that was frozen for them."""
+    """Run the remaining checks, print notes, return the new release. Raises the errors found."""
     executor = config.controller.executor
     scheduled = not any(error.exit_code == ExitCode.SCHEDULER for error in findings.wrong)
     check_places(config, executor if scheduled else "local", findings)
@@ -118,7 +118,7 @@ def _check(config: Config, findings: Findings, *, daemon: bool) -> Release:
 
 
 def _controller(run: RunPaths, intent: DesiredRun | None, clock: Clock) -> LeaseView | None:
-    """Return the live controller's lease, after it had time to exit where its run has ended."""
+    """Return the live controller's lease or None; if its run has ended, wait 10 s for its exit."""
     view = controller_lease.find_live_controller(run, clock)
     ended = intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE)
     until, never = clock.monotonic() + _LEAVES_S, threading.Event()
@@ -136,22 +136,22 @@ def _check_fit(
     if old is not None and old.mode in (Mode.DRAIN, Mode.NOW):
         raise ControllerAliveError(
             f"the run is being stopped: {name} waits for its jobs to exit",
-            "start again once `status` says that it is stopped",
+            "wait until `run_controller status` says stopped, then type `run_controller start`",
         )
     executor = new.executor if old is None else old.executor
     rules = (
-        (executor != new.executor, f"it works on {executor}, not on {new.executor}"),
-        (foreground, "it is not this terminal"),
-        (not new.daemon, "it is a daemon, and you want none"),
+        (executor != new.executor, f"it runs jobs on {executor}, not on {new.executor}"),
+        (foreground, "it does not run in this terminal (--foreground)"),
+        (not new.daemon, "it is a daemon, and --no-daemon was given"),
     )
     for applies, why in rules:
         if applies:
             message = f"this run already has a controller ({name}), and {why}"
-            raise ControllerAliveError(message, "stop it first, then start")
+            raise ControllerAliveError(message, "type `run_controller stop`, then start again")
 
 
 def _nothing_new(config: Config, intent: DesiredRun) -> bool:
-    """Return True where the run has this release and these slots, and no slot is held."""
+    """Build the release; return True if it, slots and mode equal ``intent`` and no Hold exists."""
     run = run_paths(config)
     if intent.mode is not Mode.RUN or read_last_summary(run).get("breaker"):
         return False  # start resets the failures of slots that stay empty
@@ -160,7 +160,7 @@ def _nothing_new(config: Config, intent: DesiredRun) -> bool:
 
 
 def _hand_over(new: DesiredRun, old: DesiredRun | None, view: LeaseView) -> None:
-    """Print the changes that the live controller reads from the new intent."""
+    """Print the changes from ``old`` to ``new``, which the live controller reads."""
     changes = []
     if old is None or old.release != new.release:
         changes.append(f"release {new.release}: one slot tries it, the others follow if it works")
@@ -169,27 +169,27 @@ def _hand_over(new: DesiredRun, old: DesiredRun | None, view: LeaseView) -> None
     if old is not None and old.mode is Mode.PAUSED:
         changes.append(f"the pause is over ({old.reason})")
     changes = changes or ["failures so far are forgiven: empty slots are tried again now"]
-    print(f"handed to the controller ({controller_lease.describe(view.holder)}):")
+    print(f"the controller ({controller_lease.describe(view.holder)}) reads:")
     print("\n".join(f"  {line}" for line in changes))
 
 
 def _start_daemon(config: Config, release: Release) -> None:
-    """Start a daemon; where another host's controller was faster, that one reads the intent."""
+    """Start a controller daemon and print its report; say so if another host was faster."""
     run = run_paths(config)
     try:
         report = launch_controller(run, release)
     except ControllerAliveError as error:
-        print(f"{error.message}: it reads the new intent")
+        print(f"{error.message}: that controller reads the new intent")
         return
     log = run.logs / "controller.log"
     print(f"controller: pid {report['pid']} on {report['host']}, term {report['term']}, log {log}")
     for line in describe_survival(user_name(), workers=_jobs_take_over(config)):
         print(f"  {line}")
-    print("the shell can be closed; `status` shows the slots, `stop` ends the run")
+    print("you can close this shell; `run_controller status` shows the slots, `stop` ends the run")
 
 
 def _jobs_take_over(config: Config) -> bool | None:
-    """Return True where jobs make a dead daemon's passes; None until a job has tried it."""
+    """Return True if jobs make a dead daemon's passes; None until a job has tested submitting."""
     probe = read_probe(run_paths(config))
     if not config.controller.failover or config.controller.executor == "local":
         return config.controller.failover
@@ -202,7 +202,7 @@ def _print_dry_run(config: Config, wanted: DesiredRun) -> None:
     example = Release("release", run.releases / "<release>")
     spec = SpecMaker(config, run, example)("0" * 12, 1, Submit("a slot is empty"))
     print(f"# would play {wanted.game} in {run.root}, jobs on {wanted.executor}")
-    print(f"# would freeze a release, submit {wanted.slots} jobs for {wanted.slots} slots")
-    print(f"# and queue up to {ControllerPolicy().spares} successors as they train")
+    print(f"# would build a release, submit {wanted.slots} jobs for {wanted.slots} slots")
+    print(f"# and queue up to {ControllerPolicy().spares} successors as jobs train")
     print(f"# each job: {config.slurm.time_limit}, output in {run.logs}/slurm-<id>.out and .err")
     print(render_job_script(spec))

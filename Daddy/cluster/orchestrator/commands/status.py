@@ -71,7 +71,7 @@ Summarise = Callable[[DesiredRun | None, Ledger], dict[str, Any]]
 
 
 def run_status(request: Request, *, as_json: bool, watch: bool) -> int:
-    """Print screen or record and return the exit code; with ``watch`` repeat until Ctrl-C."""
+    """Print the status, return the health's exit code; ``watch``: repeat until Ctrl-C."""
     (config, run), clock = request.find_run(), SystemClock()
     records = _Reader(config, run, clock).read_records()
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -89,7 +89,7 @@ def run_status(request: Request, *, as_json: bool, watch: bool) -> int:
 
 @dataclass
 class _Reader:
-    """Reads the record repeatedly, and lists the queue only where no summary is recent."""
+    """Reads the status record repeatedly; lists the queue only if no summary is recent."""
 
     config: Config
     run: RunPaths
@@ -98,7 +98,7 @@ class _Reader:
     listing: tuple[float, QueueReading] | None = None
 
     def read_records(self) -> Iterator[dict[str, Any]]:
-        """Yield the record every two seconds."""
+        """Yield the run's status record every two seconds, without end."""
         fallback, never = self.config, threading.Event()
         while True:
             self.config = find_release(self.run, load_intent(self.run)[0], fallback)[1]
@@ -106,7 +106,7 @@ class _Reader:
             self.clock.wait(never, _WATCH_S)
 
     def _summarise(self, intent: DesiredRun | None, ledger: Ledger) -> dict[str, Any]:
-        """Summarise the queue by a listing that is at most ``_ASK_AGAIN_S`` old."""
+        """Return the summary of a queue listing that is at most ``_ASK_AGAIN_S`` seconds old."""
         from Daddy.cluster.orchestrator.commands.plan import make_summary
         from Daddy.cluster.orchestrator.scheduler_factory import make_scheduler
 
@@ -176,7 +176,7 @@ def read_status(
 
 
 def read_last_summary(run: RunPaths) -> dict[str, Any]:
-    """Return the summary of the last pass; empty where this code can read none."""
+    """Return ``status.json`` of the last pass; {} if it is missing or of another version."""
     summary = read_json_or_empty(run.status)
     readable = summary.get("v") == SUMMARY_VERSION and summary.keys() >= _NEEDED
     return summary if readable else {}
@@ -190,7 +190,7 @@ def _is_recent(summary: Mapping[str, Any], now: float) -> bool:
 
 
 def _controller(run: RunPaths) -> dict[str, Any]:
-    """Return the holder of the controller's lease; ``alive`` is None for another host's."""
+    """Return the controller lease's holder and ``alive``: None if it is on another host."""
     view = current_holder(run)
     if view is None:
         return {"alive": False}
@@ -200,7 +200,7 @@ def _controller(run: RunPaths) -> dict[str, Any]:
 def _add_measurements(
     run: RunPaths, config: Config, slot: Mapping[str, Any], now: float
 ) -> dict[str, Any]:
-    """Return the slot's record with heartbeat, ages of its files and the time of its exit."""
+    """Return the slot's record with heartbeat, ages of files, its job's exit time and state."""
     paths = run.slot(int(slot["slot"]))
     view = read_lease(paths.lease)
     beat = {} if view is None else dict(view.beat)
@@ -221,7 +221,7 @@ def _add_measurements(
 def _leaving_ts(
     config: Config, slot: Mapping[str, Any], beat: Mapping[str, Any], beat_ts: float
 ) -> float | None:
-    """Return the time at which the job will exit: by its heartbeat, else by its limits."""
+    """Return the wall time of the job's exit by its heartbeat or, without one, its limits."""
     leaves_in_s = beat.get("leaves_in_s")
     if isinstance(leaves_in_s, int | float):
         return beat_ts + float(leaves_in_s)
@@ -234,7 +234,7 @@ def _leaving_ts(
 
 
 def _fleet(run: RunPaths, config: Config, record: Mapping[str, Any], now: float) -> dict[str, Any]:
-    """Return totals of all slots: hours, steps, versions, calls, and the next hand-over."""
+    """Return totals of the run: hours, steps, versions, friends, calls, next hand-over, end."""
     shared, slots = shared_paths(config), record["slots"]
     head = read_json_or_empty(shared.head)
     steps_done, total = int(head.get("fleet_steps", 0)), config.training.total_steps
@@ -259,7 +259,7 @@ def _fleet(run: RunPaths, config: Config, record: Mapping[str, Any], now: float)
 
 
 def _hours(config: Config, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hours in which slots trained and hours available; a job without a GPU counts 1."""
+    """Return GPU-hours trained, available and budgeted; hours of slots if jobs have no GPU."""
     gpus = config.slurm.gpus_per_job
     each = max(1, gpus) / _HOUR_S
     return {
@@ -273,7 +273,7 @@ def _hours(config: Config, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _versions_per_hour(shared: SharedPaths, newest: object, now: float) -> int | None:
-    """Return the number of versions committed in the last hour, by bisection; None before any."""
+    """Return the number of versions committed in the last hour, by bisection; None without any."""
     if not isinstance(newest, int) or not 1 <= newest < _MOST_VERSION:
         return None
 
@@ -285,7 +285,7 @@ def _versions_per_hour(shared: SharedPaths, newest: object, now: float) -> int |
 
 
 def _age(path: Path, now: float) -> float | None:
-    """Return seconds since the file was written, by the file server; None where it is missing."""
+    """Return seconds since the file's last change (server's time); None if it is missing."""
     try:
         return max(0.0, now - path.stat().st_mtime)
     except OSError:
@@ -305,7 +305,7 @@ def _calls_today(run: RunPaths, now: float) -> int | None:
 
 
 def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
-    """Return the state of failover by the jobs; None: no job has tried yet."""
+    """Return if jobs may make the controller's passes, and why; None until a job tested it."""
     if not config.controller.failover:
         return {"on": False, "how": "by controller.failover"}
     probe = read_probe(run)
@@ -313,7 +313,7 @@ def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
 
 
 def _watch_line(run: RunPaths) -> str | None:
-    """Return the ssh line to type at home to watch; None where no relay runs."""
+    """Return the ssh command for a viewer at home; None if ``relay.json`` names no port."""
     relay = read_json_or_empty(run.relay)
     host, port = printable_line(str(relay.get("host"))), relay.get("port")
     if not isinstance(port, int):

@@ -67,7 +67,7 @@ def render_screen(run_name: str, status: Record, now: float, width: int = 160) -
 
 
 def _troubles(status: Record) -> Iterator[str]:
-    """Yield troubles that the verdict does not name, each once."""
+    """Yield each problem of the run that the status sentence does not mention."""
     troubles = [hold["reason"] for hold in status["breaker"]] + [status["rollout"]]
     troubles += [
         f"slot {slot['slot']} has had no heartbeat for {format_age(slot['beat_s'])}"
@@ -83,7 +83,7 @@ def _troubles(status: Record) -> Iterator[str]:
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
-    """Return a table with these column titles; ``>`` aligns right, and the last column wraps."""
+    """Return a table; a title that begins with ``>`` aligns right, the last column wraps."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.show_header = any(titles)
     for title in titles:
@@ -134,7 +134,7 @@ def _checkpoint(slot: Record) -> Text:
 
 
 def _successor_cell(slot: Record, successor: Record | None, status: Record, now: float) -> Text:
-    """Return the slot's release where it is not the wanted one, and the successor with its wait."""
+    """Return the slot's release if it is not the wanted one, and its successor with the wait."""
     text = Text(f"runs {slot['release']}; " if _differs(slot, status) else "", "magenta")
     if successor is not None:
         return Text.assemble(text, _describe_successor(successor, status, now))
@@ -142,7 +142,7 @@ def _successor_cell(slot: Record, successor: Record | None, status: Record, now:
 
 
 def _differs(slot: Record, status: Record) -> bool:
-    """Return True where a slot runs another release than the intent names."""
+    """Return True if a slot runs another release than the intent names."""
     return bool(slot["release"] and status["release"] and slot["release"] != status["release"])
 
 
@@ -184,7 +184,7 @@ def _last(ends: Sequence[Record], now: float) -> Iterator[list[Text]]:
 
 
 def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Text]]:
-    """Yield rows of two columns: a label and its text."""
+    """Yield label and text of each line below the slots: steps, hours, queue, controller …"""
     if not wide and status["waiting"]:
         waiting = [_describe_successor(job, status, now) for job in status["waiting"]]
         yield "waiting", Text(", ").join(waiting)

@@ -30,11 +30,11 @@ _GRACE_S = 90.0
 
 
 def run_stop(request: Request, *, now: bool) -> int:
-    """End the run by its controller, or in this process where no controller is alive."""
+    """Write the intent to end the run and wait; act as the controller if none is alive."""
     (config, run), clock = request.find_run(), SystemClock()
     intent, damage = load_intent(run)
     if damage:
-        print(f"{damage}: it is written anew")
+        print(f"{damage}: `stop` writes the intent anew")
         executor, game = choose_executor(config, os.environ), config.training.workload
         intent = DesiredRun(Mode.DRAIN, config.slurm.max_running, executor, "", game)
     if intent is None:
@@ -54,8 +54,8 @@ def _wait(run: RunPaths, intent: DesiredRun, config: Config, clock: Clock) -> in
     while not _is_over(run):
         if clock.monotonic() > until:
             raise SchedulerError(
-                "the controller has not seen all jobs leave yet",
-                "it goes on: check with `status`, or type `stop --now`",
+                "the controller has not seen all jobs leave yet, and goes on waiting",
+                "type `run_controller status` to see them, or `run_controller stop --now`",
             )
         alive = controller_lease.is_controller_alive(run)
         if alive is False or (alive is None and newest_term(run.controller_lease) != remote_term):
@@ -64,8 +64,8 @@ def _wait(run: RunPaths, intent: DesiredRun, config: Config, clock: Clock) -> in
             except ControllerAliveError:
                 remote_term = newest_term(run.controller_lease)
             else:
-                over = _is_over(run)
-                print("stopped: no job is left" if over else "interrupted: type stop again")
+                again = "interrupted by a signal: type `run_controller stop` again"
+                print("stopped: no job is left" if _is_over(run) else again)
                 return code
         clock.wait(threading.Event(), _POLL_S)
     print("stopped: no job is left")

@@ -55,7 +55,7 @@ def find_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
 
 
 def _needs_ticket(mount: Mount) -> str:
-    """Return the reason for which access to it expires; empty when it does not."""
+    """Return the reason for which access to ``mount`` expires with a ticket, or ""."""
     if mount.kind in _TICKETED:
         return f"{mount.kind} wants a token that expires"
     for option in mount.options.split(","):
@@ -65,7 +65,7 @@ def _needs_ticket(mount: Mount) -> str:
 
 
 def _only_here(path: str, mount: Mount) -> str:
-    """Return the reason for which other hosts cannot see the path; empty when they may."""
+    """Return the reason for which other hosts cannot see ``path``, or "" if they may."""
     if mount.kind in _IN_MEMORY:
         return f"{mount.point} is this host's memory ({mount.kind})"
     scratch = next((top for top in _SCRATCH if f"{path}/".startswith(f"{top}/")), None)
@@ -74,7 +74,7 @@ def _only_here(path: str, mount: Mount) -> str:
 
 
 def describe_private_disk(path: str, mounts: Sequence[Mount]) -> str:
-    """Return a question if a path is on this host's disk, which other hosts may not see."""
+    """Return a question about a path on this host's own disk or memory, "" for other paths."""
     mount = find_mount(path, mounts)
     if mount is None or mount.kind not in _OF_DISKS | _IN_MEMORY:
         return ""
@@ -84,28 +84,28 @@ def describe_private_disk(path: str, mounts: Sequence[Mount]) -> str:
 def find_place_errors(
     name: str, path: str, mounts: Sequence[Mount], *, one_host: bool
 ) -> list[FileError]:
-    """Return the reasons against keeping ``name`` (such as "the run directory") at ``path``."""
+    """Return errors, with ``name``, if ``path`` needs a ticket or is on one host's own disk."""
     mount, errors = find_mount(path, mounts), list[FileError]()
     if mount is not None and (why := _needs_ticket(mount)):
         message = f"{name} {path} needs a ticket that expires while jobs run: {why}"
-        fix = "put it on storage that needs none (sites call it scratch, project or work)"
+        fix = f"put {name} on storage without tickets (often called scratch, project or work)"
         errors.append(FileError(message, fix))
     if mount is not None and not one_host and (why := _only_here(path, mount)):
         message = f"{name} {path} cannot be seen from the nodes where jobs run: {why}"
-        fix = "put it on storage that all hosts share (your home or the project's scratch)"
+        fix = f"put {name} on storage that all hosts share (your home or the project's scratch)"
         errors.append(FileError(message, fix))
     return errors
 
 
 class FreeSpace(NamedTuple):
-    """Holds the free bytes of a folder, by its disk or a quota (``by``)."""
+    """Holds a folder's free bytes; ``by`` names the disk or quota that limits them."""
 
     free: int
     by: str
 
 
 def forecast_disk_use(config: Config, checkpoint: int | None, blob: int | None) -> dict[str, int]:
-    """Return the bytes the run will need, by use, from measured sizes (None: not yet known)."""
+    """Return use → bytes in a month; ``checkpoint``, ``blob``: measured bytes, None: unknown."""
     slots, checkpoints = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
     each = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
     items = {"checkpoints": slots * (checkpoints + 1) * each}  # one more is being written
@@ -124,7 +124,7 @@ def describe_forecast(items: Mapping[str, int], space: FreeSpace) -> str:
 
 
 def find_shortage(items: Mapping[str, int], space: FreeSpace, place: str) -> FileError | None:
-    """Return an error where the space is too small for ``items``, else None."""
+    """Return a FileError if ``items`` need over 90 % of the free space at ``place``, or None."""
     needed, largest = sum(items.values()), max(items, key=lambda name: items[name])
     if needed <= space.free * _TIGHT_SHARE:
         return None
@@ -136,7 +136,7 @@ def find_shortage(items: Mapping[str, int], space: FreeSpace, place: str) -> Fil
 
 
 def parse_quota(text: str, device: str) -> FreeSpace | None:
-    """Return the free space on ``device`` by ``quota -w -p``; None without a limit for it.
+    """Return the free space on ``device`` by ``quota -w -p``; None if it has no limit.
 
     Columns: file system, blocks used (KiB, a ``*`` when over), soft limit, hard limit, …
     """

@@ -46,7 +46,7 @@ class Hold:
 
 
 def is_failure(attempt: Attempt) -> bool:
-    """Return True where the attempt ended by a fault and without a checkpoint."""
+    """Return True if the attempt was refused, or ended by a fault before its first checkpoint."""
     if attempt.phase is Phase.REJECTED:
         return attempt.reason.startswith(REFUSED)
     if attempt.outcome is JobOutcome.REFUSED:
@@ -55,7 +55,7 @@ def is_failure(attempt: Attempt) -> bool:
 
 
 def is_final(attempt: Attempt) -> bool:
-    """Return True where a retry would fail in the same way."""
+    """Return True if a retry would fail in the same way: the job or its start was refused."""
     return attempt.outcome is JobOutcome.REFUSED or attempt.reason.startswith(REFUSED_FOR_GOOD)
 
 
@@ -70,7 +70,7 @@ def find_holds(
 ) -> tuple[tuple[Hold, ...], int | None]:
     """Return the holds at ``now``, and the number of failures left before the breaker opens.
 
-    An open breaker is returned also after its time. The number is None without a recent failure.
+    An open breaker's Hold is returned also after ``until``. The number is None without failures.
     Failures of the releases in ``given_up`` do not count: no slot runs these any more.
     """
     counted = _Failures(ledger.start_seen_ts, now - policy.forget_s)
@@ -94,13 +94,13 @@ def find_holds(
 
 @dataclass(frozen=True, slots=True)
 class _Failures:
-    """Selects the failures that count: since ``start``, and final ones or recent ones."""
+    """Selects failures since the last ``start`` that are final, or later than ``forgotten_ts``."""
 
     started_ts: float
     forgotten_ts: float
 
     def counts(self, attempt: Attempt) -> bool:
-        """Return True where the attempt is a failure, and recent or final."""
+        """Return True if the attempt is a failure, and recent or final."""
         late = _ended(attempt) > self.forgotten_ts
         return (late or is_final(attempt)) and is_failure(attempt)
 
@@ -115,7 +115,7 @@ def _ended(attempt: Attempt) -> float:
 
 
 def _without_surplus(ours: Sequence[Attempt], policy: ControllerPolicy) -> list[Attempt]:
-    """Return the attempts except jobs of unanswered submissions that found every slot filled."""
+    """Return the attempts except those that exited as not needed while every slot was held."""
     holders = [held for held in ours if held.slot is not None and held.claimed_ts is not None]
     return [
         attempt
@@ -126,7 +126,7 @@ def _without_surplus(ours: Sequence[Attempt], policy: ControllerPolicy) -> list[
 
 
 def _was_full(attempt: Attempt, holders: Sequence[Attempt], slots: int) -> bool:
-    """Return True where all slots were held, within ``_NOTICED_S``, when ``attempt`` ran."""
+    """Return True if all slots were held (± ``_NOTICED_S``) when ``attempt`` began or ended."""
     stamps = [stamp for stamp in (attempt.started_ts, attempt.ended_ts) if stamp is not None]
     return any(
         sum(
@@ -141,7 +141,7 @@ def _was_full(attempt: Attempt, holders: Sequence[Attempt], slots: int) -> bool:
 
 
 def _early(ours: Sequence[Attempt], policy: ControllerPolicy, counted: _Failures) -> Hold | None:
-    """Return a hold of all slots for attempts that ended before they claimed one."""
+    """Return a Hold of all slots if attempts failed before they claimed a slot, or None."""
     unclaimed = [attempt for attempt in ours if attempt.slot is None]
     starts = (attempt.started_ts or 0.0 for attempt in ours if attempt.slot is not None)
     failed = counted.failures_of(unclaimed, max(starts, default=0.0))
@@ -158,13 +158,13 @@ def _without_progress_anywhere(
 
 
 def _last_progress(attempt: Attempt) -> float:
-    """Return the time of the last known checkpoint: the orderly exit's, else the first; else 0."""
+    """Return the time of the attempt's last known checkpoint (exit or first), 0 without one."""
     left = attempt.left_ts if attempt.outcome in _IN_ORDER else None
     return max(attempt.progressed_ts, left or 0.0) if attempt.progressed_ts else 0.0
 
 
 def _open(failed: Sequence[Attempt], policy: ControllerPolicy) -> Hold | None:
-    """Return the open breaker, or None; a single job that Slurm could not launch opens it."""
+    """Return the open breaker's Hold or None; one job that Slurm could not launch opens it."""
     unlaunched = any(attempt.outcome is JobOutcome.UNLAUNCHED for attempt in failed)
     if not unlaunched and len(failed) < policy.breaker_failures:
         return None

@@ -1,4 +1,4 @@
-"""Pure. Decides if a running job makes the controller's next pass while no controller does."""
+"""Pure. Decides if a running job makes the controller's next pass while no controller runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class JobView:
 
 
 def should_make_pass(view: JobView, silence_s: float, grace_s: float) -> tuple[bool, str]:
-    """Return True, or False, and the reason for which the job makes a pass now, or does not.
+    """Return (True if the job makes a pass now, the reason for or against the pass).
 
     A heartbeat that stopped for ``silence_s`` proves a dead controller; a daemon that exited has
     ``grace_s`` to be started again.

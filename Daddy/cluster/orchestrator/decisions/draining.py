@@ -3,7 +3,7 @@
 To end a run, queued jobs are cancelled first; running ones get a signal and time for a checkpoint.
 A job whose heartbeat stopped gets a signal, and later a cancel; the silence is measured on the
 controller's own clock (``SlotView.silent_s``). One slot is freed when another job of the person
-waits for the same cap, unless it is a job of our other runs: two runs would stop each other.
+waits for the same cap, unless that job is of another Daddy run: two runs would stop each other.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _end_job(attempt: Attempt, inputs: PlanInput, *, running: bool) -> Action | 
 def _signal_then_cancel(
     attempt: Attempt, inputs: PlanInput, reason: str, grace_s: float, overdue: str
 ) -> Action | None:
-    """Return a signal first, and a cancel once ``grace_s`` seconds have passed since."""
+    """Return a Signal first, then None for ``grace_s`` seconds, then a Cancel."""
     signalled, cancel = attempt.requests.signalled_ts, _cancel(attempt, inputs, overdue)
     if cancel is not None and signalled is None:
         return Signal(attempt.token, cancel.job_id, reason)
@@ -64,7 +64,7 @@ def _signal_then_cancel(
 
 
 def _cancel(attempt: Attempt, inputs: PlanInput, reason: str) -> Cancel | None:
-    """Return a cancel, unless one was sent within the last ``recancel_s``."""
+    """Return a Cancel; None without a job id or within ``recancel_s`` seconds of a cancel."""
     cancelled = attempt.requests.cancelled_ts
     fresh = cancelled is not None and inputs.now - cancelled < inputs.policy.recancel_s
     if attempt.job_id is None or fresh:
@@ -104,7 +104,7 @@ def _may_not_run(attempt: Attempt, inputs: PlanInput) -> bool:
 
 
 def waiting_user_jobs(snapshot: Snapshot) -> tuple[QueueJob, ...]:
-    """Return the person's jobs outside our runs that wait for the cap of running jobs."""
+    """Return the person's jobs, of no Daddy run, that wait for the cap of running jobs."""
     return tuple(
         job
         for job in snapshot.others

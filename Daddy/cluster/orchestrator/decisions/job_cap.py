@@ -2,7 +2,7 @@
 
 A pool of successors needs a scheduler that keeps jobs over the cap waiting. The controller relies
 on that only after it read such a limit or saw a job wait for one. On other sites each successor
-waits behind its predecessor; where waiting jobs count as well, it comes when a job has ended.
+waits behind its predecessor; if the limit counts waiting jobs, it is submitted after a job's end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OFTEN = 3
 
 
 def choose_chaining(site: SiteLimits, policy: ControllerPolicy) -> tuple[Chaining, str]:
-    """Return the best chaining that the limits of site and person allow, and the reason."""
+    """Return how successors wait (pool, chain, late) under the site's limits, and the reason."""
     cap, limit = site.max_running, site.max_submitted
     full = limit is not None and limit - _RESERVE <= policy.max_running
     wide = cap is not None and cap > policy.max_running
@@ -44,7 +44,7 @@ def choose_chaining(site: SiteLimits, policy: ControllerPolicy) -> tuple[Chainin
 
 
 def successor_count(inputs: PlanInput, chaining: Chaining, training: int) -> int:
-    """Return the successors to keep queued: one per training job, more where waits are long."""
+    """Return the number of successors to keep queued: one per job, more if waits are long."""
     policy = inputs.policy
     if chaining is Chaining.LATE:
         return 0
@@ -65,7 +65,7 @@ def _extra_successors(inputs: PlanInput) -> int:
 
 
 def slow_wait_times(ledger: Ledger) -> list[float]:
-    """Return, per waiting job, the time at which its wait is too long; empty after a requeue."""
+    """Return, per waiting job, the time when its wait is too long; [] if a job was requeued."""
     if any(attempt.queued and attempt.observed.restarts for attempt in ledger.live):
         return []
     ever = (attempt for attempt in ledger.attempts if attempt.slot is not None)
@@ -75,7 +75,7 @@ def slow_wait_times(ledger: Ledger) -> list[float]:
 
 
 def limits_after_refusal(ledger: Ledger, others: int = 0) -> dict[str, object]:
-    """Return the limit that a refused submission proves; ``others``: the person's other jobs."""
+    """Return the limit that a refusal proves; ``others``: number of the person's other jobs."""
     fitting = [attempt for attempt in ledger.live if attempt.job_id is not None]
     if others or any(attempt.queued for attempt in fitting):
         return {"max_submitted": len(fitting) + others}
@@ -109,12 +109,12 @@ def _windows(
 
 
 def _rate(ledger: Ledger, policy: ControllerPolicy, now: float) -> int:
-    """Return the submissions that the hour and the day still allow."""
+    """Return the number of submissions that the hourly and daily limits still allow."""
     return min(most - len(made) for _, most, made in _windows(ledger, policy, now))
 
 
 def next_submit_time(ledger: Ledger, policy: ControllerPolicy, now: float) -> float | None:
-    """Return the time from which the rate allows a submission; None where it does now."""
+    """Return the time when the hourly and daily limits allow a submission; None: now."""
     if len(ledger.attempts) < policy.hourly:
         return None
     for span_s, most, made in _windows(ledger, policy, now):

@@ -42,7 +42,7 @@ def fill_slots(inputs: PlanInput, excluded: tuple[str, ...]) -> tuple[list[Actio
 
 
 def _ahead(inputs: PlanInput, chaining: Chaining) -> int:
-    """Return the number of successors to keep queued; while a slot is held, a pool gets none."""
+    """Return the number of successors to keep queued; under a Hold 0, unless they are chained."""
     if not inputs.holds:
         steady = len(inputs.steady)
     elif chaining is Chaining.CHAIN:
@@ -53,7 +53,7 @@ def _ahead(inputs: PlanInput, chaining: Chaining) -> int:
 
 
 def _spare(inputs: PlanInput) -> int:
-    """Return the number of waiting jobs beyond the empty slots; with holds, chained ones only."""
+    """Return the number of waiting jobs beyond the empty slots; under a Hold, of chained ones."""
     if not inputs.holds:
         return len(inputs.waiting) - min(len(_ready(inputs)), inputs.fill)
     ends = set(_ids_of_unheld(inputs, inputs.steady))
@@ -80,7 +80,10 @@ def _submits(
 
 
 def _ids_of_unheld(inputs: PlanInput, training: Iterable[Attempt]) -> list[int]:
-    """Return ids of those training jobs that may get a successor; none while no job progresses."""
+    """Return the ids of ``training`` jobs in wanted slots without a Hold.
+
+    None if a Hold covers all empty slots, or any slot has one and no job wrote a checkpoint yet.
+    """
     held = {hold.slot for hold in inputs.holds}
     if None in held or (held and all(job.progressed_ts is None for job in inputs.training)):
         return []
@@ -90,7 +93,7 @@ def _ids_of_unheld(inputs: PlanInput, training: Iterable[Attempt]) -> list[int]:
 
 
 def _ready(inputs: PlanInput) -> Sequence[Attempt]:
-    """Return the jobs that can claim any empty slot: started, or without a live predecessor."""
+    """Return waiting jobs that may take any empty slot: running, or behind no job in a slot."""
     if all(attempt.after is None for attempt in inputs.waiting):
         return inputs.waiting
     present = {attempt.job_id for attempt in inputs.ledger.live if attempt.left_ts is None}
@@ -102,7 +105,7 @@ def _ready(inputs: PlanInput) -> Sequence[Attempt]:
 
 
 def _shrink(inputs: PlanInput, ahead: int) -> list[Action]:
-    """Return cancels of surplus queued jobs, newest first; none while a slot is held."""
+    """Return cancels of surplus queued jobs, newest first; [] while a Hold exists."""
     if inputs.holds:
         return []
     policy = inputs.policy
@@ -118,7 +121,7 @@ def _shrink(inputs: PlanInput, ahead: int) -> list[Action]:
 
 
 def hold_waiting_jobs(inputs: PlanInput, *, user_jobs: bool) -> list[Action]:
-    """Hold waiting jobs that must not start now, and release the others."""
+    """Return changes that hold, in Slurm, jobs that must not start now, and release others."""
     waits = _queued(inputs)
     if user_jobs:
         held, reason = waits, "your own job comes first"
@@ -157,7 +160,7 @@ def _queued(inputs: PlanInput) -> list[Attempt]:
 def shorten_time_limits(inputs: PlanInput) -> list[Action]:
     """Return shorter time limits for jobs whose limit reaches into a maintenance.
 
-    Only as many as there are slots to fill: a shortened job stays short after the maintenance.
+    At most as many jobs as slots to fill: a shortened job stays short after the maintenance.
     """
     policy, begins = inputs.policy, inputs.snapshot.maintenance_ts
     if begins is None:

@@ -1,7 +1,7 @@
 """Pure. Decides which nodes are excluded, and for how long.
 
-A node is excluded for a day after two failures without progress; a job that trains there to a
-regular end clears them. Failures of a release that never made progress say nothing about the node.
+A node is excluded for a day after two failures without progress; a later job that trains on it to a
+regular end clears them. Failures of a release that never wrote a checkpoint do not count.
 At most three nodes are excluded, and never all nodes on which jobs made progress before.
 """
 
@@ -63,7 +63,7 @@ def _is_strike(attempt: Attempt, ledger: Ledger) -> bool:
 
 
 def exclude_nodes(waiting: Iterable[Attempt], nodes: tuple[str, ...]) -> list[Action]:
-    """Return changes of the waiting jobs' excluded nodes; they keep their queue age."""
+    """Return changes that exclude ``nodes`` for waiting jobs, which keep their queue age."""
     reason = f"excluded: {', '.join(nodes)}" if nodes else "no node is excluded any more"
     return [
         Amend(attempt.token, attempt.job_id, reason, exclude=nodes)

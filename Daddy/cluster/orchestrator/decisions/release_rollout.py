@@ -1,7 +1,7 @@
 """Pure. Decides which release runs in which slot.
 
 One slot tries a new release; once that has written a checkpoint, the other slots run it from their
-next hand-over. A release that fails without one is given up for the last that wrote checkpoints.
+next hand-over. After two failures without one, the last release with a checkpoint runs instead.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def choose_releases(desired: DesiredRun, ledger: Ledger) -> ReleaseRollout:
 
 
 def _trial_slot(wanted: str, ledger: Ledger, slots: int) -> int:
-    """Return the slot that runs ``wanted``, else an empty one, else the one started first."""
+    """Return the slot that runs ``wanted``, else an empty slot, else the longest-running."""
     training = {job.slot: job for job in ledger.live if job.training and job.slot is not None}
     running = [slot for slot, attempt in training.items() if attempt.release == wanted]
     empty = [slot for slot in range(slots) if slot not in training]

@@ -37,7 +37,7 @@ class Block:
 def find_block(
     ledger: Ledger, queue: Snapshot, policy: ControllerPolicy, now: float
 ) -> Block | None:
-    """Return the reason to submit nothing now, or None."""
+    """Return a Block if the budget is used up or a job can never start, or None."""
     if policy.budget_s < inf:
         starts = (job.started_ts for job in ledger.live if job.started_ts is not None)
         if ledger.used_s + sum(now - start for start in starts) >= policy.budget_s:
@@ -50,7 +50,7 @@ def find_block(
 
 
 def find_pause_reason(ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy) -> str | None:
-    """Return the reason to pause the run, or None."""
+    """Return the reason to pause the run (held or cancelled jobs), or None."""
     for job in snapshot.jobs:
         if job.state is JobState.PENDING and job.wait_reason is WaitReason.ADMIN:
             return f"an administrator holds job {job.job_id} ({job.slurm_reason})"
@@ -67,7 +67,7 @@ def find_pause_reason(ledger: Ledger, snapshot: Snapshot, policy: ControllerPoli
 
 
 def _cancelled(ledger: Ledger) -> list[Attempt]:
-    """Return attempts cancelled since the last ``start`` and not by us, oldest first."""
+    """Return attempts cancelled since the last ``start`` by others, oldest first."""
     cancelled = [
         attempt
         for attempt in ledger.ended_or_rejected

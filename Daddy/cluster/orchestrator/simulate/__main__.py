@@ -51,8 +51,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Simulates a month in a Slurm queue under our controller and five others.",
     )
     add = parser.add_argument
-    add("--days", type=_number(float, 366), help=f"days per month (default {_DAYS:g})")
-    add("--seeds", type=_number(int, 1000), help=f"months per result (default {_SEEDS})")
+    add("--days", type=_number(float, 366), help=f"simulated days (default {_DAYS:g})")
+    add("--seeds", type=_number(int, 1000), help=f"random months per policy (default {_SEEDS})")
     add(
         "--quick",
         action="store_true",
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     workloads = [_read_workload(options.sacct)] if options.sacct else list(WORKLOADS.values())
     if options.json is not None and not options.json.resolve().parent.is_dir():
         folder = options.json.parent
-        raise FileError(f"there is no folder {folder}", "make it, or name another file")
+        raise FileError(f"there is no folder {folder}", "make it, or give --json another file")
     first = main_rows(workloads, days)
     rows = first if options.quick else [*first, *variant_rows(workloads, days)]
     results = run_rows(rows, seeds, SystemClock())

@@ -1,6 +1,6 @@
 """Implements the five policies that are in use elsewhere, on the simulated site.
 
-Sources: ``docs/simulator.md``. A person who is needed comes after ``human_s``.
+Sources: ``docs/simulator.md``. A person reacts ``human_s`` seconds after a failure that needs one.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Baseline(JobPolicy):
         return SimulatedJob(self._made, slot, site.now, self.runs_s, site.scenario.limit_s, after)
 
     def try_submit(self, job: SimulatedJob) -> bool:
-        """Submit a job; return False where slurmctld is down or refuses it."""
+        """Submit a job; return False if slurmctld is down or refuses it."""
         return not self.site.down and self.site.submit(job)
 
     def wait_for_person(self, call: Callable[[], None]) -> None:
-        """Call the function once a person has reacted."""
+        """Run ``call`` after ``human_s`` simulated seconds, when a person has reacted."""
         self.site.call_at(self.site.now + self.site.scenario.rates.human_s, call)
 
     def on_job_started(self, job: SimulatedJob) -> None:
@@ -55,7 +55,7 @@ class Baseline(JobPolicy):
 
 
 class SeedPerSlot(Baseline):
-    """Polls each job from a loop on the login node and submits again 15 s after its end."""
+    """Polls each job from a loop on the login node; 15 s after its end submits the next job."""
 
     def submit_first_jobs(self) -> None:
         site = self.site
@@ -105,7 +105,7 @@ class SeedPerSlot(Baseline):
 
 
 class SeedGang(SeedPerSlot):
-    """Runs that loop for four ranks that train only together and are cancelled together."""
+    """Runs SeedPerSlot's loop for ranks that train only together and are cancelled together."""
 
     def on_first_step(self, job: SimulatedJob) -> None:
         """Start the training of all ranks once the last of them has loaded."""

@@ -136,7 +136,7 @@ def _share(months: Sequence[GpuTime]) -> ShareEstimate:
 
 
 def format_table(results: Results, days: float, seeds: int) -> str:
-    """Return the table as text."""
+    """Return ``results`` as a text table: a row per scenario, a column per policy."""
     columns = [name for name in _HEADS if any(name in cells for cells in results.values())]
     heads = "".join(f"{_HEADS[name]:>{_COLUMN}}" for name in columns)
     lines = [_TITLE.format(seeds=seeds, days=days), ""]

@@ -124,7 +124,7 @@ class ScenarioRow:
 
 
 def scenario_for(scenario: Scenario, policy: str) -> Scenario:
-    """Return the scenario with ``credit`` 1 where the policy does not depend on it."""
+    """Return the scenario, with ``credit`` 1 if the policy does not depend on it."""
     return replace(scenario, credit=1.0) if policy in _NEVER_BLOCKED else scenario
 
 
@@ -137,7 +137,7 @@ def main_rows(workloads: Sequence[Workload], days: float) -> list[ScenarioRow]:
 
 
 def variant_rows(workloads: Sequence[Workload], days: float) -> list[ScenarioRow]:
-    """Return the rows of the other rules that a site may have."""
+    """Return the rows of other sites: lower credit, independent waits, maintenance, limits."""
     variants: dict[str, dict[str, float]] = {
         "correlated waits, credit 0.5": {"credit": 0.5},
         "correlated waits, credit 0": {"credit": 0.0},
@@ -167,7 +167,7 @@ def read_export(text: str, name: str = "own site") -> Workload:
         raise ExportError(f"the first line has no column {' and no column '.join(missing)}")
     waits = sorted(_waits(rows))
     if len(waits) < _FEWEST:
-        raise ExportError(f"{len(waits)} jobs started, and {_FEWEST} are needed")
+        raise ExportError(f"it has {len(waits)} started jobs, and {_FEWEST} are needed")
     return Workload(name, median(waits), 0.0, longest_s=waits[-1], measured_s=tuple(waits))
 
 

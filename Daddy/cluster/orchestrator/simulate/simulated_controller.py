@@ -113,7 +113,7 @@ def _row(job: SimulatedJob, waits: WaitReason) -> QueueJob:
 
 @dataclass(slots=True)
 class SlotLease:
-    """Holds a slot's newest term."""
+    """Holds the newest term of a simulated slot's lease."""
 
     term: int = 0
     job: SimulatedJob | None = None
@@ -176,7 +176,7 @@ class SimulatedLeases:
         return next(held, None)
 
     def end_term(self, number: int, term: int, reason: str) -> None:
-        """End a term, called by its holder or with proof that the holder is dead."""
+        """Write ``reason`` as the end of a slot's term, if that is the newest and has not ended."""
         slot = self.slots[number]
         if slot.term == term and slot.end_reason is None:
             slot.end_reason = reason
@@ -199,7 +199,7 @@ class SimulatedLeases:
 
 
 class SimulatedController(JobPolicy):
-    """Runs one of our controllers; ``daemon``: it lives on the login node, else in the jobs."""
+    """Simulates our controller; ``daemon``: it runs on the login node, or (False) in jobs."""
 
     def __init__(self, site: SimulatedSite, *, daemon: bool = True) -> None:
         scenario = site.scenario
@@ -287,7 +287,7 @@ class SimulatedController(JobPolicy):
         self._wake_at_pass()
 
     def _wake_by_file(self) -> None:
-        """Schedule the pass that a changed file starts."""
+        """Schedule the pass that a changed lease or intent file starts, within 3 s."""
         if self.daemon:
             self._schedule_pass(self.site.now + self.site.rng.uniform(0, _POLL_S))
         else:
@@ -333,7 +333,7 @@ class SimulatedController(JobPolicy):
             self._schedule_pass(max(due, now + 1.0))
 
     def _can_make_pass(self) -> bool:
-        """Return True where a process can make a pass: the daemon, or a running job."""
+        """Return True if a process can make a pass: the daemon, or a running job."""
         fine = (JobStage.BOOTING, JobStage.TRAINING, JobStage.HUNG)
         return self.daemon or not self.jobs or any(job.stage in fine for job in self.site.running)
 

@@ -158,7 +158,7 @@ class SimulatedSite:
         heapq.heappush(self._heap, (when, next(self._numbers), call))
 
     def run_month(self, policy: JobPolicy) -> GpuTime:
-        """Simulate the whole month with this policy, and return its sums."""
+        """Simulate the whole month with this policy; return its GPU time and command counts."""
         self.policy = policy
         for windows in (self.incidents.outages, self.incidents.maintenance):
             for _, end in windows:
@@ -196,7 +196,7 @@ class SimulatedSite:
         return self._aged
 
     def submit(self, job: SimulatedJob, aged: float | None = None) -> bool:
-        """Submit a job; return False if refused. ``aged``: ageing clock when it began to wait."""
+        """Submit a job; return False if refused. ``aged``: ageing clock when its wait began."""
         most = self.scenario.max_submit
         if most is not None and self.present >= most:
             return False
@@ -245,7 +245,7 @@ class SimulatedSite:
         self.call_at(when, lambda: self.start_ready_jobs() if check == self._check else None)
 
     def may_start_now(self, job: SimulatedJob) -> bool:
-        """Return False where the job's time limit reaches into a maintenance."""
+        """Return False if the job's time limit reaches into a maintenance."""
         windows = self.incidents.maintenance
         return all(self.now + job.limit_s <= begin or self.now >= end for begin, end in windows)
 
