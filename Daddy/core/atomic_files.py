@@ -138,7 +138,7 @@ def read_bounded(path: Path, limit: int, owner: int | None = None) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
+        raise FileError(f"cannot read {path}: {error.strerror}", "check the permissions") from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

@@ -63,7 +63,7 @@ class EventWriter:
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
         """Append one event; ValueError for an unknown kind of event or an oversized line."""
         if event not in EVENTS:
-            raise ValueError(f"{event!r} is none of {sorted(EVENTS)}")
+            raise ValueError(f"the event {event!r} is none of {sorted(EVENTS)}")
         _log(event, data)
         record = {
             **self._head,

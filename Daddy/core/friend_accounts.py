@@ -66,19 +66,19 @@ def check_run_readable(paths: JoinedPaths) -> None:
     if closed is not None:
         raise WeightsError(
             f"{closed} is closed to this account, so {theirs} cannot be joined",
-            f"ask its owner to type: chmod o+x {closed} ; chmod -R o+rX {theirs}",
+            f"ask the run's owner to type: chmod o+x {closed} ; chmod -R o+rX {theirs}",
         )
     try:
         paths.run.read_bytes()
     except FileNotFoundError as error:
         raise WeightsError(
             f"{theirs} holds no shared weights yet",
-            "the run's owner starts first; collaboration.join names the owner's shared_weights",
+            "let the run's owner start first; set collaboration.join to the owner's shared_weights",
         ) from error
     except PermissionError as error:
         raise WeightsError(
             f"{error.filename} is closed to this account",
-            f"ask its owner to type: chmod -R o+rX {theirs}",
+            f"ask the run's owner to type: chmod -R o+rX {theirs}",
         ) from error
 
 
@@ -130,7 +130,7 @@ MAX_JOBS = 64
 class Friend:
     """One friend: name, absolute path of the ``shared_weights`` folder and its owner's uid.
 
-    ``trust``: the jobs count as jobs or, capped, as laptops. ``jobs``: most jobs.
+    ``trust``: the jobs count as jobs or, capped, as laptops. ``jobs``: largest number of jobs.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -174,7 +174,7 @@ def read_friends(shared: SharedPaths) -> tuple[Friend, ...]:
         flaw = error.errors()[0]
         raise FileError(
             f"{shared.friends} is no list of friends: {flaw['msg']} at {flaw['loc']}",
-            "restore it, or remove it and add each again: python -m Daddy.weights.friends add",
+            "restore the file, or remove it and type for each: python -m Daddy.weights.friends add",
         ) from error
 
 

@@ -191,7 +191,7 @@ def die_with_parent(parent: int = 0) -> None:
 
 
 def parent_death_hook(parent: int) -> Callable[[], None] | None:
-    """Return a ``preexec_fn`` with which the kernel kills a child when we die; None off Linux.
+    """Return a ``preexec_fn`` by which Linux kills a child when this process dies, or None.
 
     The kernel kills the child also when the *thread* that started it ends.
     """

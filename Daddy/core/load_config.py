@@ -166,7 +166,7 @@ def _translate(flat: Settings, *, begins: bool) -> Settings:
     dropped = [*gone, *useless]
     if dropped:
         names = [*(f"{key} {value!r}" for key, value in gone.items()), *useless]
-        print(f"warning: these settings do nothing here: {', '.join(names)}", file=sys.stderr)
+        print(f"warning: these settings have no effect: {', '.join(names)}", file=sys.stderr)
     rest = {key: value for key, value in flat.items() if key not in dropped}
     renamed = {RENAMED[key]: value for key, value in rest.items() if key in RENAMED}
     return {**renamed, **{key: value for key, value in rest.items() if key not in RENAMED}}
@@ -187,7 +187,7 @@ def _check(settings: Settings, source: str) -> Config:
         lines = [_explain(problem["loc"], problem["msg"]) for problem in error.errors()]
         raise ConfigError(
             f"{len(lines)} setting(s) of {source} cannot be used:\n  " + "\n  ".join(lines),
-            "correct them; docs/configuration.md lists every key",
+            "correct these settings; docs/configuration.md lists every key",
         ) from None
 
 

@@ -67,8 +67,8 @@ def _unknown(path: Path, data: bytes, sha1: str, allow: bool) -> Rom:
     if not allow:
         raise RomError(
             f"{path} is not a game we know (SHA-1 {sha1}; Pokémon Red is {RED_SHA1})",
-            "use an unmodified PokemonRed.gb, or allow it: --allow-unknown-rom, and for start the "
-            "setting training.allow_unknown_rom",
+            "use an unmodified PokemonRed.gb, or pass --allow-unknown-rom (for run_controller set "
+            "training.allow_unknown_rom)",
         )
     warnings.warn(
         f"playing an unknown game: {path} (SHA-1 {sha1}); its rewards and progress may be wrong",

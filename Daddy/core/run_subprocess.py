@@ -34,7 +34,7 @@ class Completed:
 
 
 class ProcessTimeoutError(DaddyError):
-    """A child did not finish within its time and was ended."""
+    """A child process did not finish within its time limit and was killed."""
 
 
 class ProgramMissingError(DaddyError):
@@ -77,7 +77,7 @@ def run_command(
         if isinstance(error, subprocess.TimeoutExpired):
             raise ProcessTimeoutError(
                 f"{' '.join(argv[:3])} … gave no answer within {timeout_s:g} s",
-                "see whether the other side is reachable and try again",
+                "check that the host or service of the program answers, then try again",
             ) from error
         raise
     return Completed(child.returncode, out, err or "")
@@ -208,7 +208,7 @@ def spawn_in_session(argv: Sequence[str], keep_open: Sequence[int]) -> Child:
 
 
 class ConnectedChild(Child):
-    """A program that reads and writes one connection of ours; keeps the end of its stderr."""
+    """A child whose stdin and stdout are one socket; keeps the last 40 lines of its stderr."""
 
     _LINES, _LINE_BYTES = 40, 2000
 

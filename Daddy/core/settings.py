@@ -32,7 +32,7 @@ class HyperparameterSettings(SettingsSection):
     batch_size: int = Field(64, ge=1, description="environment steps in a PPO minibatch")
     horizon: int | None = Field(None, ge=1, description="steps per environment in a rollout")
     rollout: int | None = Field(
-        None, ge=1, description="about the steps of all environments per rollout, without horizon"
+        None, ge=1, description="steps of all environments per rollout, if horizon is unset"
     )
     bptt: int = Field(16, ge=1, description="steps of backpropagation through the LSTM")
     update_epochs: int = Field(4, ge=1, description="PPO epochs over a rollout")

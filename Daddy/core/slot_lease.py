@@ -123,7 +123,7 @@ def claim_slot(
 
 
 def _confirm(run: RunPaths, slot: HeldSlot, holder: Mapping[str, object]) -> HeldSlot | None:
-    """Release the slot if another job with our token claimed one at the same time."""
+    """Return the slot; if another job holds one with our token, release ours, return None."""
     if _slot_of(run, holder, but=slot.number) is not None:
         slot.release("another job with this token fills a slot")
         return None
@@ -159,7 +159,7 @@ def _gone(view: LeaseView, holder: Mapping[str, object]) -> str | None:
 
 
 class _Watch:
-    """Observations of one slot's lease by a job that wants the slot."""
+    """Observes one slot's lease for a job that wants the slot."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder

@@ -31,7 +31,7 @@ def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
     if wanted == "slurm" and not has_sbatch:
         raise SchedulerError(
             "there is no sbatch on this machine",
-            "run this on the cluster's login node, or use --executor local",
+            "type the command on the cluster's login node, or add --executor local",
         )
     if wanted == "auto":
         return "slurm" if has_sbatch else "local"

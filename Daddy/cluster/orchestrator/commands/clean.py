@@ -64,7 +64,7 @@ def run_clean(request: Request, *, days: float, yes: bool) -> int:
     """Print unneeded files, logs and scripts only if older than ``days``; ``yes``: remove them."""
     run, clock = request.find_run()[1], SystemClock()
     if not run.root.is_dir():
-        raise FileError(f"there is no run in {run.root}", "name the run's file with --config")
+        raise FileError(f"there is no run in {run.root}", "name its configuration: --config FILE")
     leftovers = find_leftovers(_listing(run), _in_use(run), clock.now(), days)
     for why, files in leftovers.items():
         size = format_bytes(sum(file.size for file in files))

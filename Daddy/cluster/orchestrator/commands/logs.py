@@ -44,7 +44,7 @@ def run_logs(request: Request, *, slot: int | None, keep_on: bool, last: int = L
 
     follower = LogFollower(sources, last)
     if not _print(follower.read_first()):
-        print(f"no output yet in {run.logs}")
+        print(f"the run has no output yet in {run.logs}")
     if keep_on:
         with contextlib.suppress(KeyboardInterrupt):
             _follow(follower, SystemClock(), lambda: "")

@@ -131,7 +131,7 @@ def find_shortage(items: Mapping[str, int], space: FreeSpace, place: str) -> Fil
     return FileError(
         f"{place} has room for {format_bytes(space.free)} by {space.by}, and the run will need "
         f"{format_bytes(needed)}, {largest} most ({format_bytes(items[largest])})",
-        "free some space, or set run_dir elsewhere",
+        f"free some space, or set run_dir to another disk than {place}",
     )
 
 

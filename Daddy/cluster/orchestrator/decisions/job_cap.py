@@ -83,7 +83,7 @@ def limits_after_refusal(ledger: Ledger, others: int = 0) -> dict[str, object]:
 
 
 def submit_allowance(inputs: PlanInput) -> tuple[int, str]:
-    """Return the number of jobs that may be submitted now, and the limit that sets it."""
+    """Return the number of jobs that may be submitted now, and the limit that sets the number."""
     ledger, policy = inputs.ledger, inputs.policy
     own = policy.max_running + policy.spares + policy.extra - len(ledger.live)
     limits = [(own, "our own count of jobs")]

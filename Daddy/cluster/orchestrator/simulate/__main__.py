@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     workloads = [_read_workload(options.sacct)] if options.sacct else list(WORKLOADS.values())
     if options.json is not None and not options.json.resolve().parent.is_dir():
         folder = options.json.parent
-        raise FileError(f"there is no folder {folder}", "make it, or give --json another file")
+        raise FileError(f"there is no folder {folder}", f"make {folder}, or change --json")
     first = main_rows(workloads, days)
     rows = first if options.quick else [*first, *variant_rows(workloads, days)]
     results = run_rows(rows, seeds, SystemClock())
@@ -93,7 +93,7 @@ def _read_workload(path: Path) -> Workload:
     except ExportError as error:
         raise UsageError(
             f"{path} is no usable export: {error}",
-            "make it with: sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State",
+            "export it with: sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State",
         ) from error
 
 

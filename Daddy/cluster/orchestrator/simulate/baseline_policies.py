@@ -26,7 +26,7 @@ _TASKS = 1000
 
 
 class Baseline(JobPolicy):
-    """Implements the steps that the five share: start, load, train. None watches for hung jobs."""
+    """Implements the steps that the five policies share: start, load, train, and no hang check."""
 
     def __init__(self, site: SimulatedSite) -> None:
         self.site = site
