@@ -120,7 +120,7 @@ def test_whoever_plays_them_with_these_helps_is_told_what_was_reached_with_help(
 @pytest.mark.parametrize(
     ("flags", "code", "said"),
     [
-        ([], ExitCode.WEIGHTS, "say --assists money,no_wild"),
+        ([], ExitCode.WEIGHTS, "pass --assists money,no_wild"),
         (["--assists", "money"], ExitCode.WEIGHTS, "the assists no_wild, which are not in use"),
         (["--assists", "peers", "--contribute"], ExitCode.WEIGHTS, "the assists no_wild"),
         (["--assists", "peers,no_wild", "--contribute"], ExitCode.USAGE, "would refuse what is"),

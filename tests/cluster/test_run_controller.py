@@ -182,7 +182,7 @@ def test_reaching_total_steps_ends_the_run_and_says_how_to_go_on(person: Person)
     until(lambda: person.sees()["mode"] == "done" and not person.sees()["controller"]["alive"])
     seen = person.sees()
     assert seen["exit_code"] == 0
-    assert "1,000 of 1,000 steps: raise training.total_steps" in seen["said"]
+    assert "1,000 of 1,000 steps: to go on raise training.total_steps" in seen["said"]
     head.unlink()
 
 
@@ -268,4 +268,4 @@ def test_help_names_the_flags_of_the_guide() -> None:
 def test_ddp_world_size_of_zero_is_a_usage_error(person: Person) -> None:
     said = person.says("start", "--ddp-world-size", "0")
     assert said.returncode == 2
-    assert "not a number of jobs" in said.stderr
+    assert "not a whole number above 0" in said.stderr

@@ -75,7 +75,7 @@ def test_it_shows_first_and_removes_nothing(run: RunPaths, tmp_path: Path, capsy
     told = capsys.readouterr().out
     assert "output of an ended job: logs/slurm-16.out" in told
     assert "a release that nothing runs: releases/forgotten" in told
-    assert "type clean --yes" in told
+    assert "type `run_controller clean --yes`" in told
 
 
 def test_it_removes_what_it_showed_and_keeps_what_lives(run: RunPaths, tmp_path: Path) -> None:

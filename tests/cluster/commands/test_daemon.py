@@ -45,7 +45,7 @@ def test_logs_that_cannot_be_written_are_the_starters_trouble(tmp_path: Path) ->
 
 def test_one_that_ends_at_once_is_told_with_its_log(tmp_path: Path) -> None:
     log = tmp_path / "controller.log"
-    with pytest.raises(DaddyError, match="it ended at once") as told:
+    with pytest.raises(DaddyError, match="process ended at once") as told:
         daemon.start_daemon(
             [sys.executable, "-c", "raise SystemExit('no')"], ENV, tmp_path, log, 30.0
         )

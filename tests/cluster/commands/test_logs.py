@@ -119,7 +119,7 @@ def test_a_slot_that_is_not_there_is_a_usage_error(person: Person, fleet: list[L
 def test_before_any_start_there_are_no_logs(person: Person) -> None:
     said = person.says("logs")
     assert said.returncode == 9
-    assert "type start first" in said.stderr
+    assert "type `run_controller start` first" in said.stderr
 
 
 def test_the_first_look_shows_the_last_lines_with_a_heading(tmp_path: Path) -> None:
