@@ -72,7 +72,7 @@ def test_a_release_that_is_gone_is_said(person: Person) -> None:
     said = person.says("ensure")
     write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "gone", "x"), 0.0)
     assert said.returncode == 9
-    assert "release gone is missing" in said.stderr
+    assert "gone is missing" in said.stderr
 
 
 def test_the_lines_for_cron_and_systemd_name_this_config(person: Person) -> None:

@@ -99,7 +99,7 @@ def test_a_partition_that_takes_the_job_is_no_finding() -> None:
 
 def test_an_unknown_partition_is_answered_with_the_ones_there_are() -> None:
     (found,) = findings(partition="gpu-linuxlap")
-    assert "there are: broken, gpu-linuxlab, long" in found
+    assert "lists: broken, gpu-linuxlab, long" in found
     assert "--partition gpu-linuxlab" in found
 
 

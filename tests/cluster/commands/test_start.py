@@ -140,7 +140,7 @@ def test_a_damaged_intent_is_written_anew(person: Person) -> None:
     assert "intent.json" in told.stdout
     stopped = person.says("stop")
     assert stopped.returncode == 0, stopped.stderr
-    assert "`start` writes the intent anew" in stopped.stdout
+    assert "`stop` writes the intent anew" in stopped.stdout
     intent = read_intent(person.run)
     assert intent is not None
     assert intent.mode is Mode.STOPPED
