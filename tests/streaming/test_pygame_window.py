@@ -213,7 +213,7 @@ def test_without_a_picture_nothing_is_written_and_that_is_said(
     monkeypatch.chdir(tmp_path)
     watcher.show_scene(scene())
     assert watcher.press_key("b") is None
-    assert "there is no picture of" in words(watcher)
+    assert "there is no picture to write yet" in words(watcher)
     assert list(tmp_path.iterdir()) == []
 
 

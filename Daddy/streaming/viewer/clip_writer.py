@@ -189,7 +189,7 @@ class ClipWriter:
             return "not written: two clips are still being written"
         pictures = self.buffer.pictures_between(name, begin, end)
         if not pictures:
-            return f"there is no picture of {name} yet"
+            return "there is no picture to write yet"
         pending.append(self._executor.submit(self._save, self.next_path(kind), pictures, theme))
         return f"writing {len(pictures) / CLIP_FPS:.0f} s of {name}"
 
