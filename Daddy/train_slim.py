@@ -132,7 +132,8 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
         attempt.boot.mark("libraries")
         frames = _frames(attempt, peer)
         closing.callback(frames.close)
-        console = ConsoleReporter(events, frames, attempt.clock, _log_line(attempt))
+        line, by_hand = _log_line(attempt), attempt.by_hand
+        console = ConsoleReporter(events, frames, attempt.clock, line, prints_errors=by_hand)
         exchange = _exchange(attempt, peer, slot.term, events)
         around = Surroundings(
             peer=peer,

@@ -85,6 +85,18 @@ def test_every_config_key_is_documented() -> None:
     assert missing == []
 
 
+def test_every_module_that_a_package_lists_exists() -> None:
+    line = re.compile(r"^([a-z_]+(?:, [a-z_]+)*)  +\S", re.MULTILINE)
+    missing = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in sorted((ROOT / "Daddy").rglob("__init__.py"))
+        for names in line.findall(page.read_text())
+        for name in names.split(", ")
+        if not (page.parent / f"{name}.py").exists() and not (page.parent / name).is_dir()
+    ]
+    assert missing == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {target}"

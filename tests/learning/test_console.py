@@ -139,6 +139,13 @@ def test_trouble_is_said(console: ConsoleReporter, said: list[str]) -> None:
     assert said == ["error: kf-1 is damaged"]
 
 
+def test_an_error_that_the_event_log_has_is_not_repeated(sinks: Sinks, clock: Clock) -> None:
+    lines: list[str] = []
+    console = ConsoleReporter(sinks, sinks, clock, lines.append, prints_errors=False)
+    console.write("error", 0, {"text": "kf-1 is damaged"})
+    assert lines == []
+
+
 def test_the_farewell_sums_up_the_stay(console: ConsoleReporter, clock: Clock) -> None:
     for version in (3, 4, 4):
         console.write("state", 0, {"state": "playing", "version": version, "sha": ""})
