@@ -190,7 +190,7 @@ class Relay:
 
     def _report_state(self, state: str, text: str) -> None:
         if self._events is None:
-            _log.info("%s", text)
+            print(f"relay: {text}", flush=True)  # to the viewer's ssh: no reason for its end
         if "no token in common" in text:
             line = token_copy_command(f"USER@{host_name()}")
             _log.info("what to do: on the laptop, once: %s", line)

@@ -321,6 +321,21 @@ def test_a_relay_ends_with_its_parent_when_asked(run, token, tmp_path) -> None:
     assert until(lambda: not is_alive(child), 5)
 
 
+def test_an_attached_relay_prints_to_ssh_as_the_release_before(run, token, capsys) -> None:
+    """A viewer of that release skips lines that begin so: they are no reason for ssh's end."""
+    relay = make_relay(run, free_port(), [token], Subscription(2, 30), "spool", SystemClock())
+    relay._events = None  # as serve_attached makes it
+    stop, printed = threading.Event(), []
+    thread = threading.Thread(target=relay.serve_until, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        assert until(lambda: printed.append(capsys.readouterr().out) or any(printed), 5)
+    finally:
+        stop.set()
+        thread.join(5)
+    assert "".join(printed).startswith("relay: nobody listens")
+
+
 def test_a_relay_that_cannot_write_its_events_goes_on(run, token, caplog) -> None:
     caplog.set_level("INFO")
     (run / "events").write_text("no folder")
