@@ -64,7 +64,6 @@ class EventWriter:
         """Append one event; ValueError for an unknown kind of event or an oversized line."""
         if event not in EVENTS:
             raise ValueError(f"the event {event!r} is none of {sorted(EVENTS)}")
-        _log(event, data)
         record = {
             **self._head,
             "ts": round(self._clock.now(), 3),
@@ -75,6 +74,7 @@ class EventWriter:
         line = json.dumps(record, separators=(",", ":"), allow_nan=False)
         if len(line) > LINE_LIMIT:
             raise ValueError(f"an event of {len(line)} bytes is over the limit of {LINE_LIMIT}")
+        _log(event, data)  # before the event: the disk of events may be full
         append_line(self.path, line)
 
 

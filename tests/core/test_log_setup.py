@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.event_log import EventWriter
+from Daddy.core.event_log import LINE_LIMIT, EventWriter
 from Daddy.core.log_setup import LEVEL, add_log_flags, log_to
 
 
@@ -93,3 +93,11 @@ def test_events_are_logged_where_a_log_was_asked_for(tmp_path: Path) -> None:
         "INFO    test_log_setup: slot 0 was claimed",
         "ERROR   test_log_setup: the disk is full",
     ]
+
+
+def test_an_event_over_the_limit_is_not_logged_either(tmp_path: Path) -> None:
+    writer = EventWriter(tmp_path, "run", "cartpole", "learner", "slot-0", SystemClock())
+    log_to(stream := io.StringIO())
+    with pytest.raises(ValueError, match="over the limit"):
+        writer.write("state", 0, {"text": "x" * LINE_LIMIT})
+    assert stream.getvalue() == ""
