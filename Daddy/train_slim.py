@@ -130,10 +130,9 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
             from Daddy.learning.loop import train
 
         attempt.boot.mark("libraries")
-        frames = _frames(attempt, peer)
+        frames, line = _frames(attempt, peer), _log_line(attempt)
         closing.callback(frames.close)
-        line, by_hand = _log_line(attempt), attempt.by_hand
-        console = ConsoleReporter(events, frames, attempt.clock, line, prints_errors=by_hand)
+        console = ConsoleReporter(events, frames, attempt.clock, line, print_errors=attempt.by_hand)
         exchange = _exchange(attempt, peer, slot.term, events)
         around = Surroundings(
             peer=peer,

@@ -31,7 +31,7 @@ class ConsoleReporter:
         print_line: Callable[[str], None],
         every_s: float = 10.0,
         *,
-        prints_errors: bool = True,
+        print_errors: bool = True,
     ) -> None:
         self._events = events
         self._frames = frames
@@ -39,7 +39,7 @@ class ConsoleReporter:
         self._clock = clock
         self._print = print_line
         self._every_s = every_s
-        self._prints_errors = prints_errors  # False: the event log prints them
+        self._print_errors = print_errors  # False: the event log prints them
         self._started = self._printed = clock.monotonic()
         self._rates: deque[float] = deque(maxlen=RECENT_RATES)
         self._returns: deque[float] = deque(maxlen=RECENT_EPISODES)
@@ -66,7 +66,7 @@ class ConsoleReporter:
         elif event == "progress" and "milestone" in data:
             assists = f" (with {', '.join(data['assists'])})" if data.get("assists") else ""
             self._print(f"first reached at step {step:,}: {data['milestone']}{assists}")
-        elif event == "error" and self._prints_errors:
+        elif event == "error" and self._print_errors:
             self._print(f"error: {data.get('reason') or data.get('text') or dict(data)}")
         now = self._clock.monotonic()
         if now - self._printed >= self._every_s and self._rates:

@@ -141,7 +141,7 @@ def test_trouble_is_said(console: ConsoleReporter, said: list[str]) -> None:
 
 def test_an_error_that_the_event_log_has_is_not_repeated(sinks: Sinks, clock: Clock) -> None:
     lines: list[str] = []
-    console = ConsoleReporter(sinks, sinks, clock, lines.append, prints_errors=False)
+    console = ConsoleReporter(sinks, sinks, clock, lines.append, print_errors=False)
     console.write("error", 0, {"text": "kf-1 is damaged"})
     assert lines == []
 
