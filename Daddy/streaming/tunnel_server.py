@@ -98,7 +98,7 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
         if value is not None and not least <= value <= most:
             raise UsageError(f"{flag} {value:g} {problem}", f"use {use}")
     if len(args.pin) > MAX_PINS:
-        raise UsageError(f"{len(args.pin)} --pin are too many", f"use at most {MAX_PINS}")
+        raise UsageError(f"{len(args.pin)} pins (--pin) are too many", f"use at most {MAX_PINS}")
     for name in args.pin:
         if not to_pins([name]):
             raise UsageError(f"--pin {name!r} names no agent", "use a slot and a number: slot-0/3")
