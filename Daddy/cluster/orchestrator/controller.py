@@ -51,7 +51,7 @@ _LATE_S = 600.0
 """Seconds after a job's end in which accounting is asked for the user that cancelled it."""
 
 _Stamp = tuple[int, int, int] | None
-"""(inode, time of the last change in ns, size in bytes); None where the path is missing."""
+"""(inode, time of the last change in ns, size in bytes); None if the path is missing."""
 
 
 @dataclass

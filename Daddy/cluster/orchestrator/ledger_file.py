@@ -53,7 +53,7 @@ def _replayed(path: Path, _size: int) -> Ledger:
 
 
 def read_entries(path: Path) -> Iterator[LedgerEntry]:
-    """Yield every readable entry in the order written; none where the file is missing."""
+    """Yield every readable entry in the order written; none if the file is missing."""
     if path.exists():
         with path.open("rb") as stream:
             yield from (entry for line in stream if (entry := _parse(line)) is not None)

@@ -169,7 +169,7 @@ class LocalScheduler:
         return SiteLimits(max_running=self._cap, enforced=True), "the local queue's places"
 
     def _find(self, job: JobRef) -> LocalJobFiles | None:
-        """Return the job's files, or None where the number belongs to another job."""
+        """Return the job's files, or None if the number belongs to another job."""
         files = LocalJobFiles(self._queue / f"{job.job_id:06d}")
         spec = files.read_record("job")
         return files if spec is not None and spec["token"] == job.token else None

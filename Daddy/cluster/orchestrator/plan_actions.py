@@ -107,6 +107,6 @@ class Plan:
     """Time from which the plan changes without news, wall seconds; the simulator skips to it."""
     holds: tuple[Hold, ...] = ()
     rollout: str = ""
-    """The release on trial or given up, as a sentence; empty where all run the wanted one."""
+    """The release on trial or given up, as a sentence; empty if all slots run the wanted one."""
     avoided: tuple[str, ...] = ()
     """Nodes on which no job may start."""

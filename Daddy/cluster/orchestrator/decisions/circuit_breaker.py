@@ -22,7 +22,7 @@ FOREVER_S = 10 * 365 * 86400.0
 """Hold after a failure that a retry cannot mend: it lasts until the person's next ``start``."""
 REFUSED_FOR_GOOD = "refused for good"
 REFUSED = "refused"
-"""First words of an attempt's reason where the scheduler refused the job."""
+"""First words of an attempt's reason if the scheduler refused the job."""
 _FAULTS = (JobOutcome.CRASHED, JobOutcome.HUNG, JobOutcome.UNLAUNCHED)
 _WITHOUT_PROGRESS = (*_FAULTS, JobOutcome.DONE, JobOutcome.NOT_NEEDED)
 _NOTICED_S = 60.0

@@ -23,18 +23,18 @@ class JobView:
 
     mode: Mode
     daemon: bool
-    """True where a controller should run on a login node."""
+    """True if a controller should run on a login node."""
     controller: ControllerState
     unchanged_s: float
     """Seconds since ``controller`` changed or its heartbeat stopped."""
     holds_slot: bool
     """True while this job holds its slot."""
     lower_job_alive: bool
-    """True where a live job holds a lower slot."""
+    """True if a live job holds a lower slot."""
     next_pass_in_s: float
     """Seconds until this job's next pass is due; 0 before its first."""
     slot_changed: bool
-    """True where a slot got another holder since this job's last pass."""
+    """True if a slot got another holder since this job's last pass."""
 
 
 def should_make_pass(view: JobView, silence_s: float, grace_s: float) -> tuple[bool, str]:
