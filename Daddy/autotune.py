@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from Daddy import laptop_session
+from Daddy import laptop_common
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import run_entry
 from Daddy.hardware.machine_profile import save_profile
@@ -22,7 +22,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     text = "Measure the number of environments that this machine runs well, and store it."
     parser = argparse.ArgumentParser(prog="autotune", description=text)
-    laptop_session.add_flags(parser)
+    laptop_common.add_flags(parser)
     parser.add_argument(
         "--quick", action="store_true", help="measure each number for 0.6 s, not 3 s"
     )
@@ -39,14 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Store and print this machine's profile. Exit codes: 2 usage, 3 device, 7 ROM, 9 files."""
     args = make_parser().parse_args(argv)
     prepare_imports()
-    user_id = laptop_session.peer_name(args.user_id)
-    folder = laptop_session.profile_folder(args)
+    user_id = laptop_common.peer_name(args.user_id)
+    folder = laptop_common.profile_folder(args)
     folder.mkdir(parents=True, exist_ok=True)
     seconds = (
-        laptop_session.QUICK_SECONDS_PER_COUNT if args.quick else laptop_session.SECONDS_PER_COUNT
+        laptop_common.QUICK_SECONDS_PER_COUNT if args.quick else laptop_common.SECONDS_PER_COUNT
     )
-    config = laptop_session.game_config(args, args.workload)
-    profile = laptop_session.measure_machine(config, user_id, seconds, SystemClock(), args.nice)
+    config = laptop_common.game_config(args, args.workload)
+    profile = laptop_common.measure_machine(config, user_id, seconds, SystemClock(), args.nice)
     path = save_profile(folder, profile)
     print(f"\nrecommended: --num-envs {profile.envs}")
     print("\n".join(f"  {reason}" for reason in profile.reasons))

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from Daddy import laptop_session, playback_setup
+from Daddy import laptop_common, playback_setup
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError, run_entry
@@ -82,7 +82,7 @@ def _add_agent(parser: argparse.ArgumentParser, *, required: bool) -> Any:
 def _add_game(parser: argparse.ArgumentParser) -> None:
     playback_setup.add_game_flags(parser)
     flag = parser.add_argument
-    flag("--assists", metavar="NAMES", help=laptop_session.ASSISTS_HELP)
+    flag("--assists", metavar="NAMES", help=laptop_common.ASSISTS_HELP)
     flag("--episode-steps", type=int, metavar="N", help="steps after which an episode ends (2048)")
     parser.set_defaults(device="cpu")
 
@@ -109,17 +109,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return show_recording(args, SystemClock())
     prepare_imports()
     if args.record_start:
-        from Daddy.start_state_capture import record_start_state
+        from Daddy.hand_recorded_start import record_start_state
 
         return record_start_state(args.record_start, _config(args), SystemClock())
     return _show_agent(args)
 
 
 def _config(args: argparse.Namespace) -> Config:
-    config = laptop_session.game_config(args, playback_setup.GAME)
+    config = laptop_common.game_config(args, playback_setup.GAME)
     flags = {name: getattr(args, name) for name in ("start", "episode_steps")}
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
-    return laptop_session.with_training(config, **given)
+    return laptop_common.with_training(config, **given)
 
 
 def _load_weights(args: argparse.Namespace, config: Config) -> LoadedWeights | None:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from Daddy import laptop_session
+from Daddy import laptop_common
 from Daddy.background.laptop_tasks import run_laptop_tasks
 from Daddy.core import agreed_settings, host_and_processes, run_subprocess
 from Daddy.core.assist_compatibility import missing_assists, refuse_missing_assists
@@ -29,7 +29,7 @@ from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.hardware.machine_profile import load_profile, save_profile
 from Daddy.hardware.recommend_envs import recommend
-from Daddy.laptop_session import LaptopLimits, LaptopSession
+from Daddy.laptop_common import LaptopLimits, LaptopSession
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.weights.laptop.pulled_folder import VerifiedVersion, newest_verified
 from Daddy.workloads import WORKLOADS
@@ -70,7 +70,7 @@ def make_parser() -> argparse.ArgumentParser:
     flag("--max-seconds", type=float, default=0.0, help="seconds after which to end (0: no limit)")
     flag("--run-dir", type=Path, default=Path("runs/laptop"),
          help="folder for events and logs of this laptop (runs/laptop)")  # fmt: skip
-    laptop_session.add_flags(parser)
+    laptop_common.add_flags(parser)
     return parser
 
 
@@ -91,20 +91,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
     prepare_imports()
-    user_id = laptop_session.peer_name(args.user_id)
+    user_id = laptop_common.peer_name(args.user_id)
     shared = args.shared_dir.expanduser().resolve()
     version = wait_for_version(shared, args.wait_seconds, clock, signals)
     if version is None:
         print(f"ended ({signals.stop_reason()}): no version had arrived yet", flush=True)
         return 0
     terms = agreed_settings.contract_from_pairs(version.head.terms)
-    config = laptop_session.game_config(args, version.head.workload, terms)
+    config = laptop_common.game_config(args, version.head.workload, terms)
     run = RunPaths(args.run_dir.expanduser().resolve())
     config = config.model_copy(update={"run_dir": str(run.root)})
     _refuse_other_assists(config, version, contribute=args.contribute)
     _compare(config, terms, version, contribute=args.contribute)
     config, count, groups = choose_environments(args, config, user_id, clock)
-    config = laptop_session.with_training(config, num_envs=count, **ENDLESS)
+    config = laptop_common.with_training(config, num_envs=count, **ENDLESS)
     limits = LaptopLimits(args.max_steps, args.max_seconds, clock, signals)
     push = args.contribute and not args.no_push
     session = LaptopSession(config, groups, user_id, shared, run, clock, args.contribute, push)
@@ -176,15 +176,15 @@ def choose_environments(
     The number is --num-envs, from the measured profile (with its backend), or the guide's table.
     Prints the reason.
     """
-    folder = laptop_session.profile_folder(args)
+    folder = laptop_common.profile_folder(args)
     if args.autotune:
-        measured = laptop_session.measure_machine(
-            config, user_id, laptop_session.QUICK_SECONDS_PER_COUNT, clock, args.nice
+        measured = laptop_common.measure_machine(
+            config, user_id, laptop_common.QUICK_SECONDS_PER_COUNT, clock, args.nice
         )
         print(f"measured; stored in {save_profile(folder, measured)}")
     if args.num_envs != AUTO:
         return config, int(args.num_envs), 0
-    facts = laptop_session.machine_facts()
+    facts = laptop_common.machine_facts()
     profile = load_profile(folder, user_id)
     advice = recommend(facts)
     if profile is not None and profile.fits(facts) and profile.workload == config.training.workload:
@@ -192,7 +192,7 @@ def choose_environments(
         print(f"  (the guide's table, without a measurement: {advice.envs})", flush=True)
         if config.training.vector_backend != "auto":
             return config, profile.envs, 0
-        config = laptop_session.with_training(config, vector_backend=profile.backend)
+        config = laptop_common.with_training(config, vector_backend=profile.backend)
         return config, profile.envs, profile.groups
     print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")
     print(f"  (not measured; python -m Daddy.autotune --user-id {user_id} measures it)", flush=True)
@@ -217,7 +217,7 @@ def play_session(
     with tempfile.TemporaryDirectory(prefix="daddy-") as scratch:
         around = _surroundings(session, console, limits, Path(scratch))
         environments = partial(
-            laptop_session.make_environments, session.config, training.num_envs, session.groups
+            laptop_common.make_environments, session.config, training.num_envs, session.groups
         )
         parts = assemble(session.config, WORKLOADS[training.workload], around, environments)
         with closing(parts.vector), run_laptop_tasks(session, console):

@@ -176,7 +176,7 @@ def _environments(attempt: JobAttempt, events: AttemptEventLog) -> EnvironmentLo
 
 def _backend(attempt: JobAttempt, events: AttemptEventLog) -> Backend:
     """Return the configured vector backend; for auto, measure all and print the fastest."""
-    from Daddy.learning.env_benchmark import choose_backend
+    from Daddy.learning.choose_vector_backend import choose_backend
     from Daddy.learning.make_vector import groups_for
 
     config, training = attempt.config, attempt.config.training

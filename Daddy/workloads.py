@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from Daddy.learning.policy import ActorCritic
     from Daddy.learning.vector_rows import VectorEnv
-    from Daddy.pokemon.archive.state_selection import ArchiveRules
+    from Daddy.pokemon.archive.archive_decisions import ArchiveRules
     from Daddy.pokemon.env import PokemonRedEnv
 
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
@@ -96,7 +96,7 @@ def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
 
 def archive_rules(config: Config) -> ArchiveRules:
     """Return the ArchiveRules of the configured archive mode (swarm, starts or both)."""
-    from Daddy.pokemon.archive.state_selection import ArchiveRules
+    from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 
     mode = config.archive.mode
     return ArchiveRules(follow=mode in ("swarm", "both"), starts=mode in ("starts", "both"))

@@ -64,7 +64,7 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "the last known state is shown",
     ),
     ExitCode.NO_RELAY: (
-        "`tunnel_server --wait S`: no relay came within S seconds",
+        "`tunnel_server --wait S`: no relay connected within S seconds",
         "start the ssh line; `run_controller status`",
     ),
     ExitCode.REFUSED: (

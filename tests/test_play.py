@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from Daddy import play, playback_setup, start_state_capture
+from Daddy import hand_recorded_start, play, playback_setup
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, RomError, UsageError, WeightsError, run_entry
 from Daddy.core.load_config import load_config
@@ -342,12 +342,12 @@ def test_a_moment_is_kept_by_hand_and_found_under_its_name(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rom = load_rom(find_rom(None, environ={}))
     shelf, emulator = open_state_folder(rom.sha1), Emulator(rom.data)
-    assert not start_state_capture.keep_state(emulator, rom, shelf, "early"), (
+    assert not hand_recorded_start.keep_state(emulator, rom, shelf, "early"), (
         "the title is no start"
     )
     emulator.restore_state(beginning_state(rom))
     emulator.hold({"down"}, 20)
-    assert start_state_capture.keep_state(emulator, rom, shelf, "spot")
+    assert hand_recorded_start.keep_state(emulator, rom, shelf, "spot")
     emulator.close()
     assert shelf.state_names(BY_HAND) == ["spot"]
     assert start_state(rom, "spot") == shelf.read_verified("spot", BY_HAND)
@@ -376,7 +376,7 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
     monkeypatch.setattr(pygame_window.GameWindow, "show_picture", show)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     config = load_config()
-    assert start_state_capture.record_start_state("spot", config, Hasty()) == 0
+    assert hand_recorded_start.record_start_state("spot", config, Hasty()) == 0
     assert "saved" in capsys.readouterr().out
     assert not pygame.display.get_init()
 
@@ -391,4 +391,4 @@ def test_leaving_without_having_kept_anything_is_told(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     config = load_config()
     with pytest.raises(RomError, match="no state was saved as 'spot'"):
-        start_state_capture.record_start_state("spot", config, Hasty())
+        hand_recorded_start.record_start_state("spot", config, Hasty())

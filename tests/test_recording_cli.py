@@ -16,7 +16,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, RomError, run_entry
 from Daddy.core.load_config import config_to_json, load_config
 from Daddy.core.rom_identity import load_rom
-from Daddy.pokemon.archive.state_selection import ArchiveRules
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.inputs.recording_format import (
     DIGEST_FRAMES,

@@ -31,7 +31,7 @@ from Daddy.core.saved_cluster import SETUP, read_saved_cluster, settings_path
 from Daddy.weights.laptop.ssh_login import find_remote
 
 if TYPE_CHECKING:
-    from Daddy.laptop_session import LaptopSession
+    from Daddy.laptop_common import LaptopSession
     from Daddy.learning.console import ConsoleReporter
 
 EVERY_S = 15

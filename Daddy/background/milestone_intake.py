@@ -20,7 +20,7 @@ from Daddy.core.lease import Lease
 from Daddy.core.load_config import shared_paths
 from Daddy.learning.attempt_context import JobAttempt
 from Daddy.pokemon.archive import claim_format
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim
 from Daddy.pokemon.archive.claim_replay import ReplayGame, replay_claim

@@ -15,7 +15,7 @@ from Daddy.background.background_task import ClaimSender
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import claim_format
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim
 from Daddy.pokemon.archive.claim_replay import ReplayGame, replay_claim

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.orchestrator.control_files import read_orders
-from Daddy.cluster.release_bundle import find_node_copy
+from Daddy.cluster.release_node_copy import find_node_copy
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.release_bundle import pack_bundle
+from Daddy.cluster.release_node_copy import pack_bundle
 from Daddy.core.atomic_files import canonical_json, sha256_hex, write_atomic, write_new
 from Daddy.core.errors import DaddyError
 from Daddy.core.load_config import CHECKOUT, config_to_json, load_release_config

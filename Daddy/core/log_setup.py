@@ -11,10 +11,13 @@ import logging
 import os
 import sys
 import time
-from typing import TextIO
+from typing import Any, TextIO
+
+from Daddy.core.humanize import printable_line
 
 LEVEL = "DADDY_LOG_LEVEL"
 """Environment variable: the level of a parent process, as one of logging's names."""
+_LONGEST = 8192
 _FORMAT = "%(asctime)s %(levelname)-7s %(module)s: %(message)s"
 
 
@@ -23,8 +26,12 @@ class _OneLine(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the line; a character that cannot be printed becomes a question mark."""
-        line = super().formatMessage(record)
-        return "".join(letter if letter.isprintable() else "?" for letter in line)
+        return printable_line(super().formatMessage(record), _LONGEST)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """Return the traceback indented, so that no text in it passes for a line of the log."""
+        lines = super().formatException(ei).splitlines()
+        return "\n".join(f"  {printable_line(line, _LONGEST)}" for line in lines)
 
 
 def add_log_flags(parser: argparse.ArgumentParser) -> None:

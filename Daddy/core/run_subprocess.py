@@ -180,10 +180,7 @@ def spawn_child(
     cwd: Path,
     keep_open: Sequence[int] = (),
 ) -> Child:
-    """Start ``argv``, append its outputs to the files, and pass it the descriptors ``keep_open``.
-
-    Raises OSError when it cannot be started.
-    """
+    """Start ``argv``, append outputs to the files, pass ``keep_open`` on. OSError on failure."""
     with stdout.open("ab") as out, stderr.open("ab") as err:
         popen = subprocess.Popen(
             list(argv),

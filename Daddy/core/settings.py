@@ -175,10 +175,7 @@ class SlurmSettings(SettingsSection):
     )
 
     def limit_interval(self, seconds: float) -> float:
-        """Return ``seconds``, but at most a twentieth of the time limit for jobs below ten minutes.
-
-        So a demo's short jobs write checkpoints and contributions too.
-        """
+        """Return ``seconds``, but at most 1/20 of the time limit for jobs below ten minutes."""
         limit = parse_duration(self.time_limit)
         return min(seconds, limit / 20) if 0 < limit < _SHORT_JOB_S else seconds
 

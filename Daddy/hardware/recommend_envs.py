@@ -84,10 +84,7 @@ def recommend(facts: MachineFacts) -> Recommendation:
 
 
 def recommend_measured(facts: MachineFacts, rows: Sequence[Measurement]) -> Recommendation:
-    """Recommend the smallest count of a sweep within five per cent of the fastest that fits memory.
-
-    Raises ValueError when ``rows`` is empty.
-    """
+    """Recommend the smallest count within 5 % of the fastest that fits; ValueError without rows."""
     if not rows:
         raise ValueError("nothing was measured")
     fitting = [row for row in rows if row.resident_bytes <= facts.spare_bytes]

@@ -69,10 +69,7 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts(Surroundings):
-    """Holds all parts of a learner. `seed` is this peer's own, derived from the run's seed.
-
-    `assists` names the assists in use.
-    """
+    """Holds all parts of a learner; `seed` comes from the run's; `assists` are those in use."""
 
     workload: EnvWorkload
     policy: ActorCritic

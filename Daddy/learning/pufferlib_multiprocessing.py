@@ -14,7 +14,7 @@ from typing import Any
 
 from Daddy.core.clock import sleep
 from Daddy.core.errors import DaddyError
-from Daddy.learning.pufferlib_import import pufferlib_vector
+from Daddy.learning.quiet_pufferlib_import import pufferlib_vector
 from Daddy.learning.vector_rows import EnvFactory
 from Daddy.learning.vector_worker import EnvGroup, WorkerAssignment, env_process
 

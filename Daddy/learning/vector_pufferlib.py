@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from Daddy.core.atomic_files import write_atomic
 from Daddy.learning.interfaces import EpisodeEnd, Transition
-from Daddy.learning.pufferlib_import import pufferlib_vector
 from Daddy.learning.pufferlib_multiprocessing import SleepingMultiprocessing
+from Daddy.learning.quiet_pufferlib_import import pufferlib_vector
 from Daddy.learning.vector_rows import EnvFactory, RowLayout, Rows, VectorEnv, row_layout
 from Daddy.learning.vector_worker import DRAWN, WorkerAssignment, state_path
 

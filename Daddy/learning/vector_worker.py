@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.learning.interfaces import EpisodeEnd
-from Daddy.learning.pufferlib_import import PufferEnv, pufferlib_vector
+from Daddy.learning.quiet_pufferlib_import import PufferEnv, pufferlib_vector
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, RowLayout, Rows
 
 T = TypeVar("T")

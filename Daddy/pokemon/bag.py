@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.read_memory import Image, bit_set, byte, span
+from Daddy.pokemon.memory_decoding import Image, bit_set, byte, span
 
 CARD_KEY: Final = 0x30
 SILPH_SCOPE: Final = 0x48

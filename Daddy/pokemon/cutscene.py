@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.read_memory import Image, byte
+from Daddy.pokemon.memory_decoding import Image, byte
 
 if TYPE_CHECKING:
     from Daddy.pokemon.emulator import Emulator

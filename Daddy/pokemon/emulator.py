@@ -23,7 +23,7 @@ from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.inputs import emulator_operations
 from Daddy.pokemon.inputs.input_recorder import InputRecorder
-from Daddy.pokemon.read_memory import Image
+from Daddy.pokemon.memory_decoding import Image
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pysdl2 warns about the SDL that it uses
@@ -161,10 +161,7 @@ class Emulator:
         return state
 
     def restore_state(self, state: bytes) -> int:
-        """Load `state` and return the number of its bytes that pyboy left unread.
-
-        RomError when this pyboy cannot read it.
-        """
+        """Load `state`; return the count of bytes that pyboy left unread. RomError if it cannot."""
         if self._recorder is not None:
             self._recorder.record_load(state, self._memory)
         stream = io.BytesIO(state)

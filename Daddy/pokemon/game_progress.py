@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from Daddy.pokemon import bag as bags
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
-from Daddy.pokemon.party import Creature, read_party
-from Daddy.pokemon.read_memory import (
+from Daddy.pokemon.memory_decoding import (
     Image,
     bit_set,
     bits,
@@ -21,6 +20,7 @@ from Daddy.pokemon.read_memory import (
     span,
     word,
 )
+from Daddy.pokemon.party import Creature, read_party
 
 _CLOCK_RUNS = 0b1
 _LOST = 0xFF

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from Daddy.pokemon.cartridge.cartridge_events import MAPS
+from Daddy.pokemon.cartridge.free_cartridge_tables import MAPS
 
 _REAL: Final = """
 0 PALLET_TOWN VIRIDIAN_CITY PEWTER_CITY CERULEAN_CITY LAVENDER_TOWN VERMILION_CITY CELADON_CITY

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
 from Daddy.pokemon.game_progress import Progress, fraction
+from Daddy.pokemon.memory_decoding import Image, bytes_at
 from Daddy.pokemon.party import BLOCK, Creature, parse_party
-from Daddy.pokemon.read_memory import Image, bytes_at
 
 if TYPE_CHECKING:
     from Daddy.pokemon.exploration import VisitedCells

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.read_memory import Image
+from Daddy.pokemon.memory_decoding import Image
 
 CUT, FLY, SURF, STRENGTH, FLASH = FIELD_MOVES = (0x0F, 0x13, 0x39, 0x46, 0x94)
 """Numbers of the moves that are used outside battles too."""

@@ -18,8 +18,8 @@ from Daddy.pokemon import story_milestones
 from Daddy.pokemon.bag import HM_BITS, REQUIRED_BITS
 from Daddy.pokemon.exploration import Exploration
 from Daddy.pokemon.game_progress import Progress, rewardable_events
+from Daddy.pokemon.memory_decoding import byte
 from Daddy.pokemon.party import CUT, FIELD_MOVES
-from Daddy.pokemon.read_memory import byte
 
 STEEP_LEVELS: Final = 15
 """Level sum up to which a level counts fully; beyond it a quarter, or grinding would pay best."""

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
 from Daddy.pokemon.bag import CARD_KEY, LIFT_KEY, SILPH_SCOPE
-from Daddy.pokemon.cartridge import cartridge_events
+from Daddy.pokemon.cartridge import free_cartridge_tables
 from Daddy.pokemon.game_progress import Progress
 from Daddy.pokemon.map_names import map_name
+from Daddy.pokemon.memory_decoding import span
 from Daddy.pokemon.party import CUT, STRENGTH, SURF
-from Daddy.pokemon.read_memory import span
 from Daddy.pokemon.story_order import StoryEvent
 
 
@@ -86,7 +86,7 @@ FACTS: Final = (
     StoryFact("won", 118, "beat_champion", lambda evidence: evidence.won),
 )
 """Required in the real game, without an event flag."""
-CARTRIDGE: Final = tuple(StoryEvent(*fields) for fields in cartridge_events.STORY)
+CARTRIDGE: Final = tuple(StoryEvent(*fields) for fields in free_cartridge_tables.STORY)
 """The cartridge's events."""
 CARTRIDGE_FACTS: Final = (StoryFact("cut_taught", 5, "got_cut", _known(CUT)),)
 """Required on the cartridge, without an event flag."""
@@ -103,7 +103,7 @@ HEALERS: Final = (37, 41, 58, 64, 68, 81, 89, 133, 141, 154, 171, 182, 233)
 """Maps where a party is healed before the next fight."""
 _ON_THE_WAY: Final = {
     True: frozenset(CRITICAL_MAPS + HEALERS),
-    False: frozenset(cartridge_events.MAPS),
+    False: frozenset(free_cartridge_tables.MAPS),
 }
 _TRAINERS_AFTER: Final = "beat_surge"
 

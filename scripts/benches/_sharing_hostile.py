@@ -22,7 +22,7 @@ from Daddy.weights import weight_exchange as exchanging
 from Daddy.weights.encoding import state_arithmetic
 from Daddy.weights.encoding.state_arithmetic import StateDict, add_scaled, copy_state, difference
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
-from Daddy.weights.merge import contributions, make_version
+from Daddy.weights.merge import compute_version, contributions
 from Daddy.weights.merge.admission import ADMITTED, AdmissionVerdict
 from Daddy.weights.store.heartbeats import Heartbeat, write_heartbeat
 from Daddy.weights.store.weight_records import Contribution, Version
@@ -152,11 +152,11 @@ class PlainExchange:
 def open_gate() -> Iterator[None]:
     """Switch off admission's checks of values: the control."""
     off: list[tuple[Any, str, Callable[..., Any]]] = [
-        (make_version, "judge_values", _admit),
-        (make_version, "cap_claimed_steps", _as_claimed),
-        (make_version, "norm", _unknown),  # what is no number could not be written down
+        (compute_version, "judge_values", _admit),
+        (compute_version, "cap_claimed_steps", _as_claimed),
+        (compute_version, "norm", _unknown),  # what is no number could not be written down
         # `unmerged_progress` reads the function from its own module, the others hold its name
-        *((m, "is_finite", _always) for m in (exchanging, make_version, state_arithmetic)),
+        *((m, "is_finite", _always) for m in (exchanging, compute_version, state_arithmetic)),
     ]
     kept = [(module, name, getattr(module, name)) for module, name, _ in off]
     try:

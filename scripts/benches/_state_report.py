@@ -14,8 +14,8 @@ from Daddy.pokemon import story_milestones, story_order
 from Daddy.pokemon.bag import read_item_pairs
 from Daddy.pokemon.game_progress import Progress, not_started_reason, read_progress
 from Daddy.pokemon.map_names import map_name
+from Daddy.pokemon.memory_decoding import Image, bits, byte, packed_decimal, span, word
 from Daddy.pokemon.party import FIELD_MOVES, Creature
-from Daddy.pokemon.read_memory import Image, bits, byte, packed_decimal, span, word
 
 _FACING = ("down", "up", "left", "right")
 _BATTLE = ("none", "wild", "trainer")

@@ -18,7 +18,7 @@ import numpy as np
 from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.rom_identity import load_rom
-from Daddy.learning.env_benchmark import random_rate
+from Daddy.learning.choose_vector_backend import random_rate
 from Daddy.learning.make_vector import make_vector
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import find_rom

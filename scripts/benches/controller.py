@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from Daddy.cluster.orchestrator.action_types import Submit
 from Daddy.cluster.orchestrator.apply_plan import PlanApplier
 from Daddy.cluster.orchestrator.child_processes import ChildPrograms
 from Daddy.cluster.orchestrator.control_files import write_intent
@@ -35,7 +36,6 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
-from Daddy.cluster.orchestrator.plan_actions import Submit
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import EventWriter

@@ -28,8 +28,8 @@ from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.find_rom import cartridge_path, find_rom
 from Daddy.pokemon.game_progress import read_progress
+from Daddy.pokemon.memory_decoding import byte
 from Daddy.pokemon.ram_map import WHOLE
-from Daddy.pokemon.read_memory import byte
 from Daddy.pokemon.starts.playability_check import format_fault
 from scripts.cartridge.player import Player, read_facts
 

@@ -22,7 +22,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.load_config import load_config
 from Daddy.core.settings import Config
-from Daddy.learning.env_benchmark import random_rate
+from Daddy.learning.choose_vector_backend import random_rate
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.workloads import WORKLOADS
 

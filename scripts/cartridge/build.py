@@ -49,7 +49,7 @@ def build(constants: Mapping[str, int] | None = None) -> tuple[bytes, dict[str, 
 
 
 def symbol_module() -> str:
-    """Return the text of ``Daddy/pokemon/cartridge/cartridge_events.py``."""
+    """Return the text of ``Daddy/pokemon/cartridge/free_cartridge_tables.py``."""
     events = (
         f'("{flag.name.lower()}", 0x{8 * (flag.address - EVENTS) + flag.bit:03X}, '
         f"{QUEST[flag.name].map}, {flag.required}),"

@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.slot_status import newest_checkpoint
+from Daddy.cluster.orchestrator.read_slots import newest_checkpoint
 from Daddy.core.atomic_files import append_line, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import current_process

@@ -20,9 +20,9 @@ from Daddy.background.milestone_sync import MilestoneSync
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.pokemon.archive import archive_store, claim_format
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from Daddy.pokemon.archive.archive_env import ArchivedEnv
 from Daddy.pokemon.archive.claim_replay import ReplayGame
-from Daddy.pokemon.archive.state_selection import ArchiveRules
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.weights import laptop_attachments
 from Daddy.weights.laptop.pull_push import pull, push

@@ -8,7 +8,7 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
-from Daddy.pokemon.read_memory import byte
+from Daddy.pokemon.memory_decoding import byte
 from scripts.cartridge.distances import Place
 from scripts.cartridge.game_state import Facts, read_facts
 from scripts.cartridge.player import BUTTONS, QUEST, Player

@@ -10,7 +10,7 @@ from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
 from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
-from Daddy.pokemon.read_memory import byte
+from Daddy.pokemon.memory_decoding import byte
 from scripts.cartridge.named_moments import has_happened
 from scripts.cartridge.symbols import STORY
 from tests.cartridge.game import Game

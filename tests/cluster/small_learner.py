@@ -13,7 +13,7 @@ import sys
 import threading
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.slot_status import newest_checkpoint
+from Daddy.cluster.orchestrator.read_slots import newest_checkpoint
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import EventWriter

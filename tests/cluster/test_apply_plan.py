@@ -7,6 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.cluster.orchestrator.action_types import (
+    Action,
+    Amend,
+    Cancel,
+    Conclude,
+    EndTerm,
+    Orders,
+    Pause,
+    Signal,
+    Submit,
+)
 from Daddy.cluster.orchestrator.apply_plan import PlanApplier
 from Daddy.cluster.orchestrator.control_files import read_intent, read_orders, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
@@ -19,19 +30,8 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.controller_types import SiteLimits as SiteFacts
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED_FOR_GOOD, is_final
-from Daddy.cluster.orchestrator.decisions.submit_blocks import find_pause_reason
+from Daddy.cluster.orchestrator.decisions.run_pauses import find_pause_reason
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile, read_entries
-from Daddy.cluster.orchestrator.plan_actions import (
-    Action,
-    Amend,
-    Cancel,
-    Conclude,
-    EndTerm,
-    Orders,
-    Pause,
-    Signal,
-    Submit,
-)
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.scheduler_interface import (
     JobRef,

@@ -16,7 +16,7 @@ from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, wr
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller import Controller, EndedJobLookup, FileChangeWatch
 from Daddy.cluster.orchestrator.controller_types import JobState, Ledger, Mode, QueueJob, Snapshot
-from Daddy.cluster.orchestrator.decisions.submit_blocks import find_pause_reason
+from Daddy.cluster.orchestrator.decisions.run_pauses import find_pause_reason
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, replay
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef
 from Daddy.core.atomic_files import read_json

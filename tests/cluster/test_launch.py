@@ -195,7 +195,7 @@ def test_a_copy_that_a_cleaner_was_at_is_made_anew(site):
 def test_without_a_place_on_the_node_it_runs_from_the_shared_copy(site, tmp_path):
     (site.node / f"daddy-{os.getuid()}").mkdir(mode=0o755)
     (site.node / f"daddy-{os.getuid()}").chmod(0o755)  # readable by other users
-    from Daddy.cluster.release_bundle import find_node_copy
+    from Daddy.cluster.release_node_copy import find_node_copy
     from Daddy.core.run_paths import ReleasePaths
 
     places = {"TMPDIR": str(site.node), "SLURM_TMPDIR": str(tmp_path / "missing")}

@@ -16,11 +16,11 @@ from types import MappingProxyType
 
 import pytest
 
+from Daddy.cluster.orchestrator.action_types import Amend
 from Daddy.cluster.orchestrator.controller_types import JobState, QueueJob, Snapshot, UnknownQueue
 from Daddy.cluster.orchestrator.local_job import LocalJob
 from Daddy.cluster.orchestrator.local_queue_files import LocalJobFiles, new_job, turn_lock
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
-from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Submitted
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import SchedulerError

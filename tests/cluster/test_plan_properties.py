@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from Daddy.cluster.orchestrator.action_types import Cancel, Signal, Submit
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, JobOutcome, Mode, SiteLimits
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import find_holds
-from Daddy.cluster.orchestrator.plan_actions import Cancel, Signal, Submit
 from tests.cluster.world import Job, World
 
 SLOTS, SPARES, EXTRA = 3, 3, 2

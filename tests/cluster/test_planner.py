@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from Daddy.cluster.orchestrator.action_types import Amend, Cancel, Conclude, EndTerm, Signal, Submit
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
@@ -21,7 +22,6 @@ from Daddy.cluster.orchestrator.controller_types import (
     Snapshot,
     UnknownQueue,
 )
-from Daddy.cluster.orchestrator.plan_actions import Amend, Cancel, Conclude, EndTerm, Signal, Submit
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.world import attempt_of
 

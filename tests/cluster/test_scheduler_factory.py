@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.action_types import Submit
 from Daddy.cluster.orchestrator.scheduler_factory import (
     SpecMaker,
     choose_executor,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from Daddy.cluster.orchestrator.action_types import Amend
 from Daddy.cluster.orchestrator.controller_types import Snapshot
-from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import (
     JobRef,
     JobSpec,

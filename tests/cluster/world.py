@@ -8,6 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 
+from Daddy.cluster.orchestrator.action_types import (
+    Action,
+    Amend,
+    Cancel,
+    Conclude,
+    EndTerm,
+    Notify,
+    Orders,
+    Pause,
+    Signal,
+    Submit,
+)
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
@@ -25,18 +37,6 @@ from Daddy.cluster.orchestrator.controller_types import (
     UnknownQueue,
 )
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, replay
-from Daddy.cluster.orchestrator.plan_actions import (
-    Action,
-    Amend,
-    Cancel,
-    Conclude,
-    EndTerm,
-    Notify,
-    Orders,
-    Pause,
-    Signal,
-    Submit,
-)
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
 

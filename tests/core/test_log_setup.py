@@ -50,14 +50,14 @@ def test_text_from_elsewhere_stays_on_its_line() -> None:
     assert "\x1b" not in line
 
 
-def test_a_traceback_keeps_its_lines() -> None:
+def test_a_traceback_keeps_its_lines_and_forges_none() -> None:
     log_to(stream := io.StringIO())
     try:
-        raise ValueError("gone")
+        raise ValueError("gone\n2026 ERROR forged\x1b")
     except ValueError:
         logging.getLogger("Daddy.x").exception("a pass failed")
-    assert lines(stream)[1] == "Traceback (most recent call last):"
-    assert lines(stream)[-1] == "ValueError: gone"
+    assert lines(stream)[1] == "  Traceback (most recent call last):"
+    assert lines(stream)[-2:] == ["  ValueError: gone", "  2026 ERROR forged?"]
 
 
 @pytest.mark.parametrize(

@@ -152,11 +152,11 @@ def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
 def judging_is_whole() -> bool:
     from Daddy.weights import weight_exchange
     from Daddy.weights.encoding import state_arithmetic
-    from Daddy.weights.merge import admission, make_version
+    from Daddy.weights.merge import admission, compute_version
 
     whole = (
-        make_version.judge_values is admission.judge_values
-        and make_version.norm is state_arithmetic.norm
+        compute_version.judge_values is admission.judge_values
+        and compute_version.norm is state_arithmetic.norm
     )
     finite = state_arithmetic.is_finite
     return whole and finite.__name__ == "is_finite" and weight_exchange.is_finite is finite

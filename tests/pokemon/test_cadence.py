@@ -16,7 +16,7 @@ from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import FRAMES_PER_STEP, Emulator
 from Daddy.pokemon.game_progress import has_valid_place
-from Daddy.pokemon.read_memory import byte
+from Daddy.pokemon.memory_decoding import byte
 from scripts.cartridge.game_state import read_facts
 from scripts.cartridge.maps import read_atlas
 from scripts.cartridge.player import BEDS, Player

@@ -10,7 +10,7 @@ from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.read_memory import byte
+from Daddy.pokemon.memory_decoding import byte
 from scripts.cartridge.player import Player, read_facts
 from tests.cartridge.game import ROM
 from tests.pokemon.images import image

@@ -12,7 +12,7 @@ from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.game_progress import Progress, not_started_reason, read_progress
 from Daddy.pokemon.map_names import map_name
-from Daddy.pokemon.read_memory import bits, byte
+from Daddy.pokemon.memory_decoding import bits, byte
 from scripts.benches._state_report import doubts, play_time_s
 from scripts.cartridge.player import Player
 from scripts.cartridge.symbols import MAPS

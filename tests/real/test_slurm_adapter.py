@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.cluster.orchestrator.action_types import Amend
 from Daddy.cluster.orchestrator.controller_types import JobState, QueueJob, Snapshot, WaitReason
-from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Refused, Submitted
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.clock import SystemClock

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.slot_status import newest_checkpoint
+from Daddy.cluster.orchestrator.read_slots import newest_checkpoint
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.weight_store import Store, version_numbers

@@ -4,8 +4,8 @@
 ``controller_wiring`` builds a ``controller`` from a configuration (``control_parameters``,
 ``scheduler_factory``). Its loop reads the queue through a ``scheduler_interface``
 (``slurm_scheduler`` or ``local_scheduler``); ``reconcile`` turns the listing into ledger entries;
-``planner`` (``decisions``, ``plan_actions``) decides; ``apply_plan`` acts. ``ledger_file`` stores
-the entries, ``ledger_replay`` computes the state that follows from them. ``slot_status`` reads the
+``planner`` (``decisions``, ``action_types``) decides; ``apply_plan`` acts. ``ledger_file`` stores
+the entries, ``ledger_replay`` computes the state that follows from them. ``read_slots`` reads the
 slots' leases, ``controller_lease`` the controller's, ``status_summary`` makes the record for
 ``status``, ``child_processes`` runs relay and mirror. ``slurm_templates`` renders job scripts; the
 other ``slurm_*`` modules run or parse one Slurm program each. ``local_job`` supervises a

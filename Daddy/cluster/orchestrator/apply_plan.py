@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from Daddy.cluster.orchestrator.control_files import read_intent, write_intent, write_orders
-from Daddy.cluster.orchestrator.controller_types import Attempt, Ledger, Mode, Orders
-from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD
-from Daddy.cluster.orchestrator.decisions.job_cap import limits_after_refusal
-from Daddy.cluster.orchestrator.ledger_file import LedgerFile
-from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
-from Daddy.cluster.orchestrator.plan_actions import (
+from Daddy.cluster.orchestrator.action_types import (
     Action,
     Amend,
     Cancel,
@@ -27,6 +21,12 @@ from Daddy.cluster.orchestrator.plan_actions import (
     Signal,
     Submit,
 )
+from Daddy.cluster.orchestrator.control_files import read_intent, write_intent, write_orders
+from Daddy.cluster.orchestrator.controller_types import Attempt, Ledger, Mode, Orders
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD
+from Daddy.cluster.orchestrator.decisions.job_cap import limits_after_refusal
+from Daddy.cluster.orchestrator.ledger_file import LedgerFile
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.cluster.orchestrator.scheduler_interface import (
     JobRef,
     JobSpec,

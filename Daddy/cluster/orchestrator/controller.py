@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 
+from Daddy.cluster.orchestrator.action_types import Plan
 from Daddy.cluster.orchestrator.apply_plan import PlanApplier
 from Daddy.cluster.orchestrator.child_processes import ChildPrograms
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
@@ -33,11 +34,10 @@ from Daddy.cluster.orchestrator.controller_types import (
     UnknownQueue,
 )
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
-from Daddy.cluster.orchestrator.plan_actions import Plan
 from Daddy.cluster.orchestrator.planner import plan
+from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence, read_slots
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, Scheduler
-from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence, read_slots
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.atomic_files import write_json
 from Daddy.core.errors import ControllerAliveError, FileError

@@ -19,8 +19,8 @@ from Daddy.cluster.orchestrator.control_parameters import (
 )
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
+from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
 from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, make_scheduler
-from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import read_json_or_empty
 from Daddy.core.clock import Clock

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from Daddy.cluster.orchestrator.action_types import Amend
 from Daddy.cluster.orchestrator.controller_types import (
     JobState,
     QueueJob,
@@ -32,7 +33,6 @@ from Daddy.cluster.orchestrator.local_queue_files import (
     live_jobs,
     new_job,
 )
-from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, SubmitResult, Submitted
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import Clock

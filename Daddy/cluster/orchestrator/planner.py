@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from math import inf
 
+from Daddy.cluster.orchestrator.action_types import Action, EndTerm, Notify, Pause, Plan
 from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
@@ -28,15 +29,14 @@ from Daddy.cluster.orchestrator.controller_types import (
     UnknownQueue,
 )
 from Daddy.cluster.orchestrator.decisions import (
-    draining,
     job_cap,
+    job_ending,
     job_submission,
     node_exclusion,
-    submit_blocks,
+    run_pauses,
 )
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import FOREVER_S
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather_plan_input
-from Daddy.cluster.orchestrator.plan_actions import Action, EndTerm, Notify, Pause, Plan
 
 _NOTIFY_AGAIN_S = 6 * 3600.0
 
@@ -59,7 +59,7 @@ def plan(
         chosen, reasons = [], ["paused: nothing is submitted until you type start"]
         orders = Orders(reason="the run is paused")
     else:
-        chosen, reasons = draining.drain_run(inputs)
+        chosen, reasons = job_ending.drain_run(inputs)
         orders = Orders(reason=f"the run is to {desired.mode.value}")
     freed_slots = (EndTerm(orphan.slot, orphan.term, orphan.reason) for orphan in ledger.orphans)
     actions = (*freed_slots, *chosen)
@@ -70,14 +70,14 @@ def plan(
 def _run(inputs: PlanInput, excluded: tuple[str, ...]) -> tuple[list[Action], list[str]]:
     """Return the actions that keep the slots filled, or a Pause; and the reasons."""
     ledger, policy, now = inputs.ledger, inputs.policy, inputs.now
-    pause_reason = submit_blocks.find_pause_reason(ledger, inputs.snapshot, policy)
+    pause_reason = run_pauses.find_pause_reason(ledger, inputs.snapshot, policy)
     if pause_reason is not None:
         return [Pause(pause_reason)], [f"paused: {pause_reason}"]
-    user_jobs = draining.waiting_user_jobs(inputs.snapshot)
+    user_jobs = job_ending.waiting_user_jobs(inputs.snapshot)
     submits, submit_reasons = job_submission.fill_slots(inputs, excluded)
     actions = [
-        *draining.end_silent_jobs(inputs),
-        *draining.yield_slot(inputs, user_jobs),
+        *job_ending.end_silent_jobs(inputs),
+        *job_ending.yield_slot(inputs, user_jobs),
         *node_exclusion.exclude_nodes(inputs.waiting, excluded),
         *job_submission.shorten_time_limits(inputs),
         *job_submission.hold_waiting_jobs(inputs, user_jobs=bool(user_jobs)),

@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
-from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.action_types import Submit
 from Daddy.cluster.orchestrator.scheduler_interface import JobSpec, Scheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import sha256_hex

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from Daddy.cluster.orchestrator.action_types import Amend
 from Daddy.cluster.orchestrator.controller_types import QueueJob, QueueReading, SiteLimits
-from Daddy.cluster.orchestrator.plan_actions import Amend
 
 
 @dataclass(frozen=True, slots=True)

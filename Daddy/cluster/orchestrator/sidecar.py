@@ -27,7 +27,7 @@ from Daddy.cluster.orchestrator.decisions.controller_failover import (
     JobView,
     should_make_pass,
 )
-from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
+from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from Daddy.cluster.orchestrator.action_types import Submit
 from Daddy.cluster.orchestrator.control_files import Probe, write_probe
 from Daddy.cluster.orchestrator.controller_lease import SILENCE_S, become_controller
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.controller_wiring import build_controller
-from Daddy.cluster.orchestrator.plan_actions import Submit
+from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
 from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, run_id
-from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 
+from Daddy.cluster.orchestrator.action_types import Amend
 from Daddy.cluster.orchestrator.controller_types import (
     JobState,
     QueueJob,
@@ -23,7 +24,6 @@ from Daddy.cluster.orchestrator.controller_types import (
     UnknownQueue,
     WaitReason,
 )
-from Daddy.cluster.orchestrator.plan_actions import Amend
 from Daddy.cluster.orchestrator.scheduler_interface import (
     JobRef,
     JobSpec,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from Daddy.cluster.orchestrator.action_types import Plan
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     SUMMARY_VERSION,
@@ -23,7 +24,6 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.decisions.job_cap import choose_chaining
 from Daddy.cluster.orchestrator.ledger_replay import measure_training
-from Daddy.cluster.orchestrator.plan_actions import Plan
 
 _LAST_ENDED = 5
 _FOR_EVER_S = 30 * 86_400.0

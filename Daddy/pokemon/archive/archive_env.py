@@ -15,14 +15,14 @@ import numpy as np
 
 from Daddy.core.errors import FileError, RomError
 from Daddy.pokemon import story_milestones
+from Daddy.pokemon.archive import archive_decisions as selection
 from Daddy.pokemon.archive import claim_format, env_archive_progress
-from Daddy.pokemon.archive import milestone_keys as keys
-from Daddy.pokemon.archive import state_selection as selection
+from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules, KeepDecision, StateChoice
 from Daddy.pokemon.archive.archive_store import open_archive
 from Daddy.pokemon.archive.file_names import MarkKind
 from Daddy.pokemon.archive.state_claims import ClaimStore
 from Daddy.pokemon.archive.state_format import Compatibility, Provenance
-from Daddy.pokemon.archive.state_selection import ArchiveRules, KeepDecision, StateChoice
 from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from Daddy.pokemon.observation import Observation

@@ -20,9 +20,9 @@ from threading import Lock
 from Daddy.core.atomic_files import create_exclusive, read_bounded, sha256_hex, write_new
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import file_names, state_format
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules, surplus_states
 from Daddy.pokemon.archive.file_names import MAX_MARKS, Catalogue, MarkKind, StateEntry
 from Daddy.pokemon.archive.state_format import STATE_LIMIT, Compatibility, Provenance
-from Daddy.pokemon.archive.state_selection import ArchiveRules, surplus_states
 
 _FORCED_LISTING = 128
 """Every 128th call of `list_states` reads the folder even if its mtime is unchanged."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.file_names import StateEntry
 from Daddy.pokemon.bounded_decoding import inflate, matching_text
 

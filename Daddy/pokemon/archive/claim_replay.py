@@ -23,8 +23,8 @@ from Daddy.core.errors import DaddyError, FileError, UsageError
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.run_subprocess import Completed, ProcessTimeoutError, run_command
 from Daddy.pokemon import story_milestones
-from Daddy.pokemon.archive import claim_format, state_selection
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import archive_decisions, claim_format
+from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim, FindClaim
 from Daddy.pokemon.archive.file_names import StateEntry
@@ -106,7 +106,7 @@ def replay_claim(
         return ReplayResult(None, f"it does not reach {', '.join(missing[:5])}")
     if keys.milestones(held) <= origin.held:
         return ReplayResult(None, "it reaches nothing that its parent does not hold")
-    decision = state_selection.decide_to_keep(held, archive.list_states(), archive.rules)
+    decision = archive_decisions.decide_to_keep(held, archive.list_states(), archive.rules)
     if not decision.keep:
         return ReplayResult(None, decision.reason)
     entry = archive.keep_state(_provenance(claim, origin, held, facts, author), state)

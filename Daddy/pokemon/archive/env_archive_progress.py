@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
 
 _FIGHT_STEPS = 8
 """Steps in a fight that count as one idle step, so that a long fight can end within a try."""

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from Daddy.core.assist_compatibility import missing_assists
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.file_names import StateEntry
 
 MAGIC: Final = b"DADDYARC"

@@ -18,7 +18,7 @@ from Daddy.core.assist_compatibility import ASSIST_NAMES
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.game_progress import Progress, is_free
-from Daddy.pokemon.read_memory import Image, byte
+from Daddy.pokemon.memory_decoding import Image, byte
 
 MAX_FAILURES: Final = 3
 MAX_CHECKS: Final = 4

@@ -1,1 +1,1 @@
-"""The free game: `daddy.gb` and `cartridge_events`, both made by ``scripts.cartridge``."""
+"""The free game: `daddy.gb` and `free_cartridge_tables`, both made by ``scripts.cartridge``."""

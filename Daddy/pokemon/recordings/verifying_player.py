@@ -28,8 +28,8 @@ from Daddy.pokemon.game_progress import read_progress
 from Daddy.pokemon.inputs import emulator_operations, recording_format
 from Daddy.pokemon.inputs.emulator_operations import Operation, OperationKind
 from Daddy.pokemon.inputs.recording_format import DIGEST_BYTES, DIGEST_FRAMES, Recording
+from Daddy.pokemon.memory_decoding import Image
 from Daddy.pokemon.ram_map import RANDOM, WHOLE
-from Daddy.pokemon.read_memory import Image
 
 _MAX_POSITIONS = 512
 

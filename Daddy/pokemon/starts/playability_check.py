@@ -24,7 +24,7 @@ from Daddy.core.run_subprocess import ProcessTimeoutError, run_command
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import PYBOY_VERSION, STATE_FORMAT, Emulator
 from Daddy.pokemon.game_progress import not_started_reason
-from Daddy.pokemon.read_memory import Image, byte
+from Daddy.pokemon.memory_decoding import Image, byte
 from Daddy.pokemon.starts.route_view import STEERING, STEPS, read_view
 
 REMEDY = (

@@ -10,7 +10,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.game_progress import Progress, is_free, read_progress
 from Daddy.pokemon.map_names import map_name
-from Daddy.pokemon.read_memory import Image, byte
+from Daddy.pokemon.memory_decoding import Image, byte
 from Daddy.pokemon.starts.start_routes import CREATURE
 
 STEPS = {"down": (1, 0), "up": (-1, 0), "left": (0, -1), "right": (0, 1)}

@@ -15,8 +15,8 @@ from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.weights.evaluations import best_evaluated
 from Daddy.weights.merge import contributions
+from Daddy.weights.merge.compute_version import Peers
 from Daddy.weights.merge.contributions import PendingOffer
-from Daddy.weights.merge.make_version import Peers
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store import version_retention
 from Daddy.weights.store.heartbeats import StallTimer

@@ -1,6 +1,6 @@
 """Adapter for reading: collects everything that a merge needs, once, after the lease is taken.
 
-``make_version`` then computes without files, and ``merger`` writes the result. `PeerReader` also
+``compute_version`` then computes without files, and ``merger`` writes the result. `PeerReader` also
 serves the check for a due merge: if nothing changed, that check costs one file operation per
 process and a few more.
 """
@@ -22,15 +22,7 @@ from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge.admission import Fault, make_refusal
-from Daddy.weights.merge.contributions import (
-    PendingOffer,
-    list_box_records,
-    pending_of,
-    read_blob,
-    read_box,
-    round_robin,
-)
-from Daddy.weights.merge.make_version import (
+from Daddy.weights.merge.compute_version import (
     JudgedOffer,
     MergeInputs,
     Peers,
@@ -38,6 +30,14 @@ from Daddy.weights.merge.make_version import (
     judge_contribution_file,
     judge_contribution_record,
     make_judged,
+)
+from Daddy.weights.merge.contributions import (
+    PendingOffer,
+    list_box_records,
+    pending_of,
+    read_blob,
+    read_box,
+    round_robin,
 )
 from Daddy.weights.store.heartbeats import (
     Heartbeat,

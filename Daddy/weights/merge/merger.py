@@ -17,10 +17,10 @@ from Daddy.core.lease import Lease, remove_term
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.exchange_settings import ExchangeSettings
-from Daddy.weights.merge.averaging import is_due
+from Daddy.weights.merge.averaging_shares import is_due
 from Daddy.weights.merge.cleanup import KEEP_TERMS, Sweeper
+from Daddy.weights.merge.compute_version import JudgedOffer, Peers, judge_all, make_version
 from Daddy.weights.merge.contributions import write_receipts
-from Daddy.weights.merge.make_version import JudgedOffer, Peers, judge_all, make_version
 from Daddy.weights.merge.merge_inputs import PeerReader, choose_offers, read_inputs
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
 from Daddy.weights.store.laptop_downloads import offer_version

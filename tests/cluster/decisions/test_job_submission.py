@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from Daddy.cluster.orchestrator.action_types import Action, Amend, Notify, Submit
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
@@ -18,7 +19,6 @@ from Daddy.cluster.orchestrator.controller_types import (
     WaitReason,
 )
 from Daddy.cluster.orchestrator.decisions.job_submission import shorten_time_limits
-from Daddy.cluster.orchestrator.plan_actions import Action, Amend, Notify, Submit
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, given, queue, trains, waits
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from Daddy.cluster.orchestrator.action_types import Amend
 from Daddy.cluster.orchestrator.controller_types import JobOutcome, Ledger
 from Daddy.cluster.orchestrator.decisions.node_exclusion import exclude_nodes, excluded_nodes
-from Daddy.cluster.orchestrator.plan_actions import Amend
 from tests.cluster.decisions.conftest import NOW, ended, trains, waits
 
 

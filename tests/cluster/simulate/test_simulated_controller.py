@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from Daddy.cluster.orchestrator.plan_actions import Plan
+from Daddy.cluster.orchestrator.action_types import Plan
 from Daddy.cluster.orchestrator.simulate import simulated_controller
 from Daddy.cluster.orchestrator.simulate.incidents import draw_incidents
 from Daddy.cluster.orchestrator.simulate.scenario import WORKLOADS, Scenario

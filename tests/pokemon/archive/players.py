@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from Daddy.pokemon.archive.archive_env import ArchiveAccess, ArchivedEnv
-from Daddy.pokemon.archive.state_selection import ArchiveRules
 from scripts.cartridge.player import BUTTONS, Player, read_facts
 
 

@@ -15,9 +15,9 @@ from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.archive import archive_store
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules, StateChoice
 from Daddy.pokemon.archive.archive_env import ArchivedEnv
-from Daddy.pokemon.archive.state_selection import ArchiveRules, StateChoice
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.pokemon.archive.players import advance, archived, meet_somebody, milestones_of, win
 

@@ -13,10 +13,10 @@ import pytest
 
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import FileError
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from Daddy.pokemon.archive.archive_store import Archive, archive_folder
 from Daddy.pokemon.archive.file_names import first_rank_name
 from Daddy.pokemon.archive.state_format import Compatibility, encode_state
-from Daddy.pokemon.archive.state_selection import ArchiveRules
 from tests.pokemon.archive.states import KIN, provenance
 
 RULES = ArchiveRules(per_key=3, tries=2)
@@ -241,7 +241,7 @@ def test_a_missing_folder_is_an_empty_archive(archive: Archive) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from Daddy.pokemon.archive.state_selection import ArchiveRules
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from Daddy.pokemon.archive.archive_store import Archive
 from tests.pokemon.archive.states import KIN, provenance
 archive = Archive(Path(sys.argv[1]), KIN, ArchiveRules(per_key=int(sys.argv[3])))

@@ -12,7 +12,8 @@ from Daddy.core.errors import FileError, UsageError
 from Daddy.core.run_subprocess import Completed
 from Daddy.pokemon import env_state_format as saving
 from Daddy.pokemon.archive import archive_store
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from Daddy.pokemon.archive.archive_env import ArchivedEnv
 from Daddy.pokemon.archive.archive_store import Archive
 from Daddy.pokemon.archive.claim_format import Claim, claim_hash, decode_claim, encode_claim
@@ -26,7 +27,6 @@ from Daddy.pokemon.archive.claim_replay import (
 )
 from Daddy.pokemon.archive.file_names import StateEntry
 from Daddy.pokemon.archive.state_claims import ClaimStore
-from Daddy.pokemon.archive.state_selection import ArchiveRules
 from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.inputs import recording_format

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules, is_try_over
 from Daddy.pokemon.archive.env_archive_progress import EnvHistory, history_from
-from Daddy.pokemon.archive.state_selection import ArchiveRules, is_try_over
 
 RULES = ArchiveRules(patience=10)
 

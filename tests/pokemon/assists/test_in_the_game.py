@@ -17,9 +17,9 @@ from Daddy.pokemon import env_state_format as saving
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
 from Daddy.pokemon.archive import state_format
-from Daddy.pokemon.archive.milestone_keys import rank
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from Daddy.pokemon.archive.state_format import Compatibility
-from Daddy.pokemon.archive.state_selection import ArchiveRules
+from Daddy.pokemon.archive.state_keys import rank
 from Daddy.pokemon.assists.apply_assists import AssistRunner
 from Daddy.pokemon.assists.assist_registry import ASSISTS, Assist
 from Daddy.pokemon.assists.assist_state import Intervention, StepState, state_before_key

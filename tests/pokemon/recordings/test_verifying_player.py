@@ -11,7 +11,7 @@ import pytest
 
 from Daddy.core.errors import RomError
 from Daddy.core.rom_identity import load_rom
-from Daddy.pokemon.archive.state_selection import ArchiveRules
+from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import cartridge_path

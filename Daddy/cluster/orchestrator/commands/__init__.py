@@ -1,6 +1,6 @@
 """Holds the commands of ``run_controller``, one module each.
 
-``start`` (``preflight``: its checks; ``storage_forecast``: space) · ``stop`` · ``status``
+``start`` (``preflight``: its checks; ``storage_checks``: space) · ``stop`` · ``status``
 (``health_verdict``: word, sentence and exit code; ``status_screen``: the screen) · ``logs`` with
 ``attach`` · ``plan`` · ``ensure`` with ``once`` · ``clean``. ``daemon`` starts and runs the
 controller's process; ``run_selection`` finds the run.

@@ -17,9 +17,9 @@ from itertools import chain
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.commands.run_selection import Request, load_intent
-from Daddy.cluster.orchestrator.commands.storage_forecast import format_bytes
+from Daddy.cluster.orchestrator.commands.storage_checks import format_bytes
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
-from Daddy.cluster.orchestrator.slot_status import read_slots
+from Daddy.cluster.orchestrator.read_slots import read_slots
 from Daddy.core.atomic_files import read_json_or_empty
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, FileError

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
+from Daddy.cluster.orchestrator.action_types import Action, Plan
 from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release, load_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy, derive_policy
 from Daddy.cluster.orchestrator.controller_types import (
@@ -23,11 +24,10 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold
-from Daddy.cluster.orchestrator.plan_actions import Action, Plan
 from Daddy.cluster.orchestrator.planner import plan as decide
+from Daddy.cluster.orchestrator.read_slots import read_slots
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.scheduler_factory import choose_executor, make_scheduler
-from Daddy.cluster.orchestrator.slot_status import read_slots
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from Daddy.cluster.orchestrator.commands.storage_forecast import (
+from Daddy.cluster.orchestrator.action_types import Submit
+from Daddy.cluster.orchestrator.commands.storage_checks import (
     FreeSpace,
     Mount,
     describe_forecast,
@@ -30,7 +31,6 @@ from Daddy.cluster.orchestrator.commands.storage_forecast import (
     forecast_disk_use,
     parse_quota,
 )
-from Daddy.cluster.orchestrator.plan_actions import Submit
 from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, run_id
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler

@@ -11,6 +11,7 @@ import threading
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator import controller_lease
+from Daddy.cluster.orchestrator.action_types import Submit
 from Daddy.cluster.orchestrator.commands.daemon import launch_controller, run_daemon
 from Daddy.cluster.orchestrator.commands.ensure import describe_survival
 from Daddy.cluster.orchestrator.commands.preflight import (
@@ -25,7 +26,6 @@ from Daddy.cluster.orchestrator.commands.status import read_last_summary
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
-from Daddy.cluster.orchestrator.plan_actions import Submit
 from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, choose_executor
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from Daddy.cluster.orchestrator.action_types import Action, Amend, Cancel, Submit
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
     Chaining,
@@ -14,7 +15,6 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.decisions import job_cap
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
-from Daddy.cluster.orchestrator.plan_actions import Action, Amend, Cancel, Submit
 
 _WORTH_S = 900.0
 """Least seconds before a maintenance for which a job is worth its start."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from Daddy.cluster.orchestrator.action_types import Action, Amend
 from Daddy.cluster.orchestrator.controller_types import Attempt, JobOutcome, Ledger
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import is_failure
-from Daddy.cluster.orchestrator.plan_actions import Action, Amend
 
 _STRIKES = 2
 _STRIKE_S = 86_400.0

@@ -9,7 +9,7 @@ from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import Attempt, DesiredRun, Ledger, Snapshot
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, find_holds
 from Daddy.cluster.orchestrator.decisions.release_rollout import ReleaseRollout, choose_releases
-from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, find_block
+from Daddy.cluster.orchestrator.decisions.run_pauses import Block, find_block
 
 
 @dataclass(frozen=True, slots=True)

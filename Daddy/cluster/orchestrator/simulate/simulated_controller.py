@@ -13,6 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from math import ceil, inf
 
+from Daddy.cluster.orchestrator.action_types import (
+    Action,
+    Amend,
+    Cancel,
+    EndTerm,
+    Notify,
+    Signal,
+    Submit,
+)
 from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     DesiredRun,
@@ -27,15 +36,6 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.decisions.job_cap import limits_after_refusal
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold
-from Daddy.cluster.orchestrator.plan_actions import (
-    Action,
-    Amend,
-    Cancel,
-    EndTerm,
-    Notify,
-    Signal,
-    Submit,
-)
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.simulate.simulated_site import (

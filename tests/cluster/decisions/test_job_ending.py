@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from Daddy.cluster.orchestrator.action_types import Amend, Cancel, Notify, Signal, Submit
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     DesiredRun,
@@ -18,8 +19,7 @@ from Daddy.cluster.orchestrator.controller_types import (
     Snapshot,
     WaitReason,
 )
-from Daddy.cluster.orchestrator.decisions.draining import end_silent_jobs
-from Daddy.cluster.orchestrator.plan_actions import Amend, Cancel, Notify, Signal, Submit
+from Daddy.cluster.orchestrator.decisions.job_ending import end_silent_jobs
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, given, queue, trains, waits
 

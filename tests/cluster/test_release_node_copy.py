@@ -3,7 +3,7 @@ import tarfile
 
 import pytest
 
-from Daddy.cluster.release_bundle import find_damage, pack_bundle, unpack_bundle
+from Daddy.cluster.release_node_copy import find_damage, pack_bundle, unpack_bundle
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import FileError
 

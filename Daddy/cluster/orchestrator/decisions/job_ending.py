@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from Daddy.cluster.orchestrator.action_types import Action, Cancel, Conclude, Notify, Signal
 from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
@@ -21,7 +22,6 @@ from Daddy.cluster.orchestrator.controller_types import (
     WaitReason,
 )
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
-from Daddy.cluster.orchestrator.plan_actions import Action, Cancel, Conclude, Notify, Signal
 
 _STALL_S = 1800.0
 """Seconds with a heartbeat and without a checkpoint after which the person is notified."""

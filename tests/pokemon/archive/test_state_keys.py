@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from Daddy.pokemon import story_milestones
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
 
 
 def test_the_same_milestones_have_the_same_name_in_whatever_order_they_came() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
-from Daddy.cluster.orchestrator.slot_status import HeartbeatSilence, newest_checkpoint, read_slots
+from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence, newest_checkpoint, read_slots
 from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import current_process, host_name
 from Daddy.core.lease import Lease, end_term

@@ -28,7 +28,12 @@ from Daddy.weights.merge.admission import (
     make_refusal,
     typical_of_others,
 )
-from Daddy.weights.merge.averaging import WeightedOffer, laptop_lag, offer_shares, round_weight
+from Daddy.weights.merge.averaging_shares import (
+    WeightedOffer,
+    laptop_lag,
+    offer_shares,
+    round_weight,
+)
 from Daddy.weights.merge.contributions import PendingOffer, is_job_name
 from Daddy.weights.merge.slot_fencing import judge_lease_term, read_fences
 from Daddy.weights.store.heartbeats import Heartbeat

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.cluster.orchestrator.commands.storage_forecast import (
+from Daddy.cluster.orchestrator.commands.storage_checks import (
     FreeSpace,
     Mount,
     describe_forecast,

@@ -10,9 +10,9 @@ import pytest
 
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import SystemClock
-from Daddy.learning import env_benchmark
+from Daddy.learning import choose_vector_backend
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.env_benchmark import choose_backend, pick_backend, random_rate
+from Daddy.learning.choose_vector_backend import choose_backend, pick_backend, random_rate
 from Daddy.learning.make_vector import Backend, make_vector
 from tests.learning.toys import Slow
 
@@ -41,7 +41,7 @@ def test_what_was_measured_for_this_shape_of_machine_is_not_measured_again(
     assert read_json(record) == kept
     write_json(record, {**kept, "rates": dict.fromkeys(kept["rates"], 1.0) | {"threads": 9.0}})
     assert choose_backend(CartPole, 8, record, SystemClock()).backend == "threads"
-    monkeypatch.setattr(env_benchmark, "usable_cores", lambda: 1000)
+    monkeypatch.setattr(choose_vector_backend, "usable_cores", lambda: 1000)
     assert choose_backend(CartPole, 8, record, SystemClock()).rates.keys() == first.rates.keys()
     assert read_json(record)["cores"] == 1000
 

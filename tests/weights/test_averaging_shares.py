@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.weights.merge.averaging import (
+from Daddy.weights.merge.averaging_shares import (
     MAX_SHARE_ALL_LAPTOPS,
     MAX_SHARE_ONE_LAPTOP,
     WeightedOffer,

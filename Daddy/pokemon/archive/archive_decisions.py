@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from Daddy.pokemon.archive import milestone_keys as keys
+from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.env_archive_progress import EnvHistory
 from Daddy.pokemon.archive.file_names import Catalogue, StateEntry
 

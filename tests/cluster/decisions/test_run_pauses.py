@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from Daddy.cluster.orchestrator.action_types import Pause
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     DesiredRun,
@@ -12,8 +13,7 @@ from Daddy.cluster.orchestrator.controller_types import (
     Mode,
     WaitReason,
 )
-from Daddy.cluster.orchestrator.decisions.submit_blocks import find_pause_reason
-from Daddy.cluster.orchestrator.plan_actions import Pause
+from Daddy.cluster.orchestrator.decisions.run_pauses import find_pause_reason
 from Daddy.cluster.orchestrator.planner import plan
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 

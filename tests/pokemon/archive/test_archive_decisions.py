@@ -8,10 +8,8 @@ from itertools import count
 
 import pytest
 
-from Daddy.pokemon.archive import milestone_keys as keys
-from Daddy.pokemon.archive.env_archive_progress import EnvHistory
-from Daddy.pokemon.archive.file_names import Catalogue, StateEntry
-from Daddy.pokemon.archive.state_selection import (
+from Daddy.pokemon.archive import state_keys as keys
+from Daddy.pokemon.archive.archive_decisions import (
     ArchiveRules,
     choose_episode_start,
     choose_state_to_load,
@@ -22,6 +20,8 @@ from Daddy.pokemon.archive.state_selection import (
     is_new_key,
     surplus_states,
 )
+from Daddy.pokemon.archive.env_archive_progress import EnvHistory
+from Daddy.pokemon.archive.file_names import Catalogue, StateEntry
 
 RULES = ArchiveRules(per_key=3, patience=100, tries=2, stray=0.5)
 _AGES = count(1)
