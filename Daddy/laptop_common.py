@@ -63,7 +63,7 @@ class LaptopLimits:
         return True
 
     def beat(self, data: Mapping[str, object]) -> None:
-        """Record ``env_steps`` of `data`, the steps played so far, for `stop_reason`."""
+        """Store ``env_steps`` of `data`; `stop_reason` compares them with the limit."""
         self.steps = int(str(data.get("env_steps", self.steps)))
 
     def stop_reason(self) -> str | None:

@@ -143,7 +143,7 @@ class Friend:
 
     @property
     def shared(self) -> SharedPaths:
-        """The friend's folder."""
+        """Paths of the friend's ``shared_weights`` folder."""
         return SharedPaths(Path(self.folder))
 
 

@@ -132,7 +132,7 @@ Shrub = tuple[int, int, int, int] | None
 
 
 def field_move_uses(shrub: Shrub, was: Progress, now: Progress) -> int:
-    """Return the field moves that a step used, as bits 256 x (index in FIELD_MOVES) + map."""
+    """Return the field moves of a step as a bit mask; bit: 256 x (index in FIELD_MOVES) + map."""
     uses = 0
     if (
         shrub is not None

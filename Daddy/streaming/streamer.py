@@ -89,7 +89,7 @@ class Streamer:
         self.port.close()
 
     def step(self, ready: Collection[Any] | None = None) -> float:
-        """Do one pass; return the seconds until the next. ``ready``: as in DirectPort.step."""
+        """Do one pass; return the seconds until the next. ``ready``: sockets to read; None: all."""
         now = self._clock.monotonic()
         due = min(at for task, at in self._due.items() if task != "picture") <= now
         if ready is None or ready or due or self.port.write_sockets:  # a relay may have room again

@@ -29,7 +29,7 @@ FAULTS = {"late": "o", "values": "X", "reverted": "v"}
 
 
 def draw_lineage(path: Path, name: str, steps: Sequence[Record]) -> None:
-    """Write the PNG to ``path``. ``steps``: oldest first, at least one."""
+    """Draw shares and refusals by version as a PNG; ``steps``: version records, oldest first."""
     colours = colours_of(steps)
     with mpl.rc_context({"font.size": 8.5, "text.color": INK, "axes.edgecolor": FAINT}):
         figure, (shares, refusals) = plt.subplots(

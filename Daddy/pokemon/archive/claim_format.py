@@ -188,7 +188,7 @@ def claim_lineage(ident: str, find: FindClaim) -> list[str]:
 def claims_to_publish(
     wanted: Iterable[str], find: FindClaim, fits: Callable[[Claim], bool]
 ) -> list[str]:
-    """List the wanted claims whose ancestors are all here and `fits`, and these ancestors."""
+    """List each wanted claim with its ancestors, if all are here and `fits` accepts each."""
     shown: dict[str, None] = {}
     for name in wanted:
         lineage = {part: claim for part in claim_lineage(name, find) if (claim := find(part))}

@@ -204,7 +204,7 @@ class JobConnections:
         return [job.connection for job in self._jobs.values()]
 
     def recently_heard(self, now: float) -> frozenset[str]:
-        """Return the jobs from which a segment arrived in the last two seconds."""
+        """Return the jobs that sent a segment (reports, frames) directly in the last 2 s."""
         jobs = self._jobs.items()
         return frozenset(peer for peer, job in jobs if now - job.last_segment_at < FRESH_S)
 

@@ -73,7 +73,7 @@ class FileTransport(ABC):
         return f"{transport}, with this laptop's key {self.remote.key}"
 
     def prepare(self) -> None:
-        """Close a dead shared connection before an exchange; NetworkError if a person opened it."""
+        """Close a dead shared connection of ours; NetworkError if the dead one was a person's."""
         self.remote.drop_dead_connection()
 
     @abstractmethod
