@@ -238,9 +238,9 @@ class SharedExchange:
             env_steps=steps, optimizer_steps=updates,
             new_steps=max(0, env_steps - counted_steps),
         )  # fmt: skip
-        # Heartbeat first. 1. It promises contribution 12. 2. The job dies. 3. Mergers look for 12,
-        # find none, and lose nothing: the successor resumes from the checkpoint and counts from 1.
-        # In the other order they never look beyond 11, and the successor takes 12 for delivered.
+        # Heartbeat first: mergers read only the contributions that it announces. If the job dies
+        # in between, 12 is announced but missing, and the successor repeats the work: no loss. In
+        # the other order mergers would ignore 12, and the successor would count it as delivered.
         self._beat(offering=offer.sequence)
         self._store.writer.hook("C6")  # here, and at C7, a test can kill the job
         contributions.write_contribution(self._store, offer)

@@ -57,20 +57,20 @@ class Phase(str, Enum):
     INTENT = "intent"  # recorded before sbatch runs, so a controller that dies then leaves a trace
     SUBMITTED = "submitted"  # the scheduler gave it a job id
     RUNNING = "running"  # the scheduler started the job
-    ENDED = "ended"  # JobOutcome tells the way
+    ENDED = "ended"  # JobOutcome says how
     REJECTED = "rejected"  # the scheduler refused it, or never listed it
 
 
 class JobOutcome(str, Enum):
     """The way in which an attempt ended; failures delay further jobs (``circuit_breaker``).
 
-    *If unsaved*: if its own lease term has no checkpoint and, for NOT_NEEDED, a slot was empty.
+    *Failure if unsaved*: only if it wrote no checkpoint; NOT_NEEDED only if a slot was empty, too.
     """
 
     DONE = "done"  # exit code 0: the run has all its steps; failure if unsaved
     DRAINED = "drained"  # stop request, time limit or preemption, training continues; no failure
     NOT_NEEDED = (
-        "not needed"  # exit code 11: no slot was free, or it lost its own; failure if unsaved
+        "not needed"  # exit code 11: no slot was free, or another took its; failure if unsaved
     )
     CANCELLED = "cancelled"  # by the controller or a person; no failure
     LOST = "lost"  # gone from the queue, the cause is unknown; no failure
@@ -98,13 +98,13 @@ class SiteLimits:
     max_submitted: int | None = None
     """Most jobs of one person that may wait and run."""
     counts_waiting: bool = False
-    """The scheduler refused a submission because too many jobs were waiting."""
+    """True once a submission was refused because too many jobs waited: submit none ahead."""
     enforced: bool = False
-    """The scheduler keeps jobs over the limit waiting: the limit was read or seen to hold."""
+    """True if the scheduler is known to hold back jobs above ``max_running``."""
     blocks_others: bool = False
     """``assoc_limit_stop``: a job that waits for a limit may stall the whole partition."""
     keeps_marks: bool = True
-    """The queue shows names and comments as submitted, by which this run's jobs are recognised."""
+    """True while the queue lists our jobs with the names and comments that identify them."""
 
 
 @dataclass(frozen=True, slots=True)

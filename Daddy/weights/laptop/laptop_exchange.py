@@ -42,9 +42,9 @@ def ignore_event(event: str, data: Mapping[str, object]) -> None:
 
 
 class PlayOnlyExchange:
-    """Adopts the newest verified version in ``pulled_dir`` (usually ``~/shared_weights``), unless
-    it was learnt with scripted helps beyond ``assists``; contributes nothing. ``adopted`` is the
-    version in use. ``report`` gets an event for it, and for versions that cannot be used.
+    """Plays with the newest verified version in ``pulled_dir`` (usually ``~/shared_weights``) and
+    contributes nothing. Refuses a version learnt with assists that are not in ``assists``.
+    ``adopted`` is the version in use; ``report`` gets an event for it and for refused ones.
     """
 
     def __init__(

@@ -38,9 +38,9 @@ class VerifiedVersion:
 
 
 def newest_verified(pulled_dir: Path) -> VerifiedVersion | None:
-    """Return the newest version below ``pulled_dir``; None when nothing was pulled yet. If its file
-    is damaged, return the version before, with a ``warning``. Raise WeightsError when neither can
-    be used.
+    """Return the newest version in ``pulled_dir``, or None if nothing was pulled yet. If its file
+    is missing or damaged, return the previous version with a ``warning``. Raise WeightsError if
+    that one cannot be used either.
     """
     head = read_laptop_head(pulled_dir / "wan" / "HEAD.json")
     if head is None:

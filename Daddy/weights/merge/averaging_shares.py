@@ -9,8 +9,8 @@ Both agree while B = S. Once others have moved S, "polyak" also undoes the part 
 B = 0, S = 2, W = 1 and t = 0.5 give 2.5 by "delta" and 1.5 by "polyak". Under "polyak" t is the
 setting ``alpha``, and the shares computed here are only limits for laptops and friends.
 
-With four live jobs of 1000 steps each a full round weighs 4000. Each fresh contribution has the
-share t = 1000 / 4000 of it, merged early and alone or together with the others.
+Example: four live jobs of 1000 steps each make a full round of 4000. A fresh contribution gets the
+share t = 1000 / 4000 = 0.25, whether it is merged alone or with the other three.
 """
 
 from __future__ import annotations
