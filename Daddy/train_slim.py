@@ -209,7 +209,7 @@ def _exchange(
     settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
     common = (peer, new_incarnation(), settings, attempt.clock, events)
     if isinstance(shared, JoinedPaths):
-        from Daddy.weights.joined_exchange import join_run
+        from Daddy.weights.friend_job_exchange import join_run
 
         return join_run(shared, *common, term=term)
     return SharedExchange(shared, *common, term=term)

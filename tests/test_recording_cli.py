@@ -85,7 +85,7 @@ def spoilt(tape: Recording, byte: int) -> Recording:
     ("change", "code", "said"),
     [
         (lambda _: b"", 9, "is not a recording"),
-        (lambda tape: encode_recording(tape)[:-1], 9, "not what its lengths say"),
+        (lambda tape: encode_recording(tape)[:-1], 9, "do not match its lengths"),
         (lambda tape: b"GIF89a__" + encode_recording(tape)[8:], 9, "begins with b'GIF89a__'"),
         (
             lambda tape: encode_recording(replace(tape, pyboy="1.2.3")),

@@ -34,8 +34,8 @@ from Daddy.core.run_paths import ATTACH, HOME_ATTACH, RunPaths
 from Daddy.core.stop_conditions import event_on_signals
 from Daddy.streaming.best_selector import FeaturingRules
 from Daddy.streaming.login import stream_folder
-from Daddy.streaming.login.featured_streams import StreamScheduler, note_message
 from Daddy.streaming.login.relay_connections import Deduplicator, JobConnections, OutgoingConnection
+from Daddy.streaming.login.stream_scheduler import StreamScheduler, note_message
 from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError, token_copy_command
 from Daddy.streaming.protocol.messages import Status, Subscription, read_subscription

@@ -18,8 +18,8 @@ from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.shared_types import SCREEN_BYTES, AgentReport
 from Daddy.core.stop_conditions import event_on_signals
 from Daddy.streaming.best_selector import FeaturingRules
-from Daddy.streaming.login.featured_streams import StreamScheduler
 from Daddy.streaming.login.relay_connections import OutgoingConnection
+from Daddy.streaming.login.stream_scheduler import StreamScheduler
 from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES, Message, MessageKind
 from Daddy.streaming.protocol.handshake import load_tokens
 from Daddy.streaming.protocol.messages import Status, Subscription, row_from_report

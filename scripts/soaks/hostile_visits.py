@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming.best_selector import FeaturingRules
-from Daddy.streaming.login.featured_streams import StreamScheduler
 from Daddy.streaming.login.stream_folder import read_watch_request
+from Daddy.streaming.login.stream_scheduler import StreamScheduler
 from Daddy.streaming.protocol import frame_codec, framing, messages
 from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError
 from Daddy.streaming.protocol.handshake import RELAY, VIEWER, StreamSession

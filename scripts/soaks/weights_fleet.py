@@ -19,7 +19,7 @@ from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.shared_weights_paths import SharedPaths, joined_paths
 from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas
 from Daddy.weights.exchange_settings import ExchangeSettings
-from Daddy.weights.joined_exchange import JoinedExchange
+from Daddy.weights.friend_job_exchange import JoinedExchange
 from Daddy.weights.merge.cleanup import Sweeper
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.merge.merger import Merger

@@ -20,7 +20,7 @@ from Daddy.streaming.protocol.spool_segment import (
 )
 from Daddy.streaming.viewer.view_model import RelayState
 from tests.streaming.helpers import picture, report
-from tests.streaming.test_featured_streams import make_scheduler, play
+from tests.streaming.test_stream_scheduler import make_scheduler, play
 
 OFFER, WANT, PLAY = 13, 14, 15
 BEGINNING = struct.pack("<I", 1) + json.dumps({"rom_sha1": "a" * 40, "start": "spot"}).encode()

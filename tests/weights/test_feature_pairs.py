@@ -13,7 +13,7 @@ from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights.encoding.state_arithmetic import add_deltas
 from Daddy.weights.encoding.state_codec import decode, encode
-from Daddy.weights.joined_exchange import join_run
+from Daddy.weights.friend_job_exchange import join_run
 from Daddy.weights.restore import plan_restore
 from Daddy.weights.store.weight_records import Revert
 from Daddy.weights.store.weight_store import Store

@@ -23,7 +23,7 @@ from Daddy.core.friend_accounts import (
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.weights import friends
-from Daddy.weights.joined_exchange import join_run
+from Daddy.weights.friend_job_exchange import join_run
 from Daddy.weights.merge import merger
 from Daddy.weights.merge.contributions import PendingOffer, round_robin
 from Daddy.weights.merge.merge_inputs import FRIENDS_INPUTS_LIMIT

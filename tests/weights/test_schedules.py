@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.weights.joined_exchange import JoinedExchange
+from Daddy.weights.friend_job_exchange import JoinedExchange
 from Daddy.weights.merge import admission, merger
 from Daddy.weights.merge.cleanup import Sweeper
 from Daddy.weights.merge.merger import Merger

@@ -89,7 +89,7 @@ def test_a_folder_that_cannot_be_written_costs_time_and_nothing_else(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     starting.play_routes.cache_clear()
     assert begin("bedroom", folder) == made
-    assert "cannot be written" in capsys.readouterr().err
+    assert "is not writable" in capsys.readouterr().err
 
 
 def test_what_a_person_recorded_wins_over_the_driver(folder: StartStateFolder) -> None:

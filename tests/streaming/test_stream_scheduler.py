@@ -10,10 +10,10 @@ from pathlib import Path
 from Daddy.core.clock import SystemClock
 from Daddy.core.run_paths import RunPaths
 from Daddy.streaming.best_selector import FeaturingRules
-from Daddy.streaming.login.featured_streams import StreamScheduler, note_message
 from Daddy.streaming.login.flow_control import FREE_S
 from Daddy.streaming.login.relay_connections import OutgoingConnection
 from Daddy.streaming.login.stream_folder import SpoolWriter
+from Daddy.streaming.login.stream_scheduler import StreamScheduler, note_message
 from Daddy.streaming.protocol.framing import Message, MessageKind
 from Daddy.streaming.protocol.handshake import VIEWER, StreamSession
 from Daddy.streaming.protocol.messages import (
