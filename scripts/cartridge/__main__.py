@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None, output: Path = OUTPUT) -> int:
     if args.lean:
         write_atomic(args.lean, build(LEAN)[0])
         return 0
-    files = {"daddy.gb": build()[0], "rom_symbols.py": symbol_module().encode()}
+    files = {"daddy.gb": build()[0], "free_cartridge_tables.py": symbol_module().encode()}
     if args.check:
         differing = [name for name, data in files.items() if (output / name).read_bytes() != data]
         print(f"{' and '.join(differing)} differ from the source" if differing else "up to date")
