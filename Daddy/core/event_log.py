@@ -34,8 +34,9 @@ def _log(event: str, data: Mapping[str, object]) -> None:
     levels = {"error": logging.ERROR, "state": logging.INFO, "log": logging.INFO}
     text = data.get("text") or data.get("reason") if event in levels else None
     level = levels[event] if text else logging.ERROR if event == "error" else logging.DEBUG
-    line = text or f"{event} {dict(data)}"
-    logging.getLogger(__name__).log(level, "%s", line, stacklevel=3)  # the writer's module
+    if (logger := logging.getLogger(__name__)).isEnabledFor(level):  # each update writes events
+        line = text or f"{event} {dict(data)}"
+        logger.log(level, "%s", line, stacklevel=3)  # the writer's module
 
 
 class EventWriter:

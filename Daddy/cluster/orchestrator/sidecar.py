@@ -172,6 +172,7 @@ class FailoverWatch:
         env = {**os.environ, "PYTHONPATH": str(code)}
         try:
             result = run_program(argv, _PASS_TIMEOUT_S, env=env, cwd=self.run.root)
+            sys.stderr.write(result.stderr)  # the pass's own log lines, into ours
             if result.returncode == ExitCode.DONE:
                 return dict(json.loads(result.stdout.splitlines()[-1]))
             if result.returncode != ExitCode.CONTROLLER_ALIVE:
