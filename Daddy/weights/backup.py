@@ -98,8 +98,10 @@ def choose_states(states: Mapping[Path, int], room: int, most: int) -> list[Path
     ranks: dict[str, dict[str, list[Path]]] = {}
     for match, path in sorted(matches, key=lambda pair: (pair[0][3] or "", pair[1])):
         ranks.setdefault(match[1], {}).setdefault(match[2], []).insert(0, path)
-    best_first = [_in_turn([places[key] for key in sorted(places)])
-                  for _, places in sorted(ranks.items(), reverse=True)]  # fmt: skip
+    best_first = [
+        _in_turn([places[key] for key in sorted(places)])
+        for _, places in sorted(ranks.items(), reverse=True)
+    ]
     chosen: list[Path] = []
     for path in _in_turn(best_first):
         if len(chosen) < most and states[path] <= room:
@@ -177,10 +179,16 @@ def export_copy(
         return before, f"the copy holds v{before.version}, the run v{newest.version}: it stays"
     chosen = choose_states(states := archive_states(run), room - 2 * newest.size, MOST_STATES)
     after = MirrorCard(
-        run=card.run, run_id=card.run_id, source=str(run.root), ts=round(clock.now(), 3),
-        version=newest.version, state=newest.state, fleet_steps=newest.fleet_steps,
-        states=len(chosen), left_out=len(states) - len(chosen),
-    )  # fmt: skip
+        run=card.run,
+        run_id=card.run_id,
+        source=str(run.root),
+        ts=round(clock.now(), 3),
+        version=newest.version,
+        state=newest.state,
+        fleet_steps=newest.fleet_steps,
+        states=len(chosen),
+        left_out=len(states) - len(chosen),
+    )
     files = _weights(store, newest, target.shared) | state_files(target.copied_run, chosen)
     writer = CrashSafeWriter(target.shared.tmp, hook)
     written = _write_files(target, files, config, before, after, writer)

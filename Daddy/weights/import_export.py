@@ -131,12 +131,20 @@ def _card(
     run: RunCard | LaptopHead, record: Version | LaptopHead, state: StateDict, *, half: bool
 ) -> ModelCard:
     return ModelCard(
-        run=run.run, run_id=record.run_id, workload=run.workload, schema=record.schema,
-        sha256=sha256_hex(encode(state, half=half)), precision="bfloat16" if half else "float32",
-        parameters=sum(tensor.numel() for tensor in state.values()), assists=record.assists,
-        version=record.version, merged_ts=record.ts,
-        env_steps=record.fleet_steps, steps_before=0, contributors={},
-    )  # fmt: skip
+        run=run.run,
+        run_id=record.run_id,
+        workload=run.workload,
+        schema=record.schema,
+        sha256=sha256_hex(encode(state, half=half)),
+        precision="bfloat16" if half else "float32",
+        parameters=sum(tensor.numel() for tensor in state.values()),
+        assists=record.assists,
+        version=record.version,
+        merged_ts=record.ts,
+        env_steps=record.fleet_steps,
+        steps_before=0,
+        contributors={},
+    )
 
 
 def write_model(model: ExportedModel, path: Path) -> tuple[Path, Path]:
@@ -255,10 +263,15 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
     card = RunCard(config.run_name, new_token(), model.card.workload, schema, assists, rules)
     run_id = store.open(card).run_id
     first = Version(
-        run_id=run_id, schema=schema, rule=config.collaboration.rule, assists=assists,
-        state=store.put_blob(data, "state"), size=len(data),
-        merger=f"import of {model.card.title}", ts=round(clock.now(), 3),
-    )  # fmt: skip
+        run_id=run_id,
+        schema=schema,
+        rule=config.collaboration.rule,
+        assists=assists,
+        state=store.put_blob(data, "state"),
+        size=len(data),
+        merger=f"import of {model.card.title}",
+        ts=round(clock.now(), 3),
+    )
     if not store.commit(first) and store.version(0).state != first.state:
         raise _run_started_error(shared, "a learner wrote its own version 0 first")
     store.writer.create(shared.origin, model.card.to_json_bytes(), "origin", mode=0o444)

@@ -225,8 +225,7 @@ def plan_restore(target: RestoreSource, sources: Sequence[RestoreSource]) -> Res
     if not candidates:
         names = ", ".join(str(source.run.root) for source in all_of)
         raise WeightsError(
-            f"no version's state has the right hash in {names}",
-            "name another source with --from",
+            f"no version's state has the right hash in {names}", "name another source with --from"
         )
     ours, parent = records[0], max(readable, key=lambda record: record.version, default=None)
     highest, head = max(source.highest() for source in all_of), target.shared.head.exists()

@@ -110,9 +110,15 @@ class SharedExchange:
         self._repair_heads(record, base.weights)
         if note is not None:
             return resume_from_checkpoint(
-                self._store, progress, record, weights, note, offered,
-                peer=self._peer, max_staleness=self._settings.max_staleness,
-            )  # fmt: skip
+                self._store,
+                progress,
+                record,
+                weights,
+                note,
+                offered,
+                peer=self._peer,
+                max_staleness=self._settings.max_staleness,
+            )
         reason = f"began with v{base.version}"
         if resumed is not None:  # a checkpoint that was made without shared weights
             progress.env_steps = STEPS_UNKNOWN
@@ -167,19 +173,29 @@ class SharedExchange:
     def _open_store(self, weights: StateDict) -> str:
         """Return the folder's run id; in an empty folder write run card and version 0 first."""
         settings = self._settings
-        card = self._store.open(RunCard(
-            run=settings.run, run_id=new_token(), workload=settings.workload,
-            schema=schema_of(weights), assists=settings.assists, terms=settings.terms,
-        ))  # fmt: skip
+        card = self._store.open(
+            RunCard(
+                run=settings.run,
+                run_id=new_token(),
+                workload=settings.workload,
+                schema=schema_of(weights),
+                assists=settings.assists,
+                terms=settings.terms,
+            )
+        )
         if self._store.newest() is None:
             self._write_first(weights, card.run_id, card.schema)
         return card.run_id
 
     def _start_progress(self, run_id: str, base: BaseVersion) -> PeerProgress:
         self._joined = PeerProgress(
-            run_id=run_id, incarnation=self._incarnation, version=base.version,
-            base=base, anchor=base.weights, absolute=self._settings.rule == "polyak",
-        )  # fmt: skip
+            run_id=run_id,
+            incarnation=self._incarnation,
+            version=base.version,
+            base=base,
+            anchor=base.weights,
+            absolute=self._settings.rule == "polyak",
+        )
         return self._joined
 
     def _start_fence(self, note: ProgressNote | None) -> None:
@@ -191,10 +207,15 @@ class SharedExchange:
         """Write version 0; the first job to create its record sets the common initialisation."""
         data = encode(weights)
         record = Version(
-            run_id=run_id, schema=schema, rule=self._settings.rule, assists=self._settings.assists,
-            state=self._store.put_blob(data, "state"), size=len(data),
-            merger=f"{self._peer}/{self._incarnation}", ts=round(self._clock.now(), 3),
-        )  # fmt: skip
+            run_id=run_id,
+            schema=schema,
+            rule=self._settings.rule,
+            assists=self._settings.assists,
+            state=self._store.put_blob(data, "state"),
+            size=len(data),
+            merger=f"{self._peer}/{self._incarnation}",
+            ts=round(self._clock.now(), 3),
+        )
         self._store.commit(record)
 
     def _load_newest(self) -> tuple[Version, BaseVersion]:
@@ -231,13 +252,20 @@ class SharedExchange:
         # Steps replayed after a crash were counted before.
         counted_steps = max(progress.counted_steps, progress.env_steps)
         offer = Contribution(
-            run_id=progress.run_id, schema=schema_of(delta), assists=self._settings.assists,
-            peer=self._peer, incarnation=self._incarnation, sequence=progress.sequence + 1,
-            blob=self._store.put_blob(data, "blob"), size=len(data),
-            base_version=progress.base.version, base_state=progress.base.state,
-            env_steps=steps, optimizer_steps=updates,
+            run_id=progress.run_id,
+            schema=schema_of(delta),
+            assists=self._settings.assists,
+            peer=self._peer,
+            incarnation=self._incarnation,
+            sequence=progress.sequence + 1,
+            blob=self._store.put_blob(data, "blob"),
+            size=len(data),
+            base_version=progress.base.version,
+            base_state=progress.base.state,
+            env_steps=steps,
+            optimizer_steps=updates,
             new_steps=max(0, env_steps - counted_steps),
-        )  # fmt: skip
+        )
         # Heartbeat first: mergers read only the contributions that it announces. If the job dies
         # in between, 12 is announced but missing, and the successor repeats the work: no loss. In
         # the other order mergers would ignore 12, and the successor would count it as delivered.
@@ -261,13 +289,18 @@ class SharedExchange:
         self._report_problems()
         record = self._merger.try_merge(self._period_s if period_s is None else period_s)
         if record is not None:
-            self._report("state", {
-                "state": "merged",
-                "version": record.version,
-                "inputs": [f"{entry.peer}/{entry.sequence}" for entry in record.inputs],
-                "refused": [f"{refusal.peer}/{refusal.sequence}: {refusal.reason}"
-                            for refusal in record.refused],
-            })  # fmt: skip
+            self._report(
+                "state",
+                {
+                    "state": "merged",
+                    "version": record.version,
+                    "inputs": [f"{entry.peer}/{entry.sequence}" for entry in record.inputs],
+                    "refused": [
+                        f"{refusal.peer}/{refusal.sequence}: {refusal.reason}"
+                        for refusal in record.refused
+                    ],
+                },
+            )
 
     # -- adopting
 
@@ -293,10 +326,13 @@ class SharedExchange:
         fence, left = dict(self._fence.after), leave_reason is not None
         notes = {"host": host_name(), "term": self._fence.term, "fence": fence}
         heartbeat = Heartbeat(
-            self._store.paths.peer(self._peer, self._incarnation), counter=self._beats,
-            version=0 if self._joined is None else self._joined.base.version, left=left,
-            offered=self._offered, notes=notes | ({"reason": leave_reason} if left else {}),
-        )  # fmt: skip
+            self._store.paths.peer(self._peer, self._incarnation),
+            counter=self._beats,
+            version=0 if self._joined is None else self._joined.base.version,
+            left=left,
+            offered=self._offered,
+            notes=notes | ({"reason": leave_reason} if left else {}),
+        )
         heartbeats.write_heartbeat(self._store, heartbeat, sync=offering > 0)
         self._merger.reader.mine = heartbeat
 

@@ -224,12 +224,21 @@ class LaptopExchange(PlayOnlyExchange):
     def _make_contribution(self, data: bytes, form: str, steps: int, updates: int) -> Contribution:
         progress = self._progress
         return Contribution(
-            run_id=self.adopted.head.run_id, schema=self._schema, assists=self._assists,
-            peer=self._peer, incarnation=self._incarnation, sequence=progress.sequence + 1,
-            blob=sha256_hex(data), size=len(data), form=form,
-            base_version=progress.base.version, base_state=progress.base.state,
-            env_steps=steps, new_steps=steps, optimizer_steps=updates,
-        )  # fmt: skip
+            run_id=self.adopted.head.run_id,
+            schema=self._schema,
+            assists=self._assists,
+            peer=self._peer,
+            incarnation=self._incarnation,
+            sequence=progress.sequence + 1,
+            blob=sha256_hex(data),
+            size=len(data),
+            form=form,
+            base_version=progress.base.version,
+            base_state=progress.base.state,
+            env_steps=steps,
+            new_steps=steps,
+            optimizer_steps=updates,
+        )
 
     def _offer_outcome(self, version: int) -> OfferOutcome:
         """Return the outcome by receipts up to ``version``; a later receipt replaces an earlier."""

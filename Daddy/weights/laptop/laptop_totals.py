@@ -70,11 +70,15 @@ def summarise_effect(pulled_dir: Path, peer: str) -> LaptopEffect:
     accepted = [receipt for receipt in read_receipts(pulled_dir, peer) if receipt.accepted]
     milestones = read_attachment_receipts(pulled_dir, peer)
     return LaptopEffect(
-        peer=peer, visits=totals.visits, steps=totals.steps, milestones=totals.milestones,
-        accepted=len(accepted), moved=round(sum(receipt.share for receipt in accepted), 4),
+        peer=peer,
+        visits=totals.visits,
+        steps=totals.steps,
+        milestones=totals.milestones,
+        accepted=len(accepted),
+        moved=round(sum(receipt.share for receipt in accepted), 4),
         milestones_accepted=sum(receipt.accepted for receipt in milestones),
         milestones_refused=sum(not receipt.accepted for receipt in milestones),
-    )  # fmt: skip
+    )
 
 
 def peers_with_totals(pulled_dir: Path) -> list[str]:

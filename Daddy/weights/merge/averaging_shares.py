@@ -115,8 +115,9 @@ def _limit_sum(shares: Sequence[float], chosen: Sequence[bool], limit: float) ->
     """Scale the chosen shares down, where needed, until their sum is ``limit``."""
     total = sum(itertools.compress(shares, chosen))
     factor = min(1.0, limit / total) if total else 1.0
-    return [share * factor if scaled else share
-            for share, scaled in zip(shares, chosen, strict=True)]  # fmt: skip
+    return [
+        share * factor if scaled else share for share, scaled in zip(shares, chosen, strict=True)
+    ]
 
 
 def is_due(

@@ -142,11 +142,19 @@ def make_judged(
     """Build a judged offer whose values, claimed steps and share have not been judged yet."""
     offer = pending.offer
     entry = Input(
-        *offer.key, blob=offer.blob, form=offer.form, laptop=pending.laptop,
-        base_version=offer.base_version, staleness=inputs.head.version - offer.base_version,
-        share=0.0, clip=1.0, norm=norm(delta) if delta else 0.0,
-        env_steps=offer.env_steps, new_steps=offer.new_steps, optimizer_steps=offer.optimizer_steps,
-    )  # fmt: skip
+        *offer.key,
+        blob=offer.blob,
+        form=offer.form,
+        laptop=pending.laptop,
+        base_version=offer.base_version,
+        staleness=inputs.head.version - offer.base_version,
+        share=0.0,
+        clip=1.0,
+        norm=norm(delta) if delta else 0.0,
+        env_steps=offer.env_steps,
+        new_steps=offer.new_steps,
+        optimizer_steps=offer.optimizer_steps,
+    )
     copied = data if pending.is_capped else b""
     return JudgedOffer(pending, verdict, entry, delta or {}, copied, offer.env_steps)
 
@@ -257,10 +265,15 @@ def _shares(
     """Return each admitted offer's share of the version, and the divisor of all shares."""
     head, settings = inputs.head, inputs.settings
     offers = [
-        WeightedOffer(each.entry.peer, each.env_steps, _lag(inputs, each.pending),
-                      each.pending.laptop, friend=each.pending.uid is not None)
+        WeightedOffer(
+            each.entry.peer,
+            each.env_steps,
+            _lag(inputs, each.pending),
+            each.pending.laptop,
+            friend=each.pending.uid is not None,
+        )
         for each in admitted
-    ]  # fmt: skip
+    ]
     bad = {each.entry.peer for each in refused if each.verdict.fault is Fault.VALUES}
     bad |= {each.peer for each in head.refused if each.fault == Fault.VALUES.value}
     counted = {each.peer for each in offers if not each.laptop} | (inputs.live - bad)

@@ -205,11 +205,15 @@ def read_inputs(
     live = timer.live_processes(peers.heartbeats, settings.silence_s)
     base, shared = newest_state(store, head.version, settings.keep_versions - 1)
     inputs = MergeInputs(
-        settings=settings, head=head, parent=store.record_hash(head.version), peers=peers,
+        settings=settings,
+        head=head,
+        parent=store.record_hash(head.version),
+        peers=peers,
         records=_records(store, settings, head, peers, chosen),
         live=frozenset(pulse.peer for pulse in live if not pulse.laptop),
-        base=base.version, shared=shared,
-    )  # fmt: skip
+        base=base.version,
+        shared=shared,
+    )
     if settings.rule == "polyak":
         inputs = replace(inputs, states=_states(store, inputs.records, chosen))
     return replace(inputs, opened=[_open(timer, inputs, offer) for offer in chosen])

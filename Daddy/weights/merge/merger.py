@@ -76,8 +76,13 @@ class Merger:
         live = self._timer.live_processes(peers.heartbeats, self._settings.silence_s)
         live_jobs = {pulse.peer for pulse in live if not pulse.laptop} | jobs
         laptops = sum(offer.laptop for offer in waiting)
-        return is_due(waiting_jobs=len(jobs), waiting_laptops=laptops, live_jobs=len(live_jobs),
-                      oldest_s=max(ages, default=0.0), period_s=period_s)  # fmt: skip
+        return is_due(
+            waiting_jobs=len(jobs),
+            waiting_laptops=laptops,
+            live_jobs=len(live_jobs),
+            oldest_s=max(ages, default=0.0),
+            period_s=period_s,
+        )
 
     def _claim(self) -> Lease | None:
         holder = {"merger": self._name}

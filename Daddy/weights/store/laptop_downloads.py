@@ -48,11 +48,24 @@ def offer_version(
     parts = (*_steps(store, number, data, names), full)
     record, card, name = store.version(number), store.card(), f"kf-{number:08d}-{sha[:12]}.st"
     head = LaptopHead(
-        version=number, name=name, size=len(data), sha256=sha, parts=parts, accepts=(INT8,),
-        run=card.run, run_id=card.run_id, workload=card.workload, schema=card.schema,
-        state=record.state, fleet_steps=record.fleet_steps, ts=record.ts, assists=record.assists,
-        reverted=record.reverted, terms=terms, release=release,
-    )  # fmt: skip
+        version=number,
+        name=name,
+        size=len(data),
+        sha256=sha,
+        parts=parts,
+        accepts=(INT8,),
+        run=card.run,
+        run_id=card.run_id,
+        workload=card.workload,
+        schema=card.schema,
+        state=record.state,
+        fleet_steps=record.fleet_steps,
+        ts=record.ts,
+        assists=record.assists,
+        reverted=record.reverted,
+        terms=terms,
+        release=release,
+    )
     store.writer.replace(store.paths.wan / name, data, "keyframe", mode=0o444, sync=False)
     offered = store.keyframe()
     if not (offered and offered.run_id == card.run_id and offered.version > number):
