@@ -31,11 +31,13 @@ _OURS = {
     LEAN_CARTRIDGE_SHA1: "Daddy cartridge without busy work",
 }
 _KNOWN = {RED_SHA1: "Pokémon Red", BLUE_SHA1: "Pokémon Blue"}
+_TITLES = {b"POKEMON RED": RED_SHA1, b"POKEMON BLUE": BLUE_SHA1}
+"""Titles in the header. Translated and patched games keep them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rom:
-    """One identified game and its bytes; `real` is True for Red and Blue."""
+    """One identified game and its bytes; `real` is True for Red and Blue, also if modified."""
 
     name: str
     sha1: str
@@ -47,7 +49,7 @@ def load_rom(path: Path, allow_unknown: bool = False) -> Rom:
     """Read and identify a game file.
 
     Raises RomError when it is missing, no Game Boy game, Yellow, or unknown. With `allow_unknown`
-    an unknown game is accepted with a warning.
+    an unknown game is accepted with a warning; with the header title of Red or Blue it is `real`.
     """
     data = _read(path)
     sha1 = hashlib.sha1(data, usedforsecurity=False).hexdigest()
@@ -70,11 +72,14 @@ def _unknown(path: Path, data: bytes, sha1: str, allow: bool) -> Rom:
             "use an unmodified PokemonRed.gb, or pass --allow-unknown-rom (for run_controller set "
             "training.allow_unknown_rom)",
         )
+    original = _TITLES.get(data[_HEADER_TITLE].rstrip(b"\0"))
+    kind = f"a modified {_KNOWN[original]}" if original else "an unknown game"
     warnings.warn(
-        f"playing an unknown game: {path} (SHA-1 {sha1}); its rewards and progress may be wrong",
+        f"playing {kind}: {path} (SHA-1 {sha1}); its rewards and progress may be wrong",
         stacklevel=3,
     )
-    return Rom(f"unknown {sha1[:8]}", sha1, data, real=False)
+    name = f"{_KNOWN[original]}, modified ({sha1[:8]})" if original else f"unknown {sha1[:8]}"
+    return Rom(name, sha1, data, real=original is not None)
 
 
 def _read(path: Path) -> bytes:

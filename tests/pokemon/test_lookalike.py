@@ -15,12 +15,13 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.find_rom import find_rom
+from Daddy.pokemon.find_rom import cartridge_path, find_rom
 from Daddy.pokemon.game_progress import not_started_reason, read_progress
 from Daddy.pokemon.party import CUT
 from Daddy.pokemon.starts import find_start_state as starting
 from Daddy.pokemon.starts import route_player
 from scripts.benches._state_report import play_time_s, table
+from scripts.cartridge.header import header_checksum
 from tests.pokemon.fact_sheet import SLOT_HP, SLOT_LEVEL, SLOT_MAX_HP
 from tests.pokemon.lookalike import BANKS, NOTES, lookalike, mark
 
@@ -95,10 +96,53 @@ def test_the_driver_of_the_real_game_says_where_it_got_stuck(
     assert caught.value.exit_code == 7
 
 
+@pytest.mark.parametrize("title", ["Red", "Blue"])
+def test_a_modified_game_is_no_cartridge_and_warns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "patched.gb"
+    path.write_bytes(retitled(f"POKEMON {title.upper()}"))
+    with pytest.warns(UserWarning, match=f"a modified Pokémon {title}: .*may be wrong"):
+        patched = load_rom(path, allow_unknown=True)
+    assert patched.real
+    assert patched.name.startswith(f"Pokémon {title}, modified (")
+    assert starting.default_start_name(patched) == "pokedex"
+    assert starting.attempts_to_reach(patched, "pokedex")
+    with pytest.warns(UserWarning, match="modified"):
+        game = PokemonRedEnv(path, allow_unknown_rom=True, init_state="beginning")
+    game.reset(seed=1)
+    game.close()
+    assert dict(zip(game.telemetry_names, game.telemetry(), strict=True))["real_game"] == 1.0
+    with pytest.raises(RomError, match="not a game we know"):
+        load_rom(path)
+
+
+def test_the_cartridge_is_known_by_its_hash_and_another_title_stays_unknown(
+    tmp_path: Path,
+) -> None:
+    assert not load_rom(cartridge_path(), allow_unknown=True).real
+    path = tmp_path / "other.gb"
+    for title in ("POKEMON GREEN", "MY POKEMON RED", "DADDY"):
+        path.write_bytes(retitled(title))
+        with pytest.warns(UserWarning, match="an unknown game"):
+            found = load_rom(path, allow_unknown=True)
+        assert (found.real, found.name.partition(" ")[0]) == (False, "unknown")
+
+
+def retitled(title: str) -> bytes:
+    """Return our cartridge with another title in its header, and one changed byte at its end."""
+    rom = bytearray(cartridge_path().read_bytes())
+    rom[0x134:0x143] = title.encode().ljust(15, b"\0")
+    rom[0x14D], rom[-1] = header_checksum(rom), rom[-1] ^ 0xFF
+    return bytes(rom)
+
+
 def test_an_unknown_game_has_no_start_state_but_its_beginning(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file.write_bytes(lookalike(b"ANOTHER GAME"))
     with pytest.warns(UserWarning, match="unknown game"):
         unknown = load_rom(file, allow_unknown=True)
     with pytest.raises(RomError, match="no start state 'pokedex' of unknown"):

@@ -154,7 +154,8 @@ def test_the_game_is_named_or_refused(tmp_path: Path) -> None:
     with pytest.raises(RomError, match="not a game we know"):
         describe_game(given, "slurm")
     allowed = config_of(tmp_path, training={"rom": str(rom), "allow_unknown_rom": True})
-    assert describe_game(allowed, "slurm").startswith("unknown ")
+    with pytest.warns(UserWarning, match="an unknown game"):
+        assert describe_game(allowed, "slurm").startswith("unknown ")
     assert "free cartridge" in describe_game(config_of(tmp_path), "local")
     helped = config_of(tmp_path, training={"assists": "flash,money"})
     assert describe_game(helped, "local").endswith("), with the assists money, flash")

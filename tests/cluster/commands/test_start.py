@@ -18,6 +18,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
 from tests.cluster.commands.conftest import Shim
 from tests.cluster.conftest import Person, small_config, until
+from tests.pokemon.lookalike import lookalike
 
 CLOCK = SystemClock()
 SLURM = {"controller": {"executor": "slurm"}}
@@ -173,6 +174,17 @@ def test_a_game_nobody_knows_is_refused_before_a_job_waits_for_it(person: Person
     assert "is not a game we know" in said.stderr
     assert "allow_unknown_rom" in said.stderr
     assert not person.run.root.exists()
+
+
+def test_a_modified_red_is_played_as_red_and_warned_of(person: Person) -> None:
+    patched = person.config.with_name("patched.gb")
+    patched.write_bytes(lookalike())
+    game = {"workload": "pokemon_red", "rom": str(patched), "allow_unknown_rom": True}
+    wants(person, training=game)
+    said = person.says("start", "--dry-run")
+    assert said.returncode == 0, said.stderr
+    assert "would play Pokémon Red, modified (" in said.stdout
+    assert "warning: playing a modified Pokémon Red" in said.stdout
 
 
 def test_a_limit_over_the_partition_s_is_refused_before_anything_is_submitted(

@@ -13,7 +13,6 @@ import re
 import resource
 import shutil
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +79,11 @@ class Findings:
         except DaddyError as error:
             self.wrong.append(error)
 
+    def print_notes(self) -> None:
+        """Print ``notes``, and forget them."""
+        while self.notes:
+            print(self.notes.pop(0))
+
     def raise_found(self) -> None:
         """Raise one error with all of ``wrong``, if any; its exit code is that of the first."""
         if len(self.wrong) == 1:
@@ -93,15 +97,16 @@ class Findings:
 
 
 def describe_game(config: Config, executor: str) -> str:
-    """Return game and assists in words; raise RomError for an unusable or missing ROM."""
+    """Return game and assists in words; raise RomError for an unusable or missing ROM.
+
+    An accepted ROM that is not known causes a UserWarning.
+    """
     training, game = config.training, "the free cartridge (no ROM is configured)"
     if training.workload != "pokemon_red":
         game = training.workload
     elif training.rom is not None:
         path = Path(training.rom)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the name already contains "unknown"
-            game = f"{load_rom(path, training.allow_unknown_rom).name} ({path.name})"
+        game = f"{load_rom(path, training.allow_unknown_rom).name} ({path.name})"
     elif executor == "slurm" and not training.cartridge:
         raise RomError(
             "no ROM is configured, and GPU jobs would play the free test cartridge",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator import controller_lease
@@ -50,6 +51,7 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
     run = run_paths(config)
     if dry_run:
         findings.raise_found()
+        findings.print_notes()
         _print_dry_run(config, wanted)
         return ExitCode.DONE
     intent, damage = load_intent(run)
@@ -94,8 +96,10 @@ def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[C
     executor, game = str(config.controller.executor), str(config.training.workload)
     with findings.catching():
         executor = choose_executor(config, os.environ)
-    with findings.catching():
+    with findings.catching(), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         game = describe_game(config, executor)
+        findings.notes += [f"warning: {entry.message}" for entry in warned]
     wanted = DesiredRun(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
     return resolve_paths(config, executor), wanted
 
@@ -112,8 +116,7 @@ def _check(config: Config, findings: Findings, *, daemon: bool) -> Release:
     if executor == "slurm":
         check_slurm(config, release, findings)
     findings.raise_found()
-    for note in findings.notes:
-        print(note)
+    findings.print_notes()
     return release
 
 
