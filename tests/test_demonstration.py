@@ -1,32 +1,78 @@
-"""When the demo may end: all was seen, and two agents are live, or were waited for long enough."""
+"""The demo ends by steps, never by a time, and says in one sentence whether its agents learnt."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from Daddy.dashboard import Episode
 from scripts.demonstration.__main__ import Enough
+from scripts.demonstration.summary import judge_learning, tenths
 
 
 def view(steps: int, handovers: int, *live: str) -> Any:
-    fleet = SimpleNamespace(
-        handovers=lambda: [object()] * handovers, viewer=SimpleNamespace(live=frozenset(live))
-    )
+    viewer = SimpleNamespace(live=frozenset(live), frames=SimpleNamespace(total=lambda: 12))
+    fleet = SimpleNamespace(handovers=lambda: [object()] * handovers, viewer=viewer)
     return SimpleNamespace(steps=steps, fleet=fleet)
 
 
-def test_it_ends_once_time_steps_handovers_and_two_live_agents_were_seen() -> None:
-    enough = Enough(seconds=180.0, steps=1000, handovers=8)
-    assert enough.reason(view(1000, 8, "a", "b"), 179.0) is None
+def test_it_ends_once_steps_handovers_and_two_live_agents_were_seen() -> None:
+    enough = Enough(steps=1000, handovers=8, rate=10.0)
     assert enough.reason(view(999, 8, "a", "b"), 200.0) is None
     assert enough.reason(view(1000, 7, "a", "b"), 200.0) is None
     assert enough.reason(view(1000, 8, "a"), 200.0) is None
-    assert enough.reason(view(1000, 8, "a", "b"), 201.0) is not None
+    assert (
+        enough.reason(view(1000, 8, "a", "b"), 201.0) == "1,000 steps and 8 hand-overs after 3 min"
+    )
+
+
+def test_a_slow_machine_is_waited_for_as_long_as_steps_come() -> None:
+    enough = Enough(steps=80_000, handovers=8, rate=10.0)
+    for minute in range(1, 400):
+        assert enough.reason(view(100 * minute, 3), 60.0 * minute) is None
+    assert "no step and no hand-over" in str(enough.reason(view(39_900, 3), 60.0 * 420))
 
 
 def test_a_second_live_agent_is_waited_for_thirty_seconds_from_when_all_else_was_seen() -> None:
-    enough = Enough(seconds=180.0, steps=1000, handovers=8)
+    enough = Enough(steps=1000, handovers=8, rate=10.0)
     assert enough.reason(view(999, 8, "a"), 400.0) is None
     assert enough.reason(view(1000, 8, "a"), 401.0) is None
     assert enough.reason(view(1000, 8, "a"), 430.0) is None
     assert enough.reason(view(1000, 8, "a"), 431.0) is not None
+
+
+def test_progress_names_the_time_left_first_by_the_expected_then_by_the_measured_rate() -> None:
+    enough = Enough(steps=60_000, handovers=8, rate=100.0)
+    assert "about 10 min left" in enough.progress(view(0, 0), 30.0)
+    assert "about 20 min left" in enough.progress(view(20_000, 2), 600.0)
+
+
+@pytest.mark.parametrize("rate", [20.0, 300.0])
+def test_jobs_live_so_long_that_the_handovers_come_while_the_steps_are_played(rate: float) -> None:
+    enough = Enough(steps=80_000, handovers=8, rate=rate)
+    assert 2 * enough.time_limit_s < enough.expected_s < 3 * enough.time_limit_s
+
+
+def test_tenths_are_of_episodes_so_a_pause_at_the_end_leaves_none_empty() -> None:
+    episodes = [Episode(float(second), "slot-0", float(second)) for second in range(30)]
+    late = [*episodes, *(Episode(10_000.0 + n, "slot-1", 99.0) for n in range(10))]
+    first, last = tenths(late)
+    assert [episode.value for episode in first] == [0.0, 1.0, 2.0, 3.0]
+    assert [episode.value for episode in last] == [99.0] * 4
+    assert tenths([]) == ([], [])
+
+
+def returns(first: float, last: float, error: float) -> dict[str, float]:
+    return {"random": 10.0, "first_tenth": first, "last_tenth": last, "standard_error": error}
+
+
+def test_the_verdict_needs_both_conditions_and_names_the_one_that_failed() -> None:
+    assert judge_learning(returns(11.0, 40.0, 2.0), 80_000)[0]
+    learnt, why = judge_learning(returns(8.0, 14.9, 2.0), 80_000)
+    assert not learnt and "less than 1.5 times random play" in why
+    learnt, why = judge_learning(returns(16.0, 19.9, 2.0), 80_000)
+    assert not learnt and "less than 4.0, two standard errors" in why
+    learnt, why = judge_learning(returns(9.0, 9.5, 2.0), 11_008)
+    assert not learnt and "11,008 steps are too few" in why

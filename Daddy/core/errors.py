@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     FILES = 9
     DRAINED = 10
     NOT_NEEDED = 11
+    NOT_LEARNT = 15
     DEGRADED = 20
     DOWN = 21
     UNKNOWN = 22

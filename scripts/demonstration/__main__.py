@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -12,14 +11,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import run_entry
-from Daddy.core.humanize import format_duration
+from Daddy.core.errors import ExitCode, run_entry
+from Daddy.core.humanize import format_span, parse_duration
 from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
@@ -27,16 +26,23 @@ from Daddy.dashboard import RunView
 from Daddy.learning.startup_preloading import prepare_imports
 from scripts.demonstration.picture import draw
 from scripts.demonstration.stage import Stage
-from scripts.demonstration.summary import read_run, read_versions, summarise
+from scripts.demonstration.summary import judge_learning, read_run, read_versions, summarise
 
 PROGRESS_EVERY_S = 15.0
 """Seconds between two lines of progress without a terminal."""
-LONGEST_S = 1800.0
-"""Seconds after which a demo on a slow machine ends unfinished."""
 RANDOM_EPISODES = 64
+_FLEET_SPEED = 0.35
+"""Steps a second of four learners, as a share of random play's on the same machine."""
+SLOTS = 4
 _PANELS = 2
 _LIVE_WAIT_S = 30.0
 """Longest wait at the end for two live agents in the viewer: a job may just have changed."""
+_STALLED_S = 900.0
+"""Seconds without a new step and without a hand-over after which the demo gives up."""
+NEXT = """To go on:
+  .venv/bin/python -m Daddy.play --weights {run}/shared_weights --gif agent.gif   # a film
+  .venv/bin/python -m Daddy.dashboard --run-dir {run} --once   # the run's last state
+  .venv/bin/python -m Daddy.cluster.orchestrator.run_controller start --help   # your cluster"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,17 +62,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print("[b]1[/b] a login node" + (" and a Slurm cluster" if args.slurm else ""))
         stage.start_login_node()
         console.print(f"[b]2[/b] {RANDOM_EPISODES} episodes of random play, for comparison")
-        play_at_random(config, run.events, RANDOM_EPISODES, clock)
+        with Progress(console, clock) as progress:
+            rate = play_at_random(config, run.events, RANDOM_EPISODES, clock, progress.show)
+        enough = Enough(args.steps, args.handovers, _FLEET_SPEED * rate)
         console.print("[b]3[/b] viewer, tunnel, controller, laptop")
         port = _free_port(config.training.stream_port)
         stage.start_viewer(port)
         stage.open_tunnel(port)
-        stage.start_controller(port)
+        shortest = parse_duration(config.slurm.time_limit)
+        stage.start_controller(port, max(shortest, enough.time_limit_s))
         stage.start_laptop()
-        seconds = args.seconds or (300.0 if args.slurm else 180.0)
-        _watch(run, clock, console, Enough(seconds, args.steps, args.handovers))
+        console.print(
+            f"[b]4[/b] {args.steps:,} steps: about {format_span(enough.expected_s)} on this machine"
+        )
+        _watch(run, clock, console, enough)
         stage.end_viewer()
-        console.print("[b]4[/b] stopping: jobs write a checkpoint and leave")
+        console.print("[b]5[/b] stopping: jobs write a checkpoint and leave")
         console.print(stage.stop_controller().rstrip())
     return _write_summary(run, console)
 
@@ -74,9 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
     parser.add_argument("--slurm", action="store_true", help="use a real Slurm cluster")
-    parser.add_argument("--seconds", type=float, help="shortest duration of the live part")
     parser.add_argument(
-        "--steps", type=int, default=80_000, help="least fleet steps (default 80000)"
+        "--steps", type=int, default=80_000, help="fleet steps to play (default 80000)"
     )
     parser.add_argument("--handovers", type=int, default=8, help="least hand-overs (default 8)")
     parser.add_argument("--run-dir", help="folder of the run (default runs/demo)")
@@ -101,66 +111,107 @@ def _free_port(preferred: int) -> int:
     return preferred
 
 
+class Progress:
+    """Shows a line that changes: in place on a terminal, else a new line every 15 seconds."""
+
+    def __init__(self, console: Console, clock: Clock) -> None:
+        self._console, self._clock = console, clock
+        self._live = Live(console=console, refresh_per_second=2, transient=not console.is_terminal)
+        self._next = clock.monotonic() + PROGRESS_EVERY_S
+
+    def __enter__(self) -> Progress:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def show(self, line: str, screen: RenderableType | None = None) -> None:
+        """Show ``line``, on a terminal with ``screen`` below it."""
+        if self._console.is_terminal:
+            text = Text(line, style="bold")
+            self._live.update(text if screen is None else Group(text, screen))
+        elif self._clock.monotonic() >= self._next:
+            self._next = self._clock.monotonic() + PROGRESS_EVERY_S
+            print(line, flush=True)
+
+
 def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> None:
-    """Show the dashboard until all conditions of ``enough`` hold."""
+    """Show the dashboard until ``enough`` has a reason to end."""
     view = RunView(run, clock, (run.root / "laptop" / "events",))
-    begin, stop = clock.monotonic(), None
-    never, last_line = threading.Event(), 0.0
-    with Live(console=console, refresh_per_second=2, transient=not console.is_terminal) as live:
+    begin, stop, never = clock.monotonic(), None, threading.Event()
+    with Progress(console, clock) as progress:
         while stop is None:
             clock.wait(never, 1.0)
             elapsed = clock.monotonic() - begin
             stop = enough.reason(view.refresh(), elapsed)
-            progress = enough.progress(view, elapsed)
-            live.update(Group(Text(progress, style="bold"), view.renderable(console.width)))
-            if not console.is_terminal and elapsed - last_line >= PROGRESS_EVERY_S:
-                last_line = elapsed
-                print(progress, flush=True)
+            progress.show(enough.progress(view, elapsed), view.renderable(console.width))
     console.print(stop)
 
 
 @dataclass(slots=True)
 class Enough:
-    """Holds the conditions to end the live part: time, steps, hand-overs, two live agents."""
+    """Holds the conditions to end the live part: steps, hand-overs, two live agents.
 
-    seconds: float
+    ``rate``: expected fleet steps a second. No condition is a time, so a busy machine plays as
+    many steps as a quiet one.
+    """
+
     steps: int
     handovers: int
+    rate: float
+    _progress: tuple[int, int] = (0, 0)
+    _changed: float = 0.0
+    """Elapsed seconds at the last new step or hand-over."""
     _since: float | None = None
     """Elapsed seconds at which all but the last condition held."""
 
+    @property
+    def expected_s(self) -> float:
+        return self.steps / self.rate
+
+    @property
+    def time_limit_s(self) -> float:
+        """Time limit of a job with which every slot changes its job often enough."""
+        lifetime = self.expected_s / (self.handovers / SLOTS + 1)
+        return 1.25 * lifetime  # a job keeps the last fifth for its checkpoint
+
     def reason(self, view: RunView, elapsed: float) -> str | None:
         """Return the reason for ending the live part, or None."""
-        if elapsed >= LONGEST_S:
-            return f"this machine is slow: ending after {format_duration(elapsed)}"
         steps, passed = view.steps, len(view.fleet.handovers())
-        if elapsed < self.seconds or steps < self.steps or passed < self.handovers:
+        if (steps, passed) != self._progress:
+            self._progress, self._changed = (steps, passed), elapsed
+        if elapsed - self._changed >= _STALLED_S:
+            return f"no step and no hand-over for {format_span(_STALLED_S)}: ending"
+        if steps < self.steps or passed < self.handovers:
             return None
         self._since = elapsed if self._since is None else self._since
         if len(view.fleet.viewer.live) < _PANELS and elapsed - self._since < _LIVE_WAIT_S:
             return None
-        return f"enough seen after {format_duration(elapsed)}"
+        return f"{steps:,} steps and {passed} hand-overs after {format_span(elapsed)}"
 
     def progress(self, view: RunView, elapsed: float) -> str:
-        """Return the progress of each condition in one line."""
+        """Return the progress of each condition and the time left, in one line."""
         steps, passed = view.steps, len(view.fleet.handovers())
+        rate = steps / elapsed if steps else self.rate
+        left = format_span(max(0, self.steps - steps) / rate)
         return (
-            f"{format_duration(elapsed)} of {format_duration(self.seconds)} · "
-            f"{steps:,} of {self.steps:,} steps · {passed} of {self.handovers} hand-overs · "
+            f"{steps:,} of {self.steps:,} steps, about {left} left · "
+            f"{passed} of {self.handovers} hand-overs · "
             f"{view.fleet.viewer.frames.total()} frames shown"
         )
 
 
 def _write_summary(run: RunPaths, console: Console) -> int:
-    """Write summary and picture from the files of the run directory."""
+    """Write summary and picture from the files of the run directory; print the verdict."""
     laptop = run.root / "laptop" / "events"
-    summary = summarise(run, laptop)
+    summary, fleet = summarise(run, laptop), read_run(run, laptop)
     write_json(run.summary, summary)
-    versions = read_versions(SharedPaths(run.shared_weights))
-    draw(run.report, read_run(run, laptop), versions, run.root / "viewer.png")
-    console.print_json(json.dumps(summary))
-    console.print(f"picture: {run.report}\nsummary: {run.summary}")
-    return 0
+    draw(run, fleet, read_versions(SharedPaths(run.shared_weights)))
+    learnt, sentence = judge_learning(summary["returns"], summary["fleet_steps"])
+    console.print(f"\n[b]{sentence}[/b]\n\npicture: {run.report}\nfigures: {run.summary}\n")
+    console.print(NEXT.format(run=run.root), soft_wrap=True)
+    return ExitCode.DONE if learnt else ExitCode.NOT_LEARNT
 
 
 if __name__ == "__main__":

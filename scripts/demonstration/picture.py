@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 
@@ -14,24 +15,29 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from Daddy.dashboard import Episode, EventSummary, SlotAttempt, mean_return
+from Daddy.core.confidence_intervals import mean_interval
+from Daddy.core.run_paths import RunPaths
+from Daddy.dashboard import Episode, EventSummary, SlotAttempt
 from scripts.demonstration.summary import Versions
+from scripts.page import COLOURS, FAINT, INK, first_reached
 
-INK, FAINT, GREEN, AMBER, BLUE = "#1f2933", "#cbd2d9", "#2f855a", "#dd9f2b", "#2b6cb0"
+GREEN, BLUE, AMBER = COLOURS[:3]
 _WINDOW_BINS = 48
 
 
-def draw(path: Path, fleet: EventSummary, versions: Versions, viewer: Path) -> None:
-    """Write the report to ``path``; ``viewer`` is the viewer's last screenshot, if there is one."""
+def draw(run: RunPaths, fleet: EventSummary, versions: Versions) -> None:
+    """Write the report of ``run``, with the viewer's last screenshot if there is one."""
     plt.rcParams.update({"font.size": 9, "axes.edgecolor": FAINT, "text.color": INK})
     figure = plt.figure(figsize=(12, 8.6), dpi=110, layout="constrained", facecolor="white")
-    grid = figure.add_gridspec(2, 4, height_ratios=(2.4, 2.6))
+    grid = figure.add_gridspec(2, 4, height_ratios=(2.8, 2.4))
     begin = _begin(fleet)
-    _learning(figure.add_subplot(grid[0, :]), fleet, versions, begin)
+    curve = figure.add_subplot(grid[0, :])
+    _learning(curve, fleet, begin)
+    _milestones(curve, first_reached(run.events), begin)
     _timeline(figure.add_subplot(grid[1, :2]), fleet, begin)
-    _screen(figure.add_subplot(grid[1, 2:]), viewer)
+    _screen(figure.add_subplot(grid[1, 2:]), run.root / "viewer.png")
     _title(figure, fleet, versions)
-    figure.savefig(path)
+    figure.savefig(run.report)
     plt.close(figure)
 
 
@@ -51,35 +57,58 @@ def _title(figure: Figure, fleet: EventSummary, versions: Versions) -> None:
     )
 
 
-def _learning(axes: Axes, fleet: EventSummary, versions: Versions, begin: float) -> None:
-    for ts in versions.times[1:]:
-        axes.axvline(ts - begin, color=BLUE, alpha=0.18, linewidth=0.8)
-    for peer in sorted({episode.peer for episode in fleet.episodes}):
+def _learning(axes: Axes, fleet: EventSummary, begin: float) -> None:
+    """Draw mean returns over time: all learners with a 95 % interval, each one, random play."""
+    peers = sorted({episode.peer for episode in fleet.episodes})
+    for peer, colour in zip(peers, COLOURS[1:], strict=False):
         own = [episode for episode in fleet.episodes if episode.peer == peer]
-        axes.plot(*_smooth(own, begin), color=FAINT, linewidth=1)
-    axes.plot(*_smooth(fleet.episodes, begin), color=GREEN, linewidth=2.4, label="all learners")
+        seconds, means, _, _ = _smooth(own, begin)
+        axes.plot(seconds, means, color=colour, linewidth=0.9, alpha=0.7, label=peer)
+    seconds, means, low, high = _smooth(fleet.episodes, begin)
+    axes.plot(seconds, means, color=GREEN, linewidth=2.4, label="all learners, 95 % interval")
+    axes.fill_between(seconds, low, high, color=GREEN, alpha=0.15, linewidth=0)
     if fleet.random_episodes:
-        axes.axhline(
-            mean_return(fleet.random_episodes), color=AMBER, linestyle="--", label="random play"
-        )
-    axes.plot([], [], color=BLUE, alpha=0.4, linewidth=0.8, label="a shared version")
-    axes.plot([], [], color=FAINT, label="one learner")
+        mean, *ends = mean_interval([episode.value for episode in fleet.random_episodes])
+        axes.axhspan(*ends, color=AMBER, alpha=0.15, linewidth=0)
+        axes.axhline(mean, color=AMBER, linestyle="--", label=f"random play ({mean:.1f})")
     axes.set(xlabel="seconds since the first job", ylabel="mean return of an episode")
-    axes.legend(loc="lower right", frameon=False, ncols=4)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, ncols=6)
     _plain(axes)
 
 
-def _smooth(episodes: Sequence[Episode], begin: float) -> tuple[list[float], list[float]]:
-    """Compute the moving mean of returns over time: (seconds, mean return)."""
+def _smooth(episodes: Sequence[Episode], begin: float) -> tuple[list[float], ...]:
+    """Compute the moving mean of returns: seconds, mean, and both ends of its 95 % interval."""
     if not episodes:
-        return [], []
+        return [], [], [], []
     times = np.array([episode.ts - begin for episode in episodes])
     values = np.array([episode.value for episode in episodes])
-    centres = np.linspace(times.min(), times.max(), _WINDOW_BINS)
     half = max(1e-6, (times.max() - times.min()) / _WINDOW_BINS * 1.5)
-    inside = [(float(c), values[np.abs(times - c) <= half]) for c in centres]
-    means = [(c, float(near.mean())) for c, near in inside if len(near)]
-    return [c for c, _ in means], [value for _, value in means]
+    points = []
+    for centre in np.linspace(times.min(), times.max(), _WINDOW_BINS):
+        near = values[np.abs(times - centre) <= half].tolist()
+        if len(near) > 1:
+            points.append((float(centre), *mean_interval(near)))
+    return tuple(list(column) for column in zip(*points, strict=True)) or ([], [], [], [])
+
+
+def _milestones(axes: Axes, milestones: Mapping[str, Mapping[str, Any]], begin: float) -> None:
+    """Mark the first time that any learner reached each milestone; close ones share a label."""
+    width = axes.get_xlim()[1] * 0.02
+    groups: list[tuple[float, list[str]]] = []
+    for name, event in sorted(milestones.items(), key=lambda item: float(item[1]["ts"])):
+        at = max(0.0, event["ts"] - begin)
+        axes.axvline(at, color=BLUE, alpha=0.35, linewidth=0.8)
+        if not groups or at - groups[-1][0] > width:
+            groups.append((at, []))
+        groups[-1][1].append(name)
+    place: dict[str, Any] = {
+        "rotation": 90,
+        "ha": "left",
+        "va": "top",
+        "transform": axes.get_xaxis_transform(),
+    }
+    for at, names in groups:
+        axes.text(at, 0.98, " " + ", ".join(names), fontsize=7, color=BLUE, **place)
 
 
 def _timeline(axes: Axes, fleet: EventSummary, begin: float) -> None:

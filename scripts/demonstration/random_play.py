@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,13 @@ from Daddy.workloads import WORKLOADS
 ENVIRONMENTS = 4
 
 
-def play_at_random(config: Config, events: Path, episodes: int, clock: Clock) -> None:
-    """Play at least ``episodes`` episodes with uniformly random actions; write their returns."""
+def play_at_random(
+    config: Config, events: Path, episodes: int, clock: Clock, show: Callable[[str], None]
+) -> float:
+    """Play at least ``episodes`` episodes with uniformly random actions; write their returns.
+
+    Tells ``show`` the progress in words; returns the environment steps per second.
+    """
     training = config.training
     writer = EventWriter(events, config.run_name, training.workload, "demo", "random", clock)
     vector = make_vector(WORKLOADS[training.workload].make_env(config), ENVIRONMENTS, "threads")
@@ -26,10 +32,15 @@ def play_at_random(config: Config, events: Path, episodes: int, clock: Clock) ->
     lengths: list[int] = []
     try:
         vector.reset([seed_for(training.seed, "random", "", env) for env in range(ENVIRONMENTS)])
+        begin, steps = clock.monotonic(), 0
         while len(returns) < episodes:
             ended = vector.step(rng.integers(vector.action_space.n, size=ENVIRONMENTS)).episodes
             returns += [float(episode.episode_return) for episode in ended]
             lengths += [int(episode.length) for episode in ended]
+            steps += ENVIRONMENTS
+            show(f"{len(returns)} of {episodes} episodes, {steps:,} steps")
+        rate = steps / max(1e-6, clock.monotonic() - begin)
     finally:
         vector.close()
     writer.write("result", 0, {"result": "random", "returns": returns, "lengths": lengths})
+    return rate

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from Daddy.core import host_and_processes, run_subprocess
 from Daddy.core.errors import SchedulerError
+from Daddy.core.humanize import format_duration
 from Daddy.core.load_config import CHECKOUT, SITES, load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from scripts.demonstration.login_node import LoginNode, start_login_node, stop_login_node
@@ -23,6 +25,8 @@ from scripts.demonstration.login_node import LoginNode, start_login_node, stop_l
 _GRACE_S = 5.0
 _CONTROLLER = [sys.executable, "-m", "Daddy.cluster.orchestrator.run_controller"]
 _PULL_EVERY_S = 2
+_CONTROLLER_S = 600.0
+"""Longest wait for a command of the controller; on a busy machine `stop` takes minutes."""
 
 
 @contextmanager
@@ -53,8 +57,16 @@ class Stage:
     def __enter__(self) -> Stage:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is KeyboardInterrupt:
+            print("\ninterrupted: ending every part, up to half a minute", file=sys.stderr)
+        again = [  # a second Ctrl-C would leave parts running
+            (number, signal.signal(number, signal.SIG_IGN))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        ]
         self._exit.close()
+        for number, handler in again:
+            signal.signal(number, handler)
 
     @property
     def laptop(self) -> Path:
@@ -91,11 +103,17 @@ class Stage:
             options = ("-N", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes")
             self._start("tunnel", self.node.ssh(*options, "-R", forward))
 
-    def start_controller(self, port: int) -> None:
-        """Run ``run_controller start`` on the login node, which starts the daemon."""
+    def start_controller(self, port: int, time_limit_s: float | None = None) -> None:
+        """Run ``run_controller start`` on the login node, which starts the daemon.
+
+        ``time_limit_s``: the jobs' time limit (default: that of the site profile).
+        """
         self._exit.callback(self._stop_controller, "--now")
         target = self.node.remote_port if self.node.by_ssh else port
-        result = self._controller("start", "--ddp-world-size", "4", stream_port=target)
+        env = {"DADDY_TRAINING__STREAM_PORT": str(target)}
+        if time_limit_s:
+            env["DADDY_SLURM__TIME_LIMIT"] = format_duration(time_limit_s)
+        result = self._controller("start", "--ddp-world-size", "4", **env)
         print(result.stdout, end="")
         if result.returncode:
             raise SchedulerError(
@@ -118,7 +136,7 @@ class Stage:
             weights = shared
         argv = [sys.executable, "-m", "Daddy.run_actors_only", "--shared-dir", str(weights)]
         argv += ["--num-envs", "1", "--device", "cpu", "--user-id", "laptop", "--cartridge"]
-        argv += ["--run-dir", str(self.laptop), "--wait-seconds", "120"]
+        argv += ["--run-dir", str(self.laptop), "--wait-seconds", "900"]
         self._start("laptop", argv)
 
     def _sync(self, shared: Path) -> dict[str, str]:
@@ -136,14 +154,10 @@ class Stage:
         self._exit.callback(host_and_processes.terminate_tree, process, _GRACE_S)
         return process
 
-    def _controller(
-        self, command: str, *options: str, stream_port: int | None = None
-    ) -> run_subprocess.Completed:
+    def _controller(self, command: str, *options: str, **env: str) -> run_subprocess.Completed:
         site = ["--site", self.site] if (SITES / f"{self.site}.json").exists() else []
-        env = {"DADDY_RUN_DIR": str(self.run.root)}
-        if stream_port:
-            env["DADDY_TRAINING__STREAM_PORT"] = str(stream_port)
-        return self.node.run([*_CONTROLLER, command, *site, *options], 180.0, env)
+        env |= {"DADDY_RUN_DIR": str(self.run.root)}
+        return self.node.run([*_CONTROLLER, command, *site, *options], _CONTROLLER_S, env)
 
     def _stop_controller(self, *options: str) -> str:
         if not self.run.controller.is_dir():

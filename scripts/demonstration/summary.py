@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,10 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.dashboard import Episode, EventSummary, add_events, mean_return
 
 _RECORD_LIMIT = 1 << 20
+LEARNT = 1.5
+"""Least ratio of the last tenth's mean return to that of random play."""
+ENOUGH_STEPS = 80_000
+"""Fleet steps by which every measured run had learnt; the curve rises after some 30,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +73,35 @@ def returns(fleet: EventSummary) -> dict[str, float]:
 
 
 def tenths(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Episode]]:
-    """Return the episodes that ended in the first and in the last tenth of the time."""
-    if not episodes:
-        return [], []
-    times = [episode.ts for episode in episodes]
-    width = (max(times) - min(times)) / 10
-    first = [episode for episode in episodes if episode.ts <= min(times) + width]
-    return first, [episode for episode in episodes if episode.ts >= max(times) - width]
+    """Return the first and the last tenth of the episodes, in the order of their ends."""
+    ordered = sorted(episodes, key=lambda episode: episode.ts)
+    size = math.ceil(len(ordered) / 10)
+    return ordered[:size], ordered[len(ordered) - size :]
+
+
+def judge_learning(returns: Mapping[str, float], fleet_steps: int) -> tuple[bool, str]:
+    """Return True if the agents learnt, and one sentence with the figures and the reason.
+
+    They learnt if the last tenth of the episodes is above the first by two standard errors and at
+    least ``LEARNT`` times random play.
+    """
+    first, last, random = returns["first_tenth"], returns["last_tenth"], returns["random"]
+    rise, figures = (
+        2 * returns["standard_error"],
+        (
+            f"the last tenth of the episodes returned {last:.1f}, "
+            f"the first {first:.1f}, random play {random:.1f}"
+        ),
+    )
+    if last >= LEARNT * random and last > first + rise:
+        return True, f"The agents learnt: {figures}."
+    if fleet_steps < ENOUGH_STEPS:
+        why = f"{fleet_steps:,} steps are too few, {ENOUGH_STEPS:,} are enough"
+    elif last < LEARNT * random:
+        why = f"less than {LEARNT} times random play"
+    else:
+        why = f"a rise of less than {rise:.1f}, two standard errors"
+    return False, f"The agents did not learn: {figures}; {why}."
 
 
 def _error(episodes: Sequence[Episode]) -> float:

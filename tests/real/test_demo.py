@@ -49,13 +49,14 @@ def wait_for(what, condition, seconds):
 @pytest.mark.timeout(420)
 def test_the_whole_chain_runs_and_its_summary_is_read_from_the_run_directory(tmp_path):
     run_dir = tmp_path / "demo"
-    demo = start(run_dir, "--seconds", "30", "--steps", "6000", "--handovers", "0", "--no-window")
+    demo = start(run_dir, "--steps", "6000", "--handovers", "0", "--no-window")
     try:
         code = demo.wait(400)
     finally:
         end(demo)
     log = (tmp_path / "demo.log").read_text()
-    assert code == 0, log
+    assert code in (0, 15), log  # so few steps seldom show learning, and the last line says so
+    assert ("The agents learnt" if code == 0 else "6,") in log
     summary = json.loads((run_dir / "summary.json").read_text())
     assert summary["slots"] == 4
     assert summary["backend"] == "local"
