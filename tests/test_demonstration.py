@@ -71,8 +71,11 @@ def returns(first: float, last: float, error: float) -> dict[str, float]:
 def test_the_verdict_needs_both_conditions_and_names_the_one_that_failed() -> None:
     assert judge_learning(returns(11.0, 40.0, 2.0), 80_000)[0]
     learnt, why = judge_learning(returns(8.0, 14.9, 2.0), 80_000)
-    assert not learnt and "less than 1.5 times random play" in why
+    assert not learnt
+    assert "less than 1.5 times random play" in why
     learnt, why = judge_learning(returns(16.0, 19.9, 2.0), 80_000)
-    assert not learnt and "less than 4.0, two standard errors" in why
+    assert not learnt
+    assert "less than 4.0, two standard errors" in why
     learnt, why = judge_learning(returns(9.0, 9.5, 2.0), 11_008)
-    assert not learnt and "11,008 steps are too few" in why
+    assert not learnt
+    assert "11,008 steps are too few" in why
