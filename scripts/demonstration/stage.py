@@ -60,13 +60,9 @@ class Stage:
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if error is KeyboardInterrupt:
             print("\ninterrupted: ending every part, up to half a minute", file=sys.stderr)
-        again = [  # a second Ctrl-C would leave parts running
-            (number, signal.signal(number, signal.SIG_IGN))
-            for number in (signal.SIGINT, signal.SIGTERM)
-        ]
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would leave parts running
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._exit.close()
-        for number, handler in again:
-            signal.signal(number, handler)
 
     @property
     def laptop(self) -> Path:
