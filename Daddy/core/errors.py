@@ -1,12 +1,15 @@
 """Pure. The exceptions of the project: each has a message, a remedy and an exit code.
 
-Entry points call :func:`run_entry`, which alone prints errors and chooses exit codes.
+Entry points call :func:`run_entry`, which alone prints errors and chooses exit codes. It also makes
+their output safe: a letter that the terminal's encoding lacks ends no command.
 """
 
 from __future__ import annotations
 
+import codecs
 import errno
 import sys
+import unicodedata
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 
@@ -98,6 +101,36 @@ class FileError(DaddyError):
     exit_code = ExitCode.FILES
 
 
+_PLAIN = {
+    **dict(zip("●◐○━─·×→–▁▂▃▄▅▆▇█", "*!o=-|x>-_.:-=+*#", strict=True)),
+    "±": "+-",
+}
+"""Letter of our screens → what stands for it where the encoding lacks it."""
+_HANDLER = "daddy-plain"
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Replace letters that cannot be encoded: é becomes e, one without a likeness ?."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(letter) or _ascii_of(letter) for letter in letters), error.end
+
+
+def _ascii_of(letter: str) -> str:
+    return unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode() or "?"
+
+
+codecs.register_error(_HANDLER, _plain)
+
+
+def make_output_safe() -> None:
+    """Replace what the encoding of stdout and stderr lacks (ISO-8859-1, ASCII) by plain letters."""
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):  # not a stream of a test or a GUI
+            reconfigure(errors=_HANDLER)
+
+
 def run_entry(
     main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None
 ) -> int:
@@ -106,6 +139,7 @@ def run_entry(
     A :class:`DaddyError` or a disk error is printed in two lines; any other exception is a bug and
     shows its traceback.
     """
+    make_output_safe()
     try:
         return int(main(argv))
     except DaddyError as error:

@@ -49,7 +49,10 @@ def log_to(stream: TextIO | None = None, level: str | None = None) -> None:
     """
     chosen = level or os.environ.get(LEVEL, "")
     os.environ[LEVEL] = chosen = chosen if chosen in {"DEBUG", "WARNING"} else "INFO"
-    handler = logging.StreamHandler(stream or sys.stderr)
+    output = stream or sys.stderr
+    if not output.isatty() and (reconfigure := getattr(output, "reconfigure", None)):
+        reconfigure(encoding="utf-8", errors="backslashreplace")  # `logs` reads UTF-8
+    handler = logging.StreamHandler(output)
     formatter = _OneLine(_FORMAT, "%Y-%m-%dT%H:%M:%SZ")
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)

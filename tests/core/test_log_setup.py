@@ -101,3 +101,12 @@ def test_an_event_over_the_limit_is_not_logged_either(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="over the limit"):
         writer.write("state", 0, {"text": "x" * LINE_LIMIT})
     assert stream.getvalue() == ""
+
+
+def test_a_log_file_is_utf_8_whatever_the_locale_because_logs_reads_utf_8() -> None:
+    file = io.BytesIO()
+    stream = io.TextIOWrapper(file, "iso-8859-1")
+    log_to(stream)
+    logging.getLogger("Daddy").info("step 5 · mean return 3 ●")
+    stream.flush()
+    assert "step 5 · mean return 3 ●" in file.getvalue().decode("utf-8")
