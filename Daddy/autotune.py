@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from Daddy import laptop_common
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import run_entry
 from Daddy.hardware.machine_profile import save_profile
@@ -21,7 +22,7 @@ from Daddy.workloads import WORKLOADS
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     text = "Measure the number of environments that this machine runs well, and store it."
-    parser = argparse.ArgumentParser(prog="autotune", description=text)
+    parser = ArgumentParser(prog="autotune", description=text)
     laptop_common.add_flags(parser)
     parser.add_argument(
         "--quick", action="store_true", help="measure each number for 0.6 s, not 3 s"

@@ -6,7 +6,6 @@ The dashboard reads only the run directory: it needs no controller and calls no 
 
 from __future__ import annotations
 
-import argparse
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.commands.status_screen import render_screen
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import UnknownQueue
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, FileError, run_entry
 from Daddy.core.event_log import EventTail
@@ -263,7 +263,7 @@ def _footer(fleet: EventSummary) -> Text:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the status screen once if --once is given; otherwise redraw it once a second."""
-    parser = argparse.ArgumentParser(prog="dashboard", description=__doc__)
+    parser = ArgumentParser(prog="dashboard", description=__doc__)
     flag, folder = parser.add_argument, Path("runs/slim_run")
     flag("--run-dir", type=Path, default=folder, help=f"run directory ({folder})")
     flag("--once", action="store_true", help="print the screen once and exit")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy import laptop_common, playback_setup
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError, run_entry
@@ -28,12 +29,13 @@ EPISODES = 10
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of `play` without a verb."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="play",
         description="Watch an agent play, or replay a recording. Verbs, each with --help: `play "
         "evaluate` evaluates an agent, `play verify` verifies a recording, `play export` makes a "
         "recording of a run's path to a milestone.",
     )
+    parser.verbs = ("evaluate", "verify", "export")
     source = _add_agent(parser, required=True)
     source.add_argument("--recording", type=Path, metavar="FILE",
                         help="recording to verify and replay with your game")  # fmt: skip
@@ -53,7 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def make_evaluate_parser() -> argparse.ArgumentParser:
     """Return the parser of `play evaluate`."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="play evaluate",
         description="Play one episode per seed; print milestones and returns with 95 % confidence "
         "intervals.",

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_bounded, write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, FileError, RomError
@@ -86,7 +87,7 @@ def open_recording(path: Path, args: argparse.Namespace) -> OpenedRecording:
 
 def make_verify_parser() -> argparse.ArgumentParser:
     """Return the parser of `play verify`."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="play verify",
         description="Replay a recording, check the game's memory, and print the milestones.",
     )
@@ -147,7 +148,7 @@ def describe_report(report: VerificationReport, recording: Recording) -> list[st
 
 def make_export_parser() -> argparse.ArgumentParser:
     """Return the parser of `play export`."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="play export",
         description="Export the shortest path from power-on to a milestone in a run's archive as a "
         "recording. A recording holds inputs only: anyone with the game can verify it.",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from Daddy import laptop_common
 from Daddy.background.laptop_tasks import run_laptop_tasks
 from Daddy.core import agreed_settings, host_and_processes, run_subprocess
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.assist_compatibility import missing_assists, refuse_missing_assists
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
@@ -50,7 +51,7 @@ RELAY_GRACE_S = 3.0
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="run_actors_only",
         description="Play the run's newest weights on this machine; with --contribute, learn too.",
     )

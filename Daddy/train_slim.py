@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.background.background_task import has_archive
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.host_and_processes import memory_bytes, usable_cores
@@ -256,7 +257,7 @@ def _config(args: argparse.Namespace) -> Config:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser; a setting's flag shows the setting's description and default."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="train_slim",
         description="Train one learner of a run, which continues from its slot's checkpoint. "
         "Exit codes: 0 total_steps reached, 10 drained (continue me), 11 no free slot, "

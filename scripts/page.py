@@ -7,7 +7,6 @@ while the run is going on.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import RunPaths
@@ -180,7 +180,7 @@ def _plain(axes: Axes, title: str, below: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Draw the picture of the named run."""
-    parser = argparse.ArgumentParser(prog="scripts.page", description=__doc__)
+    parser = ArgumentParser(prog="scripts.page", description=__doc__)
     parser.add_argument("run", type=Path, help="run directory")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="picture to write (page.png in the run)"

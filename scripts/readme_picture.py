@@ -7,7 +7,6 @@ of ``run_controller status`` at the same moment.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import FileError, run_entry
 
 PAPER, INK, LIGHT = (18, 22, 27), (226, 232, 240), (74, 222, 128)
@@ -64,7 +64,7 @@ def _monospaced() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the picture; FileError without a viewer's picture or a status."""
-    parser = argparse.ArgumentParser(prog="scripts.readme_picture", description=__doc__)
+    parser = ArgumentParser(prog="scripts.readme_picture", description=__doc__)
     parser.add_argument("run_dir", type=Path, help="folder of the run, such as runs/demo")
     parser.add_argument("--out", type=Path, default=Path("docs/daddy.png"), help="PNG to write")
     args = parser.parse_args(argv)

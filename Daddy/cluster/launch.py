@@ -9,7 +9,6 @@ exec, so the slot's lease keeps its process id; a signal during the exec is left
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.control_files import read_orders
 from Daddy.cluster.release_node_copy import find_node_copy
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
@@ -68,7 +68,7 @@ class LaunchContext:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Claim a slot and exec the learner; return 11 if no slot is free or a stop signal came."""
-    parser = argparse.ArgumentParser(prog="launch", description="Claim a slot and train in it.")
+    parser = ArgumentParser(prog="launch", description="Claim a slot and train in it.")
     parser.add_argument("--run", type=Path, required=True, help="the run directory")
     parser.add_argument("--config", type=Path, required=True, help="config.json of a release")
     parser.add_argument("--attempt", required=True, metavar="TOKEN", help="the attempt's token")

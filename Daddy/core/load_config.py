@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from Daddy.core.arguments import did_you_mean
 from Daddy.core.atomic_files import canonical_json, read_json
 from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE
@@ -60,7 +61,7 @@ def load_config(
     name = site or environ.get("DADDY_SITE")
     if name:
         name = RENAMED_SITES.get(name, name)
-        layers.append((f"site {name}", _read(SITES / f"{name}.json", "site profile")))
+        layers.append((f"site {name}", _read_site(name)))
     layers.append(("environment", _from_environment(environ)))
     flags = {key: value for key, value in (overrides or {}).items() if value is not None}
     layers.append(("flags", flags))
@@ -121,6 +122,14 @@ def _read(path: Path, kind: str) -> Settings:
         raise ConfigError(f"there is no {kind} at {path}", f"name an existing {kind}") from None
     except FileError as error:
         raise ConfigError(error.message, error.fix) from error
+
+
+def _read_site(name: str) -> Settings:
+    known = sorted(path.stem for path in SITES.glob("*.json"))
+    if not (SITES / f"{name}.json").exists():
+        fix = f"use one of: {', '.join(known)}{did_you_mean(name, known)}"
+        raise ConfigError(f"there is no site profile at {SITES / name}.json", fix)
+    return _read(SITES / f"{name}.json", "site profile")
 
 
 def _from_environment(environ: Mapping[str, str]) -> Settings:

@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_json, write_atomic, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError, run_entry
@@ -314,7 +315,7 @@ def serve_attached(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="python -m Daddy.streaming.relay",
         description="Send the featured agents of a run to the viewer at the end of the tunnel.",
     )

@@ -19,6 +19,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.log_setup import log_to
@@ -173,7 +174,7 @@ class Streamer:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m Daddy.streaming.streamer", description=__doc__)
+    parser = ArgumentParser(prog="python -m Daddy.streaming.streamer", description=__doc__)
     parser.add_argument("stream", type=Path)
     parser.add_argument("peer")
     for name in ("--job", "--host", "--incarnation"):

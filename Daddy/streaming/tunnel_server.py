@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, NetworkError, UsageError, run_entry
 from Daddy.core.host_and_processes import host_name
@@ -43,7 +44,7 @@ _INSTALL = "install it: sudo apt install openssh-client (Debian, Ubuntu); macOS 
 
 
 def _parser(*, connecting: bool) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="tunnel_server connect" if connecting else "tunnel_server",
         description="Watch the best agents play, through: ssh -R 9999:localhost:9999 USER@LOGIN; "
         "`tunnel_server connect user@login` starts that ssh by itself.",
@@ -78,6 +79,7 @@ def _parser(*, connecting: bool) -> argparse.ArgumentParser:
     if connecting:
         add_arguments(parser)
     else:
+        parser.verbs = ("connect",)
         parser.add_argument("--login", default="", help="user@host in the printed ssh line")
     return parser
 

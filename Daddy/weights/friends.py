@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
 from Daddy.core.friend_accounts import (
     TRUSTS,
@@ -33,7 +34,7 @@ from Daddy.weights.store.weight_store import Store
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="friends", description="Friends with accounts of their own on the same cluster."
     )
     tasks = parser.add_subparsers(dest="task", required=True, metavar="add | remove | trust | list")

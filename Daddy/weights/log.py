@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
 from Daddy.core.event_log import read_events
 from Daddy.weights.commit_history import read_records
@@ -26,7 +27,7 @@ from Daddy.weights.store.weight_store import Store
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="log", description="The versions of shared weights: one line each, newest last."
     )
     add_location(parser)

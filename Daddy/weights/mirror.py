@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
@@ -36,7 +37,7 @@ from Daddy.weights.store.weight_store import version_numbers
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="mirror",
         description="Copy a run's newest weights and the best of its archive to the home folder.",
     )

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, UsageError, run_entry
 from Daddy.weights.locate_shared_weights import add_config_flags, add_location, locate
@@ -19,7 +20,7 @@ from Daddy.weights.locate_shared_weights import add_config_flags, add_location, 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="model", description="Weights as safetensors files with a model card."
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
 from Daddy.core.lease import Lease, end_term, is_holder_alive, read_lease
@@ -368,7 +369,7 @@ def _age(path: Path, now: float) -> float:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="restore",
         description="Restore files that a purge deleted from a run, and let the run continue.",
     )

@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
 from Daddy.core.shared_weights_paths import JoinedPaths
@@ -30,7 +31,7 @@ _LOOK_S = 0.05
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="rollback",
         description="Commit a new version with the state of vN and revert all versions after vN. "
         "`python -m Daddy.weights.log` marks the versions that are kept.",

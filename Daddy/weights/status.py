@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
@@ -175,7 +176,7 @@ def _disk(status: Record) -> str:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="status",
         description="Print the state of shared weights: newest version, peers, refusals, disk.",
     )

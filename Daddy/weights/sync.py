@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from types import FrameType
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, NetworkError, UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
@@ -44,7 +45,7 @@ DAY_S = 86_400.0
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the argument parser of ``sync_weights.sh``."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="sync_weights.sh",
         description="Copy shared weights between this machine and the cluster, over rsync and ssh.",
         epilog="environment: SYNC_CLUSTER_HOST, SYNC_CLUSTER_USER, SYNC_REMOTE_DIR (the cluster); "

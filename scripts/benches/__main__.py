@@ -6,7 +6,6 @@ The JSON file holds its figures under ``figures``, or at the top level if the be
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import platform
@@ -17,6 +16,7 @@ from textwrap import wrap
 from typing import Any
 
 from Daddy.core import host_and_processes
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import run_entry
 
 FOLDER = Path(__file__).parent
@@ -62,7 +62,7 @@ def _interrupt(*_: object) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named bench; its figures go to the terminal and, if asked, to a JSON file."""
-    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser = ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("name", choices=_names())
     parser.add_argument(
         "--quick", action="store_true", help="shorter and less exact run (default: full run)"

@@ -5,12 +5,12 @@ A damaged save state may crash or hang the emulator; the parent limits the time 
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 from collections.abc import Sequence
 from pathlib import Path
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import RomError, run_entry
 from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
 from Daddy.pokemon.game_progress import not_started_reason
@@ -55,7 +55,7 @@ def _trainable(emulator: Emulator, state: bytes) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Read one state; exit code 7 when the emulator cannot read it."""
-    parser = argparse.ArgumentParser(prog="state-reader", description=__doc__)
+    parser = ArgumentParser(prog="state-reader", description=__doc__)
     parser.add_argument("game", type=Path)
     parser.add_argument("state", type=Path)
     parser.add_argument("--real", action="store_true")

@@ -8,7 +8,6 @@ exit codes. With ``--learns`` it runs `Daddy.train_slim` with shorter spans of t
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from Daddy import train_slim, workloads
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.event_log import EventWriter
@@ -113,7 +113,7 @@ class RandomPlayer:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the player; exit code 0 if all steps were played, 10 if it was stopped."""
-    parser = argparse.ArgumentParser(prog="_learning_random", description=__doc__)
+    parser = ArgumentParser(prog="_learning_random", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, metavar="FILE")
     parser.add_argument(
         "--learns",

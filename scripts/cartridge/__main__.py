@@ -7,17 +7,17 @@ faster with it, but speed measured with it is not the real game's.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import write_atomic
 from scripts.cartridge.build import LEAN, OUTPUT, build, symbol_module
 
 
 def main(argv: list[str] | None = None, output: Path = OUTPUT) -> int:
     """Build, or check; return 0, or 1 when a committed file differs from its source."""
-    parser = argparse.ArgumentParser(prog="cartridge", description="Assemble the free cartridge.")
+    parser = ArgumentParser(prog="cartridge", description="Assemble the free cartridge.")
     parser.add_argument(
         "--check", action="store_true", help="comparison with the committed files only"
     )

@@ -15,6 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, run_entry
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
+    parser = ArgumentParser(prog="scripts/demo", description=__doc__)
     parser.add_argument("--slurm", action="store_true", help="use a real Slurm cluster")
     parser.add_argument(
         "--steps", type=int, default=80_000, help="fleet steps to play (default 80000)"

@@ -7,19 +7,19 @@ Exit code 1 when anything was found that must not be.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import run_entry
 from scripts.benches.__main__ import _machine, _show, handle_signals
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named soak; Ctrl-C and TERM end it and everything it started."""
-    parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
+    parser = ArgumentParser(prog="scripts/soak", description=__doc__)
     parser.add_argument(
         "name", choices=("slurm", "laptops", "weights", "rollback", "stream", "watching")
     )

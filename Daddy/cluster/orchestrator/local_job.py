@@ -27,6 +27,7 @@ from Daddy.cluster.orchestrator.local_queue_files import (
     place_lock,
     turn_lock,
 )
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.host_and_processes import ProcessId, current_process, identify_process
 from Daddy.core.job_environment import JOB_END_TIME, JOB_ID
@@ -201,9 +202,12 @@ def _try_lock(path: Path) -> int | None:
 
 def main(argv: list[str]) -> int:
     """Run the job of the folder ``argv[0]``."""
+    parser = ArgumentParser(prog="local_job", description="Runs one job of the local queue.")
+    parser.add_argument("folder", type=Path, help="folder with the job's job.json")
+    args = parser.parse_args(argv)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    files = LocalJobFiles(Path(argv[0]))
+    files = LocalJobFiles(args.folder)
     spec = files.read_record("job")
     if spec is None:
         print(f"error: there is no job.json in {files.folder}", file=sys.stderr)

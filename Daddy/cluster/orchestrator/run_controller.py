@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import run_entry
 from Daddy.core.log_setup import LEVEL, add_log_flags
 
@@ -50,7 +51,7 @@ def _positive(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     """Return the parser; each option has the name of a parameter of the command's function."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="run_controller",
         description="Keeps a run training past its jobs' time limits, on Slurm or this machine.",
     )

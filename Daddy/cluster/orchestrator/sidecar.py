@@ -8,7 +8,6 @@ reads two small files every other second.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import logging
@@ -28,6 +27,7 @@ from Daddy.cluster.orchestrator.decisions.controller_failover import (
     should_make_pass,
 )
 from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
@@ -195,7 +195,7 @@ def _holders(leases: Leases) -> tuple[object, ...]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Watch the controller's lease until the job's program ends."""
-    parser = argparse.ArgumentParser(prog="sidecar", description="Controller passes from a job.")
+    parser = ArgumentParser(prog="sidecar", description="Controller passes from a job.")
     parser.add_argument("--run", type=Path, required=True, help="the run directory")
     parser.add_argument("--release", type=Path, required=True, help="folder of the job's release")
     parser.add_argument("--slot", type=int, required=True, help="the job's slot")

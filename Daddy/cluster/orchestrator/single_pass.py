@@ -7,7 +7,6 @@ on disk except the seconds without new heartbeats, which a sidecar passes as ``-
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
 from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, run_id
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, SchedulerError, run_entry
 from Daddy.core.host_and_processes import host_name
@@ -92,7 +92,7 @@ def probe_submission(config: Config, run: RunPaths, release: Release, clock: Clo
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make one pass, or with ``--probe`` test if jobs may submit; print the result as JSON."""
-    parser = argparse.ArgumentParser(prog="single_pass", description="One pass of the controller.")
+    parser = ArgumentParser(prog="single_pass", description="One pass of the controller.")
     parser.add_argument("--release", type=Path, required=True, help="folder of the release to use")
     parser.add_argument("--silence", default="{}", help="JSON: slot → [term, beat, s] (default {})")
     parser.add_argument("--watched", action="store_true", help="wait 3 s for a heartbeat, not 90")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import DaddyError, FileError, UsageError
 from Daddy.core.rom_identity import load_rom
@@ -245,7 +246,11 @@ def _answer(completed: Completed, folder: Path) -> Reached | str:
 
 def main() -> int:
     """Replay the task in argv[1] (JSON); write the reached state and print its facts as JSON."""
-    task = json.loads(sys.argv[1])
+    parser = ArgumentParser(prog="claim_replay", description="Replays one claim in this process.")
+    parser.add_argument(
+        "task", type=json.loads, help="JSON object: folder, game, seconds and others"
+    )
+    task = parser.parse_args().task
     _limit_resources(float(task["seconds"]))
     try:
         claim = claim_format.decode_claim(

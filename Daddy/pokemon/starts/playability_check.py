@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_bounded, write_new
 from Daddy.core.errors import ExitCode, RomError, run_entry
 from Daddy.core.rom_identity import Rom
@@ -144,7 +145,11 @@ def _refusal(name: str, fault: str) -> RomError:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Load and check a state in this child process, and write the state anew."""
-    game, source, target = map(Path, sys.argv[1:] if argv is None else argv)
+    parser = ArgumentParser(prog="playability_check", description="Checks one save state.")
+    for name in ("game", "source", "target"):
+        parser.add_argument(name, type=Path)
+    args = parser.parse_args(argv)
+    game, source, target = args.game, args.source, args.target
     data = source.read_bytes()
     emulator = Emulator(game.read_bytes())
     try:

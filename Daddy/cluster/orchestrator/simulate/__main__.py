@@ -25,6 +25,7 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     read_export,
     variant_rows,
 )
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import FileError, UsageError, run_entry
@@ -46,7 +47,7 @@ def _number(kind: Callable[[str], float], most: int) -> Callable[[str], float]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="python -m Daddy.cluster.orchestrator.simulate",
         description="Simulates a month in a Slurm queue under our controller and five others.",
     )

@@ -1,0 +1,45 @@
+"""Pure. Parses command lines as argparse does, and names the nearest word for a mistyped one."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$", re.DOTALL)
+_FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """Adds "did you mean" to argparse's errors on commands, values of flags, and flags."""
+
+    verbs: Sequence[str] = ()
+    """Commands that the caller handles before this parser, which itself has flags alone."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse ``args``; refuse unknown ones here, where the command's own flags are known."""
+        if self.verbs and args and not args[0].startswith("-"):
+            self.error(f"invalid choice: {args[0]!r} (choose from {', '.join(self.verbs)})")
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            known = _FLAG.findall(self.format_usage())
+            near = [did_you_mean(word.partition("=")[0], known) for word in unknown]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{''.join(near)}")
+        return parsed, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and ``message``, with the nearest word if it refuses a choice; exit by 2."""
+        if choice := _CHOICE.search(message):
+            message += did_you_mean(choice[1], re.findall(r"[^\s,']+", choice[2]))
+        super().error(message)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean status?`` with the known word most like ``word``, or nothing."""
+    import difflib  # only a mistake needs it
+
+    near = difflib.get_close_matches(word, [*known], n=1)
+    return f"; did you mean {near[0]}?" if near else ""
