@@ -6,6 +6,7 @@
 # Account and host: run ./Daddy/cluster/sync_weights.sh setup first, or export SYNC_CLUSTER_USER,
 # SYNC_CLUSTER_HOST, SYNC_REMOTE_DIR (and SYNC_SSH_*): they are written into the agent.
 set -eu
+case " $* " in *" -h "* | *" --help "*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
 print=
 [ "${1:-}" = --print ] && { print=1; shift; }

@@ -1,6 +1,11 @@
 #!/bin/bash
-# Undo install.sh: stop the agent and remove its file. The pulled weights stay.
+# launchd/uninstall.sh: undo install.sh: stop the agent and remove its file. The pulled weights stay.
 set -eu
+case "${1:-}" in
+  '') ;;
+  -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) printf "error: uninstall.sh has no option '%s'\n  what to do: uninstall.sh --help\n" "$1" >&2; exit 2 ;;
+esac
 
 label=com.pokemon.sync
 system=${DADDY_INIT:-$([ "$(uname -s)" = Darwin ] && echo launchd || echo systemd)}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -190,6 +191,7 @@ def pages() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="scripts.reference", description=__doc__).parse_args()
     for page, text in pages().items():
         page.write_text(text)
         print(page.name)

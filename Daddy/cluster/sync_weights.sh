@@ -24,6 +24,7 @@ for python in "${DADDY_PYTHON:-}" "$checkout/.venv/bin/python"; do
   fi
 done
 
+case " $* " in *" -h "* | *" --help "*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 echo "error: Daddy is not installed in $checkout: there is no .venv/bin/python" >&2
 echo "  what to do: cd $checkout && ./scripts/install" >&2
 exit 9
