@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from Daddy.core.errors import ConfigError
+from Daddy.core.errors import ConfigError, run_entry
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Constants of glibc's malloc.h."""
@@ -24,10 +26,13 @@ def resolve_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else _mps_or_cpu())
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(
-            f"training.device is {name!r}, but this machine has no GPU that torch can use",
-            "ask the scheduler for a GPU (slurm.gpus_per_job), or set --device cpu or auto",
-        )
+        if torch.version.cuda is None and torch.version.hip is None:
+            message = f"training.device is {name!r}, but this installation has torch's CPU build"
+            fix = "type DADDY_TORCH=cuda ./scripts/install where there is a GPU"
+        else:
+            message = f"training.device is {name!r}, but this machine has no GPU that torch can use"
+            fix = "ask the scheduler for a GPU (slurm.gpus_per_job)"
+        raise ConfigError(message, f"{fix}, or set training.device to cpu or auto")
     if name == "mps" and _mps_or_cpu() != "mps":
         raise ConfigError("training.device is 'mps', but this machine has no Apple GPU", "use auto")
     return torch.device(name)
@@ -66,3 +71,15 @@ def full_precision(device: torch.device) -> AbstractContextManager[object]:
     """Return a context of float32 arithmetic, for use inside `mixed_precision`."""
     mixed = device.type in ("cuda", "cpu")  # other devices never leave float32 here
     return torch.autocast(device.type, enabled=False) if mixed else nullcontext()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Check a device for a program that must not load torch itself. ConfigError."""
+    parser = argparse.ArgumentParser(prog="device", description=main.__doc__)
+    parser.add_argument("name", help="auto, cpu, cuda or mps")
+    resolve_device(parser.parse_args(argv).name)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))

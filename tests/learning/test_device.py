@@ -9,9 +9,15 @@ from Daddy.learning.hyperparameters import PpoSettings, resolve_settings
 
 def test_cuda_without_a_gpu_is_an_error_and_never_a_silent_cpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
     with pytest.raises(ConfigError, match="no GPU") as caught:
         resolve_device("cuda")
     assert caught.value.exit_code == 3
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "hip", None)
+    with pytest.raises(ConfigError, match="CPU build") as caught:
+        resolve_device("cuda")
+    assert "DADDY_TORCH=cuda ./scripts/install" in caught.value.fix
 
 
 def test_mps_where_there_is_none_is_an_error(monkeypatch):

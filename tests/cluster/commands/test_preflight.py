@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from Daddy.cluster.orchestrator.commands import preflight
 from Daddy.cluster.orchestrator.commands.preflight import (
     Findings,
     check_accounts,
+    check_device,
     check_login_host,
     check_places,
     describe_game,
@@ -28,6 +30,9 @@ from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.pokemon.find_rom import cartridge_path
 from tests.cluster.conftest import config_of
 from tests.weights.helpers import ManualClock, begin
+
+_ABSENT = "cuda" if sys.platform == "darwin" else "mps"
+"""A device that no machine of this system has."""
 
 
 def checked(wanted: Config) -> Findings:
@@ -141,6 +146,22 @@ def test_what_ends_a_daemon_on_this_host_is_told_with_the_remedy(
         assert len(found.notes) == bool(said)
         assert all(words in found.notes[0] for words in said)
         assert found.wrong == []
+
+
+@pytest.mark.parametrize(
+    ("device", "executor", "refused"),
+    [(_ABSENT, "local", True), ("auto", "local", False), ("cpu", "local", False),
+     (_ABSENT, "slurm", False)],
+)  # fmt: skip
+def test_local_jobs_need_their_device_on_this_machine(
+    device: str, executor: str, refused: bool, tmp_path: Path
+) -> None:
+    found = Findings()
+    check_device(config_of(tmp_path, training={"device": device}), executor, found)
+    assert [
+        (error.exit_code, f"'{device}', but this" in error.message) for error in found.wrong
+    ] == ([(3, True)] if refused else [])
+    assert all("auto" in error.fix for error in found.wrong)
 
 
 def test_the_game_is_named_or_refused(tmp_path: Path) -> None:

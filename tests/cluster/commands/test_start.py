@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -185,6 +186,17 @@ def test_a_modified_red_is_played_as_red_and_warned_of(person: Person) -> None:
     assert said.returncode == 0, said.stderr
     assert "would play Pokémon Red, modified (" in said.stdout
     assert "warning: playing a modified Pokémon Red" in said.stdout
+
+
+def test_local_jobs_that_would_refuse_their_device_are_not_started(person: Person) -> None:
+    absent = "cuda" if sys.platform == "darwin" else "mps"
+    wants(person, training={"device": absent})
+    said = person.says("start")
+    assert said.returncode == 3, said.stdout
+    assert f"checking that torch can use {absent}" in said.stdout
+    assert f"error: training.device is '{absent}', but this" in said.stderr
+    assert "what to do: " in said.stderr
+    assert not person.run.intent.exists()
 
 
 def test_a_limit_over_the_partition_s_is_refused_before_anything_is_submitted(

@@ -36,7 +36,14 @@ from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import create_exclusive
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import DaddyError, FileError, RomError, SchedulerError
+from Daddy.core.errors import (
+    ConfigError,
+    DaddyError,
+    ExitCode,
+    FileError,
+    RomError,
+    SchedulerError,
+)
 from Daddy.core.friend_accounts import (
     account_folders,
     check_run_readable,
@@ -56,6 +63,7 @@ from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 
 _SINFO_TIMEOUT_S = 15.0
 _QUOTA_TIMEOUT_S = 5.0
+_TORCH_TIMEOUT_S = 120.0
 _FORMAT = "%R|%a|%l|%N"
 """Partition, state, time limit and node, one line per node."""
 _BOOTED = re.compile(r"\bBootTime=(\d+)\b")
@@ -180,6 +188,22 @@ def check_login_host(findings: Findings) -> None:
             f"on this host {' and '.join(dangers)}: have the controller started again by cron "
             "(ensure --print-units prints the line), or do without it (start --no-daemon)"
         )
+
+
+def check_device(config: Config, executor: str, findings: Findings) -> None:
+    """Check that torch finds the device of jobs on this machine; a child loads torch for it."""
+    device = config.training.device
+    if executor == "slurm" or device in ("auto", "cpu"):  # a node has what the login node lacks
+        return
+    print(f"checking that torch can use {device} on this machine")
+    with findings.catching():
+        argv = [sys.executable, "-m", "Daddy.learning.device", device]
+        result = run_program(argv, _TORCH_TIMEOUT_S)
+        if result.returncode == ExitCode.CONFIGURATION:
+            raise ConfigError(*result.stderr.rpartition("error: ")[2].split("\n  what to do: "))
+        if result.returncode:
+            last = [*result.stderr.strip().splitlines(), "nothing"][-1]
+            raise ConfigError(f"torch does not load here: {last}", "type ./scripts/install")
 
 
 def check_slurm(config: Config, release: Release, findings: Findings) -> None:

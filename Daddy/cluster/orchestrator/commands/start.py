@@ -17,6 +17,7 @@ from Daddy.cluster.orchestrator.commands.daemon import launch_controller, run_da
 from Daddy.cluster.orchestrator.commands.ensure import describe_survival
 from Daddy.cluster.orchestrator.commands.preflight import (
     Findings,
+    check_device,
     check_login_host,
     check_places,
     check_slurm,
@@ -109,6 +110,7 @@ def _check(config: Config, findings: Findings, *, daemon: bool) -> Release:
     executor = config.controller.executor
     scheduled = not any(error.exit_code == ExitCode.SCHEDULER for error in findings.wrong)
     check_places(config, executor if scheduled else "local", findings)
+    check_device(config, executor, findings)
     if daemon:
         check_login_host(findings)
     findings.raise_found()
