@@ -192,7 +192,7 @@ def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[]
     training = config.training.model_copy(update={"num_envs": count, "horizon": HORIZON})
     with closing(make_environments(config, count, groups)) as vector:
         workload = WORKLOADS[training.workload]
-        policy = workload.make_policy(vector.observation_space, vector.action_space)
+        policy = workload.make_policy(training, vector.observation_space, vector.action_space)
         settings = resolve_settings(training, torch_device.type)
         yield BenchmarkPlayer(vector, policy, settings, torch_device, training.seed).step
 

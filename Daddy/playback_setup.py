@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from Daddy.core.agreed_settings import network_sizes
 from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
-from Daddy.core.settings import Config
+from Daddy.core.settings import Config, TrainingSettings
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ def make_actor(game: PokemonRedEnv, weights: LoadedWeights | None) -> Actor:
     if weights is None:
         return RandomAgent(len(BUTTONS))
     limit_threads(1)
-    policy = WORKLOADS[GAME].make_policy(game.observation_space, game.action_space)  # type: ignore[arg-type]
+    training = TrainingSettings(**network_sizes(weights.weights))
+    policy = WORKLOADS[GAME].make_policy(training, game.observation_space, game.action_space)  # type: ignore[arg-type]
     return make_agent(policy, weights.weights, weights.label)
 
 

@@ -35,15 +35,16 @@ if TYPE_CHECKING:
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
 
 
-def policy_factory(features: int, memory: int) -> Callable[[DictSpace, Discrete], ActorCritic]:
-    """Return a function that makes a network of `features` encoder outputs, LSTM size `memory`."""
+def _game_policy(training: TrainingSettings, space: DictSpace, actions: Discrete) -> ActorCritic:
+    from Daddy.learning.policy import make_policy
 
-    def make(space: DictSpace, actions: Discrete) -> ActorCritic:
-        from Daddy.learning.policy import make_policy
+    return make_policy(space, int(actions.n), training.encoder_size, training.lstm_size)
 
-        return make_policy(space, int(actions.n), features, memory)
 
-    return make
+def _small_policy(_: TrainingSettings, space: DictSpace, actions: Discrete) -> ActorCritic:
+    from Daddy.learning.policy import make_policy
+
+    return make_policy(space, int(actions.n), features=64, memory=0)
 
 
 def _game(config: Config) -> EnvFactory:
@@ -149,7 +150,7 @@ WORKLOADS: dict[str, EnvWorkload] = {
         check=_check_game,
         facts=_facts_of_game,
         make_env=_game,
-        make_policy=policy_factory(features=128, memory=128),
+        make_policy=_game_policy,
         reports=_reports,
         milestones_reached=_story,
         assists_used=_assists("assists_used"),
@@ -158,7 +159,7 @@ WORKLOADS: dict[str, EnvWorkload] = {
     "cartpole": EnvWorkload(
         name="cartpole",
         make_env=_cartpole,
-        make_policy=policy_factory(features=64, memory=0),
+        make_policy=_small_policy,
         reports=_reports,
     ),
 }

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +25,7 @@ from Daddy.core.errors import ExitCode, RomError, UsageError, WeightsError, run_
 from Daddy.core.load_config import load_config
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.settings import TrainingSettings
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.play_loop import RandomAgent
 from Daddy.pokemon.emulator import Emulator
@@ -32,6 +33,7 @@ from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.starts.find_start_state import BY_HAND, beginning_state, start_state
 from Daddy.pokemon.starts.start_state_folder import open_state_folder
+from Daddy.workloads import WORKLOADS
 from scripts.benches._state_report import play_time_s
 from tests.components import program
 
@@ -321,6 +323,23 @@ def test_a_learner_asks_for_its_start_before_anything_is_made(tmp_path: Path) ->
     assert done.returncode == 7
     assert "there is no start state 'mew' of Daddy cartridge" in done.stderr
     assert "beginning, bedroom, pokedex" in done.stderr
+
+
+@pytest.mark.parametrize("sizes", [(48, 24), (40, 0)])
+def test_a_network_of_any_size_is_played_without_a_setting(
+    tmp_path: Path, sizes: tuple[int, int]
+) -> None:
+    from Daddy.weights.encoding.state_codec import encode
+
+    training = TrainingSettings(encoder_size=sizes[0], lstm_size=sizes[1])
+    with closing(PokemonRedEnv()) as game:
+        space = game.observation_space, game.action_space
+        policy = WORKLOADS["pokemon_red"].make_policy(training, *space)
+        (tmp_path / "it.st").write_bytes(encode(policy.state_dict()))
+        found = playback_setup.find_weights(tmp_path / "it.st")
+        actor = playback_setup.make_actor(game, found)
+        actor.start_episode(1)
+        assert 0 <= actor.act(game.reset(seed=1)[0]) < game.action_space.n
 
 
 def test_weights_of_another_network_are_refused_by_name(tmp_path: Path) -> None:

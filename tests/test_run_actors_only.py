@@ -47,7 +47,9 @@ class Job:
     def __init__(self, shared: Path, workload: str = "cartpole") -> None:
         config = load_config(None, {"training.workload": workload, "training.device": "cpu"})
         env = WORKLOADS[workload].make_env(config)()
-        policy = WORKLOADS[workload].make_policy(env.observation_space, env.action_space)
+        policy = WORKLOADS[workload].make_policy(
+            config.training, env.observation_space, env.action_space
+        )
         env.close()
         settings = ExchangeSettings(run="slim_run", workload=workload, period_s=0.01)
         facts = (SharedPaths(shared), "slot-0", new_incarnation(), settings)

@@ -64,7 +64,9 @@ def test_its_policy_fits_its_environment_and_its_reports_every_agent(workload):
     import torch
 
     vector = SerialVector(workload.make_env(config(workload.name)), 2)
-    policy = workload.make_policy(vector.observation_space, vector.action_space)
+    policy = workload.make_policy(
+        config(workload.name).training, vector.observation_space, vector.action_space
+    )
     seen = {key: torch.from_numpy(value) for key, value in vector.reset([1, 2]).items()}
     logits, values, _ = policy.step(seen, policy.initial_state(2), torch.ones(2, dtype=torch.bool))
     assert logits.shape == (2, vector.action_space.n)

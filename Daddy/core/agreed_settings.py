@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from Daddy.core.errors import UsageError
-from Daddy.core.settings import REMOVED, Config
+from Daddy.core.settings import MOST_UNITS, REMOVED, Config
 
 Contract = Mapping[str, str]
 GAME: Final = "game"
@@ -22,6 +22,8 @@ OBSERVATION: Final = "observation"
 _AGREED = ("training.gamma", "training.normalise_rewards", "collaboration.rule")
 _OF_THE_GAME = ("training.start", "training.episode_steps")
 _NOT_ADOPTED = (GAME, OBSERVATION, "collaboration.rule")
+_MATRIX = 2
+"""Dimensions of a linear layer's weights: outputs, inputs."""
 _FILE_MARKS = ("/", ".state")
 """Texts that show that a start state is a file of one machine."""
 
@@ -30,6 +32,7 @@ def agreed_settings(config: Config, facts: Contract | None = None) -> dict[str, 
     """Return the settings on which learners must agree, and `facts` beside them (`GAME`, …)."""
     names = list(_AGREED)
     if config.training.workload == "pokemon_red":
+        names += ["training.encoder_size", "training.lstm_size"]
         names += [f"reward.{name}" for name in type(config.reward).model_fields]
     return {**{name: _value(config, name) for name in names}, **(facts or {})}
 
@@ -67,6 +70,26 @@ def describe_differences(theirs: Contract, ours: Contract) -> list[str]:
         for name in both
         if theirs[name] != ours[name]
     ]
+
+
+def network_sizes(tensors: Mapping[str, Any]) -> dict[str, int]:
+    """Return `encoder_size` and `lstm_size` of a policy's named tensors; {} if not a policy's."""
+    lstm, actor = tensors.get("lstm.weight_ih_l0"), tensors.get("actor.weight")
+    inner, outer = (tuple(getattr(tensor, "shape", ())) for tensor in (lstm, actor))
+    if len(inner) not in (0, _MATRIX) or len(outer) != _MATRIX:
+        return {}
+    encoder, memory = (inner[1], outer[1]) if inner else (outer[1], 0)
+    fits = 0 < encoder <= MOST_UNITS and memory <= MOST_UNITS
+    return {"encoder_size": int(encoder), "lstm_size": int(memory)} if fits else {}
+
+
+def describe_sizes(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """Return "training.lstm_size 512 there, 128 here" and so on for two policies' tensors."""
+    contracts = (
+        {f"training.{name}": str(size) for name, size in network_sizes(tensors).items()}
+        for tensors in (theirs, ours)
+    )
+    return "; ".join(describe_differences(*contracts))
 
 
 def contract_from_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -13,6 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from Daddy.core.assist_compatibility import parse_assists
 from Daddy.core.humanize import parse_duration
 
+MOST_UNITS = 4096
+"""Most units of a network's layer."""
+
 
 class SettingsSection(BaseModel):
     """The base of all sections: refuses unknown keys, validates values and freezes them."""
@@ -35,6 +38,16 @@ class HyperparameterSettings(SettingsSection):
         None, ge=1, description="steps of all environments per rollout, if horizon is unset"
     )
     bptt: int = Field(16, ge=1, description="steps of backpropagation through the LSTM")
+    encoder_size: int = Field(
+        128,
+        ge=1,
+        le=MOST_UNITS,
+        description="features that the game's encoder gives to the LSTM (the best public learner: "
+        "512); a begun run keeps its own",
+    )
+    lstm_size: int = Field(
+        128, ge=0, le=MOST_UNITS, description="units of the game's LSTM (there: 512); 0: no LSTM"
+    )
     update_epochs: int = Field(4, ge=1, description="PPO epochs over a rollout")
     learning_rate: float | None = Field(None, gt=0, description="Adam learning rate")
     learning_rate_schedule: Literal["constant", "linear"] = Field(
@@ -313,7 +326,7 @@ WITHOUT_MEANING = (
     "training.buffer_size", "training.learning_starts", "training.train_every",
     "training.target_update", "training.frame_stack", "training.rnd_weight",
     "training.novelty_weight", "training.bayes_weight", "training.cnn_channels", "training.mode",
-    "training.gru_size", "training.lstm_size", "training.ssm_size", "streaming.interval_steps",
+    "training.gru_size", "training.ssm_size", "streaming.interval_steps",
     "training.structured_hidden", "training.stream_interval", "training.stream_candidates_path",
     "collaboration.fingerprint_required", "checkpointing.interval_minutes", "puffer_speedups",
     "checkpointing.max_checkpoints", "training.max_checkpoints", "env.state_dir",

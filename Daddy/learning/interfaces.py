@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Discrete
     from numpy.typing import NDArray
 
-    from Daddy.core.settings import Config
+    from Daddy.core.settings import Config, TrainingSettings
     from Daddy.core.shared_types import AgentReport
     from Daddy.learning.policy import ActorCritic
     from Daddy.learning.vector_rows import VectorEnv
@@ -174,7 +174,7 @@ class EnvWorkload:
     check: Callable[[Config], None] = lambda _: None
     facts: Callable[[Config], Mapping[str, str]] = lambda _: {}
     make_env: Callable[[Config], Callable[[], gymnasium.Env[Any, Any]]]
-    make_policy: Callable[[DictSpace, Discrete], ActorCritic]
+    make_policy: Callable[[TrainingSettings, DictSpace, Discrete], ActorCritic]
     reports: Callable[[VectorEnv], Sequence[AgentReport]] = lambda _: ()
     milestones_reached: NamesFromFacts = lambda _: ()
     assists_used: NamesFromFacts = lambda _: ()

@@ -105,7 +105,7 @@ def assemble(
     return Parts(
         **vars(surroundings),
         workload=workload,
-        policy=workload.make_policy(vector.observation_space, vector.action_space),
+        policy=workload.make_policy(training, vector.observation_space, vector.action_space),
         vector=vector,
         settings=resolve_settings(training, device.type),
         schedule=LoopSchedule(

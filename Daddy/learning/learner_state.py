@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from Daddy.core.agreed_settings import describe_sizes
 from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.errors import ConfigError
 from Daddy.learning.adam import FlatAdam
@@ -205,8 +206,10 @@ def _restore_environments(learner: LearnerState, checkpoint: Checkpoint) -> None
 
 def _check_compatible(learner: LearnerState, checkpoint: Checkpoint) -> None:
     facts, weights = checkpoint.facts, select_prefix(checkpoint.tensors, "policy.")
-    mismatch = find_mismatch(learner.parts.policy.state_dict(), weights)
-    reason = f"its network has another shape ({mismatch})" if mismatch else ""
+    ours = learner.parts.policy.state_dict()
+    differ = [describe_sizes(weights, ours), find_mismatch(ours, weights)]
+    reason = f"its network has another shape ({'; '.join(filter(None, differ))})"
+    reason = reason if any(differ) else ""
     if facts["workload"] != learner.parts.workload.name:
         reason = f"its workload is {facts['workload']!r}"
     if not reason:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from Daddy.core.agreed_settings import agreed_settings, contract_to_pairs
+from Daddy.core.agreed_settings import agreed_settings, contract_to_pairs, network_sizes
 from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.atomic_files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.clock import Clock
@@ -256,6 +256,7 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
             f"{config.training.workload!r}",
             f"set training.workload to {model.card.workload}, or take another file",
         )
+    _refuse_other_network(model, name, config)
     data = encode(model.state)
     _refuse_started_run(config, shared, sha256_hex(data))
     store, schema = Store(shared), schema_of_bytes(data)
@@ -278,6 +279,19 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
     store.write_head(0)
     offer_version(store, 0, encode(model.state, half=True))
     return shared
+
+
+def _refuse_other_network(model: ExportedModel, name: str, config: Config) -> None:
+    """Raise WeightsError if the game's network in the file has other sizes than the run's."""
+    theirs, training = network_sizes(model.state), config.training
+    ours = {size: getattr(training, size) for size in theirs}
+    if training.workload == "pokemon_red" and theirs != ours:
+        sizes = ", ".join(f"training.{size} {value}" for size, value in theirs.items())
+        raise WeightsError(
+            f"{name} holds a network with {sizes}; the run is configured for "
+            f"{' and '.join(map(str, ours.values()))}",
+            f"set {sizes}, or take another file",
+        )
 
 
 def _refuse_started_run(config: Config, shared: SharedPaths, state: str) -> None:

@@ -14,7 +14,6 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +27,6 @@ from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_arithmetic import StateDict, copy_state, difference, norm
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
-from Daddy.workloads import WORKLOADS, policy_factory
 from scripts.benches import train
 
 DISTANCES = (1, 16, 160)
@@ -65,10 +63,10 @@ def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
     """Return the policy's state by optimizer steps after warm-up."""
     rate = PROFILES["gpu"]["learning_rate"]
     flags = {"training.device": "cpu", "archive.mode": "off",
+             "training.encoder_size": FEATURES, "training.lstm_size": MEMORY,
              "training.learning_rate": rate}  # fmt: skip
-    row = replace(WORKLOADS["pokemon_red"], make_policy=policy_factory(FEATURES, MEMORY))
     states: dict[int, StateDict] = {}
-    with train.training_learner(load_config(None, flags), row) as session:
+    with train.training_learner(load_config(None, flags)) as session:
         train.iterate(session, WARM_ITERATIONS)
         optimizer, policy = session.updater.optimizer, session.updater.policy
         warm, plain_step = optimizer.steps, optimizer.step

@@ -59,7 +59,7 @@ def _policy_state() -> StateDict:
     row = WORKLOADS["pokemon_red"]
     env = row.make_env(config)()
     try:
-        policy = row.make_policy(env.observation_space, env.action_space)  # type: ignore[arg-type]
+        policy = row.make_policy(config.training, env.observation_space, env.action_space)  # type: ignore[arg-type]
     finally:
         env.close()  # type: ignore[no-untyped-call]
     return {name: entry.detach().clone() for name, entry in policy.state_dict().items()}

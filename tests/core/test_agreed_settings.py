@@ -34,7 +34,13 @@ def test_two_learners_of_one_configuration_agree() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("reward__badge", 3.5), ("training__gamma", 0.9), ("collaboration__rule", "polyak")],
+    [
+        ("reward__badge", 3.5),
+        ("training__gamma", 0.9),
+        ("collaboration__rule", "polyak"),
+        ("training__encoder_size", 512),
+        ("training__lstm_size", 512),
+    ],
 )
 def test_what_changes_the_meaning_of_weights_is_told(name: str, value: object) -> None:
     found = describe_differences(
@@ -53,15 +59,16 @@ def test_what_an_older_record_does_not_say_is_no_difference() -> None:
     assert describe_differences({}, agreed_settings(config())) == []
 
 
-def test_a_laptop_takes_the_runs_rewards_episodes_and_archive() -> None:
-    run = config(**GAMER, reward__badge=3.5, training__episode_steps=77, archive__mode="swarm")
+def test_a_laptop_takes_the_runs_rewards_episodes_network_and_archive() -> None:
+    run = config(**GAMER, reward__badge=3.5, training__episode_steps=77, archive__mode="swarm",
+                 training__lstm_size=32)  # fmt: skip
     got = adopted_settings(
         config(**GAMER),
         contract_from_pairs(contract_to_pairs(offered_settings(run, {GAME: '"a"'}))),
     )
     laptop = configuration.load_config(None, {**got, "training.workload": "pokemon_red"})
     assert (laptop.reward.badge, laptop.training.episode_steps) == (3.5, 77)
-    assert laptop.archive.mode == "swarm"
+    assert (laptop.archive.mode, laptop.training.lstm_size) == ("swarm", 32)
     assert describe_differences(offered_settings(run), offered_settings(laptop)) == []
 
 

@@ -348,3 +348,14 @@ def test_weights_of_another_workload_are_refused_before_anything_is_made(
     assert run_entry(model.main, typed) == ExitCode.WEIGHTS
     assert "set training.workload to cartpole" in capsys.readouterr().err
     assert not (tmp_path / "new" / "shared_weights").exists()
+
+
+def test_a_network_of_other_sizes_than_the_runs_is_not_brought(file, tmp_path):
+    known = read_model(file)
+    card = dataclasses.replace(known.card, workload="pokemon_red")
+    state = {"lstm.weight_ih_l0": torch.zeros(64, 48), "actor.weight": torch.zeros(7, 16)}
+    sized = {"training.workload": "pokemon_red", "training.encoder_size": 48}
+    small = load_config(None, {**sized, "run_dir": str(tmp_path / "run")})
+    with pytest.raises(WeightsError, match=r"encoder_size 48, training\.lstm_size 16.* 48 and 128"):
+        import_model(ExportedModel(card, state), "it", small, ManualClock())
+    assert not (tmp_path / "run" / "shared_weights" / "RUN.json").exists()

@@ -76,12 +76,6 @@ class Store:
         """
         self._begin(own)
         card, root = self.card(), self.paths.root
-        if (card.workload, card.schema) != (own.workload, own.schema):
-            raise WeightsError(
-                f"{root} holds the weights of {card.workload!r} with schema "
-                f"{card.schema[:12]}, this learner is {own.workload!r} with {own.schema[:12]}",
-                "give this run a shared_dir of its own, or the policy it started with",
-            )
         if set(card.assists) != set(own.assists):  # one average would mix both
             theirs, ours = (", ".join(names) or "none" for names in (card.assists, own.assists))
             raise WeightsError(
@@ -94,6 +88,13 @@ class Store:
             raise WeightsError(
                 f"{root} holds weights of other settings: {'; '.join(others[:MOST_TOLD])}{more}",
                 "use the run's own settings, or give this run a run_dir and shared_dir of its own",
+            )
+        if (card.workload, card.schema) != (own.workload, own.schema):
+            raise WeightsError(
+                f"{root} holds the weights of {card.workload!r} with schema "
+                f"{card.schema[:12]}, this learner is {own.workload!r} with {own.schema[:12]}",
+                "give this run a shared_dir of its own, or the policy it started with (settings "
+                "training.encoder_size and lstm_size)",
             )
         return card
 
