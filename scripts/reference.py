@@ -13,7 +13,15 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from Daddy.core.errors import ExitCode
-from Daddy.core.settings import PROFILES, REMOVED, RENAMED, WITHOUT_MEANING, Config
+from Daddy.core.settings import (
+    PROFILES,
+    REMOVED,
+    RENAMED,
+    SEED_LINES,
+    TUNED,
+    WITHOUT_MEANING,
+    Config,
+)
 from Daddy.learning.learner_reporting import METRICS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -136,8 +144,21 @@ def configuration() -> str:
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             parts.append(_section(f"`{name}`", inner))
     parts += [_profile(name, values) for name, values in PROFILES.items()]
+    parts.append(_tuned())
     parts.append(_foreign_keys())
     return "\n".join(parts)
+
+
+def _tuned() -> str:
+    rows = "\n".join(f"| `{key}` | `{value}` |" for key, value in TUNED.items())
+    lines = ", ".join(f"`{key}`" for key in SEED_LINES)
+    return (
+        "## The tuned recipe\n\n`start` gives these values, and those of the profile, to a new run "
+        "of the real game on `cuda`, where nobody set the key, and prints both values of each. "
+        f"{lines} of the shipped file count as not set, while that file is unchanged; everywhere "
+        "else they are what you set. A run that has learnt keeps its own values.\n\n"
+        f"| key | value |\n| --- | --- |\n{rows}\n"
+    )
 
 
 def _section(title: str, model: type[BaseModel]) -> str:
@@ -162,7 +183,7 @@ def _profile(name: str, values: Mapping[str, object]) -> str:
     rows = "\n".join(f"| `{key}` | {_value(value)} |" for key, value in values.items())
     return (
         f"## The profile `{name}`\n\n`training.profile: {name}` sets these values of "
-        "`training`. They replace those of earlier layers (a site profile's replace the config "
+        "`training`. They replace those of earlier layers (a site profile's yield to the config "
         "file's); keys in the same layer, and later layers, win.\n\n"
         f"| key | value |\n| --- | --- |\n{rows}\n"
     )

@@ -2,7 +2,8 @@
 
 Later layers win: defaults, config file, site profile, environment (``DADDY_ROM``,
 ``DADDY_TRAINING__NUM_ENVS`` and so on), flags. The values of a training profile belong to the layer
-that names it. All errors are reported at once, an unknown key with the nearest valid one.
+that names it, and a site's profile yields to the config file. All errors are reported at once, an
+unknown key with the nearest valid one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from Daddy.core.arguments import did_you_mean
-from Daddy.core.atomic_files import canonical_json, read_json
+from Daddy.core.atomic_files import canonical_json, read_json, sha256_hex
 from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE
 from Daddy.core.run_paths import RunPaths
@@ -24,6 +25,7 @@ from Daddy.core.settings import (
     REMOVED,
     REMOVED_VALUES,
     RENAMED,
+    SEED_LINES,
     WITHOUT_MEANING,
     Config,
     profile_values,
@@ -32,6 +34,8 @@ from Daddy.core.shared_weights_paths import SharedPaths, joined_paths
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"
+_SHIPPED_SHA256 = "b6f21d3c2d51e6a22e17dc629dafb9c169f0af4fa7e47797a2cde04145feedbd"
+"""Hash of the shipped file as it is shipped: once edited, it is a person's own file."""
 SITES = CHECKOUT / "cluster" / "sites"
 RENAMED_SITES = {"sandbox": "testbed"}
 """Site profiles: name in the release before → name now; read for one release."""
@@ -57,7 +61,7 @@ def load_config(
     """
     environ = environ or {}
     file = path or DEFAULT_CONFIG
-    layers = [(str(file), _read(file, "config file"))]
+    layers = [(str(file), _read_config(file))]
     name = site or environ.get("DADDY_SITE")
     if name:
         name = RENAMED_SITES.get(name, name)
@@ -66,12 +70,21 @@ def load_config(
     flags = {key: value for key, value in (overrides or {}).items() if value is not None}
     layers.append(("flags", flags))
     merged: Settings = {}
-    for _, layer in layers:
+    for source, layer in layers:
         given = _translate(_flatten(layer), begins=begins)
         profile = profile_values(given.get("training.profile"))
-        merged.update({**{f"training.{name}": value for name, value in profile.items()}, **given})
-    source = " + ".join(source for source, layer in layers if layer)
-    return _absolute(_check(_unflatten(merged), source), file.resolve().parent)
+        implied = {f"training.{key}": value for key, value in profile.items()}
+        if source == f"site {name}":  # chosen for a cluster, not for this run
+            implied = {key: value for key, value in implied.items() if key not in merged}
+        merged.update({**implied, **given})
+    sources = " + ".join(source for source, layer in layers if layer)
+    return _absolute(_check(_unflatten(merged), sources), file.resolve().parent)
+
+
+def with_values_beneath(config: Config, values: Mapping[str, object]) -> Config:
+    """Return the configuration with ``values`` for the dotted keys that nobody set. ConfigError."""
+    given = _flatten(config.model_dump(exclude_unset=True))
+    return _check(_unflatten({**values, **given}), "the configuration with the tuned recipe")
 
 
 def load_release_config(path: Path) -> Config:
@@ -130,6 +143,14 @@ def _read_site(name: str) -> Settings:
         fix = f"use one of: {', '.join(known)}{did_you_mean(name, known)}"
         raise ConfigError(f"there is no site profile at {SITES / name}.json", fix)
     return _read(SITES / f"{name}.json", "site profile")
+
+
+def _read_config(path: Path) -> Settings:
+    """Read a config file, the shipped one without the lines that count as not set."""
+    settings = _flatten(_read(path, "config file"))
+    if path.resolve() == DEFAULT_CONFIG and sha256_hex(path.read_bytes()) == _SHIPPED_SHA256:
+        return {key: value for key, value in settings.items() if key not in SEED_LINES}
+    return settings
 
 
 def _from_environment(environ: Mapping[str, str]) -> Settings:

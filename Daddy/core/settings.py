@@ -158,6 +158,21 @@ job of one GPU and 8 CPUs. Four such learners together collect its 65,536 steps 
 """
 
 
+TUNED: dict[str, Any] = {
+    "training.profile": "gpu",
+    "training.episode_steps": 1_000_000_000,
+    "training.total_steps": 0,
+    "archive.mode": "swarm",
+}
+"""Settings that `start` gives a run of the real game on CUDA, where nobody set them.
+
+The best public learner never resets the game, and stagnated until it had an archive.
+"""
+
+SEED_LINES = ("training.total_steps", "training.num_envs", "training.batch_size")
+"""Lines of the unchanged shipped file that count as not set: it keeps them for its readers."""
+
+
 def profile_values(profile: object) -> dict[str, Any]:
     """Return the values of a profile; empty for any other name."""
     return PROFILES.get(profile, {}) if isinstance(profile, str) else {}

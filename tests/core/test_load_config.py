@@ -102,11 +102,10 @@ def test_a_relative_rom_in_the_environment_is_found_where_it_was_typed(tmp_path,
     )
 
 
-def test_a_profile_named_by_a_later_layer_replaces_what_earlier_ones_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(load_config, "SITES", tmp_path)
+def test_a_profile_typed_after_the_file_replaces_what_the_file_said(tmp_path):
     file = write(tmp_path / "c.json", {"training": {"num_envs": 8, "horizon": 64, "seed": 3}})
-    write(tmp_path / "here.json", {"training": {"profile": "gpu", "gamma": 0.5}})
-    loaded = load_config.load_config(file, {"training.batch_size": 512}, {}, "here").training
+    typed = {"DADDY_TRAINING__PROFILE": "gpu", "DADDY_TRAINING__GAMMA": "0.5"}
+    loaded = load_config.load_config(file, {"training.batch_size": 512}, typed).training
     assert (loaded.num_envs, loaded.horizon, loaded.rollout) == (96, None, 16_384)
     assert (loaded.gamma, loaded.batch_size, loaded.seed) == (0.5, 512, 3)
 
@@ -118,6 +117,47 @@ def test_beside_a_profiles_name_the_files_own_keys_win(tmp_path):
     frozen = tmp_path / "frozen.json"
     frozen.write_bytes(load_config.config_to_json(loaded))
     assert load_config.load_release_config(frozen) == loaded
+
+
+def test_a_sites_profile_yields_to_what_the_file_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(load_config, "SITES", tmp_path)
+    file = write(tmp_path / "c.json", {"training": {"num_envs": 8, "seed": 3}})
+    write(tmp_path / "here.json", {"training": {"profile": "gpu", "gamma": 0.5}})
+    loaded = load_config.load_config(file, {"training.batch_size": 512}, {}, "here").training
+    assert (loaded.num_envs, loaded.horizon, loaded.rollout) == (8, None, 16_384)
+    assert (loaded.gamma, loaded.batch_size, loaded.seed) == (0.5, 512, 3)
+    shipped = load_config.load_config(None, {}, {}, "here").training
+    assert (shipped.num_envs, shipped.batch_size) == (96, 2048)
+
+
+def given(path=None, *layers):
+    loaded = load_config.load_config(path, *layers).training
+    assert (loaded.total_steps, loaded.num_envs, loaded.batch_size) == (5_000_000, 8, 64)
+    return loaded.model_fields_set & {"total_steps", "num_envs", "batch_size"}
+
+
+def test_the_seeds_lines_count_as_not_set_only_in_the_shipped_file_and_unchanged(
+    tmp_path, monkeypatch
+):
+    shipped = load_config.DEFAULT_CONFIG
+    assert given() == given(shipped) == set()
+    assert given(None, {"training.total_steps": 5_000_000}) == {"total_steps"}
+    assert given(None, {}, {"DADDY_TRAINING__NUM_ENVS": "8"}) == {"num_envs"}
+    copy = tmp_path / "mine.json"
+    copy.write_bytes(shipped.read_bytes())
+    assert given(copy) == {"total_steps", "num_envs", "batch_size"}
+    monkeypatch.setattr(load_config, "DEFAULT_CONFIG", copy)
+    assert given() == set()
+    copy.write_bytes(shipped.read_bytes().replace(b"gpu-linuxlab", b"gpu"))
+    assert given() == {"total_steps", "num_envs", "batch_size"}
+
+
+def test_values_beneath_fill_in_only_what_nobody_set():
+    loaded = load_config.load_config(None, {"training.clip": 0.3, "archive.mode": "off"})
+    beneath = {"training.profile": "gpu", "training.clip": 0.1, "archive.mode": "swarm"}
+    filled = load_config.with_values_beneath(loaded, beneath)
+    assert (filled.training.num_envs, filled.training.clip) == (96, 0.3)
+    assert filled.archive.mode == "off"
 
 
 BEFORE = Path(__file__).with_name("config_of_the_release_before.json")

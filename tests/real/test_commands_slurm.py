@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 
-from tests.cluster.conftest import Person
+from Daddy.core.lease import Lease
+from Daddy.core.load_config import load_release_config
+from tests.cluster.conftest import Person, show_as_red
 from tests.patience import until
+from tests.pokemon.lookalike import lookalike
 from tests.real.conftest import Cluster, Student
 
 WAITED_S = 5.0
@@ -35,6 +39,33 @@ def test_partition_and_limit_are_judged_by_what_slurm_says_of_itself(student: St
     student.wants(qos="nosuch")
     assert student.says("start").returncode == 4
     assert not student.run.intent.exists()
+
+
+def test_the_real_game_on_cuda_is_started_with_the_tuned_recipe(student: Student) -> None:
+    student.config = student.checkout / "Daddy" / "cluster" / "cluster_config.json"
+    typed = {"RUN_DIR": str(student.run.root), "TRAINING__STREAM": "0"}
+    typed |= {"TRAINING__TOTAL_STEPS": "5000000", "SLURM__MAX_RUNNING": "2"}
+    student.env |= {f"DADDY_{name}": value for name, value in typed.items()}
+    show_as_red(student, lookalike())
+    lease = Lease.acquire(student.run.slot(0).lease, {"host": "n1"})
+    assert lease is not None
+    lease.beat({"steps_per_second": 2_500.0})
+    lease.release("test")
+    said = student.says("start")
+    assert said.returncode == 0, said.stderr
+    print(said.stdout)
+    tuned = load_release_config(student.run.config)
+    assert (tuned.training.device, tuned.training.profile, tuned.archive.mode) == (
+        "cuda",
+        "gpu",
+        "swarm",
+    )
+    assert (tuned.training.num_envs, tuned.training.total_steps) == (96, 5_000_000)
+    for shown in ("training.num_envs +8 +96", "training.batch_size +64 +2,048",
+                  "archive.mode +off +swarm", "training.episode_steps +2,048 +1,000,000,000",
+                  r"training.total_steps +5,000,000 +0 \(no end\) +stays: you set it",
+                  "last 16 min at 5,000 steps/s"):  # fmt: skip
+        assert re.search(shown, said.stdout), shown
 
 
 def test_status_does_not_wait_for_a_frozen_slurmctld(cluster: Cluster, student: Student) -> None:

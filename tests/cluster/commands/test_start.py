@@ -15,10 +15,13 @@ import pytest
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
+from Daddy.core.agreed_settings import agreed_settings, contract_to_pairs
+from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
+from Daddy.core.load_config import config_to_json, load_config, shared_paths
 from tests.cluster.commands.conftest import Shim
-from tests.cluster.conftest import Person, small_config, until
+from tests.cluster.conftest import Person, show_as_red, small_config, until
 from tests.pokemon.lookalike import lookalike
 
 CLOCK = SystemClock()
@@ -197,6 +200,35 @@ def test_local_jobs_that_would_refuse_their_device_are_not_started(person: Perso
     assert f"error: training.device is '{absent}', but this" in said.stderr
     assert "what to do: " in said.stderr
     assert not person.run.intent.exists()
+
+
+def test_the_real_game_on_cuda_takes_the_tuned_recipe_and_a_begun_run_keeps_its_own(
+    person: Person,
+) -> None:
+    person.config = person.checkout / "Daddy" / "cluster" / "cluster_config.json"
+    person.env |= {"DADDY_RUN_DIR": str(person.run.root)}
+    show_as_red(person, lookalike())
+    typed = ("start", "--dry-run", "--executor", "local")
+    said = person.says(*typed)
+    assert said.returncode == 0, said.stderr
+    assert re.search(r"training.num_envs +8 +96\n", said.stdout)
+    assert re.search(r"training.total_steps +5,000,000 +0 \(no end\)\n", said.stdout)
+    person.env["DADDY_TRAINING__TOTAL_STEPS"] = "5000000"
+    lease = Lease.acquire(person.run.slot(0).lease, {"host": "n1"})
+    assert lease is not None
+    lease.beat({"steps_per_second": 1_250.0})
+    said = person.says(*typed)
+    assert re.search(r"total_steps +5,000,000 +0 \(no end\) +stays: you set it", said.stdout)
+    assert "last 16 min at 5,000 steps/s" in said.stdout
+    begun = load_config(None, {"run_dir": str(person.run.root)})
+    person.run.config.write_bytes(config_to_json(begun))
+    write_json(shared_paths(begun).run, {"terms": contract_to_pairs(agreed_settings(begun))})
+    said = person.says(*typed)
+    assert re.search(r"training.num_envs +8 +96 +stays: this run began with it", said.stdout)
+    person.env["DADDY_TRAINING__LSTM_SIZE"] = "512"
+    said = person.says(*typed)
+    assert said.returncode == 3
+    assert "training.lstm_size 128 there, 512 here" in said.stderr
 
 
 def test_a_limit_over_the_partition_s_is_refused_before_anything_is_submitted(

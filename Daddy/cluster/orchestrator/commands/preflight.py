@@ -34,7 +34,8 @@ from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, run_id
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
-from Daddy.core.atomic_files import create_exclusive
+from Daddy.core.agreed_settings import Contract, contract_from_pairs
+from Daddy.core.atomic_files import create_exclusive, read_json_or_empty
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import (
     ConfigError,
@@ -43,6 +44,7 @@ from Daddy.core.errors import (
     FileError,
     RomError,
     SchedulerError,
+    UsageError,
 )
 from Daddy.core.friend_accounts import (
     account_folders,
@@ -55,7 +57,7 @@ from Daddy.core.host_and_processes import boot_time, command_lines, mounts
 from Daddy.core.humanize import format_duration, parse_duration
 from Daddy.core.load_config import run_paths, shared_paths
 from Daddy.core.name_validation import new_incarnation
-from Daddy.core.rom_identity import load_rom
+from Daddy.core.rom_identity import Rom, load_rom
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.run_subprocess import run_command as run_program
 from Daddy.core.settings import Config, SlurmSettings
@@ -104,6 +106,21 @@ class Findings:
             raise combined
 
 
+def load_game(config: Config) -> Rom | None:
+    """Load the configured ROM; None without one. RomError, and a UserWarning as `load_rom`."""
+    training = config.training
+    if training.workload != "pokemon_red" or training.rom is None:
+        return None
+    return load_rom(Path(training.rom), training.allow_unknown_rom)
+
+
+def read_contract(shared: SharedPaths) -> Contract:
+    """Return the settings on which the run's learners agreed; {} if none began, or unreadable."""
+    with contextlib.suppress(TypeError, ValueError, UsageError):
+        return contract_from_pairs(read_json_or_empty(shared.run).get("terms", ()))
+    return {}
+
+
 def describe_game(config: Config, executor: str) -> str:
     """Return game and assists in words; raise RomError for an unusable or missing ROM.
 
@@ -112,9 +129,8 @@ def describe_game(config: Config, executor: str) -> str:
     training, game = config.training, "the free cartridge (no ROM is configured)"
     if training.workload != "pokemon_red":
         game = training.workload
-    elif training.rom is not None:
-        path = Path(training.rom)
-        game = f"{load_rom(path, training.allow_unknown_rom).name} ({path.name})"
+    elif (rom := load_game(config)) is not None:
+        game = f"{rom.name} ({Path(training.rom or '').name})"
     elif executor == "slurm" and not training.cartridge:
         raise RomError(
             "no ROM is configured, and GPU jobs would play the free test cartridge",

@@ -6,10 +6,14 @@ writes its name into the intent, which the live controller reads; one slot tries
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import threading
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.action_types import Submit
@@ -22,9 +26,16 @@ from Daddy.cluster.orchestrator.commands.preflight import (
     check_places,
     check_slurm,
     describe_game,
+    load_game,
+    read_contract,
 )
 from Daddy.cluster.orchestrator.commands.run_selection import Request, load_intent, resolve_paths
 from Daddy.cluster.orchestrator.commands.status import read_last_summary
+from Daddy.cluster.orchestrator.commands.tuned_recipe import (
+    apply_recipe,
+    check_agreed,
+    describe_length,
+)
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
@@ -32,14 +43,16 @@ from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, choose_execu
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script
 from Daddy.cluster.release_build import Release, freeze_release
-from Daddy.core.atomic_files import write_atomic
+from Daddy.core.agreed_settings import GAME
+from Daddy.core.atomic_files import read_json_or_empty, write_atomic
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ControllerAliveError, ExitCode
+from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode
 from Daddy.core.host_and_processes import user_name
-from Daddy.core.lease import LeaseView
-from Daddy.core.load_config import run_paths
+from Daddy.core.lease import LeaseView, read_lease
+from Daddy.core.load_config import load_release_config, run_paths, shared_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
+from Daddy.core.shared_weights_paths import SharedPaths
 
 _LEAVES_S = 10.0
 """Seconds that a controller has to exit after its run ended."""
@@ -101,8 +114,47 @@ def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[C
         warnings.simplefilter("always")
         game = describe_game(config, executor)
         findings.notes += [f"warning: {entry.message}" for entry in warned]
+    if not findings.wrong:
+        with findings.catching():
+            config = _tune(config, findings)
     wanted = DesiredRun(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
     return resolve_paths(config, executor), wanted
+
+
+def _tune(config: Config, findings: Findings) -> Config:
+    """Return the configuration with the tuned recipe where it applies; note both values of each.
+
+    Raises ConfigError if the run's learners agreed on other settings.
+    """
+    run, shared = run_paths(config), shared_paths(config)
+    rom = load_game(config)
+    contract = read_contract(shared) if config.collaboration.enabled else {}
+    if rom is not None and rom.real and config.training.device == "cuda":
+        config, lines = apply_recipe(config, _begun(run, shared), contract)
+        findings.notes += lines
+    check_agreed(config, contract, {GAME: json.dumps(rom.sha1)} if rom is not None else {})
+    done = read_json_or_empty(shared.head).get("fleet_steps")
+    rates = list(_measured_rates(run, config.slurm.max_running))
+    findings.notes.append(describe_length(config, done if isinstance(done, int) else 0, rates))
+    return config
+
+
+def _begun(run: RunPaths, shared: SharedPaths) -> Config | None:
+    """Return the configuration of a run that has learnt; None for a new run."""
+    if not shared.run.exists() and not any(run.slots.glob("*/checkpoints/*.json")):
+        return None
+    with contextlib.suppress(ConfigError):
+        return load_release_config(run.config)
+    return None
+
+
+def _measured_rates(run: RunPaths, slots: int) -> Iterator[float]:
+    """Yield the steps per second in the newest heartbeat of each slot that has one."""
+    for slot in range(slots):
+        view = read_lease(run.slot(slot).lease)
+        rate = None if view is None else view.beat.get("steps_per_second")
+        if isinstance(rate, int | float) and 0 < rate < inf:
+            yield float(rate)
 
 
 def _check(config: Config, findings: Findings, *, daemon: bool) -> Release:
