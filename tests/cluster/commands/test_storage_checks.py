@@ -90,6 +90,14 @@ def test_without_a_checkpoint_the_size_is_estimated() -> None:
     assert 3_000_000 < forecast_disk_use(CONFIG, None, None)["checkpoints"] / (4 * 13) < 6_000_000
 
 
+def test_a_wider_network_needs_more_room() -> None:
+    wide = {"encoder_size": 512, "lstm_size": 512}
+    config = CONFIG.model_copy(update={"training": CONFIG.training.model_copy(update=wide)})
+    usual, wider = (forecast_disk_use(each, None, None) for each in (CONFIG, config))
+    assert wider["shared weights"] / usual["shared weights"] == pytest.approx(7.75, rel=0.02)
+    assert wider["checkpoints"] > 6 * usual["checkpoints"]
+
+
 def test_a_run_that_does_not_share_needs_no_room_for_versions() -> None:
     alone = CONFIG.model_copy(
         update={"collaboration": CONFIG.collaboration.model_copy(update={"enabled": False})}
@@ -113,7 +121,7 @@ def test_the_forecast_is_told_in_two_lines_with_its_parts() -> None:
     room = FreeSpace(74_000_000_000, "the disk at /")
     total, parts = describe_forecast(forecast_disk_use(CONFIG, None, None), room).splitlines()
     assert "74.0 GB free by the disk at /" in total
-    assert "checkpoints 211.1 MB" in parts
+    assert "checkpoints 237.5 MB" in parts
 
 
 def test_a_quota_leaves_what_is_under_its_soft_limit() -> None:

@@ -24,12 +24,12 @@ _TICKETED = frozenset({"afs", "openafs", "auristorfs", "kafs", "coda", "ncpfs"})
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 _OF_DISKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "jfs"})
 _SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - named to be refused
-_CHECKPOINT_BYTES = 3_900_000
-"""A checkpoint of the default policy: weights and Adam's two moments, without environments."""
 _ENVIRONMENT_BYTES = 20_000
 """One environment's share of a checkpoint: emulator state and recurrent state."""
-_WEIGHTS_BYTES = 1_300_000
-"""One version or contribution of the default policy."""
+_CONVOLUTIONS, _INPUTS = 65_000, 1_330
+"""Weights of the game's network that no setting changes, and inputs of its encoder's last layer."""
+_STATES = 3
+"""Copies of the weights in a checkpoint: themselves and Adam's two moments."""
 _RELEASES_BYTES = 6 * 11_000_000
 """Six releases between two uses of ``clean``, each with its code as files and as a bundle."""
 _LOG_BYTES_A_MONTH = 30 * 6_000_000
@@ -107,13 +107,19 @@ class FreeSpace(NamedTuple):
 def forecast_disk_use(config: Config, checkpoint: int | None, blob: int | None) -> dict[str, int]:
     """Return use → bytes in a month; ``checkpoint``, ``blob``: measured bytes, None: unknown."""
     slots, checkpoints = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
-    each = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
+    weights = _weights_bytes(config.training.encoder_size, config.training.lstm_size)
+    each = checkpoint or _STATES * weights + _ENVIRONMENT_BYTES * config.training.num_envs
     items = {"checkpoints": slots * (checkpoints + 1) * each}  # one more is being written
     if config.collaboration.enabled:
-        version = blob or _WEIGHTS_BYTES
+        version = blob or weights
         items["shared weights"] = KEPT_VERSIONS * (1 + slots) * version
         items["older versions"] = min(HISTORY_VERSIONS * version, HISTORY_MB * 1_000_000)
     return items | {"releases": _RELEASES_BYTES, "logs and events": slots * _LOG_BYTES_A_MONTH}
+
+
+def _weights_bytes(encoder: int, lstm: int) -> int:
+    """Return the bytes of the game's network: float32, four gates of the LSTM with two biases."""
+    return 4 * (_CONVOLUTIONS + _INPUTS * encoder + 4 * lstm * (encoder + lstm + 2))
 
 
 def describe_forecast(items: Mapping[str, int], space: FreeSpace) -> str:
