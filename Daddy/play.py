@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy import laptop_common, playback_setup
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, decimal_number, some_seconds, whole_number
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError, run_entry
@@ -46,10 +46,22 @@ def make_parser() -> argparse.ArgumentParser:
     video = parser.add_mutually_exclusive_group()
     video.add_argument("--gif", type=Path, metavar="FILE", help="GIF to write, without a window")
     video.add_argument("--mp4", type=Path, metavar="FILE", help="MP4 to write, by ffmpeg")
-    flag("--seconds", type=float, metavar="N",
+    flag("--seconds", type=some_seconds, metavar="N",
          help=f"seconds to show (a video: {SECONDS_OF_FILM:g}, a window: no limit)")  # fmt: skip
-    flag("--speed", type=float, default=1.0, metavar="X", help="factor of the game's speed (1)")
-    flag("--from", type=int, dest="first", metavar="STEP", help="the recording's step to begin at")
+    flag(
+        "--speed",
+        type=decimal_number(0.01, 1_000),
+        default=1.0,
+        metavar="X",
+        help="factor of the game's speed (1)",
+    )
+    flag(
+        "--from",
+        type=whole_number(0),
+        dest="first",
+        metavar="STEP",
+        help="the recording's step to begin at",
+    )
     return parser
 
 
@@ -65,8 +77,20 @@ def make_evaluate_parser() -> argparse.ArgumentParser:
     flag = parser.add_argument
     flag("--versions", nargs=2, type=version_number, metavar=("vA", "vB"),
          help="two versions to compare, of the run at --weights (the configured run)")  # fmt: skip
-    flag("--episodes", type=int, default=EPISODES, metavar="N", help=f"episode count ({EPISODES})")
-    flag("--jobs", type=int, default=1, metavar="N", help="number of processes to play in (1)")
+    flag(
+        "--episodes",
+        type=whole_number(1),
+        default=EPISODES,
+        metavar="N",
+        help=f"episode count ({EPISODES})",
+    )
+    flag(
+        "--jobs",
+        type=whole_number(1, 4_096),
+        default=1,
+        metavar="N",
+        help="number of processes to play in (1)",
+    )
     flag("--json", type=Path, metavar="FILE", help="file to write the whole result to, as JSON")
     return parser
 
@@ -77,7 +101,9 @@ def _add_agent(parser: argparse.ArgumentParser, *, required: bool) -> Any:
     source.add_argument("--weights", type=Path, metavar="DIR|FILE",
                         help="shared_weights folder, run, checkpoint or file")  # fmt: skip
     source.add_argument("--random", action="store_true", help="play random buttons, not weights")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="first episode's seed (1)")
+    parser.add_argument(
+        "--seed", type=whole_number(0), default=1, metavar="N", help="first episode's seed (1)"
+    )
     return source
 
 
@@ -85,7 +111,12 @@ def _add_game(parser: argparse.ArgumentParser) -> None:
     playback_setup.add_game_flags(parser)
     flag = parser.add_argument
     flag("--assists", metavar="NAMES", help=laptop_common.ASSISTS_HELP)
-    flag("--episode-steps", type=int, metavar="N", help="steps after which an episode ends (2048)")
+    flag(
+        "--episode-steps",
+        type=whole_number(1),
+        metavar="N",
+        help="steps after which an episode ends (2048)",
+    )
     parser.set_defaults(device="cpu")
 
 
@@ -99,8 +130,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if typed[:1] == ["evaluate"]:
         return _evaluate(make_evaluate_parser().parse_args(typed[1:]))
     args = make_parser().parse_args(typed)
-    if args.speed <= 0 or (args.seconds is not None and args.seconds <= 0):
-        raise UsageError("--speed and --seconds must be more than 0", "leave them out")
     if (path := args.gif or args.mp4) is not None:
         from Daddy.streaming.viewer.clip_writer import check_video_path
 
@@ -185,8 +214,6 @@ def _show_in_window(
 def _evaluate(args: argparse.Namespace) -> int:
     from Daddy import evaluation
 
-    if args.episodes < 1 or args.jobs < 1:
-        raise UsageError("--episodes and --jobs must be at least 1", "leave them out")
     if args.versions and (args.random or args.versions[0] == args.versions[1]):
         raise UsageError("--versions compares two versions of a run", "name two, without --random")
     if not (args.versions or args.weights or args.random):

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 from Daddy import laptop_common
 from Daddy.background.laptop_tasks import run_laptop_tasks
 from Daddy.core import agreed_settings, host_and_processes, run_subprocess
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, port_number, seconds_from_zero, whole_number
 from Daddy.core.assist_compatibility import missing_assists, refuse_missing_assists
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.run_paths import RunPaths
-from Daddy.core.settings import Config
+from Daddy.core.settings import MOST_ENVS, Config
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.hardware.machine_profile import load_profile, save_profile
 from Daddy.hardware.recommend_envs import recommend
@@ -65,10 +65,25 @@ def make_parser() -> argparse.ArgumentParser:
     flag("--no-push", action="store_true",
          help="leave contributions in the folder outbox; another terminal pushes them")  # fmt: skip
     flag("--stream", action="store_true", help="stream play to the viewer on this machine")
-    flag("--stream-port", type=int, default=9999, help="port of the viewer (9999)")
-    flag("--wait-seconds", type=float, default=120.0, help="seconds to wait for weights (120)")
-    flag("--max-steps", type=int, default=0, help="steps in all after which to end (0: no limit)")
-    flag("--max-seconds", type=float, default=0.0, help="seconds after which to end (0: no limit)")
+    flag("--stream-port", type=port_number, default=9999, help="port of the viewer (9999)")
+    flag(
+        "--wait-seconds",
+        type=seconds_from_zero,
+        default=120.0,
+        help="seconds to wait for weights (120)",
+    )
+    flag(
+        "--max-steps",
+        type=whole_number(0),
+        default=0,
+        help="steps in all after which to end (0: no limit)",
+    )
+    flag(
+        "--max-seconds",
+        type=seconds_from_zero,
+        default=0.0,
+        help="seconds after which to end (0: no limit)",
+    )
     flag("--run-dir", type=Path, default=Path("runs/laptop"),
          help="folder for events and logs of this laptop (runs/laptop)")  # fmt: skip
     laptop_common.add_flags(parser)
@@ -79,11 +94,11 @@ def _count(text: str) -> int:
     """Parse --num-envs: ``auto`` or a whole number of at least one. Raises UsageError."""
     if text == "auto":
         return AUTO
-    if text.isdecimal() and int(text) > 0:
+    if text.isdecimal() and 0 < int(text) <= MOST_ENVS:
         return int(text)
     raise UsageError(
         f"--num-envs {text} is no number of environments",
-        "give a whole number of at least 1, or auto",
+        f"give a whole number from 1 to {MOST_ENVS:,}, or auto",
     )
 
 

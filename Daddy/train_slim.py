@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.background.background_task import has_archive
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.host_and_processes import memory_bytes, usable_cores
@@ -267,7 +267,12 @@ def make_parser() -> argparse.ArgumentParser:
     flag("--config", type=Path, metavar="FILE", help="configuration file (the one shipped)")
     flag("--site", metavar="NAME", help="name of a site profile in cluster/sites")
     flag("--attempt", metavar="TOKEN", help="token of the attempt, set by the controller")
-    flag("--job-rank", type=_slot, metavar="K", help="number of the slot to train in (first free)")
+    flag(
+        "--job-rank",
+        type=whole_number(0, 63),
+        metavar="K",
+        help="number of the slot to train in (first free)",
+    )
     flag("--resume", action="store_true", help="no effect: a learner always continues")
     flag("--cartridge", action="store_true", help="play the cartridge, not the configured game")
     _setting(parser, "run_dir", metavar="DIR")
@@ -297,14 +302,6 @@ def _setting(parser: argparse.ArgumentParser, key: str, **how: Any) -> None:
     default = field.get_default(call_default_factory=True)
     text = f"{field.description} ({default})" if default or default == 0 else field.description
     parser.add_argument(f"--{name.replace('_', '-')}", dest=key, default=None, help=text, **how)
-
-
-def _slot(text: str) -> int:
-    """Parse a slot's number; ValueError, which argparse reports, if negative."""
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
 
 
 def _absolute(text: str) -> str:

@@ -63,6 +63,10 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "nothing: the controller continues it",
     ),
     ExitCode.NOT_NEEDED: ("a job found no free slot", "nothing: it was not needed"),
+    ExitCode.NOT_LEARNT: (
+        "`scripts/demo`: the run ended and its agents did not learn",
+        "read the sentence at its end; run it again",
+    ),
     ExitCode.DEGRADED: (
         "`status`: slots do not train, no controller is alive, or the run is paused or stopping",
         "read the reasons",

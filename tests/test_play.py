@@ -297,12 +297,10 @@ def test_the_same_seeds_are_judged_the_same() -> None:
 @pytest.mark.parametrize(
     ("typed", "code"),
     [
-        (["--random", "--seconds", "-1"], 2),
         (["--random", "--gif", "/nowhere/at/all.gif"], 2),
         (["--weights", "/nowhere/at/all", "--gif", "x.gif"], 6),
         (["--random", "--gif", "x.gif", "--start", "mew"], 7),
         (["--random", "--gif", "x.gif", "--rom", "/nowhere.gb"], 7),
-        (["evaluate", "--random", "--episodes", "0"], 2),
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_code(

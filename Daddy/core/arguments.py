@@ -1,14 +1,20 @@
-"""Pure. Parses command lines as argparse does, and names the nearest word for a mistyped one."""
+"""Pure. Parses command lines as argparse does: names the nearest word, and bounds numbers."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$", re.DOTALL)
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
+
+
+MOST_SECONDS = 31_536_000.0
+"""A year: threads and sockets refuse to wait for much longer."""
+SHORTEST_S = 0.001
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -43,3 +49,32 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(word, [*known], n=1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def whole_number(least: int, most: int = 10**12) -> Callable[[str], int]:
+    """Return a parser of whole numbers from `least` to `most` for argparse's ``type``."""
+
+    def parse(text: str) -> int:
+        with suppress(ValueError):
+            if least <= (number := int(text)) <= most:
+                return number
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least:,} to {most:,}")
+
+    return parse
+
+
+def decimal_number(least: float, most: float) -> Callable[[str], float]:
+    """Return a parser of finite numbers from `least` to `most` for argparse's ``type``."""
+
+    def parse(text: str) -> float:
+        with suppress(ValueError):
+            if least <= (number := float(text)) <= most:  # False for nan
+                return number
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from {least:,g} to {most:,g}")
+
+    return parse
+
+
+seconds_from_zero = decimal_number(0.0, MOST_SECONDS)
+some_seconds = decimal_number(SHORTEST_S, MOST_SECONDS)
+port_number = whole_number(1, 65_535)

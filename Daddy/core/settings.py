@@ -8,36 +8,75 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from Daddy.core.assist_compatibility import parse_assists
 from Daddy.core.humanize import parse_duration
 
+_YEAR_S = 366 * 86_400
+MOST_ENVS = 4096
 MOST_UNITS = 4096
 """Most units of a network's layer."""
 
 
-class SettingsSection(BaseModel):
-    """The base of all sections: refuses unknown keys, validates values and freezes them."""
+MOST = 10**12 - 1
+"""Largest number of any setting: the names of checkpoints have twelve digits for steps."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class SettingsSection(BaseModel):
+    """The base of all sections: refuses unknown keys, validates values and freezes them.
+
+    Numbers are finite, of at most twelve digits, and not written as true or false.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_switch(cls, given: Any, field: ValidationInfo) -> Any:
+        """Refuse true and false where a number is wanted: Python counts them as 1 and 0."""
+        wanted = cls.model_fields[str(field.field_name)].annotation
+        if isinstance(given, bool) and wanted in (int, float, int | None, float | None):
+            raise ValueError(f"{str(given).lower()} is no number")
+        return given
+
+    @field_validator("*")
+    @classmethod
+    def _refuse_absurd(cls, value: Any) -> Any:
+        if isinstance(value, int | float) and abs(value) > MOST:
+            raise ValueError(f"a number beyond {MOST:,} has no meaning here")
+        return value
 
 
 class HyperparameterSettings(SettingsSection):
     """The hyperparameters of PPO."""
 
-    num_envs: int = Field(8, ge=1, le=4096, description="environments per job")
+    num_envs: int = Field(8, ge=1, le=MOST_ENVS, description="environments per job")
     profile: Literal["auto", "cpu", "gpu"] = Field(
         "auto",
         description="gpu: the tuned values below replace those of earlier layers; auto and cpu "
         "choose only horizon and learning rate, if those are not set; auto: by the device",
     )
-    batch_size: int = Field(64, ge=1, description="environment steps in a PPO minibatch")
-    horizon: int | None = Field(None, ge=1, description="steps per environment in a rollout")
-    rollout: int | None = Field(
-        None, ge=1, description="steps of all environments per rollout, if horizon is unset"
+    batch_size: int = Field(
+        64, ge=1, le=1 << 24, description="environment steps in a PPO minibatch"
     )
-    bptt: int = Field(16, ge=1, description="steps of backpropagation through the LSTM")
+    horizon: int | None = Field(
+        None, ge=1, le=1 << 16, description="steps per environment in a rollout"
+    )
+    rollout: int | None = Field(
+        None,
+        ge=1,
+        le=1 << 24,
+        description="steps of all environments per rollout, if horizon is unset",
+    )
+    bptt: int = Field(16, ge=1, le=1 << 16, description="steps of backpropagation through the LSTM")
     encoder_size: int = Field(
         128,
         ge=1,
@@ -48,7 +87,7 @@ class HyperparameterSettings(SettingsSection):
     lstm_size: int = Field(
         128, ge=0, le=MOST_UNITS, description="units of the game's LSTM (there: 512); 0: no LSTM"
     )
-    update_epochs: int = Field(4, ge=1, description="PPO epochs over a rollout")
+    update_epochs: int = Field(4, ge=1, le=1000, description="PPO epochs over a rollout")
     learning_rate: float | None = Field(None, gt=0, description="Adam learning rate")
     learning_rate_schedule: Literal["constant", "linear"] = Field(
         "constant", description="linear: falls to a tenth at total_steps"
@@ -115,7 +154,9 @@ class TrainingSettings(StreamingSettings, GameSettings, HyperparameterSettings):
         7, ge=0, description="seed of the run; each job and environment derives its own"
     )
     checkpoint_interval: int = Field(10_000, ge=1, description="a learner's steps per checkpoint")
-    max_runtime_seconds: int = Field(13_500, ge=1, description="seconds after which a job stops")
+    max_runtime_seconds: int = Field(
+        13_500, ge=1, le=_YEAR_S, description="seconds after which a job stops"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -188,8 +229,8 @@ class SlurmSettings(SettingsSection):
     account: str | None = Field(None, description="account to charge")
     qos: str | None = Field(None, description="quality of service (QOS)")
     time_limit: str = Field("4:00:00", description="time limit of a job, H:MM:SS")
-    cpus_per_job: int = Field(8, ge=1, description="CPUs per job")
-    gpus_per_job: int = Field(1, ge=0, description="GPUs per job")
+    cpus_per_job: int = Field(8, ge=1, le=4096, description="CPUs per job")
+    gpus_per_job: int = Field(1, ge=0, le=64, description="GPUs per job")
     memory: str | None = Field(None, description="memory per job in Slurm's notation, such as 16G")
     mem_per_gpu: str | None = Field(None, description="memory per GPU in Slurm's notation")
     exclude: list[str] = Field(default_factory=list, description="nodes that jobs must not use")
@@ -284,7 +325,9 @@ class ControllerSettings(SettingsSection):
     executor: Literal["auto", "slurm", "local"] = Field(
         "auto", description="scheduler that runs the jobs"
     )
-    poll_seconds: float = Field(30.0, gt=0, description="seconds between two polls of the queue")
+    poll_seconds: float = Field(
+        30.0, gt=0, le=86_400, description="seconds between two polls of the queue"
+    )
     budget_gpu_hours: float = Field(
         0.0, ge=0, description="GPU-hours of jobs after which none is submitted; 0: no limit"
     )
@@ -300,7 +343,9 @@ class ControllerSettings(SettingsSection):
 class MirrorSettings(SettingsSection):
     """The copy in the home directory from which a deleted run can be restored."""
 
-    minutes: float = Field(10.0, ge=0, description="minutes between two copies; 0: no mirror")
+    minutes: float = Field(
+        10.0, ge=0, le=_YEAR_S / 60, description="minutes between two copies; 0: no mirror"
+    )
     folder: str = Field(
         "", description="folder for the copies of all runs; empty: ~/.local/share/daddy/mirrors"
     )
@@ -323,7 +368,8 @@ class Config(SettingsSection):
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Config:
-        parse_duration(self.slurm.time_limit)
+        if parse_duration(self.slurm.time_limit) > _YEAR_S:
+            raise ValueError(f"slurm.time_limit {self.slurm.time_limit} is longer than a year")
         return self
 
 

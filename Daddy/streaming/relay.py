@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, decimal_number, port_number, whole_number
 from Daddy.core.atomic_files import read_json, write_atomic, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError, run_entry
@@ -39,7 +39,13 @@ from Daddy.streaming.login.relay_connections import Deduplicator, JobConnections
 from Daddy.streaming.login.stream_scheduler import StreamScheduler, note_message
 from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError, token_copy_command
-from Daddy.streaming.protocol.messages import Status, Subscription, read_subscription
+from Daddy.streaming.protocol.messages import (
+    MAX_FPS,
+    MAX_TOP_K,
+    Status,
+    Subscription,
+    read_subscription,
+)
 
 _log = logging.getLogger(__name__)
 _CODE = Path(__file__).resolve().parents[2]
@@ -322,9 +328,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--run-dir", type=Path, required=True, help="folder of the run, such as runs/slim_run"
     )
-    parser.add_argument("--port", type=int, default=9999, help="port of the tunnel (default 9999)")
-    parser.add_argument("--top-k", type=int, default=2, help="agents shown at first (default 2)")
-    parser.add_argument("--fps", type=float, default=15.0, help="pictures a second (default 15)")
+    parser.add_argument(
+        "--port", type=port_number, default=9999, help="port of the tunnel (default 9999)"
+    )
+    parser.add_argument(
+        "--top-k",
+        type=whole_number(1, MAX_TOP_K),
+        default=2,
+        help="agents shown at first (default 2)",
+    )
+    parser.add_argument(
+        "--fps",
+        type=decimal_number(1, MAX_FPS),
+        default=15.0,
+        help="pictures a second (default 15)",
+    )
     parser.add_argument("--token", type=Path, help="tokens (default ~/.config/daddy/stream.token)")
     parser.add_argument("--via", choices=VIAS, default="ssh-R", help="route to report (ssh-R)")
     parser.add_argument(
@@ -344,7 +362,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not args.run_dir.is_dir():
         raise UsageError(f"there is no folder {args.run_dir}", "give the folder of a started run")
     log_to(level=args.log_level)
-    paths, first = RunPaths(args.run_dir), Subscription(max(1, args.top_k), max(1.0, args.fps))
+    paths, first = RunPaths(args.run_dir), Subscription(args.top_k, args.fps)
     if args.attached:
         stop = event_on_signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         serve_attached(paths, first, stop, told_port=args.told_port)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
 from Daddy.core.friend_accounts import (
     TRUSTS,
@@ -47,7 +47,9 @@ def make_parser() -> argparse.ArgumentParser:
     add.add_argument("path", metavar="PATH", type=Path, help="friend's run or shared_weights")
     text = "a friend's jobs count as laptops (capped) or as your own jobs"
     add.add_argument("--trust", choices=TRUSTS, default="laptop", help=f"{text} (default laptop)")
-    add.add_argument("--jobs", type=int, default=4, help="friend's jobs at most (default 4)")
+    add.add_argument(
+        "--jobs", type=whole_number(1, 64), default=4, help="friend's jobs at most (default 4)"
+    )
     trust.add_argument("trust", choices=TRUSTS, help=text)
     for task in (add, remove, trust, listed):
         task.add_argument(

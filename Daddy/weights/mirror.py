@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, some_seconds
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
@@ -43,7 +43,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_config_flags(parser)
     parser.add_argument(
-        "--every", type=float, metavar="SECONDS", help="seconds between copies (default: copy once)"
+        "--every",
+        type=some_seconds,
+        metavar="SECONDS",
+        help="seconds between copies (default: copy once)",
     )
     parser.add_argument(
         "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end when PID ends"

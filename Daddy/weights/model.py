@@ -15,7 +15,12 @@ from pathlib import Path
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, UsageError, run_entry
-from Daddy.weights.locate_shared_weights import add_config_flags, add_location, locate
+from Daddy.weights.locate_shared_weights import (
+    add_config_flags,
+    add_location,
+    locate,
+    version_number,
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -27,7 +32,9 @@ def make_parser() -> argparse.ArgumentParser:
     export = verbs.add_parser("export", help="write a version to FILE.safetensors and FILE.md")
     export.add_argument("file", type=Path, metavar="FILE.safetensors", help="file to write")
     add_location(export)
-    export.add_argument("--version", type=int, metavar="N", help="version (default: the newest)")
+    export.add_argument(
+        "--version", type=version_number, metavar="N", help="version (default: the newest)"
+    )
     bring = verbs.add_parser("import", help="start a new run with the weights of a file")
     bring.add_argument("file", type=Path, metavar="FILE.safetensors", help="exported file")
     add_config_flags(bring)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from Daddy.core.arguments import whole_number
 from Daddy.core.atomic_files import read_json
 from Daddy.core.confidence_intervals import mean_interval, share_interval
 from Daddy.core.errors import UsageError
@@ -34,7 +35,11 @@ QUICK_SEEDS, QUICK_EPISODES, QUICK_LIMIT = 1, 1, 2_048
 OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "state": f"folder of the runs (default {STATE.relative_to(CHECKOUT)})",
     "only": {"metavar": "ARM", "help": "single arm, such as 'PPO + archive' (default: all arms)"},
-    "seeds": {"type": int, "metavar": "N", "help": f"seeds of each arm (default {SEEDS})"},
+    "seeds": {
+        "type": whole_number(1),
+        "metavar": "N",
+        "help": f"seeds of each arm (default {SEEDS})",
+    },
 }
 _RESAMPLES = 10_000
 

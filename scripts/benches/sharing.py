@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.arguments import whole_number
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.errors import UsageError
 from Daddy.core.load_config import CHECKOUT
@@ -31,9 +32,9 @@ RACE = "E5"
 OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "state": f"folder of finished seeds ({STATE.relative_to(CHECKOUT)})",
     "only": {"metavar": "E1,E5", "help": "some of the experiments"},
-    "seeds": {"type": int, "metavar": "N", "help": f"seeds of each arm ({SEEDS})"},
+    "seeds": {"type": whole_number(1), "metavar": "N", "help": f"seeds of each arm ({SEEDS})"},
     "first": {
-        "type": int,
+        "type": whole_number(1),
         "metavar": "N",
         "default": 1,
         "help": "first seed (1; the length of a run was chosen on 1001 and up)",

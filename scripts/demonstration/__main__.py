@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, run_entry
@@ -87,9 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(prog="scripts/demo", description=__doc__)
     parser.add_argument("--slurm", action="store_true", help="use a real Slurm cluster")
     parser.add_argument(
-        "--steps", type=int, default=80_000, help="fleet steps to play (default 80000)"
+        "--steps", type=whole_number(1), default=80_000, help="fleet steps to play (default 80000)"
     )
-    parser.add_argument("--handovers", type=int, default=8, help="least hand-overs (default 8)")
+    parser.add_argument(
+        "--handovers", type=whole_number(0), default=8, help="least hand-overs (default 8)"
+    )
     parser.add_argument("--run-dir", help="folder of the run (default runs/demo)")
     parser.add_argument(
         "--window",

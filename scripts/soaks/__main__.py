@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
 from Daddy.core.errors import run_entry
 from scripts.benches.__main__ import _machine, _show, handle_signals
 
@@ -23,15 +23,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "name", choices=("slurm", "laptops", "weights", "rollback", "stream", "watching")
     )
-    parser.add_argument("--minutes", type=float, default=20.0, help="duration in minutes (20)")
     parser.add_argument(
-        "--schedules", type=int, default=10_000, help="schedules of `weights` (10000)"
+        "--minutes",
+        type=decimal_number(0.01, 100_000),
+        default=20.0,
+        help="duration in minutes (20)",
     )
-    parser.add_argument("--times", type=int, default=200, help="rollbacks of `rollback` (200)")
     parser.add_argument(
-        "--messages", type=int, default=1_000_000, help="messages of `stream` (1000000)"
+        "--schedules", type=whole_number(1), default=10_000, help="schedules of `weights` (10000)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="seed of the faults (1)")
+    parser.add_argument(
+        "--times", type=whole_number(1), default=200, help="rollbacks of `rollback` (200)"
+    )
+    parser.add_argument(
+        "--messages", type=whole_number(1), default=1_000_000, help="messages of `stream` (1000000)"
+    )
+    parser.add_argument("--seed", type=whole_number(0), default=1, help="seed of the faults (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all evidence there")
     args = parser.parse_args(argv)

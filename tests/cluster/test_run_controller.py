@@ -268,4 +268,4 @@ def test_help_names_the_flags_of_the_guide() -> None:
 def test_ddp_world_size_of_zero_is_a_usage_error(person: Person) -> None:
     said = person.says("start", "--ddp-world-size", "0")
     assert said.returncode == 2
-    assert "not a whole number above 0" in said.stderr
+    assert "--ddp-world-size: '0' is no whole number from 1 to 64" in said.stderr

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
 from Daddy.core.errors import run_entry
 from Daddy.core.log_setup import LEVEL, add_log_flags
 
@@ -41,12 +41,6 @@ Collections during the imports take a tenth of the run time of ``status``, and t
 a fifth, so ``cli`` freezes all objects. The daemon restores the usual threshold.
 """
 _DEFAULT_THRESHOLD = gc.get_threshold()
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0, such as 4")
-    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -76,15 +70,17 @@ def _parser() -> argparse.ArgumentParser:
     stop.add_argument("--drain", dest="now", action="store_false", default=False, help=drain)
     for word in ("logs", "attach"):
         slot = "number of one slot (default: all; attach: the lowest that trains)"
-        parsers[word].add_argument("--slot", type=int, metavar="N", help=slot)
+        parsers[word].add_argument("--slot", type=whole_number(0, 63), metavar="N", help=slot)
     logs = parsers["logs"].add_argument
     logs("-f", "--follow", dest="keep_on", action="store_true", help="new lines too, until Ctrl-C")
-    logs("--lines", dest="last", type=_positive, default=20, help="lines of each file (default 20)")
+    lines = "lines of each file (default 20)"
+    logs("--lines", dest="last", type=whole_number(1), default=20, help=lines)
     units = "a crontab line and a systemd timer, printed and not installed"
     parsers["ensure"].add_argument("--print-units", action="store_true", help=units)
     clean = parsers["clean"].add_argument
     clean("--yes", action="store_true", help="removal of the listed files")
-    clean("--days", type=float, default=7.0, help="days from which logs are old (default 7)")
+    days = "days from which logs are old (default 7)"
+    clean("--days", type=decimal_number(0, 36_500), default=7.0, help=days)
     return parser
 
 
@@ -96,7 +92,13 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     partition = "Slurm partition of the jobs (default: slurm.partition)"
     add("--partition", dest="slurm.partition", metavar="NAME", help=partition)
     slots = "number of slots: jobs that run at once (default: slurm.max_running)"
-    add("--ddp-world-size", dest="slurm.max_running", type=_positive, metavar="N", help=slots)
+    add(
+        "--ddp-world-size",
+        dest="slurm.max_running",
+        type=whole_number(1, 64),
+        metavar="N",
+        help=slots,
+    )
     kinds, executor = ("auto", "slurm", "local"), "scheduler (default auto: slurm if sbatch exists)"
     add("--executor", dest="controller.executor", choices=kinds, help=executor)
     cartridge = "consent to play the free game instead of a ROM"
