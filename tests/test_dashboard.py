@@ -1,3 +1,6 @@
+import re
+from dataclasses import replace
+
 import pytest
 from rich.console import Console
 
@@ -8,6 +11,7 @@ from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
 from Daddy.core.atomic_files import append_line, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import EventWriter
+from Daddy.core.humanize import format_time
 from Daddy.core.load_config import config_to_json
 from Daddy.core.run_paths import RunPaths
 from Daddy.dashboard import Episode, RunView, add_events, learning_curve
@@ -127,9 +131,22 @@ def test_mode_and_reason_are_the_intents_where_the_summary_is_old(slots):  # noq
         slots, DesiredRun(Mode.DONE, 2, "slurm", "r1", reason="all was learnt"), CLOCK.now()
     )
     view = RunView(slots, SystemClock())
-    assert "the run is done: all was learnt" in picture(view)
+    assert re.search(r"the run is done since .+: all was learnt", picture(view))
     assert view.status["mode"] == "done"
     assert [slot["job_id"] for slot in view.status["slots"]] == [101, 102]
+
+
+def test_a_stopped_run_says_since_when_and_announces_no_hand_over(slots):  # noqa: F811
+    slots.config.write_bytes(config_to_json(config_of(slots.root, run_dir=str(slots.root))))
+    stopped = DesiredRun(Mode.DRAIN, 2, "slurm", "r1", reason="stop was typed")
+    write_intent(slots, stopped, CLOCK.now())
+    assert "hands over" not in picture(RunView(slots, SystemClock()))
+    stopped_ts = CLOCK.now() - 3 * 3600
+    write_intent(slots, replace(stopped, mode=Mode.STOPPED), stopped_ts)
+    since = format_time(stopped_ts, CLOCK.now())
+    shown = picture(RunView(slots, SystemClock()))
+    assert f"the run is stopped since {since}, as asked" in shown
+    assert "hands over" not in shown
 
 
 def test_a_ledger_is_read_again_only_once_it_grew(slots, monkeypatch):  # noqa: F811

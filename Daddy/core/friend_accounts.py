@@ -313,7 +313,7 @@ class AccountFolder:
                     return f"{job} holds more than {MAX_NAMES} names: ask for a clean-up"
         except FileNotFoundError as error:
             if error.filename != str(peers):  # else its first job has not started yet
-                return f"{root} is gone: ask for the new place, or remove the friend"
+                return f"{root} does not exist: ask for the right place, or remove the friend"
         except PermissionError as error:
             closed = first_closed_folder(peers)
             right = f"o+x {closed}" if closed else f"o+rx {error.filename}"

@@ -423,7 +423,7 @@ def _copy_at_home(config: Config, target: RestoreSource) -> list[RestoreSource]:
     copy = newest_copy(folder, target.run, target.run_card())
     if copy is None and not target.shared.merged.is_dir():
         raise WeightsError(
-            f"{target.shared.root} is gone and {folder} holds no mirror of it",
+            f"{target.shared.root} holds no version, {folder} no mirror of it",
             "name a copy with --from, such as a folder that a laptop pulled",
         )
     return [open_source(copy)] if copy else []

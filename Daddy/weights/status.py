@@ -63,7 +63,8 @@ def _verdict(status: Record) -> Text:
         (f"{mark} {printable_line(status['run']) or status['folder']}", style), ": "
     )
     if status["ts"] is None:
-        return text.append("no version can be read")
+        never = not is_run and not status["flaws"]
+        return text.append("no version was pulled yet" if never else "no version can be read")
     helped = f", assists {', '.join(status['assists'])}" if status["assists"] else ""
     text.append(f"v{status['version']}, merged {format_age(status['age_s'])} ago, ")
     text.append(

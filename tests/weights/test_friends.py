@@ -279,7 +279,7 @@ def strip(owner, ours, clock):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        ("gone", "is gone"),
+        ("gone", "does not exist"),
         ("link", "is no folder (a link is not followed)"),
         ("file", "is no folder"),
         ("other account", "belongs to uid"),

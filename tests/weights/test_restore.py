@@ -439,7 +439,7 @@ def test_the_command_takes_the_homes_copy_by_itself(tmp_path, clock, capsys, mon
 
 
 def test_without_a_copy_the_command_says_where_it_looked(tmp_path, clock):
-    with pytest.raises(WeightsError, match="holds no mirror of it") as error:
+    with pytest.raises(WeightsError, match="no mirror of it") as error:
         say(RunPaths(tmp_path / "run"))
     assert "--from" in error.value.fix
 

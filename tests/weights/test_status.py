@@ -213,6 +213,12 @@ def test_a_laptops_folder_tells_its_version_its_receipts_and_its_outbox(run, cap
     assert "0 counted, 1 refused" in said
 
 
+def test_a_laptop_that_pulled_nothing_yet_has_lost_nothing(tmp_path, capsys):
+    (tmp_path / "outbox").mkdir()
+    assert run_entry(status.main, [str(tmp_path)]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith(f"● {tmp_path}: no version was pulled yet")
+
+
 def test_a_damaged_pull_is_told_by_name(still, capsys, tmp_path):
     local = tmp_path / "pulled"
     shutil.copytree(still.shared / "wan", local / "wan")

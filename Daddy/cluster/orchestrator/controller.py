@@ -176,7 +176,7 @@ class Controller:
         intent = read_intent(self.applier.run)
         if intent is not None and intent != desired:
             return False
-        if intent is not None:
+        if intent is not None and intent.mode is not final:  # its time tells since when
             write_intent(self.applier.run, replace(intent, mode=final), self.applier.clock.now())
         self.applier.log_event("state", state="concluded", text=f"the run is {final.value}")
         return True

@@ -149,9 +149,10 @@ class OutgoingConnection:
             return error.message if isinstance(error, DaddyError) else str(error)
         if error.errno == errno.ECONNREFUSED:
             return f"nobody listens on {self._address[0]}:{self._address[1]} (no tunnel?)"
+        lost = "connection lost" if self.established else "no connection"
         if isinstance(error, ConnectionResetError):
-            return "connection lost: the viewer's end is closed (is the viewer running?)"
-        return f"connection lost: {error.strerror or error}"
+            return f"{lost}: the viewer's end is closed (is the viewer running?)"
+        return f"{lost}: {error.strerror or error}"
 
     def _fail(self, now: float, error: Exception) -> None:
         """Close, with a BYE after a ProtocolError; connect again after a pause."""

@@ -82,7 +82,7 @@ def test_what_is_wrong_is_said_on_the_page_and_the_rest_is_shown(both) -> None:
     anna.rename(anna.with_name("away"))
     seen = told(SharedPaths(owner))
     assert seen["jobs"] == []
-    assert "is gone" in seen["troubles"][0]
+    assert "does not exist" in seen["troubles"][0]
     SharedPaths(owner).friends.write_text("{")
     assert "peers.json" in told(SharedPaths(owner))["troubles"][0]
 

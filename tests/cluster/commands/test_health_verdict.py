@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from Daddy.cluster.orchestrator.commands.health_verdict import assess_health, slot_state
+from Daddy.core.humanize import format_time
 
 SLOT = {
     "slot": 0,
@@ -36,7 +37,9 @@ WELL: dict[str, Any] = {
     "rollout": "",
     "failover": None,
     "passed_s": 4.0,
+    "ts": 96.0,
     "age_s": 4.0,
+    "intent_ts": None,
 }
 
 
@@ -96,6 +99,17 @@ def test_a_silent_scheduler_is_unknown_and_the_beats_are_told_all_the_same() -> 
 def test_a_stopped_run_stays_stopped_when_the_scheduler_is_silent() -> None:
     queue = {"known": False, "why": "Socket timed out"}
     assert told(mode="stopped", queue=queue)[0] == "healthy"
+
+
+def test_a_run_that_is_over_says_since_when() -> None:
+    asked = {"ts": 1_700_000_000.0, "age_s": 7200.0, "intent_ts": 1_700_000_000.0 - 60.0}
+    since = format_time(asked["intent_ts"], 1_700_007_200.0)
+    queue = {"known": False, "why": "the dashboard does not ask the scheduler"}
+    for mode, said in (
+        ("stopped", f"the run is stopped since {since}, as asked"),
+        ("done", f"the run is done since {since}: all steps were made"),
+    ):
+        assert told(mode=mode, queue=queue, **asked)[1] == said
 
 
 def test_a_drain_goes_on_until_the_last_job_has_left() -> None:

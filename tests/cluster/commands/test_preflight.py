@@ -236,7 +236,7 @@ def test_the_owner_is_told_of_a_friend_who_cannot_be_seen(tmp_path: Path, owner:
     found = Findings()
     check_accounts(SharedPaths(owner), found)
     assert found.wrong == []
-    assert any(note.startswith("anna: ") and "is gone" in note for note in found.notes)
+    assert any(note.startswith("anna: ") and "does not exist" in note for note in found.notes)
     SharedPaths(owner).friends.write_text("{")
     check_accounts(SharedPaths(owner), found)
     assert "peers.json" in found.wrong[0].message

@@ -15,7 +15,12 @@ from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.commands.plan import make_summary
 from Daddy.cluster.orchestrator.commands.status import Summarise, read_status
 from Daddy.cluster.orchestrator.commands.status_screen import WIDE, render_screen
-from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
+from Daddy.cluster.orchestrator.control_files import (
+    DesiredRun,
+    Probe,
+    write_intent,
+    write_probe,
+)
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     JobState,
@@ -165,6 +170,30 @@ def test_what_is_wrong_stands_under_the_verdict_once(run: RunPaths) -> None:
         "  release b is tried",
         "  excluded for a day: n13",
     ]
+
+
+def test_every_note_of_the_mirror_tells_its_age(run: RunPaths) -> None:
+    note: dict[str, Any] = {
+        "ts": CLOCK.now() - 7 * 3600,
+        "folder": "/mirrors",
+        "version": None,
+    }
+    note |= {"copied_ts": None, "trouble": "", "holes": "", "worse": "", "seen": False}
+    assert "7 h ago: nothing to copy yet" in screen(run, jobs(), mirror=note)
+    told = {"trouble": "the disk is full", "holes": "3 states are missing", "worse": "v9 is worse"}
+    copied = {"version": 7, "copied_ts": CLOCK.now() - 9 * 3600}
+    text = screen(run, jobs(), mirror={**note, **copied, **told})
+    assert line_of(text, "mirror").split(maxsplit=1)[1] == (
+        "v7, copied 9 h ago to /mirrors; 7 h ago: the disk is full; 7 h ago: 3 states are missing"
+    )
+    assert "; 7 h ago: v9 is worse" in line_of(text, "sharing")
+
+
+def test_the_reason_for_no_failover_tells_its_age(run: RunPaths) -> None:
+    write_probe(run, Probe(False, "sbatch is missing", "a job on n0", CLOCK.now() - 7200))
+    assert line_of(screen(run, jobs()), "control").endswith(
+        "failover off (sbatch is missing), tried 2 h ago"
+    )
 
 
 def test_a_slot_on_another_release_says_which(run: RunPaths) -> None:

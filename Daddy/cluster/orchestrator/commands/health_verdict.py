@@ -9,7 +9,7 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.controller_types import Mode, WaitReason
 from Daddy.core.errors import ExitCode
-from Daddy.core.humanize import format_age
+from Daddy.core.humanize import format_age, format_time
 
 Record = Mapping[str, Any]
 """The status record, or a part of it."""
@@ -78,8 +78,10 @@ def _assess_mode(mode: Mode, status: Record) -> RunHealth:
         return RunHealth(ExitCode.DEGRADED, f"paused: {status['why']}; type start to go on")
     if jobs:
         return RunHealth(ExitCode.DEGRADED, f"stopping: {jobs} jobs still have to exit")
-    finished = f"the run is done: {status['why'] or 'all steps were made'}"
-    stopped = "the run is stopped, as asked"
+    since_ts, now = status["intent_ts"], status["ts"] + status["age_s"]
+    since = f" since {format_time(since_ts, now)}" if since_ts else ""
+    finished = f"the run is done{since}: {status['why'] or 'all steps were made'}"
+    stopped = f"the run is stopped{since}, as asked"
     return RunHealth(ExitCode.DONE, finished if mode is Mode.DONE else stopped)
 
 

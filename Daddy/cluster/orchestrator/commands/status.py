@@ -167,6 +167,7 @@ def read_status(
         "controller": controller,
         "age_s": round(now - record["ts"], 1),
         "passed_s": round(now - last["ts"], 1) if last else None,
+        "intent_ts": read_json_or_empty(run.intent).get("ts"),
         "slots": [_add_measurements(run, config, slot, now) for slot in record["slots"]],
     }
     record |= _fleet(run, config, record, now)
@@ -309,7 +310,7 @@ def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
     if not config.controller.failover:
         return {"on": False, "how": "by controller.failover"}
     probe = read_probe(run)
-    return None if probe is None else {"on": probe.may_submit, "how": probe.why}
+    return None if probe is None else {"on": probe.may_submit, "how": probe.why, "ts": probe.ts}
 
 
 def _watch_line(run: RunPaths) -> str | None:

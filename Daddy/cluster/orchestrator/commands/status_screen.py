@@ -191,19 +191,19 @@ def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Tex
     if not wide and (other := [slot for slot in status["slots"] if _differs(slot, status)]):
         runs = ", ".join(f"slot {slot['slot']} runs {slot['release']}" for slot in other)
         yield "releases", Text(runs, "magenta")
-    if leave := status["next_handover"]:
+    if (leave := status["next_handover"]) and status["mode"] == "run":
         yield "next", Text(f"slot {leave['slot']} hands over in {format_span(leave['ts'] - now)}")
     count, mirror = status["versions_per_hour"], status["mirror"] or {}
     versions = "no version yet" if count is None else f"{count} versions in the last hour"
     yield "steps", _steps(status["steps"], status["done_ts"], now)
     yield "GPU time", _hours(status)
-    yield "sharing", _phrases(versions, (mirror.get("worse"), "bold yellow"))
+    yield "sharing", _phrases(versions, (_aged(mirror, "worse", now), "bold yellow"))
     if mirror:
         yield "mirror", _mirror(mirror, now)
     if status["watch"]:
         yield "watch", Text(status["watch"])
     yield "queue", _queue(status, now)
-    yield "control", _control(status)
+    yield "control", _control(status, now)
     if status["game"]:
         yield "plays", Text(f"{status['game']}, release {status['release']}")
 
@@ -243,14 +243,20 @@ def _hours(status: Record) -> Text:
 
 
 def _mirror(copied: Record, now: float) -> Text:
-    """Return the version that is copied to the mirror, and its missing files."""
-    state: str | tuple[object, str] = "nothing to copy yet"
-    if copied.get("trouble"):
-        state = (copied["trouble"], "yellow")
-    elif copied.get("version") is not None:
-        since = format_age(max(0.0, now - float(copied["copied_ts"])))
+    """Return the version that is copied to the mirror; then failures and missing files."""
+    state, trouble = "", _aged(copied, "trouble", now)
+    if copied.get("version") is not None:
+        since = format_age(now - float(copied["copied_ts"]))
         state = f"v{copied['version']}, copied {since} ago to {copied['folder']}"
-    return _phrases(state, (copied.get("holes"), "yellow"))
+    elif not trouble:
+        state = f"{format_age(now - float(copied['ts']))} ago: nothing to copy yet"
+    return _phrases(state, (trouble, "yellow"), (_aged(copied, "holes", now), "yellow"))
+
+
+def _aged(copied: Record, name: str, now: float) -> str:
+    """Return a text of the mirror's note after the note's age; empty if the text is."""
+    text = copied.get(name)
+    return f"{format_age(now - float(copied['ts']))} ago: {text}" if text else ""
 
 
 def _queue(status: Record, now: float) -> Text:
@@ -267,7 +273,7 @@ def _queue(status: Record, now: float) -> Text:
     )
 
 
-def _control(status: Record) -> Text:
+def _control(status: Record, now: float) -> Text:
     lease, failover, calls = status["controller"], status["failover"], status["calls_today"]
     text, style = "no daemon is wanted: the jobs make the passes", ""
     if lease["alive"] is not False:
@@ -279,6 +285,8 @@ def _control(status: Record) -> Text:
     if status["passed_s"] is not None:
         text += f", last pass {format_age(status['passed_s'])} ago"
     how = "on" if failover and failover["on"] else f"off ({failover['how']})" if failover else ""
+    if failover and not failover["on"] and failover.get("ts"):
+        how = f"{how}, tried {format_age(now - failover['ts'])} ago"
     return _phrases(
         (text, style),
         f"{format_count(calls)} scheduler calls today" if calls is not None else "",
