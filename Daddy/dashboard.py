@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
@@ -34,6 +34,7 @@ from Daddy.core.event_log import EventTail
 from Daddy.core.humanize import format_age, format_count
 from Daddy.core.load_config import load_release_config
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.terminal import Screen, can_redraw, print_screen, show_screens
 
 Event = Mapping[str, Any]
 
@@ -207,7 +208,9 @@ class RunView:
             status: RenderableType = render_screen(name, self.status, now, width)
         else:
             status = _latest_slots(fleet, now, self.why)
-        learning = Panel(_learning(fleet), title="return per episode", title_align="left")
+        learning = Panel(
+            _learning(fleet), title="return per episode", title_align="left", expand=False
+        )
         return Group(status, learning, _footer(fleet))
 
 
@@ -253,12 +256,13 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_BLOCKS[int((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
 
 
-def _footer(fleet: EventSummary) -> Text:
+def _footer(fleet: EventSummary) -> Padding:
     gaps, versions = [handover.gap_s for handover in fleet.handovers()], fleet.laptop.versions
     average = f", {fmean(gaps):.1f} s each" if gaps else ""
     played = f"version {versions[-1]} ({len(set(versions))} played)" if versions else "none yet"
     viewer = f"{fleet.viewer.frames.total():,} frames of {len(fleet.viewer.frames)} agents"
-    return Text(f"  hand-overs {len(gaps)}{average}; laptop {played}; viewer {viewer}")
+    text = Text(f"hand-overs {len(gaps)}{average}; laptop {played}; viewer {viewer}")
+    return Padding(text, (0, 0, 0, 2), expand=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -270,15 +274,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if not args.run_dir.is_dir():
         raise FileError(f"there is no run at {args.run_dir}", "name a run directory: --run-dir")
-    clock, console, never = SystemClock(), Console(highlight=False), threading.Event()
+    clock = SystemClock()
     view = RunView(RunPaths(args.run_dir.resolve()), clock)
     if args.once:
-        console.print(view.refresh().renderable(console.width))
-        return 0
-    with Live(console=console, refresh_per_second=4, transient=False) as live:
-        while True:
-            live.update(view.refresh().renderable(console.width))
-            clock.wait(never, 1.0)
+        print_screen(view.refresh().renderable)
+    else:
+        show_screens(_screens(view, clock))
+    return 0
+
+
+def _screens(view: RunView, clock: Clock) -> Iterator[Screen]:
+    """Yield the run's screen without end: each second, or every 10 s where it is printed anew."""
+    never, pause_s = threading.Event(), 1.0 if can_redraw() else 10.0
+    while True:
+        yield view.refresh().renderable
+        clock.wait(never, pause_s)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError(f"{args.picture} is no name of a PNG", "write --picture lineage.png")
     place = locate(args)
     steps = read_lineage(place, args.limit)
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if args.picture is not None:
         from Daddy.weights.lineage_plot import draw_lineage
 

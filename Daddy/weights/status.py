@@ -10,8 +10,9 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.filesize import decimal
 from rich.padding import Padding
 from rich.table import Table
@@ -21,36 +22,37 @@ from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
+from Daddy.core.screen_tables import make_table
+from Daddy.core.terminal import WHOLE, print_screen
 from Daddy.weights.evaluations import describe_worse_version
 from Daddy.weights.laptop.laptop_totals import LaptopEffect
 from Daddy.weights.lineage import Record, refusal_text
 from Daddy.weights.locate_shared_weights import add_location, locate
 from Daddy.weights.weights_status_record import report_laptop, report_run
 
-_WIDE = 1000
-"""Columns where there is no terminal, so that grep finds whole paths and reasons."""
-
 MOST_REFUSALS, MOST_PENDING, MOST_PEERS, MOST_REVERTS = 5, 4, 16, 3
 """Most lines of each on a screen; of the rest only the number is printed."""
+_MARGIN = 2
+_LEAST_PEERS = ("counted", "on", "refused", "share", "steps")
+"""Columns that a narrow screen of the peers lacks, the first of them first."""
 _STATES = {"lives": "green", "silent": "bold red", "left": "dim", "laptop": "cyan"}
 
 
-def render_status(status: Record, now: float) -> RenderableType:
+def render_status(status: Record, now: float, width: int = WHOLE) -> RenderableType:
     """Return the whole screen; ``now`` in wall seconds. Every colour also has a text."""
+    width -= _MARGIN
     parts: list[RenderableType] = [
         Text(f"passed over: {flaw}", "bold red") for flaw in status["flaws"]
     ]
     is_run = status["kind"] == "run"
     if is_run:
-        parts += [Text(), _peers(status["peers"], status["version"])]
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
-    for name, line in _run_rows(status, now) if is_run else _laptop_rows(status, now):
-        facts.add_row(name, Text(line))  # no markup: other people wrote parts of it
-    parts += [Text(), facts]
-    indented = (Padding(part, (0, 0, 0, 2), expand=False) for part in parts)
-    return Group(_verdict(status), *indented)
+        parts += [Text(), _peers(status["peers"], status["version"], width)]
+    facts = _run_rows(status, now) if is_run else _laptop_rows(status, now)
+    parts += [
+        Text(),
+        make_table(["", ""], ((Text(name, "dim"), line) for name, line in facts), width),
+    ]
+    return Group(_verdict(status), Padding(Group(*parts), (0, 0, 0, _MARGIN)))
 
 
 def _verdict(status: Record) -> Text:
@@ -75,27 +77,27 @@ def _verdict(status: Record) -> Text:
     return text.append(f"; {at_work}" * is_run)
 
 
-def _peers(peers: Sequence[Record], newest: int) -> Table:
+def _peers(peers: Sequence[Record], newest: int, width: int) -> Table:
     """Return a table of peers: state, version, steps, mean share of recent versions, refusals."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for title in ("peer", "state", "on", "steps", "share", "counted", "refused"):
-        right = title in ("steps", "share", "refused")
-        table.add_column(title, justify="right" if right else "left", no_wrap=True)
-    for peer in peers[:MOST_PEERS]:
-        separator = ", " if peer["state"] == "lives" else " "
-        age_text = "" if peer["beat_s"] is None else f"{separator}{format_age(peer['beat_s'])}"
-        table.add_row(
-            peer["peer"],
-            Text(f"{peer['state']}{age_text}", _STATES[peer["state"]]),
-            _behind(peer["stands_on"], newest),
-            f"{peer['steps']:,}",
-            f"{100 * peer['share']:.0f} %",
-            _behind(peer["counted"], newest),
-            str(peer["refused"] or ""),
-        )
+    titles = ["peer", "state", "on", ">steps", ">share", "counted", ">refused"]
+    rows = [_peer(peer, newest) for peer in peers[:MOST_PEERS]]
     if len(peers) > MOST_PEERS:
-        table.add_row(f"and {len(peers) - MOST_PEERS} more")
-    return table
+        rows.append([f"and {len(peers) - MOST_PEERS} more", *[""] * (len(titles) - 1)])
+    return make_table(titles, rows, width, _LEAST_PEERS)
+
+
+def _peer(peer: Record, newest: int) -> list[Text | str]:
+    separator = ", " if peer["state"] == "lives" else " "
+    age_text = "" if peer["beat_s"] is None else f"{separator}{format_age(peer['beat_s'])}"
+    return [
+        peer["peer"],
+        Text(f"{peer['state']}{age_text}", _STATES[peer["state"]]),
+        _behind(peer["stands_on"], newest),
+        f"{peer['steps']:,}",
+        f"{100 * peer['share']:.0f} %",
+        _behind(peer["counted"], newest),
+        str(peer["refused"] or ""),
+    ]
 
 
 def _behind(version: int | None, newest: int) -> str:
@@ -161,7 +163,7 @@ def _refusals(status: Record) -> Iterator[tuple[str, str]]:
 
 def _list(name: str, lines: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
     for place, line in enumerate(lines[:most]):
-        yield (name if place == 0 else ""), printable_line(line, _WIDE)
+        yield (name if place == 0 else ""), printable_line(line, WHOLE)
     if len(lines) > most:
         yield "", f"and {len(lines) - most} more"
 
@@ -196,7 +198,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         report = report_run(place.shared, now)
         report["worse"] = describe_worse_version(place.shared, place.events)
     report["exit_code"] = int(ExitCode.WEIGHTS if report["flaws"] else ExitCode.DONE)
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if args.json:
         print(json.dumps(report), flush=True)
     else:
@@ -206,14 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def print_status(report: Record, now: float) -> None:
     """Print the screen of ``report``; if stdout is no terminal, as unwrapped text."""
-    console = Console(highlight=False)
-    if console.is_terminal:
-        console.print(render_status(report, now))
-        return
-    console = Console(highlight=False, width=_WIDE)
-    with console.capture() as text:
-        console.print(render_status(report, now))
-    print("\n".join(line.rstrip() for line in text.get().splitlines()), flush=True)
+    print_screen(partial(render_status, report, now))
 
 
 def cli() -> None:

@@ -23,6 +23,7 @@ from Daddy.core.humanize import format_span, parse_duration
 from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.core.terminal import can_redraw, make_console
 from Daddy.dashboard import RunView
 from Daddy.learning.startup_preloading import prepare_imports
 from scripts.demonstration.picture import draw
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     site = "demo-slurm" if args.slurm else "demo"
     config = load_config(None, {"run_dir": args.run_dir}, {}, site)
-    run, clock, console = run_paths(config), SystemClock(), Console()
+    run, clock, console = run_paths(config), SystemClock(), make_console()
     shutil.rmtree(run.root, ignore_errors=True)
     run.events.mkdir(parents=True)
     with Stage(run, site, args.slurm, not args.window) as stage:
@@ -118,8 +119,8 @@ class Progress:
     """Shows a line that changes: in place on a terminal, else a new line every 15 seconds."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
-        self._console, self._clock = console, clock
-        self._live = Live(console=console, refresh_per_second=2, transient=not console.is_terminal)
+        self._clock = clock
+        self._live = Live(console=console, refresh_per_second=2, transient=not can_redraw())
         self._next = clock.monotonic() + PROGRESS_EVERY_S
 
     def __enter__(self) -> Progress:
@@ -131,7 +132,7 @@ class Progress:
 
     def show(self, line: str, screen: RenderableType | None = None) -> None:
         """Show ``line``, on a terminal with ``screen`` below it."""
-        if self._console.is_terminal:
+        if can_redraw():
             text = Text(line, style="bold")
             self._live.update(text if screen is None else Group(text, screen))
         elif self._clock.monotonic() >= self._next:

@@ -242,3 +242,21 @@ def test_the_disk_is_what_the_files_add_up_to(still):
     whole = sum(path.stat().st_size for path in still.shared.rglob("*") if path.is_file())
     assert sum(message["bytes"] for message in told.values()) == whole
     assert told["blobs"]["files"] == len(list(still.shared.glob("blobs/*/*")))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_screen_has_fewer_columns_and_whole_numbers(made, width):
+    report = read(made)
+    for peer in report["peers"]:
+        peer["steps"] = 123_456_789
+    console = Console(width=width, highlight=False, color_system=None)
+    with console.capture() as text:
+        console.print(render_status(report, made.clock.now(), width))
+    shown = text.get().splitlines()
+    rows = [
+        line for line in shown for peer in report["peers"] if line.startswith(f"  {peer['peer']} ")
+    ]
+    assert len(rows) == len(report["peers"])
+    assert max(len(row.rstrip()) for row in rows) <= width
+    assert all("…" not in row for row in rows)
+    assert all("123,456,789" in row for row in rows)

@@ -135,7 +135,34 @@ def test_the_line_to_watch_by_has_the_host_where_the_relay_said_it_is(run: RunPa
     assert "watch" not in screen(run, jobs())
 
 
-@pytest.mark.parametrize("width", [72, 80, WIDE])
+@pytest.mark.parametrize("width", [40, 50, 60, 72, 80])
+def test_columns_go_where_room_lacks_and_no_number_is_cut(run: RunPaths, width: int) -> None:
+    text = screen(run, jobs(), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    rows = text[text.index("  slot ") :].splitlines()
+    titles, first, second = (line.split() for line in rows[:3])
+    assert titles[:3] == ["slot", "state", "job"]
+    assert (first[:3], second[:3]) == (["0", "trains", "101"], ["1", "trains", "102"])
+    assert re.search(r"job 105 +crashed: exit", text), text
+    assert "checkpoint" not in text or "at 512,000" in text
+    assert "steps/s" not in titles or re.search(r"1,23\d", text)
+
+
+def test_jobs_that_wait_for_the_same_reason_are_told_together(run: RunPaths) -> None:
+    known = jobs()
+    same = tuple(replace(job, slurm_reason="Priority", wait_reason=WaitReason.TURN, expected_ts=None)
+                 for job in known.jobs)  # fmt: skip
+    text = screen(run, replace(known, jobs=same), 80)
+    assert re.search(r"waiting +103, 104: each waits its turn \(Priority\)\n", text), text
+
+
+def test_a_column_without_any_entry_is_left_out(run: RunPaths) -> None:
+    nowhere = replace(jobs(), jobs=tuple(replace(job, node="") for job in jobs().jobs))
+    assert "node" in screen(run, jobs())
+    assert "node" not in screen(run, nowhere)
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, WIDE])
 def test_a_narrow_terminal_gets_every_line_within_its_width(run: RunPaths, width: int) -> None:
     text = screen(run, jobs(), width)
     assert max(len(line) for line in text.splitlines()) <= width

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,7 @@ from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.core.stop_conditions import drain_margin
+from Daddy.core.terminal import print_screen, show_screens
 
 if TYPE_CHECKING:
     from Daddy.cluster.orchestrator.scheduler_interface import Scheduler
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 MOST_JOBS = 32
 """Most jobs of other accounts shown, those with the newest heartbeat first."""
 _WATCH_S = 2.0
-_WIDE = 160
-"""Columns where the output is no terminal: lines stay whole for grep."""
 _FRESH_S = 90.0
 """Age in seconds up to which a live controller's summary replaces a listing of the queue."""
 _LATE_S = 60.0
@@ -74,13 +73,12 @@ def run_status(request: Request, *, as_json: bool, watch: bool) -> int:
     """Print the status, return the health's exit code; ``watch``: repeat until Ctrl-C."""
     (config, run), clock = request.find_run(), SystemClock()
     records = _Reader(config, run, clock).read_records()
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if not watch:
         record = next(records)
         _print(config.run_name, record, clock.now(), as_json=as_json)
         return int(record["exit_code"])
     with contextlib.suppress(KeyboardInterrupt):
-        if sys.stdout.isatty() and not as_json:
+        if not as_json:
             _redraw(config.run_name, records, clock)
         for record in records:
             _print(config.run_name, record, clock.now(), as_json=as_json)
@@ -124,29 +122,15 @@ def _print(run_name: str, record: dict[str, Any], now: float, *, as_json: bool) 
     if as_json:
         print(json.dumps(record), flush=True)
         return
-    from rich.console import Console
-
     from Daddy.cluster.orchestrator.commands.status_screen import render_screen
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDE
-    with console.capture() as text:
-        console.print(render_screen(run_name, record, now, console.width))
-    print("\n".join(line.rstrip() for line in text.get().splitlines()), flush=True)
+    print_screen(partial(render_screen, run_name, record, now))
 
 
 def _redraw(run_name: str, records: Iterator[dict[str, Any]], clock: Clock) -> None:
-    """Redraw the screen in place for every record."""
-    from rich.console import Console
-    from rich.live import Live
-
     from Daddy.cluster.orchestrator.commands.status_screen import render_screen
 
-    console = Console(highlight=False)
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        for record in records:
-            live.update(render_screen(run_name, record, clock.now(), console.width), refresh=True)
+    show_screens(partial(render_screen, run_name, record, clock.now()) for record in records)
 
 
 def read_status(

@@ -1,12 +1,12 @@
 """Pure. Draws the status record as one screen: the verdict first, then slots, totals and last ends.
 
 Drawn with rich: in colour on a terminal, as plain lines in a pipe; no line needs its colour to be
-understood. A narrow screen shows the successors in a line of their own.
+understood. A narrow screen shows the successors in a line of their own, and fewer columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -20,6 +20,7 @@ from Daddy.cluster.orchestrator.commands.health_verdict import (
     describe_wait,
 )
 from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
+from Daddy.core.screen_tables import make_table
 
 WIDE = 104
 """Columns from which the table has a column of successors."""
@@ -45,25 +46,31 @@ _SOON_S = 300.0
 _REASON = 90
 """Most characters of a reason that are shown."""
 _BAR = 24
+_MARGIN = 2
+_LEAST_SLOTS = ("beat", "node", "checkpoint", "steps/s", "leaves in", "then")
+"""Columns that a narrow screen of the slots lacks, the first of them first."""
 
 
 def render_screen(run_name: str, status: Record, now: float, width: int = 160) -> RenderableType:
     """Return the whole screen, ``width`` columns wide; ``now`` in wall seconds."""
-    wide = width >= WIDE
+    wide, inner = width >= WIDE, width - _MARGIN
     mark, style = _MARKS[status["verdict"]]
     first = Text.assemble((f"{mark} {run_name}", style), f": {status['said']}")
     time = f"   {format_time(now, now)}"
     first.append(time if len(first) + len(time) <= width else "", "dim")
     parts: list[RenderableType] = [Text(trouble, "yellow") for trouble in _troubles(status)]
     if status["slots"]:
-        parts += [Text(), _slots(status, now, wide=wide)]
+        parts += [Text(), _slots(status, now, inner, wide=wide)]
     if status["others"]["jobs"]:
-        parts += [Text(), _others(status["others"]["jobs"])]
+        parts += [Text(), _others(status["others"]["jobs"], inner)]
     rows = ((Text(name, "dim"), text) for name, text in _facts(status, now, wide=wide))
-    parts += [Text(), _table(["", ""], rows)]
+    parts += [Text(), make_table(["", ""], rows, inner)]
     if status["last"]:
-        parts += [Text(), _table([""] * 4, _last(status["last"], now))]
-    return Group(first, Padding(Group(*parts), (0, 0, 0, 2)))
+        titles, narrow = ["", "ended", "job", "outcome"], ["ended", ""]
+        last = make_table(titles, _last(status["last"], now), inner, narrow)
+        last.show_header = False
+        parts += [Text(), last]
+    return Group(first, Padding(Group(*parts), (0, 0, 0, _MARGIN)))
 
 
 def _troubles(status: Record) -> Iterator[str]:
@@ -82,23 +89,7 @@ def _troubles(status: Record) -> Iterator[str]:
     yield from (trouble for trouble in dict.fromkeys(troubles) if trouble not in status["said"])
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
-    """Return a table; a title that begins with ``>`` aligns right, the last column wraps."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.show_header = any(titles)
-    for title in titles:
-        table.add_column(
-            title.lstrip(">"),
-            justify="right" if title.startswith(">") else "left",
-            no_wrap=title is not titles[-1],
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    return table
-
-
-def _slots(status: Record, now: float, *, wide: bool) -> Table:
+def _slots(status: Record, now: float, width: int, *, wide: bool) -> Table:
     titles = [">slot", "state", ">job", "node", ">steps/s", ">leaves in", "checkpoint", ">beat"]
     rows = [_slot(slot, now, wanted=status["mode"] == "run") for slot in status["slots"]]
     if wide:
@@ -106,7 +97,7 @@ def _slots(status: Record, now: float, *, wide: bool) -> Table:
         titles.append("then")
         for slot, row in zip(status["slots"], rows, strict=True):
             row.append(_successor_cell(slot, followed.get(slot["slot"]), status, now))
-    return _table(titles, rows)
+    return make_table(titles, rows, width, _LEAST_SLOTS)
 
 
 def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text | str]:
@@ -137,7 +128,8 @@ def _successor_cell(slot: Record, successor: Record | None, status: Record, now:
     """Return the slot's release if it is not the wanted one, and its successor with the wait."""
     text = Text(f"runs {slot['release']}; " if _differs(slot, status) else "", "magenta")
     if successor is not None:
-        return Text.assemble(text, _describe_successor(successor, status, now))
+        wait = _describe_wait(successor, status, now)
+        return Text.assemble(text, f"{_job_name(successor)} ", wait)
     return text.append("no successor" if status["mode"] == "run" else "", "dim")
 
 
@@ -146,16 +138,32 @@ def _differs(slot: Record, status: Record) -> bool:
     return bool(slot["release"] and status["release"] and slot["release"] != status["release"])
 
 
-def _describe_successor(job: Record, status: Record, now: float) -> Text:
-    """Return a waiting job's id, the reason of its wait, and its expected start."""
+def _job_name(job: Record) -> str:
+    return str(job["job_id"] or "a job without an id yet")
+
+
+def _describe_wait(job: Record, status: Record, now: float) -> Text:
+    """Return the reason of a job's wait, and its expected start."""
     full, at_cap = all(slot["training"] for slot in status["slots"]), job["waits"] == "cap"
-    text = Text(str(job["job_id"] or "a job without an id yet"))
-    text.append(f" {describe_wait(job, full=full)}", "green" if at_cap and full else "dim")
+    text = Text(describe_wait(job, full=full), "green" if at_cap and full else "dim")
     expected = job["expected_ts"]
     return text.append(f", expected {format_time(expected, now)}" if expected else "")
 
 
-def _others(jobs: Sequence[Record]) -> Table:
+def _waiting(status: Record, now: float) -> Text:
+    """Return the waiting jobs, those with the same reason together."""
+    waits, names = dict[str, Text](), dict[str, list[str]]()
+    for job in status["waiting"]:
+        wait = _describe_wait(job, status, now)
+        waits[wait.plain] = wait
+        names.setdefault(wait.plain, []).append(_job_name(job))
+    return Text("; ").join(
+        Text(", ".join(jobs) + (": each " if len(jobs) > 1 else " ")).append_text(waits[wait])
+        for wait, jobs in names.items()
+    )
+
+
+def _others(jobs: Sequence[Record], width: int) -> Table:
     rows = (
         (
             job["account"],
@@ -167,7 +175,8 @@ def _others(jobs: Sequence[Record]) -> Table:
         )
         for job in jobs
     )
-    return _table(["account", "job", "state", "on", ">steps", ">beat"], rows)
+    titles = ["account", "job", "state", "on", ">steps", ">beat"]
+    return make_table(titles, rows, width, ("beat", "on", "account", "steps"))
 
 
 def _last(ends: Sequence[Record], now: float) -> Iterator[list[Text]]:
@@ -186,8 +195,7 @@ def _last(ends: Sequence[Record], now: float) -> Iterator[list[Text]]:
 def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Text]]:
     """Yield label and text of each line below the slots: steps, hours, queue, controller …"""
     if not wide and status["waiting"]:
-        waiting = [_describe_successor(job, status, now) for job in status["waiting"]]
-        yield "waiting", Text(", ").join(waiting)
+        yield "waiting", _waiting(status, now)
     if not wide and (other := [slot for slot in status["slots"] if _differs(slot, status)]):
         runs = ", ".join(f"slot {slot['slot']} runs {slot['release']}" for slot in other)
         yield "releases", Text(runs, "magenta")
@@ -263,7 +271,7 @@ def _queue(status: Record, now: float) -> Text:
     queue, chaining = status["queue"], status["chaining"]
     where = status["executor"] or "nowhere"
     if not queue["known"]:
-        return Text(f"{where} cannot be read: {queue['why'][:200]}", "magenta")
+        return Text(f"{where}: not known ({queue['why'][:200]})", "magenta")
     others, closed_ts = queue["others"], queue["maintenance_ts"]
     return _phrases(
         f"{where}: {queue['running']} run, {queue['pending']} wait"
