@@ -6,22 +6,35 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
-from Daddy.cluster.orchestrator.action_types import Action, Plan
+from Daddy.cluster.orchestrator.action_types import (
+    Action,
+    Amend,
+    Cancel,
+    Conclude,
+    EndTerm,
+    Notify,
+    Pause,
+    Plan,
+    Signal,
+    Submit,
+)
 from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release, load_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy, derive_policy
 from Daddy.cluster.orchestrator.controller_types import (
     DesiredRun,
     Ledger,
     Mode,
+    Orders,
     QueueReading,
     SlotView,
     Snapshot,
 )
+from Daddy.cluster.orchestrator.decisions.job_submission import SLOT_IS_EMPTY
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold
 from Daddy.cluster.orchestrator.planner import plan as decide
@@ -31,6 +44,7 @@ from Daddy.cluster.orchestrator.scheduler_factory import choose_executor, make_s
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode
+from Daddy.core.humanize import format_duration
 from Daddy.core.run_paths import RunPaths
 
 
@@ -51,38 +65,93 @@ def run_plan(request: Request) -> int:
     entries, ledger = _reconciled(ledger, snapshot, slots, policy, now)
     for entry in entries:
         print(f"saw      {entry.kind} {_format_fields(dict(entry.data))}".rstrip())
-    for line in _format_plan(decide(intent, ledger, snapshot, policy, now), snapshot, now):
+    held = {attempt.slot for attempt in ledger.live if attempt.left_ts is None}
+    empty = [slot for slot in range(intent.slots) if slot not in held]
+    for line in describe_plan(decide(intent, ledger, snapshot, policy, now), snapshot, empty, now):
         print(line)
     return ExitCode.DONE
 
 
-def _format_plan(decided: Plan, snapshot: QueueReading, now: float) -> Iterator[str]:
+def describe_plan(
+    decided: Plan, snapshot: QueueReading, empty: Sequence[int], now: float
+) -> Iterator[str]:
+    """Yield the lines of ``plan``: equal actions once. ``empty``: the slots without a job."""
     if isinstance(snapshot, Snapshot):
         ours, others = len(snapshot.jobs), len(snapshot.others)
         yield f"queue    {ours} jobs of this run, {others} others of yours"
     else:
         yield f"queue    unknown: {snapshot.error}"
     yield from (f"because  {reason}" for reason in decided.reasons)
-    yield from (f"would    {_action(action)}" for action in decided.actions)
+    for action, count in Counter(decided.actions).items():
+        yield f"would    {describe_action(action, count, empty)}"
     if not decided.actions:
         yield "would    do nothing"
     if decided.orders is not None:
-        slots = ", ".join(f"{slot}: {name}" for slot, name in decided.orders.slots.items())
-        yield f"orders   {slots or 'no slot may be claimed'} ({decided.orders.reason})"
+        yield f"orders   {_describe_orders(decided.orders)}"
     yield f"next     pass in {max(0.0, decided.wake_at - now):.0f} s at the latest"
     if isfinite(decided.due_at):
         yield f"due      something would change in {max(0.0, decided.due_at - now):.0f} s"
 
 
-def _action(action: Action) -> str:
-    facts = asdict(action)
-    reason = facts.pop("reason", "")
-    return f"{type(action).__name__.lower()} {_format_fields(facts)}: {reason}"
+def describe_action(action: Action, count: int, empty: Sequence[int]) -> str:
+    """Return in words what ``count`` equal actions do, and why; ``empty``: the empty slots."""
+    reason = action.reason
+    match action:
+        case Submit(after=after, exclude=nodes, release=release):
+            what = "submit a job" if count == 1 else f"submit {count} jobs"
+            what += f" of release {release}" * bool(release) + f" after job {after}" * bool(after)
+            what += f", not on {', '.join(nodes)}" * bool(nodes)
+            if reason == SLOT_IS_EMPTY and empty:
+                reason = f"{_slots(empty)} {'is' if len(empty) == 1 else 'are'} empty"
+        case Amend(job_id=job):
+            what = f"change job {job}: {', '.join(_changes(action))}"
+        case Signal(job_id=job):
+            what = f"let job {job} write a checkpoint and exit"
+        case Cancel(job_id=job):
+            what = f"cancel job {job}"
+        case EndTerm(slot=slot, term=term):
+            what = f"end term {term} of slot {slot}"
+        case Conclude(mode=mode):
+            what = f"record the run as {mode.value} and end the controller"
+        case Pause():
+            what = "pause the run"
+        case Notify():
+            what = "notify you"
+    return f"{what}: {reason}"
+
+
+def _slots(slots: Sequence[int]) -> str:
+    if len(slots) == 1:
+        return f"slot {slots[0]}"
+    return f"slots {', '.join(map(str, slots[:-1]))} and {slots[-1]}"
+
+
+def _describe_orders(orders: Orders) -> str:
+    slots: dict[str, list[int]] = {}
+    for slot, release in orders.slots.items():
+        slots.setdefault(release, []).append(slot)
+    claims = [
+        f"{_slots(free)} may be claimed" + f" for release {release}" * bool(release)
+        for release, free in slots.items()
+    ]
+    reason = f" ({orders.reason})" * bool(orders.reason)
+    return ("; ".join(claims) or "no slot may be claimed") + reason
+
+
+def _changes(change: Amend) -> Iterator[str]:
+    if change.hold is not None:
+        yield "hold it" if change.hold else "release it"
+    if change.exclude is not None:
+        yield f"keep it off {', '.join(change.exclude) or 'no node'}"
+    if change.limit_s is not None:
+        yield f"limit it to {format_duration(change.limit_s)}"
 
 
 def _format_fields(facts: dict[str, object]) -> str:
     present = ((name, value) for name, value in facts.items() if value not in (None, (), "", {}))
-    return ", ".join(f"{name} {getattr(value, 'value', value)}" for name, value in present)
+    return ", ".join(
+        f"{name.replace('_', ' ')} {getattr(value, 'value', value)}" for name, value in present
+    )
 
 
 def make_summary(

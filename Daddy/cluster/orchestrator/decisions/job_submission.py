@@ -16,6 +16,8 @@ from Daddy.cluster.orchestrator.controller_types import (
 from Daddy.cluster.orchestrator.decisions import job_cap
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 
+SLOT_IS_EMPTY = "a slot is empty"
+"""Reason of a submission that follows no job."""
 _WORTH_S = 900.0
 """Least seconds before a maintenance for which a job is worth its start."""
 _MARGIN_S = 120.0
@@ -66,7 +68,7 @@ def _submits(
     """Return submissions for empty slots, then of successors."""
     chosen = inputs.rollout
     empty = Submit(
-        "a slot is empty", exclude=excluded, release=chosen.release, request=chosen.trial or ""
+        SLOT_IS_EMPTY, exclude=excluded, release=chosen.release, request=chosen.trial or ""
     )
     if chaining is not Chaining.CHAIN:
         successor = replace(empty, reason="successor, as slots train")
