@@ -150,8 +150,8 @@ def test_columns_go_where_room_lacks_and_no_number_is_cut(run: RunPaths, width: 
 
 def test_jobs_that_wait_for_the_same_reason_are_told_together(run: RunPaths) -> None:
     known = jobs()
-    same = tuple(replace(job, slurm_reason="Priority", wait_reason=WaitReason.TURN, expected_ts=None)
-                 for job in known.jobs)  # fmt: skip
+    change = {"slurm_reason": "Priority", "wait_reason": WaitReason.TURN, "expected_ts": None}
+    same = tuple(replace(job, **change) for job in known.jobs)
     text = screen(run, replace(known, jobs=same), 80)
     assert re.search(r"waiting +103, 104: each waits its turn \(Priority\)\n", text), text
 
