@@ -100,7 +100,7 @@ class EpisodeEnd:
     env: int
     episode_return: float
     length: int
-    info: Mapping[str, object] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class LearnerLease(Protocol):
 
 
 NamesFromFacts = Callable[[Mapping[str, Any]], Sequence[str]]
-"""Names that one environment's facts (telemetry or episode info) show: milestones, assists."""
+"""Names that one environment's facts (telemetry or episode summary) show: milestones, assists."""
 
 
 class StatefulEnv(Protocol):
@@ -165,7 +165,7 @@ class EnvWorkload:
     cannot be trained. ``facts(config)`` returns the facts of the task that all learners must share
     and no setting holds (`core.agreed_settings`), ``make_env(config)`` a picklable factory of one
     environment, ``make_policy`` the network with initial weights, ``reports(vector)`` the progress
-    of each agent. From one agent's telemetry or episode info ``milestones_reached(facts)`` names
+    of each agent. From one agent's telemetry or episode summary ``milestones_reached(facts)`` names
     its milestones, ``assists_used(facts)`` the assists that acted before the milestones, and
     ``assists_given_up(facts)`` the assists that are disabled after failures.
     """

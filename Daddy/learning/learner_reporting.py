@@ -71,7 +71,9 @@ def record_milestones(learner: LearnerState, step: int, *, with_present: bool) -
     telemetry too. A newly disabled assist gets an error event.
     """
     vector = learner.parts.vector
-    facts: list[Mapping[str, Any]] = [end.info for end in learner.rollout.episodes]
+    facts: list[Mapping[str, Any]] = [
+        end.info.get("summary", {}) for end in learner.rollout.episodes
+    ]
     facts += rows_to_facts(vector.telemetry_names, vector.telemetry()) if with_present else []
     for name in learner.milestones.record_new(step, facts):
         assists = learner.milestones.assisted.get(name, [])

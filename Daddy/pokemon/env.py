@@ -51,8 +51,9 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     Observation: see `Daddy.pokemon.observation.observation_space`. Actions: index into BUTTONS.
     Reward: sum of the named parts of `Daddy.core.settings.RewardSettings`, which every step's info
-    holds as ``reward_parts``; the last step's info adds the episode's summary. An episode
-    terminates when the game is won and is truncated after `episode_steps`.
+    holds as ``reward_parts``; the last step's info adds the episode's ``return_parts`` and its
+    ``summary``, a value for each name of TELEMETRY. An episode terminates when the game is won and
+    is truncated after `episode_steps`.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - gymnasium's name and type
@@ -160,7 +161,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         won, late = now.wins > was.wins, self._steps >= self.episode_steps
         info = {"reward_parts": parts, **self._assist_info}
         if won or late:
-            info |= dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
+            info["summary"] = dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
             info["return_parts"] = self._parts
         return self._make_observation(), reward, won, late, info
 

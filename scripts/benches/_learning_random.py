@@ -88,7 +88,8 @@ class RandomPlayer:
             ended += self.vector.step(self.rng.integers(keys, size=count)).episodes
         self.step += horizon * count
         now = rows_to_facts(self.vector.telemetry_names, self.vector.telemetry())
-        for name in self.milestones.record_new(self.step, [*(end.info for end in ended), *now]):
+        facts = [*(end.info.get("summary", {}) for end in ended), *now]
+        for name in self.milestones.record_new(self.step, facts):
             self.events.write("progress", self.step, {"milestone": name, "assists": []})
         if ended:
             returns = [round(end.episode_return, 4) for end in ended]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from Daddy.learning.learner_reporting import _write_episodes
 from Daddy.learning.loop import train
 from Daddy.learning.vector_threads import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts
-from tests.learning.test_loop import SHORT, Watcher
+from tests.learning.test_loop import SHORT, Watcher, long_episode
 
 
 class Drawing(CartPole):
@@ -24,6 +25,26 @@ class Drawing(CartPole):
     def picture(self) -> bytes:
         Drawing.drawn += 1
         return super().picture()
+
+
+class Reticent(CartPole):
+    """A CartPole whose telemetry is 0, and whose steps are told in an episode's summary only."""
+
+    def telemetry(self) -> tuple[float, ...]:
+        return 0.0, 0.0, 0.0
+
+    def step(self, action: Any) -> Any:
+        observation, reward, fell, late, _ = super().step(action)
+        summary = {"summary": {"step": self._steps}} if fell or late else {}
+        return observation, reward, fell, late, summary
+
+
+def test_milestones_are_read_from_the_summaries_of_ended_episodes(tmp_path: Path) -> None:
+    vector = SerialVector(Reticent, SETTINGS.num_envs)
+    parts = cartpole_parts(tmp_path, vector=vector, schedule=SHORT, milestones_reached=long_episode)
+    train(parts)
+    told = {data["milestone"] for event, _, data in parts.events.rows if event == "progress"}
+    assert "5 steps" in told
 
 
 def test_a_picture_is_drawn_once_for_each_that_is_offered(

@@ -147,7 +147,7 @@ def test_an_episode_end_is_told_once_and_the_next_episode_begins_at_once(
         assert [episode.env for episode in transition.episodes] == list(range(NUM_ENVS))
         assert [episode.length for episode in transition.episodes] == [45] * NUM_ENVS
         assert [e.episode_return for e in transition.episodes] == pytest.approx(rewards.tolist())
-        assert transition.episodes[0].info["cells"] >= 1
+        assert transition.episodes[0].info["summary"]["cells"] >= 1
     step = vector.telemetry_names.index("step")
     assert vector.telemetry()[:, step].tolist() == [0] * NUM_ENVS
     assert vector.step(np.zeros(NUM_ENVS, np.int64)).episodes == []

@@ -85,9 +85,9 @@ def test_an_episode_is_truncated_after_its_steps_and_tells_its_summary(make: Mak
     said = [env.step(action) for action in actions(0, 30)]
     assert [step[3] for step in said] == [False] * 29 + [True]
     info = said[-1][4]
-    assert info["step"] == 30
-    assert info["episode_return"] == pytest.approx(sum(float(step[1]) for step in said))
-    assert sum(info["return_parts"].values()) == pytest.approx(info["episode_return"])
+    assert info["summary"]["step"] == 30
+    assert info["summary"]["episode_return"] == pytest.approx(sum(float(step[1]) for step in said))
+    assert sum(info["return_parts"].values()) == pytest.approx(info["summary"]["episode_return"])
 
 
 def test_the_reward_is_the_sum_of_its_named_parts(make: Make) -> None:
