@@ -52,7 +52,7 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
     def step(
         self, action: np.int64 | int
     ) -> tuple[dict[str, NDArray[np.float32]], float, bool, bool, dict[str, Any]]:
-        _, _, fell, _, _ = self._game.step(int(action))
+        _, _, fell, _, _ = self._game.step(action)
         self._steps += 1
         return self._observe(), 1.0, bool(fell), not fell and self._steps >= self._limit, {}
 

@@ -89,12 +89,17 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
             self._wait_for_signal()
 
     def receive_infos(self, block: int) -> list[Any]:
-        """Return the infos of a block's env processes; EnvProcessError if a process failed."""
+        """Return the infos of a block's env processes.
+
+        Raises an environment's DaddyError, and EnvProcessError for its other errors.
+        """
         infos: list[Any] = []
         for index in range(self.num_workers)[self.blocks[block]]:
             if self.buf.semaphores[index] == pufferlib_vector.INFO:
                 infos += self.recv_pipes[index].recv()
         for info in infos:
+            if isinstance(info, DaddyError):
+                raise info
             if isinstance(info, str):
                 raise EnvProcessError(f"an environment failed:\n{info}", "this is a bug: report it")
         return infos

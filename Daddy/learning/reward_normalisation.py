@@ -40,7 +40,13 @@ class RewardNormaliser:
     def __call__(
         self, rewards: NDArray[np.float32], dones: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
-        """Return one step's rewards (N,) normalised, float32; dones (N,) mark ended episodes."""
+        """Return one step's rewards (N,) normalised, float32; dones (N,) mark ended episodes.
+
+        ValueError for a reward that is not finite; the statistics stay as they were.
+        """
+        if not np.isfinite(rewards).all():
+            paid = {int(env): float(rewards[env]) for env in np.flatnonzero(~np.isfinite(rewards))}
+            raise ValueError(f"rewards that are not finite, by environment: {paid}")
         self._returns = self._returns * self._gamma + rewards
         self._add_samples(self._returns)
         self._returns[dones] = 0.0

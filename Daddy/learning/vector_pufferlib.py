@@ -62,7 +62,7 @@ class PufferVector(VectorEnv):
 
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
         members, rows = self.groups[group], self._blocks[group]
-        self._actions[rows, 0] = actions
+        np.copyto(self._actions[rows, 0], actions, casting="same_kind")  # refuses floats
         self._actions[rows, 1] = self._requested[members] * DRAWN
         self._puffer.start_command(group, pufferlib_vector.STEP)
 

@@ -22,6 +22,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 from numpy.typing import NDArray
 
 from Daddy.core.atomic_files import write_atomic
+from Daddy.core.errors import DaddyError
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.quiet_pufferlib_import import PufferEnv, pufferlib_vector
@@ -151,6 +152,8 @@ def env_process(
         try:
             group = group or creators[0](env_fn, assignment, buf=buffer)
             infos = _execute(group, int(flags[index]), messages, actions)
+        except DaddyError as error:
+            infos = [error]  # raised by the driver
         except Exception:  # noqa: BLE001 - sent to the driver, which raises it
             infos = [traceback.format_exc()]
         flags[index] = pufferlib_vector.INFO if infos else pufferlib_vector.MAIN

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ClosedEnvironmentError, InvalidAction, UnsupportedMode
 from numpy.typing import NDArray
 
 from Daddy.core.assist_compatibility import to_bits
@@ -77,8 +78,14 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """Open the game `rom` (None: the path in DADDY_ROM, or if unset the free cartridge).
 
         `init_state` names the state that episodes begin from; `assists` are names of
-        `assist_compatibility` (ValueError); `recorder` is made by `recorder_at_start`. RomError.
+        `assist_compatibility` (ValueError); `recorder` is made by `recorder_at_start`. RomError;
+        UnsupportedMode for a `render_mode` that `metadata` lacks.
         """
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise UnsupportedMode(
+                f"render_mode {render_mode!r} is not supported: use 'rgb_array', or, for a window, "
+                "gymnasium.make(..., render_mode='human')"
+            )
         self.rom = load_rom(find_rom(rom), allow_unknown_rom)
         self.observation_space = observation_space()
         self.action_space = spaces.Discrete(len(BUTTONS))
@@ -99,7 +106,15 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode and return its first observation; None as `seed` keeps the generator."""
+        """Begin an episode and return its first observation; None as `seed` keeps the generator.
+
+        ValueError for any of `options`: there are none.
+        """
+        if options:
+            raise ValueError(
+                f"unknown reset options {list(options)}: this environment has none; its start "
+                "state is given when it is made (init_state=)"
+            )
         super().reset(seed=seed, options=options)
         self._episode = 0 if seed is not None else self._episode + 1
         self._load_start()
@@ -135,6 +150,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """Hold key `action` for 8 of 24 frames; return observation, reward, won, truncated, info.
 
         While a script has control the step continues, up to 20 times as long (`cutscene`).
+        InvalidAction unless `action` is an integer of `action_space`; ConfigError (see
+        `reward_parts`); ClosedEnvironmentError after `close`.
         """
         self.start_step(action)
         return self.finish_step()
@@ -145,6 +162,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         A caller with several environments starts the step of each, then finishes each; for the
         reason see docs/decisions/07.
         """
+        if not self.action_space.contains(action):
+            raise InvalidAction(
+                f"action {action!r} ({type(action).__name__}) is not an integer from 0 to "
+                f"{len(BUTTONS) - 1}: the index of a key in {BUTTONS}"
+            )
         button, self._assist_info = self._run_assists(BUTTONS[action])
         self._emulator.press(button)
         self._screen = self._emulator.half_screen()  # while it is in the CPU's cache
@@ -162,7 +184,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         info = {"reward_parts": parts, **self._assist_info}
         if won or late:
             info["summary"] = dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
-            info["return_parts"] = self._parts
+            info["return_parts"] = dict(self._parts)
         return self._make_observation(), reward, won, late, info
 
     def _run_assists(self, button: str) -> tuple[str, dict[str, Any]]:
@@ -291,5 +313,23 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return RewardTracker(self._weights, self.rom.real, self.progress, facts, records, cells)
 
     def close(self) -> None:
-        """Stop the emulator."""
+        """Stop the emulator; afterwards all that needs it raises ClosedEnvironmentError."""
         self._emulator.close()
+        self._emulator = _ClosedEmulator()  # type: ignore[assignment]
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse copies and pickles, which the emulator cannot have: TypeError."""
+        raise TypeError(
+            f"{type(self).__name__} runs an emulator and can be neither copied nor pickled: make "
+            "another with the same arguments, and give its load_state() this one's save_state()"
+        )
+
+
+class _ClosedEmulator:
+    """Stands in for the emulator of a closed environment: any use but `close` is an error."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ClosedEnvironmentError("the environment is closed: make another")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from Daddy.core.errors import ConfigError
 from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_milestones
@@ -23,6 +24,8 @@ from Daddy.pokemon.party import CUT, FIELD_MOVES
 
 STEEP_LEVELS: Final = 15
 """Level sum up to which a level counts fully; beyond it a quarter, or grinding would pay best."""
+_LARGEST: Final = 1e30
+"""Limit of a part: rewards are float32 in vectors, and an infinite or NaN one ruins the weights."""
 _CUT, _FLY, _SURF, _STRENGTH, _FLASH = range(len(FIELD_MOVES))
 _MAPS: Final = 256
 _SURFING: Final = 2
@@ -108,8 +111,19 @@ def _gains(before: Records, after: Records) -> Iterator[tuple[str, float]]:
 
 
 def reward_parts(counts: Mapping[str, float], weights: RewardSettings) -> dict[str, float]:
-    """Return a step's reward by part: the part's units in `counts` times its weight."""
-    return {part: getattr(weights, part) * count for part, count in counts.items()}
+    """Return a step's reward by part: the part's units in `counts` times its weight.
+
+    ConfigError names a part that is NaN, infinite or beyond ±1e30.
+    """
+    parts = {part: getattr(weights, part) * count for part, count in counts.items()}
+    for part, value in parts.items():
+        if not abs(value) <= _LARGEST:  # NaN compares as False
+            raise ConfigError(
+                f"the reward part {part} of a step is {value}: {counts[part]} times the setting "
+                f"reward.{part}, {getattr(weights, part)}",
+                f"set reward.{part} to a number that a step can pay",
+            )
+    return parts
 
 
 def level_value(level_sum: int) -> float:

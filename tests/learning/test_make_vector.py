@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.error import Error
 
-from Daddy.core.errors import FileError, UsageError
+from Daddy.core.errors import ConfigError, FileError, UsageError
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.learning import make_vector as vectors
+from Daddy.learning.cartpole import CartPole
 from Daddy.learning.make_vector import make_vector, puffer_installed
 from Daddy.learning.vector_rows import VectorEnv, split_into_groups
 from Daddy.pokemon.env import PokemonRedEnv
-from tests.learning.toys import Dozing, Failing, Jumping, Slow
+from tests.learning.toys import Dozing, Failing, Jumping, Misconfigured, Slow
 
 BACKENDS = ("threads", "pufferlib") if puffer_installed() else ("threads",)
 GAME = partial(PokemonRedEnv, episode_steps=45)
@@ -265,3 +267,21 @@ def test_pufferlib_is_loaded_without_a_word() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_a_setting_that_an_environment_refuses_keeps_its_error(make: Make, backend: str) -> None:
+    vector = make(backend, Misconfigured, num_envs=2)
+    vector.reset(range(2))
+    with pytest.raises(ConfigError, match="part cell is nan") as refused:
+        vector.step(np.array([0, 1]))
+    assert refused.value.fix == "set reward.cell"
+
+
+@pytest.mark.parametrize("env_fn", [GAME, CartPole])
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_actions_that_are_no_integers_are_refused(make: Make, backend: str, env_fn: Any) -> None:
+    vector = make(backend, env_fn, num_envs=2)
+    vector.reset(range(2))
+    with pytest.raises((Error, AssertionError, TypeError), match=r"1\.7|float64"):
+        vector.step(np.array([1.7, 1.7]))

@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from Daddy.learning.reward_normalisation import RewardNormaliser
 
@@ -67,3 +68,13 @@ def test_where_it_is_not_wanted_rewards_pass_as_they_are():
         got = normaliser(np.array([value, 0.25]), np.zeros(2, bool))
         assert got.dtype == np.float32
         assert got.tolist() == [value, 0.25]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_reward_that_is_not_finite_is_refused_and_leaves_no_trace(value):
+    normaliser = RewardNormaliser(4, 0.9)
+    normaliser(np.array([1.0, 2.0, 3.0, 4.0]), NONE)
+    before = normaliser.state_dict()
+    with pytest.raises(ValueError, match=rf"\{{2: {value}\}}"):
+        normaliser(np.array([1.0, 2.0, value, 4.0]), NONE)
+    assert normaliser.state_dict() == before

@@ -9,6 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
+from Daddy.core.errors import ConfigError
+
 
 class Slow(gymnasium.Env[Any, Any]):
     """Sleeps in every step."""
@@ -40,6 +42,15 @@ class Failing(Slow):
     def step(self, action: Any) -> Any:
         if action == 1:
             raise ValueError("the cable is out")
+        return super().step(action)
+
+
+class Misconfigured(Slow):
+    """Refuses action 1 for a setting's sake."""
+
+    def step(self, action: Any) -> Any:
+        if action == 1:
+            raise ConfigError("the reward part cell is nan", "set reward.cell")
         return super().step(action)
 
 

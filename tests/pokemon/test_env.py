@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +11,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ClosedEnvironmentError, InvalidAction, UnsupportedMode
 from gymnasium.utils.env_checker import check_env
 
-from Daddy.core.errors import RomError
+from Daddy.core.errors import ConfigError, RomError
 from Daddy.core.settings import RewardSettings
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.pokemon import story_milestones
@@ -262,3 +265,93 @@ def test_episodes_begin_from_a_given_save_state(make: Make, tmp_path: Path) -> N
 def test_a_missing_start_state_names_its_path(tmp_path: Path) -> None:
     with pytest.raises(RomError, match=r"gone\.state"):
         PokemonRedEnv(init_state=tmp_path / "gone.state")
+
+
+@pytest.mark.parametrize("action", [-1, 7, 1.0, np.float32(1.0), np.array([1]), None, "a"])
+def test_an_action_that_is_no_key_is_refused_with_the_range(make: Make, action: Any) -> None:
+    env = make()
+    env.reset(seed=0)
+    with pytest.raises(InvalidAction, match="from 0 to 6"):
+        env.step(action)
+    assert env.telemetry()[env.telemetry_names.index("step")] == 0
+
+
+@pytest.mark.parametrize("action", [3, np.int64(3), np.uint8(3), np.array(3)])
+def test_an_integer_of_any_type_is_a_key(make: Make, action: Any) -> None:
+    env, other = make(), make()
+    env.reset(seed=0), other.reset(seed=0)
+    assert frozen(env.step(action)[0]) == frozen(other.step(3)[0])
+
+
+def test_the_parts_of_a_return_are_a_copy(make: Make) -> None:
+    env = make(episode_steps=2)
+    env.reset(seed=0)
+    env.step(0)
+    *_, info = env.step(3)
+    told = dict(info["return_parts"])
+    assert told
+    env.step(2), env.step(1)
+    assert info["return_parts"] == told
+    info["return_parts"]["cell"] = info["reward_parts"]["cell"] = 1e9
+    assert sum(env.step(0)[4]["return_parts"].values()) < 100
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), 1e39])
+def test_a_reward_that_is_no_number_is_an_error_that_names_its_part(
+    make: Make, weight: float
+) -> None:
+    env = make(weights=RewardSettings().model_copy(update={"cell": weight}))
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"reward part cell .*reward\.cell"):
+        play(env, actions(3, 60))
+
+
+def test_reset_has_no_options(make: Make) -> None:
+    env = make()
+    env.reset(options={})
+    with pytest.raises(ValueError, match=r"\['speed'\].*init_state"):
+        env.reset(seed=0, options={"speed": 2})
+
+
+def test_a_render_mode_that_it_lacks_is_refused(make: Make) -> None:
+    for mode in ("human", "ansi"):
+        with pytest.raises(UnsupportedMode, match=f"'{mode}'.*rgb_array"):
+            make(render_mode=mode)
+
+
+def test_gymnasium_shows_it_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DADDY_ROM", raising=False)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # gymnasium tells that its own wrapper draws
+        name = "Daddy.pokemon.registration:Daddy/PokemonRed-v0"
+        env = gymnasium.make(name, render_mode="human")
+    env.reset(seed=0)
+    env.step(0)
+    env.close()
+
+
+def test_a_closed_environment_says_so(make: Make) -> None:
+    env = make(render_mode="rgb_array")
+    env.reset(seed=0)
+    state = env.save_state()
+    env.close()
+    env.close()
+    for call in (
+        lambda: env.step(0),
+        env.reset,
+        env.render,
+        env.picture,
+        env.save_state,
+        lambda: env.load_state(state),
+        lambda: env.adopt_game(state),
+    ):
+        with pytest.raises(ClosedEnvironmentError, match="closed"):
+            call()
+
+
+def test_a_copy_or_a_pickle_is_refused_in_words(make: Make) -> None:
+    env = make()
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=r"neither copied nor pickled.*load_state"):
+            duplicate(env)
