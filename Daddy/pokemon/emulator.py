@@ -30,6 +30,7 @@ with warnings.catch_warnings():
     previous = sys.modules.get("sdl2")
     sys.modules["sdl2"] = None  # type: ignore[assignment]  # no window is opened: 0.2 s less
     from pyboy import PyBoy
+    from pyboy.api import screen as pyboy_screen
     from pyboy.core import ram as pyboy_ram
     from pyboy.utils import STATE_VERSION
 
@@ -182,7 +183,7 @@ class Emulator:
 
 
 _CONSTRUCTION = Lock()
-"""Held while `pyboy_ram.array` is replaced: several threads may make emulators at once."""
+"""Held while names of pyboy are replaced: several threads may make emulators at once."""
 
 
 def _power_on(rom: bytes) -> tuple[PyBoy, array[int] | None]:
@@ -190,6 +191,10 @@ def _power_on(rom: bytes) -> tuple[PyBoy, array[int] | None]:
 
     pyboy's own interface copies memory byte by byte into a list, which takes a tenth of a step. So
     the name `array` of pyboy's module is replaced to catch the array that it makes for the RAM.
+
+    The emulator gets no Pillow image. pyboy asks one for `readonly` in a C function that cannot
+    raise; Pillow's is a Python property, so Python ran its signal handlers there, and Ctrl-C was
+    printed and lost. Without one no Python code runs in a tick: handlers run after it.
     """
     options = {"window": "null", "sound_emulated": False, "no_input": True, "log_level": "ERROR"}
     arrays: list[array[int]] = []
@@ -199,7 +204,8 @@ def _power_on(rom: bytes) -> tuple[PyBoy, array[int] | None]:
         return arrays[-1]
 
     with _CONSTRUCTION:
-        pyboy_ram.array = make
+        pillow = pyboy_screen.Image
+        pyboy_ram.array, pyboy_screen.Image = make, None
         try:
             boy = PyBoy(io.BytesIO(rom), **options)
         except Exception as error:  # pyboy has no common base for errors of a damaged ROM
@@ -208,7 +214,7 @@ def _power_on(rom: bytes) -> tuple[PyBoy, array[int] | None]:
                 "check that the file is a complete Game Boy game",
             ) from error
         finally:
-            pyboy_ram.array = array
+            pyboy_ram.array, pyboy_screen.Image = array, pillow
     return boy, next((candidate for candidate in arrays if _is_work_ram(candidate, boy)), None)
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -96,3 +99,38 @@ def test_no_key_is_down_when_a_step_ends(emulator: Emulator) -> None:
 def test_a_state_that_is_none_is_refused(emulator: Emulator) -> None:
     with pytest.raises(RomError, match="cannot read this save state"):
         emulator.restore_state(b"\x0f" + bytes(100))
+
+
+@pytest.fixture
+def handled() -> Iterator[list[int]]:
+    """Numbers of the handled signals; SIGALRM's handler raises KeyboardInterrupt."""
+    numbers: list[int] = []
+
+    def handle(number: int, _frame: object) -> None:
+        numbers.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handle)
+    yield numbers
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interrupt_during_any_operation_is_raised(
+    emulator: Emulator, handled: list[int]
+) -> None:
+    state = emulator.dump_state()
+
+    def play_until_handled(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        while not handled:
+            emulator.press("a")
+            emulator.hold(("up",), 2)
+            emulator.wait(3)
+            emulator.restore_state(state)
+            emulator.dump_state()
+
+    for number in range(1, 201):
+        handled.clear()
+        with pytest.raises(KeyboardInterrupt):
+            play_until_handled(number / 10_000)
