@@ -12,8 +12,7 @@ from Daddy.core.run_subprocess import run_command
 from tests.components import absent
 
 GYMNASIUMS = {"0.29": "gymnasium==0.29.1", "1": "gymnasium==1.4.0"}
-SB3 = ("stable-baselines3==2.9.2", "pandas==2.2.3", "pytz==2026.6")
-"""Stable-Baselines3 with those dependencies that the venv has not."""
+SB3 = "stable-baselines3==2.9.2"
 _FOLDER = Path(__file__).parents[2] / "runs" / "libraries"
 
 
@@ -32,7 +31,7 @@ def _installed(pin: str) -> Path:
             argv = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
             done = run_command([*argv, f"{fresh}/new", pin], 300)
             if done.returncode != 0:
-                absent(f"{pin}: {done.stderr.strip()[-300:]}")
+                absent(pin, f"pip said: {done.stderr.strip()[-300:]}")
             if not folder.exists():  # another worker may have been faster
                 shutil.move(f"{fresh}/new", folder)
     return folder

@@ -46,7 +46,7 @@ def test_gymnasiums_wrappers_play_through_ends_of_episodes(
 
 @pytest.mark.parametrize("major", GYMNASIUMS)
 def test_stable_baselines3_learns_with_and_without_its_monitor(major: str) -> None:
-    assert told("sb3", GYMNASIUMS[major], *SB3) == 4
+    assert told("sb3", GYMNASIUMS[major], SB3) == 4
 
 
 @pytest.mark.skipif(not puffer_installed(), reason="pufferlib has wheels for Linux on x86-64 only")
