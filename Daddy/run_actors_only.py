@@ -26,7 +26,7 @@ from Daddy.core.errors import UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.run_paths import RunPaths
-from Daddy.core.settings import MOST_ENVS, Config
+from Daddy.core.settings import MOST, MOST_ENVS, Config
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.hardware.machine_profile import load_profile, save_profile
 from Daddy.hardware.recommend_envs import recommend
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from Daddy.learning.learner_parts import Surroundings
 
 POLL_EVERY_S = 0.5
-ENDLESS: Mapping[str, object] = {"total_steps": 0, "checkpoint_interval": 1 << 40}
+ENDLESS: Mapping[str, object] = {"total_steps": 0, "checkpoint_interval": MOST}
 """A laptop has no step limit and writes no checkpoints: it starts from the newest version."""
 AUTO = 0
 """The parsed value of `--num-envs auto`."""

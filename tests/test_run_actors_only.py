@@ -366,14 +366,14 @@ def test_autotune_measures_first_and_remembers(tmp_path: Path, shared: Path) -> 
     assert (tmp_path / ".config" / "daddy" / "profiles" / "anna.json").exists()
 
 
-@pytest.mark.parametrize("count", ["0", "-1", "many", "1.5"])
+@pytest.mark.parametrize("count", ["0", "-1", "many", "1.5", "4097"])
 def test_an_impossible_number_of_environments_is_one_clear_message(
     tmp_path: Path, count: str
 ) -> None:
     code, out, err = once(tmp_path, f"--num-envs={count}")
     assert (code, out) == (2, "")
     assert f"--num-envs {count}" in err
-    assert "at least 1, or auto" in err
+    assert "from 1 to 4,096, or auto" in err
     assert "Traceback" not in err
 
 

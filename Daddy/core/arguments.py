@@ -51,7 +51,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def whole_number(least: int, most: int = 10**12) -> Callable[[str], int]:
+def whole_number(least: int, most: int = 10**12 - 1) -> Callable[[str], int]:
     """Return a parser of whole numbers from `least` to `most` for argparse's ``type``."""
 
     def parse(text: str) -> int:
