@@ -22,7 +22,7 @@ from Daddy.core import agreed_settings, host_and_processes, run_subprocess
 from Daddy.core.arguments import ArgumentParser, port_number, seconds_from_zero, whole_number
 from Daddy.core.assist_compatibility import missing_assists, refuse_missing_assists
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import UsageError, WeightsError, run_entry
+from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.run_paths import RunPaths
@@ -103,7 +103,7 @@ def _count(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play until a signal or limit; return 0, 2 usage, 3 device, 6 weights, 7 ROM, 9 files."""
+    """Play until a signal or limit; return the exit code: 0, or 93 if the policy died twice."""
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
     prepare_imports()
@@ -125,8 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     push = args.contribute and not args.no_push
     session = LaptopSession(config, groups, user_id, shared, run, clock, args.contribute, push)
     with _frames(session, args.stream_port if args.stream else None) as frames:
-        print(play_session(session, version.head.run, limits, frames, args.nice), flush=True)
-    return 0
+        return play_session(session, version.head.run, limits, frames, args.nice)
 
 
 def _refuse_other_assists(config: Config, version: VerifiedVersion, *, contribute: bool) -> None:
@@ -217,8 +216,8 @@ def choose_environments(
 
 def play_session(
     session: LaptopSession, run_name: str, limits: LaptopLimits, frames: FrameSink, niceness: int
-) -> str:
-    """Play, or learn and contribute, until a signal or limit; return a summary as one line."""
+) -> int:
+    """Play, or learn and contribute, until a signal or limit; print a line, return the code."""
     from Daddy.learning.console import ConsoleReporter
     from Daddy.learning.learner_parts import assemble
     from Daddy.learning.loop import train
@@ -241,7 +240,8 @@ def play_session(
     effort = LaptopTotals(console.step, console.milestones["handed in"])
     with suppress(OSError):
         add_to_totals(session.shared, session.user_id, effort)
-    return console.summary_line(outcome.reason)
+    print(console.summary_line(outcome.reason), flush=True)
+    return int(ExitCode.DO_NOT_RESTART if outcome.kind == "diverged" else ExitCode.DONE)
 
 
 def _surroundings(

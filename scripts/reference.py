@@ -84,12 +84,34 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "`tunnel_server --wait S`: relays came with another token or protocol version",
         "copy the token (`sync_weights.sh setup`), or update",
     ),
-    ExitCode.DO_NOT_RESTART: ("a learner cannot be restarted without a change", "read its log"),
+    ExitCode.DO_NOT_RESTART: (
+        "a learner's policy died, and again after it was restarted; its slot stays empty",
+        "read the figures in `status` or in its log, lower `training.learning_rate`, `start`",
+    ),
     ExitCode.INTERRUPTED: ("interrupted from the keyboard", "nothing"),
 }
 
 
 GAUGES = """\
+## A dead policy
+
+After each update a learner measures the updated policy on 128 steps of the rollout
+([decision 41](decisions/41-a-dead-policy.md)):
+
+| figure | bound |
+| --- | --- |
+| entropy | at least 0.1 % of the logarithm of the number of actions: 0.0019 for seven |
+| KL divergence of the update | at most that logarithm: 1.95 for seven |
+| value loss | at most 1,250; with raw rewards, times the square of `reward_scale` (1 at least) |
+| gradient | finite in at least one minibatch |
+
+While a figure is out of bounds the learner publishes nothing, writes no checkpoint, and says so
+(event `error`). After ten such updates in a row the policy is dead: the learner takes the newest
+shared version with new moments of Adam; environments and counters go on. Without shared weights it
+takes its newest checkpoint's policy, or the weights that it began with. If the policy dies
+again before a hundred updates within bounds, the learner ends with exit code 93 and the
+figures; its slot stays empty until the next `start`. A laptop with `--contribute` does the same.
+
 ## Reading the metrics
 
 `python -m scripts.page runs/NAME` draws a run as one picture from its events. TensorBoard also has

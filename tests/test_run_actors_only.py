@@ -76,8 +76,9 @@ class Job:
 class Laptop:
     """The command in a process group of its own, with its lines as they come."""
 
-    def __init__(self, home: Path, *arguments: str) -> None:
+    def __init__(self, home: Path, *arguments: str, **settings: str) -> None:
         keep = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY_", "XDG_"))}
+        keep |= {f"DADDY_TRAINING__{name.upper()}": value for name, value in settings.items()}
         self._child = subprocess.Popen(
             [sys.executable, "-m", "Daddy.run_actors_only", *arguments],
             cwd=home,
@@ -137,8 +138,8 @@ class Laptop:
 
 
 @contextlib.contextmanager
-def laptop(home: Path, *arguments: str) -> Iterator[Laptop]:
-    running = Laptop(home, "--user-id", "anna", "--device", "cpu", *arguments)
+def laptop(home: Path, *arguments: str, **settings: str) -> Iterator[Laptop]:
+    running = Laptop(home, "--user-id", "anna", "--device", "cpu", *arguments, **settings)
     try:
         yield running
     finally:
@@ -298,6 +299,22 @@ def test_what_a_laptop_learnt_is_handed_in_and_the_answer_is_shown(
     assert "accepted 1, refused 0" in running.lines[-1]
     (receipt,) = states(tmp_path, "receipt")
     assert receipt["accepted"] is True
+
+
+def test_a_laptop_whose_policy_died_hands_nothing_in_and_ends_with_exit_code_93(
+    tmp_path: Path, shared: Path
+) -> None:
+    Job(shared)
+    with laptop(
+        tmp_path, "--num-envs", "8", "--contribute", "--no-push", learning_rate="1"
+    ) as running:
+        code, err = running.ends()
+    assert code == 93, err
+    said = "\n".join(running.lines)
+    assert "error: contributions and checkpoints are held: entropy 0" in said
+    assert "took v0: the policy had died" in said
+    assert running.lines[-1].startswith("ended (the policy died: ")
+    assert not list((shared / "outbox").rglob("*.json"))
 
 
 def test_the_play_can_be_watched_on_the_same_machine(tmp_path: Path, shared: Path) -> None:

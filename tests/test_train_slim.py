@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -286,7 +287,8 @@ def test_the_seeds_flags_are_understood(desk):
     ("flags", "code", "says"),
     [
         (["--num-envs", "0"], 3, "num_envs"),
-        (["--device", "cuda"], 3, "no GPU"),
+        (["--batch-size", "1"], 3, "batch_size 1 gives minibatches of a single step"),
+        (["--device", "cuda"], 3, "training.device is 'cuda'"),
         (["--workload", "pokemon_red", "--rom", "missing.gb"], 7, "missing.gb"),
         (["--config", "missing.json"], 3, "missing.json"),
         (["--num-envs", "many"], 2, "invalid int"),
@@ -300,6 +302,21 @@ def test_bad_input_gives_one_clear_message_and_its_exit_code(desk, flags, code, 
     assert found.returncode == code, found.stderr
     assert says in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_a_policy_that_dies_twice_ends_with_exit_code_93_and_the_numbers(desk):
+    desk.configure(learning_rate=1.0)
+    ended = desk.learn()
+    assert ended.returncode == 93, ended.stderr
+    assert re.search(
+        r"the policy died: entropy 0 \(at least 0\.00\d+\).*; took the first weights", ended.stdout
+    )
+    last = ended.stdout.splitlines()[-1]
+    assert re.match(
+        r"ended \(the policy died: .*; lower training.learning_rate, then start\)", last
+    )
+    assert desk.newest().facts["optimizer_steps"] == 0, "only the restarted policy is stored"
+    assert read_lease(desk.run.slot(0).lease).ended.startswith("the policy died: ")
 
 
 def test_a_run_directory_that_cannot_be_made_is_told_with_exit_code_9(desk):

@@ -31,6 +31,12 @@ class FlatAdam:
         self._scratch = torch.zeros_like(self.mean)
         self.steps = 0
 
+    def reset_moments(self) -> None:
+        """Zero both moments and the number of steps, for weights that were not learnt here."""
+        self.mean.zero_()
+        self.square.zero_()
+        self.steps = 0
+
     def zero_grad(self) -> None:
         for parameter in self._parameters:
             parameter.grad = None

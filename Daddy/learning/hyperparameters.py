@@ -5,11 +5,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, fields
 
+from Daddy.core.errors import ConfigError
 from Daddy.core.settings import HyperparameterSettings
 from Daddy.learning.schedules import SequencePlan, plan_sequences
 
 _GPU_ROLLOUT = 65_536
 """Steps per iteration of a GPU learner at most, if the configuration gives neither of the two."""
+
+_LARGEST_RATE = 1.0
+"""Adam moves each weight by about the learning rate in a step, and weights are far below 1."""
+_LEAST_BATCH = 2
+"""Steps of a minibatch at least: advantages are normalised within it, and of one step are 0."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,35 @@ def resolve_settings(training: HyperparameterSettings, device_type: str) -> PpoS
         "horizon": training.horizon or _horizon(training, gpu=gpu),
         "learning_rate": training.learning_rate or (3e-4 if gpu else 1e-3),
     }
-    return PpoSettings(**{**given, **filled})
+    settings = PpoSettings(**{**given, **filled})
+    _refuse_impossible(settings)
+    return settings
+
+
+def _refuse_impossible(settings: PpoSettings) -> None:
+    """Raise ConfigError for a step size or a minibatch with which no policy can learn."""
+    rate, batch, rollout = settings.learning_rate, settings.batch_size, settings.steps_per_iteration
+    plan = settings.sequences
+    sequences = rollout // plan.length
+    smallest = sequences // plan.minibatches(sequences) * plan.length
+    played = f"{rollout} steps ({settings.num_envs} environments x horizon {settings.horizon})"
+    if rate > _LARGEST_RATE:
+        raise ConfigError(
+            f"training.learning_rate {rate:g} is above {_LARGEST_RATE:g}: "
+            "each step of Adam would replace all weights",
+            "set training.learning_rate between 0.00001 and 0.01",
+        )
+    if batch > rollout:
+        raise ConfigError(
+            f"training.batch_size {batch} is more than a rollout of {played}",
+            f"set training.batch_size to {rollout} or less, or a longer training.horizon",
+        )
+    if smallest < _LEAST_BATCH:
+        raise ConfigError(
+            f"training.batch_size {batch} gives minibatches of a single step in a rollout of "
+            f"{played}: the policy would get no gradient",
+            f"set training.batch_size to 64, or to a divisor of {rollout} above 1",
+        )
 
 
 def _horizon(training: HyperparameterSettings, *, gpu: bool) -> int:
@@ -57,7 +91,10 @@ def _horizon(training: HyperparameterSettings, *, gpu: bool) -> int:
     if training.rollout is not None:
         sequences = round(training.rollout / (training.num_envs * training.bptt))
         return max(1, sequences) * training.bptt
-    return max(64, min(512, _GPU_ROLLOUT // training.num_envs)) if gpu else 64
+    if not gpu:
+        return 64
+    steps = max(64, min(512, _GPU_ROLLOUT // training.num_envs))
+    return max(1, steps // training.bptt) * training.bptt  # else sequences would be shorter
 
 
 def seed_for(run_seed: int, peer: str, attempt: str = "", env: int = 0) -> int:

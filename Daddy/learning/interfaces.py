@@ -56,6 +56,13 @@ class WeightExchange(Protocol):
         """Merge if it is this peer's turn; return a newer version rebased on `weights`, or None."""
         ...
 
+    def restart_from_newest(self, env_steps: int) -> Adoption | None:
+        """Drop this peer's progress and return the newest version; None without shared weights.
+
+        `env_steps` of this peer, and none of its optimizer steps, count as published.
+        """
+        ...
+
     def beat(self) -> None:
         """Write a heartbeat; `join_fleet` and `adopt` do so too."""
         ...
@@ -191,6 +198,9 @@ class NoExchange:
         return "nothing published: collaboration is off"
 
     def adopt(self, weights: StateDict) -> Adoption | None:  # noqa: ARG002
+        return None
+
+    def restart_from_newest(self, env_steps: int) -> Adoption | None:  # noqa: ARG002
         return None
 
     def beat(self) -> None:

@@ -24,6 +24,7 @@ from Daddy.learning.collector import Collector, new_collector
 from Daddy.learning.hyperparameters import seed_for
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.policy import find_mismatch
+from Daddy.learning.policy_health import PolicyHealth
 from Daddy.learning.ppo import PpoUpdater
 from Daddy.learning.rollout_buffer import Rollout
 from Daddy.learning.schedules import Cost, affordable
@@ -47,7 +48,8 @@ class LearnerState:
 
     `last_ran` holds the monotonic second (keys in `_steps`: the step) of recurring work,
     `new_milestones` milestones not yet on a curve, `assists_given_up` assists reported as disabled,
-    and `costs` the seconds spent on checks for versions and on contributions.
+    `costs` the seconds spent on checks for versions and on contributions, and `first_weights` the
+    weights that this process began with.
     """
 
     parts: Parts
@@ -64,7 +66,8 @@ class LearnerState:
     metrics: dict[str, float] = field(default_factory=dict)
     costs: dict[str, Cost] = field(default_factory=lambda: {"adopt": Cost(), "publish": Cost()})
     updated: bool = False
-    updates_without_gradient: int = 0
+    health: PolicyHealth = field(default_factory=PolicyHealth)
+    first_weights: StateDict = field(default_factory=dict)
     new_milestones: list[str] = field(default_factory=list)
     assists_given_up: set[str] = field(default_factory=set)
 

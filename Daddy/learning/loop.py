@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 from Daddy.core.settings import KEPT_HOURS
 from Daddy.core.shared_types import Adoption
 from Daddy.core.slot_lease import LEAVING
-from Daddy.learning.checkpoint import load_newest, newest_term, save_checkpoint, tensor_to_bytes
+from Daddy.learning.checkpoint import (
+    load_newest,
+    newest_term,
+    save_checkpoint,
+    select_prefix,
+    tensor_to_bytes,
+)
 from Daddy.learning.gae import advantages_and_returns, explained_variance
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.learner_reporting import (
@@ -32,6 +38,7 @@ from Daddy.learning.learner_state import (
     restore,
     to_checkpoint,
 )
+from Daddy.learning.policy_health import PolicyHealth, decide, find_fault
 from Daddy.learning.ppo import CRITIC_STEPS, fit_critic_if_better, kl_divergence, policy_log_probs
 from Daddy.learning.schedules import learning_rate
 from Daddy.learning.startup_preloading import LOADED
@@ -49,15 +56,14 @@ _REPORT_SECONDS = 10.0
 """Time between two unrequested reports, for the console and for viewers that connect later."""
 
 _LEASE_LOST = "the lease was given to another process"
-_MAX_UPDATES_WITHOUT_GRADIENT = 20
-"""Updates in a row without a finite gradient after which the learner gives up its GPU."""
 
 
 @dataclass(frozen=True)
 class TrainingOutcome:
     """The end of a learner at its own step `step`.
 
-    `kind`: `done` (total_steps), `drained` (to be resumed), `fenced` (lease lost) or `diverged`.
+    `kind`: `done` (total_steps), `drained` (to be resumed), `fenced` (lease lost) or `diverged`
+    (the policy died, and died again after it was restarted).
     """
 
     kind: str
@@ -76,6 +82,7 @@ def start_learner(parts: Parts) -> LearnerState:
         reset_environments(learner)
     resumed = tensor_to_bytes(loaded.checkpoint.tensors["exchange"]) if loaded else None
     apply_adoption(learner, parts.exchange.join_fleet(learner.weights, resumed))
+    learner.first_weights = learner.weights()
     learner.movement.set_start(parts.vector.telemetry())
     learner.collector.after_step = new_step_hook(learner)
     if loaded is not None:
@@ -105,10 +112,11 @@ def stop_reason(learner: LearnerState) -> tuple[str, str] | None:
         return "fenced", _LEASE_LOST
     if total and max(learner.fleet_steps, learner.counters.env_steps) >= total:
         return "done", f"total_steps reached: {total:,}; raise it to go on"
-    if learner.updates_without_gradient >= _MAX_UPDATES_WITHOUT_GRADIENT:
-        return "diverged", f"{learner.updates_without_gradient} updates without one finite gradient"
-    reason = learner.parts.stopper.stop_reason()
-    return ("drained", reason) if reason else None
+    verdict, reason = decide(learner.health)
+    if verdict == "stop":
+        return "diverged", reason
+    asked = learner.parts.stopper.stop_reason()
+    return ("drained", asked) if asked else None
 
 
 def adoption_is_due(learner: LearnerState) -> bool:
@@ -196,13 +204,55 @@ def update_policy(learner: LearnerState) -> None:
     with learner.collector.stopwatch.measure("update"):
         learner.metrics.update(learner.updater.update(learner.rollout, rate))
     learner.metrics["learning_rate"] = rate
-    learnt = learner.metrics["skipped_minibatches"] < learner.updater.minibatches
-    learner.updates_without_gradient = 0 if learnt else learner.updates_without_gradient + 1
     learner.counters.iterations += 1
     if not learner.updated:
         learner.parts.boot.mark("update")
         write_state(learner, "first_update", **learner.parts.boot.facts())
         learner.updated = True
+
+
+def check_policy(learner: LearnerState) -> None:
+    """Hold contributions and checkpoints while the policy is out of bounds; restart a dead one."""
+    parts, normaliser, held = learner.parts, learner.collector.normaliser, learner.health.fault
+    learnt = learner.metrics["skipped_minibatches"] < learner.updater.minibatches
+    with learner.collector.stopwatch.measure("update"):
+        figures = learner.updater.measure(learner.rollout, learnt=learnt)
+    deviation = 1.0 if parts.settings.normalise_rewards else max(1.0, normaliser.deviation)
+    fault = find_fault(figures, int(parts.vector.action_space.n), deviation)
+    learner.health = learner.health.after_update(fault)
+    verdict, reason = decide(learner.health)
+    if verdict == "hold" and not held:
+        write_error(learner, reason)
+    if verdict == "restart":
+        write_error(learner, f"{reason}; {restart_policy(learner)}")
+
+
+def restart_policy(learner: LearnerState) -> str:
+    """Take the newest shared version with new moments, keep counters and environments.
+
+    Return the source of the weights.
+    """
+    steps = learner.counters.env_steps
+    adoption = learner.parts.exchange.restart_from_newest(steps) or last_sound_policy(learner)
+    apply_adoption(learner, adoption)
+    learner.updater.optimizer.reset_moments()
+    learner.recompute_lstm_state()
+    learner.health = PolicyHealth(restarted=True)
+    learner.last_ran["publish_steps"] = steps
+    return adoption.reason
+
+
+def last_sound_policy(learner: LearnerState) -> Adoption:
+    """Return the newest checkpoint's weights, without one those that this process began with.
+
+    For learners without shared weights. No checkpoint is written while a policy is out of bounds.
+    """
+    loaded = load_newest(learner.parts.checkpoints)
+    if loaded is not None:
+        step = loaded.checkpoint.step
+        weights = select_prefix(loaded.checkpoint.tensors, "policy.")
+        return Adoption(learner.version, weights, f"took the checkpoint of step {step:,}")
+    return Adoption(learner.version, learner.first_weights, "took the first weights again")
 
 
 def publish_progress(learner: LearnerState) -> None:
@@ -222,7 +272,7 @@ def publish_if_due(learner: LearnerState) -> None:
     schedule = learner.parts.schedule
     since = learner.counters.env_steps - learner.last_ran["publish_steps"]
     due = since >= schedule.sync_interval and learner.affordable("publish")
-    if due and learner.parts.lease.held():
+    if due and not learner.health.fault and learner.parts.lease.held():
         publish_progress(learner)
 
 
@@ -250,7 +300,7 @@ def checkpoint_if_due(learner: LearnerState) -> None:
     since = learner.counters.env_steps - learner.last_ran["checkpoint_steps"]
     due = since >= schedule.checkpoint_interval
     due = due and learner.seconds_since("checkpoint") >= schedule.checkpoint_seconds
-    if due and learner.parts.lease.held():
+    if due and not learner.health.fault and learner.parts.lease.held():
         try:
             write_checkpoint(learner)
         except OSError as error:  # a full disk: continue, and try again when next due
@@ -259,11 +309,17 @@ def checkpoint_if_due(learner: LearnerState) -> None:
 
 
 def end_training(learner: LearnerState, kind: str, reason: str) -> TrainingOutcome:
-    """Publish the last progress and write a checkpoint, except after `fenced` and `diverged`."""
+    """Publish the last progress and write a checkpoint, except after `fenced` and `diverged`.
+
+    A policy that is out of bounds is not stored: the next process continues from the checkpoint
+    before.
+    """
     if kind in ("done", "drained"):
         learner.parts.lease.beat({"stage": LEAVING})
         if not learner.parts.lease.held():
             return TrainingOutcome("fenced", _LEASE_LOST, learner.counters.env_steps)
+        if learner.health.fault:
+            return TrainingOutcome(kind, reason, learner.counters.env_steps)
         if learner.counters.env_steps > learner.last_ran["publish_steps"]:
             publish_progress(learner)
         write_checkpoint(learner)
@@ -280,6 +336,7 @@ def train(parts: Parts) -> TrainingOutcome:
             continue
         estimate_advantages(learner)
         update_policy(learner)
+        check_policy(learner)
         publish_if_due(learner)
         checkpoint_if_due(learner)
         record_iteration(learner)

@@ -18,12 +18,15 @@ from Daddy.learning.adam import FlatAdam
 from Daddy.learning.device import mixed_precision
 from Daddy.learning.hyperparameters import PpoSettings
 from Daddy.learning.policy import ActorCritic
+from Daddy.learning.policy_health import UpdateFigures
 from Daddy.learning.rollout_buffer import Minibatch, Rollout
 
 if TYPE_CHECKING:
     from Daddy.learning.interfaces import StateDict
 
 _EPSILON = 1e-8
+_MEASURED_STEPS = 128
+"""Steps of the rollout on which the updated policy is measured: 2 % of an update's work."""
 _NAMES = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 
 
@@ -61,6 +64,13 @@ class PpoUpdater:
             "gradient_norm": sum(finite) / max(1, len(finite)),
             "skipped_minibatches": float(len(norms) - len(finite)),
         }
+
+    @torch.inference_mode()
+    def measure(self, rollout: Rollout, *, learnt: bool) -> UpdateFigures:
+        """Return the figures of the updated policy on steps from all of `rollout`."""
+        _, metrics = self._loss(rollout.spread_sample(_MEASURED_STEPS, self.device))
+        value_loss, entropy, kl = metrics[1:4].tolist()
+        return UpdateFigures(value_loss, entropy, kl, learnt)
 
     def _loss(self, batch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
         with mixed_precision(self.device):

@@ -168,6 +168,11 @@ class PeerProgress(ProgressNote):
         self.env_steps, self.optimizer_steps = env_steps, optimizer_steps
         self.counted_steps = max(self.counted_steps, env_steps)
 
+    def restart(self, env_steps: int) -> Adoption:
+        """Drop all progress, with the steps up to ``env_steps``; return the base's weights."""
+        self.count_steps(env_steps, 0)
+        return self.rebase(self.base, self.base.weights, OfferOutcome(0, {}, "the policy had died"))
+
     def rebase(self, base: BaseVersion, own: StateDict, outcome: OfferOutcome) -> Adoption:
         """Move to ``base``; return the weights to continue with. Offers not judged yet are added to
         them; offers refused as late become progress again. A refusal for values, a revert, or

@@ -144,6 +144,11 @@ class SharedExchange:
                 return self._adopt_newest(copy_state(weights))
         return None
 
+    def restart_from_newest(self, env_steps: int) -> Adoption:
+        """Drop own progress; return the newest version that can be read now."""
+        self.adopt(self._progress.base.weights)
+        return self._progress.restart(env_steps)
+
     def beat(self) -> None:
         """Write a heartbeat, for learners that call ``adopt`` too rarely."""
         with self._reporting_errors("beat"):

@@ -73,6 +73,8 @@ def test_one_listing_is_enough_with_a_goodbye_on_disk_or_a_dead_process() -> Non
     said = seen(known, slots=(view(end_reason="wall time"),))
     assert kinds(said) == ["left", "ended"]
     assert said[-1].data == {"outcome": "drained", "reason": "wall time"}
+    given_up = seen(known, slots=(view(end_reason="the policy died: entropy 0"),))
+    assert given_up[-1].data["outcome"] == "refused", "its successor would die too"
     died = seen(known, slots=(view(holder_alive=False),))
     assert kinds(died) == ["ended", "orphaned"]
 

@@ -74,6 +74,43 @@ def test_a_rollout_is_spread_over_however_many_environments_there_are():
         assert resolve_settings(training, "cuda").horizon == horizon
 
 
+def test_a_gpus_horizon_is_a_multiple_of_the_sequences_for_any_number_of_environments():
+    for num_envs in (100, 200, 300, 777, 4000):
+        settings = resolve_settings(TrainingSettings(num_envs=num_envs), "cuda")
+        assert settings.sequences.length == 16
+        assert 64 <= settings.horizon <= 512
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"batch_size": 1}, "training.batch_size 1 gives minibatches of a single step"),
+        ({"horizon": 3, "num_envs": 1, "batch_size": 2}, "batch_size 2 gives minibatches"),
+        ({"horizon": 1, "num_envs": 1, "batch_size": 1}, "batch_size 1 gives minibatches"),
+        ({"batch_size": 513}, "batch_size 513 is more than a rollout of 512 steps"),
+        ({"learning_rate": 10.0}, "training.learning_rate 10 is above 1"),
+    ],
+)
+def test_settings_with_which_no_policy_can_learn_are_refused(given, says):
+    with pytest.raises(ConfigError, match=says) as refused:
+        resolve_settings(TrainingSettings(**given), "cpu")
+    assert "set training." in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"batch_size": 2},
+        {"batch_size": 100},  # minibatches are equal within one sequence
+        {"batch_size": 512},
+        {"horizon": 1, "num_envs": 2, "batch_size": 2},
+        {"learning_rate": 1.0},
+    ],
+)
+def test_odd_settings_that_can_learn_are_not_refused(given):
+    assert resolve_settings(TrainingSettings(**given), "cpu")
+
+
 def test_what_is_configured_wins_over_the_profile():
     settings = resolve_settings(
         TrainingSettings(horizon=10, learning_rate=0.5, batch_size=3), "cuda"

@@ -97,7 +97,7 @@ def test_random_keys_go_on_where_they_stopped_to_the_letter(tmp_path: Path, game
 
 def played(folder: Path, game: Path, steps: int, seed: int = 1) -> list[bytes]:
     """Return the states of the environments after `steps` random steps."""
-    small = {"num_envs": 2, "horizon": 32, "episode_steps": 40}
+    small = {"num_envs": 2, "horizon": 32, "batch_size": 64, "episode_steps": 40}
     run = Run(folder, game, RANDOM, seed, steps, small)
     settings = {**run.settings, "run_dir": str(folder / "run")}
     config = folder / "config.json"
@@ -114,7 +114,7 @@ def test_an_interrupted_run_goes_on_and_an_ended_one_is_not_repeated(
     tmp_path: Path, game: Path
 ) -> None:
     """Real child processes: the first is stopped, the second resumes and finishes the run."""
-    small = {"num_envs": 2, "horizon": 8, "episode_steps": 5_000}
+    small = {"num_envs": 2, "horizon": 8, "batch_size": 16, "episode_steps": 5_000}
     run, messages = Run(tmp_path, game, RANDOM, 1, 1_600, small), list[str]()
     impatient = Pool(1, messages.append)
     threading.Thread(target=stop_once_it_plays, args=(impatient, run)).start()

@@ -34,6 +34,9 @@ _BY_EXIT_CODE = {
 }
 """Exit codes of a learner (``core.errors``) with a meaning beyond success or failure."""
 
+_BY_END_REASON = {"total_steps": JobOutcome.DONE, "the policy died": JobOutcome.REFUSED}
+"""First words of a term's end that decide the outcome of a job that left no exit code."""
+
 _BY_WORD = {
     "TIMEOUT": JobOutcome.DRAINED,
     "PREEMPTED": JobOutcome.DRAINED,
@@ -269,8 +272,8 @@ def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
 def _unlisted_outcome(attempt: Attempt, view: SlotView | None) -> tuple[JobOutcome, str]:
     """Return outcome and reason of an unlisted job, by its lease's end or the ledger's requests."""
     if view is not None and view.end_reason is not None:
-        finished = view.end_reason.startswith("total_steps")
-        return (JobOutcome.DONE if finished else JobOutcome.DRAINED), view.end_reason
+        outcomes = (end for text, end in _BY_END_REASON.items() if view.end_reason.startswith(text))
+        return next(outcomes, JobOutcome.DRAINED), view.end_reason
     if attempt.observed.silent_ts is not None:
         return JobOutcome.HUNG, "its heartbeat stopped"
     if attempt.requests.cancelled_ts is not None:

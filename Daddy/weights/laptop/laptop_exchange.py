@@ -97,6 +97,11 @@ class PlayOnlyExchange:
         self._record_adopted(pulled)
         return self._progress.rebase(base, copy_state(weights), self._offer_outcome(base.version))
 
+    def restart_from_newest(self, env_steps: int) -> Adoption:
+        """Drop own progress; return the newest version that was pulled."""
+        self.adopt(self._progress.base.weights)
+        return self._progress.restart(env_steps)
+
     def beat(self) -> None:
         """Do nothing: no merge waits for a laptop."""
 
