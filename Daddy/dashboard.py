@@ -207,7 +207,7 @@ class RunView:
         if self.status:
             status: RenderableType = render_screen(name, self.status, now, width)
         else:
-            status = _latest_slots(fleet, now, self.why)
+            status = Text(_latest_slots(fleet, now, self.why))
         learning = Panel(
             _learning(fleet), title="return per episode", title_align="left", expand=False
         )

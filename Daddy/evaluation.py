@@ -19,12 +19,17 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
 from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.clock import SystemClock
 from Daddy.core.confidence_intervals import Interval, mean_interval, share_interval
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.load_config import load_config, shared_paths
+from Daddy.core.screen_tables import make_table
 from Daddy.core.settings import Config
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.playback_setup import (
@@ -167,29 +172,33 @@ def _interval(interval: Interval) -> dict[str, float | None]:
     return {"mean": interval.middle, "low": low, "high": high}
 
 
-def format_result(result: Mapping[str, Any]) -> str:
-    """Format the object of `result_as_json` as text: returns, then each milestone reached."""
-    count = len(result["episodes"])
+def render_result(result: Mapping[str, Any], width: int) -> RenderableType:
+    """Return the object of `result_as_json` as a screen: returns, then each milestone reached."""
+    count, assists = len(result["episodes"]), result["assists"]
     episodes = f"{count} episodes of at most {result['episode_steps']:,} steps; 95 % intervals"
     sums = f"return {_range(result['return'], 2)}   steps {_range(result['steps'], 0)}"
-    lines = [
-        f"{result['weights']} in {result['game']}: {episodes}",
-        f"  {sums}   won {_percent(result['won'])}",
-        "",
-        f"  {'milestone':26s} reached   share of episodes" + " " * (_BAR - 2) + "median step",
-    ]
-    if result["assists"]:
-        lines[1:1] = [f"  assists: {', '.join(result['assists'])}"]
-        lines[-1] += "  assisted"
     reached = {name: row for name, row in result["milestones"].items() if row["reached"]}
-    for name, row in reached.items():
-        bar = "#" * round(_BAR * row["mean"])
-        share = f"{row['reached']:3d} of {count:<3d} {_percent(row):>18s}  {bar:{_BAR}s}"
-        helped = f" {row['assisted']:9d}" if result["assists"] else ""
-        lines.append(f"  {name:26s} {share} {row['median_step']:8.0f}{helped}")
     missing = len(result["milestones"]) - len(reached)
-    lines.append(f"  {missing} of {len(result['milestones'])} milestones were never reached")
-    return "\n".join(lines)
+    parts: list[RenderableType] = [
+        *[Text(f"assists: {', '.join(assists)}")] * bool(assists),
+        Text(f"{sums}   won {_percent(result['won'])}\n"),
+        make_table(
+            ["milestone", ">reached", ">share of episodes", "", ">median step", ">assisted"],
+            [_milestone_cells(name, row, count, helped=bool(assists))
+             for name, row in reached.items()],
+            width - 2,
+            ("", "assisted", "median step", "share of episodes"),
+        ),
+        Text(f"{missing} of {len(result['milestones'])} milestones were never reached"),
+    ]  # fmt: skip
+    first = Text(f"{result['weights']} in {result['game']}: {episodes}")
+    return Group(first, Padding(Group(*parts), (0, 0, 0, 2)))
+
+
+def _milestone_cells(name: str, row: Mapping[str, Any], count: int, *, helped: bool) -> list[str]:
+    share, median_step = f"{row['reached']} of {count}", f"{row['median_step']:.0f}"
+    bar = "#" * round(_BAR * row["mean"])
+    return [name, share, _percent(row), bar, median_step, str(row["assisted"]) if helped else ""]
 
 
 def _range(row: Mapping[str, float | None], digits: int) -> str:

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.settings import Config
+from Daddy.core.terminal import print_screen
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.playback_setup import LoadedWeights, play_episodes
 from Daddy.weights.locate_shared_weights import version_number
@@ -212,6 +214,8 @@ def _show_in_window(
 
 
 def _evaluate(args: argparse.Namespace) -> int:
+    from rich.text import Text
+
     from Daddy import evaluation
 
     if args.versions and (args.random or args.versions[0] == args.versions[1]):
@@ -223,13 +227,13 @@ def _evaluate(args: argparse.Namespace) -> int:
     seeds = range(args.seed, args.seed + args.episodes)
     if args.versions:
         result = evaluation.compare_versions(config, args.weights, args.versions, seeds, args.jobs)
-        print(evaluation.format_comparison(result), flush=True)
+        print_screen(lambda _: Text(evaluation.format_comparison(result)))
     else:
         weights = _load_weights(args, config)
         with closing(playback_setup.open_game(config)) as game:
             played = evaluation.evaluate_parallel(config, game, weights, seeds, args.jobs)
             result = evaluation.result_as_json(_label(weights), game, played)
-        print(evaluation.format_result(result), flush=True)
+        print_screen(partial(evaluation.render_result, result))
     if args.json:
         write_json(args.json, result)
     return 0

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from Daddy import hand_recorded_start, play, playback_setup
 from Daddy.core.clock import SystemClock
@@ -27,6 +28,7 @@ from Daddy.core.rom_identity import load_rom
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import TrainingSettings
 from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.evaluation import render_result
 from Daddy.learning.play_loop import RandomAgent
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
@@ -169,6 +171,25 @@ def test_evaluate_tells_returns_milestones_and_what_is_not_known(
     assert result["return"]["low"] <= result["return"]["mean"] <= result["return"]["high"]
     assert "3 episodes of at most 60 steps; 95 % intervals" in told.out
     assert told.err.count("seed") == 3
+
+
+@pytest.mark.parametrize("width", [48, 60, 80, 120])
+def test_a_narrow_evaluation_has_fewer_columns_and_whole_numbers(width: int) -> None:
+    interval = {"mean": 0.9, "low": 0.5, "high": 1.0}
+    reached = {"reached": 9, "assisted": 0, **interval, "median_step": 1875.0}
+    result = {
+        "weights": "v14", "game": "Daddy cartridge", "assists": [], "episode_steps": 2048,
+        "episodes": [{}] * 10, "return": interval, "steps": interval, "won": interval,
+        "milestones": {"greeted_dad": reached, "beat_brock": {"reached": 0}},
+    }  # fmt: skip
+    console = Console(width=width, color_system=None)
+    with console.capture() as text:
+        console.print(render_result(result, width))
+    (row,) = [line for line in text.get().splitlines() if line.startswith("  greeted_dad ")]
+    assert "  9 of 10" in row
+    assert ("1875" in row) == (width >= 60)
+    assert ("###" in row) == (width > 60)
+    assert "1 of 2 milestones were never reached" in text.get()
 
 
 def test_episodes_judged_side_by_side_come_out_as_one_after_the_other(

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-_GAP = 2
-_LEAST = 16
-"""Columns that the last column keeps, in which text is wrapped."""
+from Daddy.core.humanize import GAP, kept_columns
 
 
 def make_table(
@@ -25,16 +23,15 @@ def make_table(
     """
     lines = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     heads = [title.lstrip(">") for title in titles]
-    widths = [
-        max([len(head), *(line[place].cell_len for line in lines)])
-        for place, head in enumerate(heads)
-    ]
-    kept = [
+    used = [
         place
-        for place in kept_columns(heads, widths, width, expendable)
-        if heads[place] not in expendable or any(line[place].cell_len for line in lines)
+        for place, head in enumerate(heads)
+        if head not in expendable or any(line[place] for line in lines)
     ]
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    widths = [max([len(heads[place]), *(line[place].cell_len for line in lines)]) for place in used]
+    fits = kept_columns([heads[place] for place in used], widths, width, expendable)
+    kept = [used[place] for place in fits]
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     table.show_header = any(titles)
     for place in kept:
         table.add_column(
@@ -46,15 +43,3 @@ def make_table(
     for line in lines:
         table.add_row(*(line[place] for place in kept))
     return table
-
-
-def kept_columns(
-    heads: Sequence[str], widths: Sequence[int], width: int, expendable: Sequence[str]
-) -> list[int]:
-    """Return the columns that fit, by place; the last one may be wrapped to `_LEAST` columns."""
-    kept, going = [*range(len(heads))], [*expendable]
-    needed = [*widths[:-1], min(widths[-1], _LEAST)]
-    while going and sum(needed[place] + _GAP for place in kept) - _GAP > width:
-        head = going.pop(0)
-        kept = [place for place in kept if heads[place] != head]
-    return kept

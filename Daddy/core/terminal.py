@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-WHOLE = 1000
+WHOLE = 10_000
 """Columns where there is no terminal, so that grep finds whole paths and reasons."""
 _USUAL, _LINES = 80, 24
 """Columns and lines of a terminal that does not know its size."""

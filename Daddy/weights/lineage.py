@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from Daddy.core.humanize import printable_line
+from Daddy.core.humanize import kept_columns, printable_line
 from Daddy.core.name_validation import FRIENDS_JOB, SLOT
 from Daddy.weights.store.weight_records import LaptopHead, Receipt, Version
 
@@ -23,6 +23,7 @@ HEADER = ("version", "merged", "steps", "from, share in %", "lag", "norm", "by",
 """``lag``: versions between base and merge; ``by``: adopters; ``KL``: divergence at adoption."""
 
 _ALIGNMENT = "<<><<<><<"
+_EXPENDABLE = ("by", "KL", "norm", "lag", "merged", "from, share in %")
 
 CONTRIBUTION = ("peer", "sequence", "share", "staleness", "norm", "clip", "env_steps")
 REFUSAL = ("peer", "sequence", "fault", "reason")
@@ -111,12 +112,16 @@ def shares_of(step: Record) -> dict[str, float]:
 # -- text
 
 
-def to_lines(steps: Sequence[Record]) -> list[str]:
-    """Return a heading and a line per version, in columns; refusals stand at the end of a line."""
+def to_lines(steps: Sequence[Record], width: int) -> list[str]:
+    """Return a heading and a line per version, in columns; refusals stand at the end of a line.
+
+    Columns that ``width`` letters cannot hold are left out; only refusals may be longer.
+    """
     rows = [HEADER, *map(_cells, steps)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    columns = [f"{{:{align}{width}}}" for align, width in zip(_ALIGNMENT, widths, strict=True)]
-    return ["  ".join(columns).format(*row).rstrip() for row in rows]
+    kept = kept_columns(HEADER, widths, width, _EXPENDABLE)
+    columns = "  ".join(f"{{:{_ALIGNMENT[place]}{widths[place]}}}" for place in kept)
+    return [columns.format(*(row[place] for place in kept)).rstrip() for row in rows]
 
 
 def _cells(step: Record) -> tuple[str, ...]:

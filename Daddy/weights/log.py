@@ -16,6 +16,7 @@ from pathlib import Path
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
 from Daddy.core.event_log import read_events
+from Daddy.core.terminal import output_width
 from Daddy.weights.commit_history import read_records
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_laptop_head
 from Daddy.weights.lineage import Record, from_receipts, from_records, to_lines
@@ -62,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         draw_lineage(args.picture, name, steps)
         print(args.picture)
     else:
-        print("\n".join(map(json.dumps, steps) if args.json else to_lines(steps)), flush=True)
+        lines = map(json.dumps, steps) if args.json else to_lines(steps, output_width())
+        print("\n".join(lines), flush=True)
     flaws = [step["flaw"] for step in steps if step["flaw"]]
     for flaw in flaws:
         print(f"warning: {flaw}", file=sys.stderr)

@@ -33,6 +33,8 @@ from Daddy.weights.weights_status_record import report_laptop, report_run
 MOST_REFUSALS, MOST_PENDING, MOST_PEERS, MOST_REVERTS = 5, 4, 16, 3
 """Most lines of each on a screen; of the rest only the number is printed."""
 _MARGIN = 2
+_LONGEST = 1000
+"""Most letters of a line of the lists."""
 _LEAST_PEERS = ("counted", "on", "refused", "share", "steps")
 """Columns that a narrow screen of the peers lacks, the first of them first."""
 _STATES = {"lives": "green", "silent": "bold red", "left": "dim", "laptop": "cyan"}
@@ -163,7 +165,7 @@ def _refusals(status: Record) -> Iterator[tuple[str, str]]:
 
 def _list(name: str, lines: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
     for place, line in enumerate(lines[:most]):
-        yield (name if place == 0 else ""), printable_line(line, WHOLE)
+        yield (name if place == 0 else ""), printable_line(line, _LONGEST)
     if len(lines) > most:
         yield "", f"and {len(lines) - most} more"
 

@@ -98,7 +98,7 @@ def looked_at(chance: random.Random) -> Visit:
     visit = _deceive(state, chance)
     scene = compose_scene([state], 4, float(LENGTH), (), "", {})
     for panel in scene.panels:
-        agent_text(panel, 1)
+        agent_text(panel, 1, 200)
     draw_window(scene, _SIZE, ViewOptions(4), TunnelInfo(9999, "anna@login"))
     return visit
 

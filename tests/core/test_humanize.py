@@ -10,6 +10,7 @@ from Daddy.core.humanize import (
     format_duration,
     format_span,
     format_time,
+    kept_columns,
     parse_duration,
     printable_line,
 )
@@ -80,3 +81,10 @@ def test_anything_else_is_no_length_of_time(text):
 
 def test_lengths_of_time_are_shown_as_slurm_writes_them():
     assert format_duration(14_399.9) == "3:59:59"
+
+
+def test_columns_that_do_not_fit_go_the_least_needed_first_and_the_last_one_may_be_wrapped():
+    heads, widths = ["slot", "node", "why"], [4, 10, 80]
+    assert kept_columns(heads, widths, 34, ["node"]) == [0, 1, 2]  # 4 + 2 + 10 + 2 + 16
+    assert kept_columns(heads, widths, 33, ["node"]) == [0, 2]
+    assert kept_columns(heads, widths, 5, ["node"]) == [0, 2]  # nothing more may go

@@ -24,7 +24,7 @@ from Daddy.streaming.protocol.handshake import (
     load_tokens,
 )
 from Daddy.streaming.protocol.messages import Peer
-from Daddy.streaming.viewer.headless_viewer import agent_json
+from Daddy.streaming.viewer.headless_viewer import agent_json, agent_text
 from tests.streaming.helpers import CHECKOUT, finish, free_port, start
 from tests.streaming.test_relay_to_viewer import learners, relay
 from tests.streaming.test_viewer import panel
@@ -53,6 +53,17 @@ def test_one_json_object_per_agent_and_second(run: Path, token: Path, tmp_path: 
     assert (last["host"], last["job"], last["map"]) == ("node1", "17", "Fern Hollow")
     assert last["score"] == last["badges"] + last["story_flags"]
     assert last["stale"] is False
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_a_narrow_terminal_gets_fewer_facts_of_an_agent_and_whole_numbers(width: int) -> None:
+    seen = replace(panel(), row=replace(panel().row, episode_return=12345.6, step=1_234_567))
+    line = agent_text(seen, 7, width)
+    assert len(line) <= max(width, 62)
+    assert seen.name in line
+    assert "return  12345.6" in line
+    assert ("step 1,234,567" in line) == (width >= 120)
+    assert ("B/frame" in line) == (width == 200)
 
 
 def test_a_line_is_bounded_whatever_the_names() -> None:

@@ -59,6 +59,16 @@ def test_there_is_a_line_per_version_newest_last_with_everybody_who_moved_it(tol
         assert f"{step['fleet_steps']:,}" in row
 
 
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(told, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    _, (heading, *rows) = said(capsys, told.run.root)
+    assert heading.split()[:2] == ["version", "steps"] or "merged" in heading
+    assert "KL" not in heading
+    assert len(heading) <= 60
+    for row, step in zip(rows, as_json(capsys, told.run.root), strict=True):
+        assert f"{step['fleet_steps']:,}" in row[: len(heading)]
+
+
 def test_shares_and_totals_are_those_of_the_commit_records(told, capsys):
     steps = as_json(capsys, told.run.root)
     paths = SharedPaths(told.shared)

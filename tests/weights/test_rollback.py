@@ -208,9 +208,7 @@ def test_a_laptop_is_served_the_version_and_told_what_became_of_its_work(run):
 def test_log_and_status_name_what_was_taken_back_and_why(run):
     last = run.head.version
     made = run.go_back(2)
-    (line,) = [
-        to_line for to_line in to_lines(from_records([made], {}, {})) if "took back" in to_line
-    ]
+    (line,) = [line for line in to_lines(from_records([made], {}, {}), 200) if "took back" in line]
     assert f"took back v3 to v{last}: it forgot" in line
     told = report_run(SharedPaths(run.root), run.clock.now())
     assert told["reverted"] == [

@@ -14,7 +14,9 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import ExitCode, NetworkError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import host_name
+from Daddy.core.humanize import kept_columns
 from Daddy.core.name_validation import to_peer
+from Daddy.core.terminal import output_width
 from Daddy.streaming.protocol.framing import pack_json
 from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo, line_to_copy, waiting_steps
 
@@ -96,16 +98,23 @@ class FrameCountRecorder:
         self._events.write("metric", max(status.steps for status in scene.statuses), data)
 
 
-def agent_text(panel: Panel, frames: int) -> str:
-    """Return one agent as one line of text."""
+def agent_text(panel: Panel, frames: int, width: int) -> str:
+    """Return one agent as one line of text, without its last facts where ``width`` is short."""
     row = panel.row
-    state = f"{frames:2d} frames" if not panel.stale else f"stale {panel.silent_s:.0f} s"
-    return (
-        f"{panel.name:<12} score {row.score:3d} = {row.badges} badges + {row.story_flags} flags  "
-        f"{panel.map_name:<18} L{row.level:<3d} return {row.episode_return:8.1f}  "
-        f"step {row.step:9,d}  {state}  {panel.bytes_per_frame:4.0f} B/frame  "
-        f"age {panel.age_s:4.1f} s  {panel.peer.host} job {panel.peer.job or '-'}"
-    )
+    facts = {
+        "name": f"{panel.name:<12}",
+        "score": f"score {row.score:3d} = {row.badges} badges + {row.story_flags} flags",
+        "map": f"{panel.map_name:<18} L{row.level:<3d}",
+        "return": f"return {row.episode_return:8.1f}",
+        "step": f"step {row.step:9,d}",
+        "frames": f"stale {panel.silent_s:.0f} s" if panel.stale else f"{frames:2d} frames",
+        "size": f"{panel.bytes_per_frame:4.0f} B/frame",
+        "age": f"age {panel.age_s:4.1f} s",
+        "job": f"{panel.peer.host} job {panel.peer.job or '-'}",
+    }
+    names, widths = [*facts], [len(text) for text in facts.values()]
+    kept = kept_columns(names, widths, width, ("size", "age", "job", "map", "step", "frames"))
+    return "  ".join(facts[names[place]] for place in kept)
 
 
 def waiting_text(tunnel: TunnelInfo, scene: Scene) -> list[str]:
@@ -135,7 +144,11 @@ class LinePrinter:
             self._print_state(scene, now)
         for panel in scene.panels:
             frames = scene.frames.get(panel.name, 0) - self._frames.get(panel.name, 0)
-            print(agent_json(panel, frames, now) if self._json else agent_text(panel, frames))
+            print(
+                agent_json(panel, frames, now)
+                if self._json
+                else agent_text(panel, frames, output_width())
+            )
         self._frames = dict(scene.frames)
         sys.stdout.flush()
 

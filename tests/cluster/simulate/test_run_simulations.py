@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
@@ -60,7 +62,7 @@ def test_the_file_has_the_main_rows_policy_by_policy() -> None:
 
 def test_the_table_shows_every_scenario_that_was_asked_for() -> None:
     rows = [*main_rows(WORKS, 30.0), *variant_rows(WORKS, 30.0)]
-    text = format_table(results(rows), 30.0, 20)
+    text = format_table(results(rows), 30.0, 20, 150)
     seen = {(row.scenario.correlation, row.scenario.credit) for row in rows}
     assert seen == {(share, credit) for share in (0.0, 0.9) for credit in (0.0, 0.5, 1.0)}
     for words in (
@@ -75,6 +77,14 @@ def test_the_table_shows_every_scenario_that_was_asked_for() -> None:
     ):
         assert words in text
     assert max(len(line) for line in text.splitlines()) < 150
+
+
+def test_a_narrow_table_names_the_columns_that_it_leaves_out() -> None:
+    rows = [*main_rows(WORKS, 30.0)]
+    text = format_table(results(rows), 30.0, 20, 60)
+    assert max(len(line) for line in text.splitlines()) <= 60
+    assert re.search(r"too narrow for: .*array,.* idle, +calls, +sbatch", " ".join(text.split()))
+    assert text.count("±") == 1 + 3 * len(rows)  # the heading's, and a share of each policy left
 
 
 def test_every_policy_of_the_table_can_be_simulated_under_equal_terms() -> None:

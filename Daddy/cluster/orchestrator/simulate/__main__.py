@@ -29,6 +29,7 @@ from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import FileError, UsageError, run_entry
+from Daddy.core.terminal import output_width
 
 _DAYS, _SEEDS = 30.0, 20
 _QUICK_DAYS, _QUICK_SEEDS = 10.0, 4
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     first = main_rows(workloads, days)
     rows = first if options.quick else [*first, *variant_rows(workloads, days)]
     results = run_rows(rows, seeds, SystemClock())
-    print(format_table(results, days, seeds))
+    print(format_table(results, days, seeds, output_width()))
     if options.json is not None:
         record = results_to_json({row: results[row] for row in first}, days, seeds)
         write_atomic(options.json, (json.dumps(record, indent=1) + "\n").encode())

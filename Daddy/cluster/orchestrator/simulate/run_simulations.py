@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from random import Random
 from statistics import mean, stdev
+from textwrap import fill
 
 from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
 from Daddy.cluster.orchestrator.simulate.incidents import draw_incidents
@@ -25,6 +26,7 @@ from Daddy.cluster.orchestrator.simulate.simulated_controller import SimulatedCo
 from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime, JobPolicy, SimulatedSite
 from Daddy.core.clock import Clock
 from Daddy.core.host_and_processes import usable_cores
+from Daddy.core.humanize import GAP, kept_columns
 
 Results = Mapping[ScenarioRow, Mapping[str, Sequence[GpuTime]]]
 """Row → policy → its months in the order of the seeds."""
@@ -41,14 +43,17 @@ _HEADS = {
     "singleton": "singleton",
     "array": "array",
 }
-_TITLE = """\
-GPU-hours that trained, in percent of what the running cap allows: mean over {seeds} seeds of
-{days:g} days, ± 95 %"""
-_FOOT = """\
-idle: our allocated hours that did not train; calls, sbatch: our Slurm commands a day and the
-submissions among them. Assumptions and their sources: docs/simulator.md"""
-_COLUMN = 14
-_FIRST = 10
+_TITLE = (
+    "GPU-hours that trained, in percent of what the running cap allows: mean over {seeds} seeds "
+    "of {days:g} days, ± 95 %"
+)
+_FOOT = (
+    "idle: our allocated hours that did not train; calls, sbatch: our Slurm commands a day and the "
+    "submissions among them. Assumptions and their sources: docs/simulator.md"
+)
+_EFFORT = ("idle", "calls", "sbatch")
+_FIRST, _COLUMN, _NARROW, _PROSE = 8, 12, 6, 95
+"""Letters of a row's name, of a policy's share, of a figure of effort, and of a line of prose."""
 
 
 def make_site(scenario: Scenario, policy: str, seed: int) -> tuple[SimulatedSite, JobPolicy]:
@@ -135,28 +140,38 @@ def _share(months: Sequence[GpuTime]) -> ShareEstimate:
     return estimate_share([month.used for month in months])
 
 
-def format_table(results: Results, days: float, seeds: int) -> str:
-    """Return ``results`` as a text table: a row per scenario, a column per policy."""
-    columns = [name for name in _HEADS if any(name in cells for cells in results.values())]
-    heads = "".join(f"{_HEADS[name]:>{_COLUMN}}" for name in columns)
-    lines = [_TITLE.format(seeds=seeds, days=days), ""]
-    lines.append(f"{'':{_FIRST}}{heads}{'idle':>8}{'calls':>8}{'sbatch':>8}")
+def format_table(results: Results, days: float, seeds: int, width: int) -> str:
+    """Return ``results`` as a text table: a row per scenario, a column per policy.
+
+    Columns that ``width`` letters cannot hold are left out and named below the table.
+    """
+    policies = [name for name in _HEADS if any(name in cells for cells in results.values())]
+    heads = ["", *(_HEADS[name] for name in policies), *_EFFORT]
+    widths = [_FIRST, *[_COLUMN] * len(policies), *[_NARROW] * len(_EFFORT)]
+    kept = kept_columns(heads, widths, width, [*reversed(heads[2:])])
+
+    def line(*cells: str) -> str:
+        gap = " " * GAP
+        return gap.join(f"{cells[place]:{'>' if place else '<'}{widths[place]}}" for place in kept)
+
+    text = min(_PROSE, width)
+    lines = [fill(_TITLE.format(seeds=seeds, days=days), text), "", line(*heads)]
     group = ""
     for row, cells in results.items():
-        if row.group != group:
-            group = row.group
-            lines.append(group)
-        shares = (str(_share(cells[name])) if name in cells else "" for name in columns)
-        line = "".join(f"{share:>{_COLUMN}}" for share in shares)
-        lines.append(f"  {row.workload:{_FIRST - 2}}{line}{_effort(cells[OURS], days)}")
-    return "\n".join([*lines, "", _FOOT])
+        lines += [row.group] * (row.group != group)
+        group = row.group
+        shares = (str(_share(cells[name])) if name in cells else "" for name in policies)
+        lines.append(line(f"  {row.workload}", *shares, *_effort(cells[OURS], days)))
+    missing = [head for place, head in enumerate(heads) if place not in kept]
+    hidden = [fill(f"too narrow for: {', '.join(missing)}", text)] if missing else []
+    return "\n".join([*lines, "", *hidden, fill(_FOOT, text)])
 
 
-def _effort(months: Sequence[GpuTime], days: float) -> str:
+def _effort(months: Sequence[GpuTime], days: float) -> tuple[str, str, str]:
     idle = mean(month.idle for month in months)
     commands = mean(month.commands / days for month in months)
     submissions = mean(month.submissions / days for month in months)
-    return f"{100 * idle:>7.2f}%{commands:>8.0f}{submissions:>8.1f}"
+    return f"{100 * idle:.2f}%", f"{commands:.0f}", f"{submissions:.1f}"
 
 
 def results_to_json(results: Results, days: float, seeds: int) -> dict[str, object]:
