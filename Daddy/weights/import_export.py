@@ -20,7 +20,7 @@ from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.humanize import printable_line
 from Daddy.core.load_config import run_paths, shared_paths
 from Daddy.core.name_validation import new_token
-from Daddy.core.settings import Config
+from Daddy.core.settings import PROFILES, Config
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode
@@ -260,7 +260,7 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
     data = encode(model.state)
     _refuse_started_run(config, shared, sha256_hex(data))
     store, schema = Store(shared), schema_of_bytes(data)
-    rules = contract_to_pairs(agreed_settings(config))
+    rules = contract_to_pairs(_decided_settings(config))
     card = RunCard(config.run_name, new_token(), model.card.workload, schema, assists, rules)
     run_id = store.open(card).run_id
     first = Version(
@@ -279,6 +279,14 @@ def import_model(model: ExportedModel, name: str, config: Config, clock: Clock) 
     store.write_head(0)
     offer_version(store, 0, encode(model.state, half=True))
     return shared
+
+
+def _decided_settings(config: Config) -> dict[str, str]:
+    """Return the agreed settings without those that nobody set and that `start` may tune."""
+    untouched = {
+        f"training.{name}" for name in PROFILES["gpu"].keys() - config.training.model_fields_set
+    }
+    return {name: value for name, value in agreed_settings(config).items() if name not in untouched}
 
 
 def _refuse_other_network(model: ExportedModel, name: str, config: Config) -> None:

@@ -359,3 +359,13 @@ def test_a_network_of_other_sizes_than_the_runs_is_not_brought(file, tmp_path):
     with pytest.raises(WeightsError, match=r"encoder_size 48, training\.lstm_size 16.* 48 and 128"):
         import_model(ExportedModel(card, state), "it", small, ManualClock())
     assert not (tmp_path / "run" / "shared_weights" / "RUN.json").exists()
+
+
+def test_an_imported_run_leaves_open_what_start_may_tune(file, tmp_path):
+    known = read_model(file)
+    for name, typed in (("open", {}), ("set", {"training.gamma": 0.9})):
+        config = load_config(None, {"training.workload": "cartpole", **typed,
+                                    "run_dir": str(tmp_path / name)})  # fmt: skip
+        terms = dict(Store(import_model(known, "it", config, ManualClock())).card().terms)
+        assert terms.get("training.gamma") == ("0.9" if typed else None)
+        assert "collaboration.rule" in terms

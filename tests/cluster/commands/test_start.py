@@ -226,9 +226,11 @@ def test_the_real_game_on_cuda_takes_the_tuned_recipe_and_a_begun_run_keeps_its_
     said = person.says(*typed)
     assert re.search(r"training.num_envs +8 +96 +stays: this run began with it", said.stdout)
     person.env["DADDY_TRAINING__LSTM_SIZE"] = "512"
-    said = person.says(*typed)
-    assert said.returncode == 3
-    assert "training.lstm_size 128 there, 512 here" in said.stderr
+    for terms in (contract_to_pairs(agreed_settings(begun)), ()):  # (): an imported run's card
+        write_json(shared_paths(begun).run, {"terms": terms})
+        said = person.says(*typed)
+        assert said.returncode == 3
+        assert "training.lstm_size 128 there, 512 here" in said.stderr
 
 
 def test_a_limit_over_the_partition_s_is_refused_before_anything_is_submitted(

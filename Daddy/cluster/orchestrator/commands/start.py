@@ -43,7 +43,7 @@ from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, choose_execu
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script
 from Daddy.cluster.release_build import Release, freeze_release
-from Daddy.core.agreed_settings import GAME
+from Daddy.core.agreed_settings import GAME, agreed_settings
 from Daddy.core.atomic_files import read_json_or_empty, write_atomic
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode
@@ -128,9 +128,11 @@ def _tune(config: Config, findings: Findings) -> Config:
     """
     run, shared = run_paths(config), shared_paths(config)
     rom = load_game(config)
-    contract = read_contract(shared) if config.collaboration.enabled else {}
+    contract, begun = dict[str, str](), _begun(run, shared)
+    if config.collaboration.enabled:
+        contract = {**(agreed_settings(begun) if begun else {}), **read_contract(shared)}
     if rom is not None and rom.real and config.training.device == "cuda":
-        config, lines = apply_recipe(config, _begun(run, shared), contract)
+        config, lines = apply_recipe(config, begun, contract)
         findings.notes += lines
     check_agreed(config, contract, {GAME: json.dumps(rom.sha1)} if rom is not None else {})
     done = read_json_or_empty(shared.head).get("fleet_steps")
