@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable
 
-_BUSY = 3
+PATIENCE_S = 300.0
+"""Timeout of waits that only a test without an end reaches."""
+_BUSY = 12
 """Factor of all timeouts, for machines on which other processes use the same cores."""
 
 

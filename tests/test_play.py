@@ -38,6 +38,7 @@ from Daddy.pokemon.starts.start_state_folder import open_state_folder
 from Daddy.workloads import WORKLOADS
 from scripts.benches._state_report import play_time_s
 from tests.components import program
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[1]
 GAME = ["--cartridge"]
@@ -220,7 +221,7 @@ def test_ctrl_c_ends_the_processes_that_judge(
             begun = (line for line in judging.stderr if " 1/5000 " in line)
             assert len(list(islice(begun, 2))) == 2
             interrupt(judging.pid, signal.SIGINT)
-            _, said = judging.communicate(timeout=30)
+            _, said = judging.communicate(timeout=PATIENCE_S)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(judging.pid, signal.SIGKILL)

@@ -31,9 +31,9 @@ from Daddy.hardware.recommend_envs import MachineFacts
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.weight_exchange import SharedExchange
 from Daddy.workloads import WORKLOADS
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[1]
-PATIENCE_S = 60.0
 
 
 class Silent:
@@ -118,7 +118,7 @@ class Laptop:
     def ends(self) -> tuple[int, str]:
         """Exit code and stderr; stdout is in `lines`."""
         code = self._child.wait(timeout=PATIENCE_S)
-        self._reader.join(timeout=5)
+        self._reader.join(timeout=PATIENCE_S)
         while not self._queue.empty():
             self.lines.append(self._queue.get())
         return code, (self._child.stderr.read() if self._child.stderr else "")
@@ -131,7 +131,7 @@ class Laptop:
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait(timeout=10)
+        self._child.wait(timeout=PATIENCE_S)
         for stream in (self._child.stdout, self._child.stderr):
             if stream:
                 stream.close()
@@ -211,7 +211,7 @@ def test_ctrl_c_ends_the_game_and_every_process_with_one_line(tmp_path: Path, sh
     assert code == 0, err
     assert "Traceback" not in err
     assert running.lines[-1].startswith("ended (signal SIGINT): ")
-    gone, alive = psutil.wait_procs(family, timeout=10)
+    gone, alive = psutil.wait_procs(family, timeout=PATIENCE_S)
     assert alive == [], gone
 
 
@@ -331,7 +331,7 @@ def test_the_play_can_be_watched_on_the_same_machine(tmp_path: Path, shared: Pat
         code, err = running.ends()
     assert code == 0, err
     assert shown
-    assert psutil.wait_procs(family, timeout=10)[1] == []
+    assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []
 
 
 @contextlib.contextmanager
@@ -350,7 +350,7 @@ def viewer(home: Path, port: str) -> Iterator[Iterator[str]]:
         yield iter(child.stdout.readline, "")
     finally:
         child.kill()
-        child.communicate(timeout=10)
+        child.communicate(timeout=PATIENCE_S)
 
 
 def test_auto_takes_the_measured_profile_of_its_user(tmp_path: Path, shared: Path) -> None:

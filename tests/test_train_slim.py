@@ -21,6 +21,7 @@ from Daddy.dashboard import add_events
 from Daddy.learning.checkpoint import list_manifests, load_newest
 from Daddy.learning.interfaces import NoFrames
 from Daddy.streaming import tunnel_client
+from tests.patience import PATIENCE_S
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
@@ -80,7 +81,7 @@ class Desk:
 
     def wait_for_checkpoint(self, slot: int = 0, at_least: int = 1) -> None:
         folder = self.run.slot(slot).checkpoints
-        deadline = time.monotonic() + 100
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             found = list_manifests(folder)
             if found and int(found[0].stem.split("-s")[1]) >= at_least:
@@ -148,7 +149,7 @@ def test_a_signal_drains_it_and_the_slot_is_free_again(desk):
     child = desk.start("--attempt", "aaaaaaaaaaaa")
     desk.wait_for_checkpoint()
     child.send_signal(signal.SIGTERM)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 10, err
     attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
     assert attempt.facts_of("goodbye")["reason"] == "signal SIGTERM"
@@ -166,7 +167,7 @@ def test_after_kill_9_the_next_one_resumes_and_checkpointed_steps_never_go_backw
     again = desk.start("--attempt", "bbbbbbbbbbbb")
     desk.wait_for_checkpoint(at_least=before + 1)
     again.send_signal(signal.SIGUSR1)
-    _, err = again.communicate(timeout=60)
+    _, err = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 10, err
     fleet = desk.fleet()
     assert fleet.attempts["bbbbbbbbbbbb"].facts_of("resumed")["checkpoint_step"] == before
@@ -186,7 +187,7 @@ def test_without_a_free_slot_it_is_not_needed_and_leaves_before_loading_torch(de
     assert second.returncode == 11
     assert "held by a running learner" in second.stderr
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=60)
+    child.communicate(timeout=PATIENCE_S)
 
 
 def test_a_learner_that_was_suspended_and_replaced_wakes_up_powerless(desk):
@@ -202,14 +203,14 @@ def test_a_learner_that_was_suspended_and_replaced_wakes_up_powerless(desk):
     }
     first.send_signal(signal.SIGTERM)  # it would drain, and write its last checkpoint
     first.send_signal(signal.SIGCONT)
-    _, err = first.communicate(timeout=60)
+    _, err = first.communicate(timeout=PATIENCE_S)
     assert first.returncode == 11, err
     goodbye = desk.fleet().attempts["aaaaaaaaaaaa"].facts_of("goodbye")
     reason = goodbye["reason"]  # whichever door it comes to first
     assert "given to another process" in reason or "a checkpoint of term 1 is refused" in reason
     assert checkpoints_of_term(desk, 1) <= theirs
     second.send_signal(signal.SIGTERM)
-    assert second.wait(60) == 10
+    assert second.wait(PATIENCE_S) == 10
     assert read_lease(desk.run.slot(0).lease).term == 2
 
 
@@ -235,7 +236,7 @@ def test_a_learner_behind_its_launcher_tells_how_long_it_took_phase_by_phase(des
     desk.wait_for_checkpoint()
     assert read_lease(desk.run.slot(0).lease).holder["pid"] == job.pid
     job.send_signal(signal.SIGTERM)
-    _, err = job.communicate(timeout=60)
+    _, err = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 10, err
     attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
     boot = attempt.facts_of("first_update")

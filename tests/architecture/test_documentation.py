@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from Daddy.core.errors import ExitCode
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"```(?:bash|sh|console|shell)?\n(.*?)```", re.DOTALL)
@@ -34,7 +35,9 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
 @cache
 def help_of(module: str, subcommand: str) -> str:
     argv = [sys.executable, "-m", module, *([subcommand] if subcommand else []), "--help"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     return done.stdout if done.returncode == 0 else ""
 
 

@@ -18,6 +18,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import ProcessId
 from Daddy.weights import laptop_attachments
 from tests.components import program
+from tests.patience import PATIENCE_S
 from tests.weights.login import Login, running_sshd
 
 OWN = "0a" * 4
@@ -40,7 +41,7 @@ def environment(login: Login, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return found
 
 
-def soon(what: Callable[[], object], seconds: float = 60.0) -> None:
+def soon(what: Callable[[], object], seconds: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, "it did not come"
@@ -120,6 +121,6 @@ def test_the_child_ends_when_its_parent_is_killed(
         children = psutil.Process(parent.pid).children()
         soon(lambda: (tmp_path / "log").exists() and (tmp_path / "log").stat().st_size)
         os.kill(parent.pid, signal.SIGKILL)
-        parent.wait(10)
+        parent.wait(PATIENCE_S)
         assert children
         soon(lambda: not any(p.is_running() and p.status() != "zombie" for p in children))

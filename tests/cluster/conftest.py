@@ -42,7 +42,9 @@ class Person:
     run: RunPaths
     env: dict[str, str]
 
-    def says(self, *argv: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    def says(
+        self, *argv: str, timeout_s: float = patience.PATIENCE_S
+    ) -> subprocess.CompletedProcess[str]:
         """Run ``run_controller ARGV --config …``."""
         module = "Daddy.cluster.orchestrator.run_controller"
         return subprocess.run(
@@ -150,5 +152,5 @@ def person(checkout: Path, tmp_path: Path) -> Iterator[Person]:
 
 def _end(person: Person) -> None:
     if person.run.intent.exists():
-        result = person.says("stop", "--now", timeout_s=90)
+        result = person.says("stop", "--now")
         assert result.returncode == 0, result.stderr

@@ -14,6 +14,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ControllerAliveError, ExitCode
 from Daddy.core.lease import Lease, read_lease
 from Daddy.core.run_paths import RunPaths
+from tests.patience import PATIENCE_S
 
 ELSEWHERE = {"host": "login-2", "pid": 4711, "created": 1.0, "user": "ada"}
 CLOCK = SystemClock()
@@ -38,7 +39,7 @@ def test_the_first_takes_the_run_and_the_second_is_told_who_has_it(run: RunPaths
 def test_a_killed_controller_of_this_host_is_replaced_at_once(run: RunPaths) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     holder = {**controller_lease.make_holder_record(CLOCK), "pid": gone.pid, "created": 1.0}
-    gone.wait(timeout=30)
+    gone.wait(timeout=PATIENCE_S)
     Lease.acquire(run.controller_lease, holder)
     assert controller_lease.is_controller_alive(run) is False
     assert controller_lease.become_controller(run, CLOCK).term == 2

@@ -20,7 +20,7 @@ from Daddy.streaming.viewer.connect_plan import StreamRoute, ssh_command
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from tests.components import program
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.weights.helpers import ManualClock, Peer, begin, make_state, perturbed
 from tests.weights.laptop_home import Laptop, a_laptop, run
 
@@ -146,7 +146,7 @@ def test_the_viewers_line_opens_the_tunnel_with_the_key_that_can_do_nothing_else
     if not until(lambda: not taken(9999), 120):  # another test may use it
         pytest.skip("port 9999 is in use on this machine")
     with socket.create_server(("127.0.0.1", 0)) as viewer, installed.own_login_shut_out():
-        viewer.settimeout(20)
+        viewer.settimeout(PATIENCE_S)
         waiting = _tunnel_info(viewer.getsockname()[1], "", {}, installed.home)
         assert waiting.ssh_line.startswith("ssh -N -i ~/.config/daddy/keys/tunnel ")
         child = until_open(installed, waiting.ssh_line)
@@ -157,7 +157,7 @@ def test_the_viewers_line_opens_the_tunnel_with_the_key_that_can_do_nothing_else
                 assert next(text for text in heard if text) == b"hello"
         finally:
             child.terminate()
-            child.wait(10)
+            child.wait(PATIENCE_S)
 
 
 def hear(viewer: socket.socket) -> bytes:
@@ -178,7 +178,7 @@ def until_open(laptop: Laptop, line: str) -> subprocess.Popen[bytes]:
         if "failed" not in said.read_text():
             return child
         child.terminate()
-        child.wait(10)
+        child.wait(PATIENCE_S)
     raise AssertionError(said.read_text())
 
 

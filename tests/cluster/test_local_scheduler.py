@@ -27,6 +27,7 @@ from Daddy.core.errors import SchedulerError
 from Daddy.core.host_and_processes import is_alive
 from Daddy.core.name_validation import new_token
 from tests.cluster.conftest import until
+from tests.patience import PATIENCE_S
 
 POLITE = """
 import signal, sys, time
@@ -361,7 +362,7 @@ def test_a_cancel_in_the_midst_of_a_look_at_the_program_ends_it(
     keeper = subprocess.Popen(argv)
     try:
         assert queue.wait(job, JobState.ENDED).slurm_state == "CANCELLED"
-        assert keeper.wait(30) == 0
+        assert keeper.wait(PATIENCE_S) == 0
     finally:
         keeper.kill()
         keeper.wait()

@@ -18,6 +18,7 @@ from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, wr
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.lease import Lease
 from tests.cluster.conftest import ROOT, Person, small_config, until
+from tests.patience import PATIENCE_S
 
 
 def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -> None:
@@ -157,7 +158,7 @@ def test_a_controller_in_the_foreground_leaves_at_ctrl_c_and_the_jobs_go_on(pers
     )
     until(lambda: person.run.intent.exists() and person.training == 2)
     os.killpg(terminal.pid, signal.SIGINT)  # as a terminal does it: to everything in the group
-    told, _ = terminal.communicate(timeout=30)
+    told, _ = terminal.communicate(timeout=PATIENCE_S)
     assert terminal.returncode == 0
     assert "the jobs go on" in told
     seen = person.sees()

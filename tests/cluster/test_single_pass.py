@@ -11,6 +11,7 @@ from pathlib import Path
 from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.core.lease import read_lease
 from tests.cluster.conftest import small_config, until
+from tests.patience import PATIENCE_S
 
 
 def release_of(person):
@@ -87,7 +88,7 @@ def test_a_start_waits_for_a_pass_that_is_being_made(person):
     began = time.monotonic()
     assert person.says("start").returncode == 0
     assert time.monotonic() - began > 1.0
-    assert passing.wait(20) == 0
+    assert passing.wait(PATIENCE_S) == 0
     assert person.controller not in (passing.pid, 0)
     until(lambda: person.sees()["exit_code"] == 0)
 

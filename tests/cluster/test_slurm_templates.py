@@ -7,6 +7,7 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator.scheduler_interface import JobSpec
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script
+from tests.patience import PATIENCE_S
 
 
 def spec(**facts) -> JobSpec:
@@ -98,5 +99,5 @@ def test_the_program_is_the_batch_process_itself(tmp_path: Path) -> None:
         text=True,
         env={"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "17"},
     )
-    told, _ = child.communicate(timeout=30)
+    told, _ = child.communicate(timeout=PATIENCE_S)
     assert told.split() == [str(child.pid), "17"]

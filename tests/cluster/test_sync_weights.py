@@ -22,6 +22,7 @@ from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from Daddy.weights.laptop.ssh_login import Remote
 from tests.components import program
+from tests.patience import PATIENCE_S
 from tests.weights.helpers import ManualClock, Peer, begin, close, make_state, perturbed
 from tests.weights.login import SCRIPT, Login, running_sshd
 
@@ -124,7 +125,7 @@ def test_pull_every_second_follows_the_versions_and_ends_when_asked(home):
         wait_until(lambda: len(told(events)) >= len(seen))  # an event follows each pull
     finally:
         child.send_signal(signal.SIGTERM)
-        out, _ = child.communicate(timeout=20)
+        out, _ = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 0
     assert seen == [0, 1, 2]
     assert "ended by SIGTERM" in out
@@ -503,7 +504,7 @@ def test_a_dead_shared_connection_is_replaced(home):
         wait_until(lambda: newest_verified(home.local).version >= 1)
     finally:
         child.terminate()
-        child.communicate(timeout=20)
+        child.communicate(timeout=PATIENCE_S)
 
 
 def test_the_folder_paths_of_a_run_stay_as_they_were(home):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from Daddy.core import host_and_processes, run_subprocess
+from tests.patience import PATIENCE_S
 
 
 def test_a_child_is_run_and_its_output_returned():
@@ -20,7 +21,7 @@ def test_a_child_that_takes_too_long_is_ended_with_all_it_started(tmp_path):
     with pytest.raises(run_subprocess.ProcessTimeoutError):
         run_subprocess.run_command(["sh", "-c", script], 0.5)
     pid = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while (found := host_and_processes.identify_process(pid)) and host_and_processes.is_alive(
         found
     ):
@@ -29,13 +30,13 @@ def test_a_child_that_takes_too_long_is_ended_with_all_it_started(tmp_path):
 
 
 def test_a_grandchild_that_keeps_the_pipes_open_keeps_nobody_waiting(tmp_path):
-    script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 30' & sleep 30"
+    script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 3000' & sleep 3000"
     began = time.monotonic()
     with pytest.raises(run_subprocess.ProcessTimeoutError):
         run_subprocess.run_command(["sh", "-c", script], 0.5)
     waited = time.monotonic() - began
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-    assert waited < 10
+    assert waited < PATIENCE_S
 
 
 def test_a_missing_program_is_named():
@@ -79,9 +80,9 @@ os.kill(os.getpid(), 9)
 
 def test_a_process_dies_with_its_parent(tmp_path):
     note = tmp_path / "pid"
-    run_subprocess.run_command([sys.executable, "-c", _PARENT, str(note), _CHILD], 30)
+    run_subprocess.run_command([sys.executable, "-c", _PARENT, str(note), _CHILD], PATIENCE_S)
     pid = int(note.read_text())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while (found := host_and_processes.identify_process(pid)) and host_and_processes.is_alive(
         found
     ):
@@ -90,6 +91,6 @@ def test_a_process_dies_with_its_parent(tmp_path):
 
 
 def test_a_process_whose_parent_died_before_it_could_look_ends_itself():
-    gone = run_subprocess.run_command(["sh", "-c", "echo $$"], 20).stdout.strip()
+    gone = run_subprocess.run_command(["sh", "-c", "echo $$"], PATIENCE_S).stdout.strip()
     script = f"from Daddy.core import host_and_processes as h; h.die_with_parent({gone}); print(1)"
-    assert run_subprocess.run_command([sys.executable, "-c", script], 20).stdout == ""
+    assert run_subprocess.run_command([sys.executable, "-c", script], PATIENCE_S).stdout == ""

@@ -14,6 +14,7 @@ from Daddy.core.stop_conditions import (
     event_on_signals,
 )
 from tests import patience
+from tests.patience import PATIENCE_S
 
 
 class Stopped:
@@ -59,7 +60,7 @@ def test_an_alarm_can_be_rung_while_its_own_lock_is_held():
     ringing.start()
     ringing.join(10)
     assert not ringing.is_alive()
-    assert alarm.wait(10)
+    assert alarm.wait(PATIENCE_S)
 
 
 def _ring_inside(alarm):
@@ -71,7 +72,7 @@ def test_an_alarm_may_be_rung_as_often_as_one_likes():
     alarm = SignalEvent()
     for _ in range(100_000):
         alarm.trigger()
-    assert alarm.wait(10)
+    assert alarm.wait(PATIENCE_S)
 
 
 def test_only_the_signals_named_set_it():
@@ -79,7 +80,7 @@ def test_only_the_signals_named_set_it():
     try:
         first, second = event_on_signals(signal.SIGUSR1), event_on_signals(signal.SIGUSR2)
         os.kill(os.getpid(), signal.SIGUSR2)
-        assert second.wait(10)
+        assert second.wait(PATIENCE_S)
         assert not first.is_set()
     finally:
         for number, handler in before.items():

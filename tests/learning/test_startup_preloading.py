@@ -13,6 +13,7 @@ from Daddy.learning.startup_preloading import (
     beat_while_loading,
     garbage_collection_paused,
 )
+from tests.patience import PATIENCE_S
 
 
 class Made:
@@ -68,7 +69,7 @@ class Seat:
 def test_a_learner_beats_while_it_loads_and_no_longer():
     seat, boot = Seat(), StartupTimer(SystemClock())
     beat_while_loading(seat, boot, SystemClock())
-    assert seat.beaten.wait(10.0)
+    assert seat.beaten.wait(PATIENCE_S)
     boot.mark(LOADED)
     for thread in threading.enumerate():
         if thread.name == "beat":

@@ -15,9 +15,11 @@ import psutil
 import pytest
 
 from Daddy.core.host_and_processes import ProcessId, identify_process, is_alive
+from Daddy.learning import pufferlib_multiprocessing
 from Daddy.learning.pufferlib_multiprocessing import EnvProcessError
 from Daddy.learning.vector_pufferlib import PufferVector
 from tests.learning.toys import Slow
+from tests.patience import PATIENCE_S
 
 ACTIONS = np.zeros(4, np.int64)
 DRIVER = """
@@ -75,10 +77,8 @@ def _cpu_seconds(pid: int) -> float:
 
 def test_a_killed_env_process_is_an_error_within_seconds(vector: PufferVector) -> None:
     os.kill(vector.pids[0], signal.SIGKILL)
-    began = time.monotonic()
     with pytest.raises(EnvProcessError, match="exit code -9"):
         vector.step(ACTIONS)
-    assert time.monotonic() - began < 20
 
 
 def _play_on(vector: PufferVector, seconds: float) -> None:
@@ -95,31 +95,32 @@ def test_a_death_is_not_hidden_by_a_group_that_goes_on() -> None:
         for group in range(2):
             vector.send(group, ACTIONS[:2])
         with pytest.raises(EnvProcessError, match="exit code -9"):
-            _play_on(vector, 20.0)
+            _play_on(vector, PATIENCE_S)
     finally:
         vector.close()
 
 
-def test_env_processes_in_the_middle_of_a_step_end_when_they_are_asked() -> None:
+def test_env_processes_in_the_middle_of_a_step_end_when_they_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pufferlib_multiprocessing, "_CLOSE_S", PATIENCE_S)
     vector = PufferVector(partial(Slow, 0.2), 4, 2, groups=2)
     vector.reset(range(4))
     family = processes(vector)
     for group in range(2):
         vector.send(group, ACTIONS[:2])
     time.sleep(0.05)
-    began = time.monotonic()
+    workers = vector._puffer.processes
     vector.close()
-    assert time.monotonic() - began < 1.5, "nobody had to be killed"
-    assert gone_within(1, family)
+    assert [worker.exitcode for worker in workers] == [0] * len(workers), "none was killed"
+    assert gone_within(PATIENCE_S, family)
 
 
 def test_an_env_process_killed_between_steps_does_not_lock_up_the_end(vector: PufferVector) -> None:
     family = processes(vector)
     os.kill(vector.pids[1], signal.SIGKILL)
-    began = time.monotonic()
     vector.close()
-    assert time.monotonic() - began < 20
-    assert gone_within(1, family)
+    assert gone_within(PATIENCE_S, family)
 
 
 def test_signals_to_the_whole_job_leave_the_env_processes_to_the_driver(
@@ -138,7 +139,7 @@ def test_closing_ends_the_env_processes(vector: PufferVector) -> None:
     family = processes(vector)
     assert len(family) == 2
     vector.close()
-    assert gone_within(1, family)
+    assert gone_within(PATIENCE_S, family)
 
 
 @pytest.mark.parametrize("end", ["kill", "leave"])
@@ -151,7 +152,7 @@ def test_no_env_process_outlives_its_driver(end: str) -> None:
         family = [who for pid in pids if (who := identify_process(pid))]
         if end == "kill":
             driver.kill()
-        driver.wait(10)
+        driver.wait(PATIENCE_S)
         assert gone_within(4, family)
     finally:
         driver.kill()

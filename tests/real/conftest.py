@@ -18,6 +18,7 @@ import pytest
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.components import absent
+from tests.patience import PATIENCE_S
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TESTBED = CHECKOUT / "cluster" / "testbed"
@@ -87,7 +88,7 @@ class Cluster:
         """True where the login node has its own network."""
         return self.facts["mode"] == "namespace"
 
-    def run(self, *argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
+    def run(self, *argv: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
         """Run a command in the test cluster's environment on this host."""
         return subprocess.run(
             argv, env=self.env, capture_output=True, text=True, timeout=timeout_s, check=False
@@ -215,4 +216,4 @@ def student(cluster: Cluster, checkout: Path, tmp_path: Path) -> Iterator[Studen
         yield someone
     finally:
         if run.intent.exists():
-            assert someone.says("stop", "--now", timeout_s=120).returncode == 0
+            assert someone.says("stop", "--now").returncode == 0

@@ -201,7 +201,7 @@ def fleet(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
         shared_cluster.run("scontrol", "delete", "ReservationName=maint")
         shared_cluster.run("scontrol", "update", "NodeName=n[1-4]", "State=RESUME")
         if run.intent.exists():
-            assert made.person.says("stop", "--now", timeout_s=120).returncode == 0
+            assert made.person.says("stop", "--now").returncode == 0
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ import pytest
 
 from cluster.testbed import layout, login_texts
 from Daddy.core.load_config import load_config
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.real.conftest import CHECKOUT, TESTBED, Cluster, run_testbed, start
 
 LIMIT_JOB = """
@@ -218,7 +218,7 @@ def test_a_link_can_be_stalled_and_cut(cluster: Cluster, tmp_path: Path) -> None
         assert link.stdout.readline() == "late\n"
         cut.touch()
         assert link.stdout.read() == ""
-        assert link.wait(10) == 255
+        assert link.wait(PATIENCE_S) == 255
 
 
 def test_an_interactive_login_has_slurm_on_its_path(cluster: Cluster) -> None:
@@ -292,7 +292,7 @@ def test_a_reverse_tunnel_ends_on_the_login_node_only(cluster: Cluster, tmp_path
             assert "Connection refused" in output.read_text()
     finally:
         tunnel.terminate()
-        tunnel.wait(10)
+        tunnel.wait(PATIENCE_S)
         viewer.server.close()
 
 
@@ -367,7 +367,7 @@ def test_down_leaves_nothing(own_folder: Path, *, crashed: bool) -> None:
     if crashed:
         os.kill(int(str(testbed.facts["supervisor_pid"])), signal.SIGKILL)
     ended = run_testbed("down", "--dir", str(own_folder))
-    session.wait(10)
+    session.wait(PATIENCE_S)
     assert ended.returncode == 0, ended.stderr
     assert until(lambda: not processes_of(own_folder), 2), processes_of(own_folder)
     # Without a mount namespace a detached job process without environment is not recognised.
@@ -476,7 +476,7 @@ def test_down_ends_a_test_cluster_that_the_release_before_started(tmp_path: Path
         layout.save_state(tmp_path, state)
         (tmp_path / "testbed.json").rename(tmp_path / "sandbox.json")
         assert run_testbed("down", "--dir", str(tmp_path)).returncode == 0
-        assert supervisor.wait(10) == outlived.wait(10) == -signal.SIGTERM
+        assert supervisor.wait(PATIENCE_S) == outlived.wait(PATIENCE_S) == -signal.SIGTERM
         assert not (tmp_path / "sandbox.json").exists()
     finally:
         supervisor.kill()
@@ -514,7 +514,7 @@ def test_a_job_is_warned_and_ends_at_its_limit(
 def test_the_names_of_the_release_before_still_lead_there(tmp_path: Path) -> None:
     """The old names cluster/sandbox and DADDY_SITE=sandbox work for one more release."""
     before = TESTBED.with_name("sandbox") / "status"
-    asked = subprocess.run([before, "--dir", tmp_path / "none"], timeout=60, check=False)
+    asked = subprocess.run([before, "--dir", tmp_path / "none"], timeout=PATIENCE_S, check=False)
     assert asked.returncode == 21
     old, new = load_config(site="sandbox"), load_config(site="testbed")
     assert old == new

@@ -21,6 +21,7 @@ from Daddy.streaming.protocol.spool_segment import (
     pack_head,
     pack_reports,
 )
+from tests.patience import PATIENCE_S
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOKEN = Token(bytes(range(32)), "test")
@@ -107,7 +108,7 @@ def finish(process: subprocess.Popen[str]) -> str:
     if process.poll() is None:
         process.terminate()
     try:
-        return process.communicate(timeout=10)[0]
+        return process.communicate(timeout=PATIENCE_S)[0]
     except subprocess.TimeoutExpired:
         process.kill()
         return process.communicate()[0]

@@ -11,7 +11,7 @@ from Daddy.streaming.viewer import clip_writer
 from Daddy.streaming.viewer.clip_writer import BUFFER_S, CLIP_FPS, ClipBuffer, ClipWriter
 from Daddy.streaming.viewer.draw_list import THEMES
 from Daddy.streaming.viewer.key_bindings import WindowAction
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import picture
 
 
@@ -53,7 +53,7 @@ def test_only_two_films_wait_to_be_written(monkeypatch) -> None:
     gate, written, clock = threading.Event(), list[Path](), SystemClock()
 
     def save(path: Path, *_: object, **__: object) -> None:
-        assert gate.wait(10)
+        assert gate.wait(PATIENCE_S)
         written.append(path)
 
     monkeypatch.setattr(clip_writer, "write_video", save)

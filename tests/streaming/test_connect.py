@@ -32,7 +32,7 @@ from Daddy.streaming.viewer.connect_plan import LoginTarget, StreamRoute, first_
 from Daddy.streaming.viewer.receiver import Receiver
 from Daddy.weights.laptop.ssh_keys import Rrsync, key_line
 from tests.components import program
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import finish, free_port, start
 from tests.streaming.test_ssh_tunnel import playing
 from tests.weights.login import Login, running_sshd
@@ -65,7 +65,7 @@ class LoginNode:
     def connect(self, laptop: Path, *flags: object, **env: str) -> tuple[int, str]:
         """Run the whole command; return its exit status and its output."""
         child = self.start(laptop, *flags, **env)
-        output = child.communicate(timeout=90)[0]
+        output = child.communicate(timeout=PATIENCE_S)[0]
         return child.returncode, output
 
     def start(self, laptop: Path, *flags: object, **env: str):
@@ -363,7 +363,7 @@ def test_nothing_of_ours_is_left_at_the_login_node_once_the_viewer_was_killed(
         child = node.start(tmp_path)
         assert until(lambda: (read_watch_request(node.run / "stream", 1) or _NOBODY).holder, 40)
         child.kill()
-        child.communicate(timeout=20)
+        child.communicate(timeout=PATIENCE_S)
         assert until(lambda: not (read_watch_request(node.run / "stream", 1)).holder, 20)
 
 

@@ -37,6 +37,7 @@ from Daddy.streaming.viewer.connect_plan import (
 from Daddy.streaming.viewer.draw_list import HEIGHT, Text
 from Daddy.streaming.viewer.key_bindings import ViewOptions
 from Daddy.streaming.viewer.view_model import TunnelInfo, compose_scene
+from tests.patience import PATIENCE_S
 
 TARGET = LoginTarget("anna@login1.site.edu", (HOME_ATTACH,))
 CONFINED = LoginTarget("anna@login1.site.edu", (HOME_ATTACH,), tunnel_key="/keys/tunnel")
@@ -222,10 +223,10 @@ def test_a_script_of_somebody_elses_is_not_run(tmp_path: Path) -> None:
     theirs = tmp_path / "attach"
     theirs.write_text("#!/bin/sh\necho ran\n")
     words = shlex.split(by_stdio(LoginTarget("a@b", (str(theirs),)))[-1])
-    mine = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    mine = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert mine.stdout == "ran\n"
     words[2] = words[2].replace("-O", "-p")  # makes the test for another's file answer no
-    other = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    other = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (other.stdout, other.returncode) == ("", 66)
 
 
@@ -239,10 +240,12 @@ def test_a_script_that_others_could_have_put_there_is_not_run(tmp_path: Path, wa
         ours.rename(attach)
         attach.chmod(0o770)
     words = shlex.split(by_stdio(LoginTarget("a@b", (str(attach),)))[-1])
-    output = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    output = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (output.stdout, output.returncode) == ("", 66)
     waits = shlex.split(by_port(LoginTarget("a@b", (str(attach),)))[-1])
-    done = subprocess.run(waits, input="", capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run(
+        waits, input="", capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
     assert "daddy-here" not in done.stderr
 
 

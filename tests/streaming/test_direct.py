@@ -44,7 +44,7 @@ from Daddy.streaming.protocol.spool_segment import (
 )
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import OTHER, report
 from tests.streaming.test_relay_to_viewer import relay
 from tests.streaming.test_stream_faults import play
@@ -181,7 +181,7 @@ def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Direct
     silent = []
     try:
         for _ in range(MAX_UNAUTHENTICATED + 2):
-            silent.append(socket.create_connection(("127.0.0.1", job.port), timeout=5))
+            silent.append(socket.create_connection(("127.0.0.1", job.port), timeout=PATIENCE_S))
             job.step(began)
         assert len(job.relays) == MAX_UNAUTHENTICATED
         garbage, unknown = silent[:2]
@@ -282,7 +282,7 @@ def test_a_slow_name_server_holds_up_nobody_and_is_asked_again_when_it_found_not
 
     def find(hosts: frozenset[str], host: str) -> str | None:
         asked.append(hosts)
-        assert gate.wait(10)
+        assert gate.wait(PATIENCE_S)
         return found[len(asked) - 1]
 
     lookup, login = AddressLookup("node3", find), frozenset({"login1"})

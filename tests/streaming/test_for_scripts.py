@@ -25,6 +25,7 @@ from Daddy.streaming.protocol.handshake import (
 )
 from Daddy.streaming.protocol.messages import Peer
 from Daddy.streaming.viewer.headless_viewer import agent_json, agent_text
+from tests.patience import PATIENCE_S
 from tests.streaming.helpers import CHECKOUT, finish, free_port, start
 from tests.streaming.test_relay_to_viewer import learners, relay
 from tests.streaming.test_viewer import panel
@@ -43,7 +44,7 @@ def test_one_json_object_per_agent_and_second(run: Path, token: Path, tmp_path: 
             while sum(line["what"] == "agent" and line["frames"] > 0 for line in lines) < 4:
                 lines.append(json.loads(viewer.stdout.readline()))
         viewer.send_signal(signal.SIGINT)
-        assert viewer.wait(20) == 0
+        assert viewer.wait(PATIENCE_S) == 0
     finally:
         finish(viewer)
     assert lines[0]["what"] == "waiting"
@@ -76,7 +77,7 @@ def test_a_line_is_bounded_whatever_the_names() -> None:
 def leave(*flags: object, home: Path) -> tuple[int, str]:
     viewer = start(VIEWER, "--headless", *flags, home=home)
     try:
-        output = viewer.communicate(timeout=60)[0]
+        output = viewer.communicate(timeout=PATIENCE_S)[0]
     finally:
         finish(viewer)
     return viewer.returncode, output
@@ -118,13 +119,13 @@ def test_a_signal_says_goodbye_to_the_relay_and_ends_in_good_order(
     try:
         assert viewer.stdout
         assert "waiting" in viewer.stdout.readline()
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as wire:
             session = introduce(wire, tokens)
             viewer.send_signal(number)
             heard = []
             while data := wire.recv(4096):
                 heard += session.receive(data)
-        assert viewer.wait(20) == 0
+        assert viewer.wait(PATIENCE_S) == 0
     finally:
         finish(viewer)
     assert heard[-1].kind == MessageKind.BYE

@@ -37,7 +37,7 @@ from Daddy.streaming.protocol.messages import (
 from Daddy.streaming.viewer import receiver as module
 from Daddy.streaming.viewer.receiver import Receiver
 from Daddy.streaming.viewer.view_model import MAX_NAMES, RelayState, compose_scene
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import TOKEN, picture, report
 from tests.streaming.test_messages import status
 from tests.streaming.test_view_model import send
@@ -53,7 +53,7 @@ def receiver() -> Iterator[Receiver]:
 @contextmanager
 def believed(port: int) -> Iterator[tuple[socket.socket, StreamSession]]:
     """Connect a relay of the test to the viewer at ``port`` and prove the token."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as wire:
         relay = StreamSession(RELAY, [TOKEN], b"r" * 16)
         while not relay.established:
             wire.sendall(relay.take_output())
@@ -109,7 +109,7 @@ def test_a_relay_that_never_reads_is_given_up(receiver: Receiver, monkeypatch) -
     monkeypatch.setattr(module, "OUT_LIMIT", 20_000)
     with believed(receiver.port) as (wire, relay):
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        wire.settimeout(60)
+        wire.settimeout(PATIENCE_S)
         with suppress(ConnectionError):
             while True:
                 for _ in range(500):
@@ -169,7 +169,7 @@ def test_three_pictures_that_cannot_be_decoded_end_one_connection_and_no_other(
 
 def test_a_relay_of_another_version_is_told_both(receiver: Receiver) -> None:
     hello = {"proto": [3, 9], "role": "relay", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
-    with socket.create_connection(("127.0.0.1", receiver.port), timeout=20) as wire:
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=PATIENCE_S) as wire:
         wire.sendall(pack_message(Message(MessageKind.HELLO, pack_json(hello))))
         reply = wire.makefile("rb").read()
     assert reply[0] == MessageKind.BYE
@@ -193,7 +193,7 @@ def test_a_connection_that_comes_while_all_is_closed_is_closed(receiver: Receive
     receiver.close()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        ours.settimeout(10)
+        ours.settimeout(PATIENCE_S)
         receiver.adopt_socket(theirs, b"")
         assert theirs.fileno() < 0
         assert ours.recv(1) == b""

@@ -24,7 +24,7 @@ from Daddy.streaming.viewer.receiver import Receiver, listen_on_loopback
 from Daddy.streaming.viewer.view_model import TunnelInfo
 from Daddy.streaming.web import web_server
 from Daddy.streaming.web.web_server import WebServer
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import finish, free_port, picture, start
 from tests.streaming.test_relay_to_viewer import learners, receiver, relay, run, token
 
@@ -78,7 +78,7 @@ class Browser:
     """A browser as the server sees it: one kept connection, a cookie, headers of its own."""
 
     def __init__(self, page: Page, **headers: str) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=PATIENCE_S)
         self.headers = {"Host": f"127.0.0.1:{page.port}", **headers}
         self.facts: dict[str, object] = {}
         self.had: dict[str, str] = {}
@@ -262,7 +262,7 @@ def test_a_browser_that_reads_nothing_holds_up_neither_another_nor_the_pictures(
     ],
 )
 def test_what_no_browser_sends_ends_with_a_word_at_most(page: Page, knock: bytes, capfd) -> None:
-    with socket.create_connection(("127.0.0.1", page.port), timeout=30) as stranger:
+    with socket.create_connection(("127.0.0.1", page.port), timeout=PATIENCE_S) as stranger:
         stranger.sendall(knock)
         answer = _all_of(stranger)
     assert len(answer) < 1200
@@ -283,7 +283,9 @@ def _all_of(stranger: socket.socket) -> bytes:
 
 def test_who_asks_too_slowly_and_a_crowd_are_closed(page: Page, monkeypatch) -> None:
     monkeypatch.setattr(web_server, "HEAD_S", 0.3)
-    crowd = [socket.create_connection(("127.0.0.1", page.port), timeout=30) for _ in range(40)]
+    crowd = [
+        socket.create_connection(("127.0.0.1", page.port), timeout=PATIENCE_S) for _ in range(40)
+    ]
     try:
         for sock in crowd:
             sock.sendall(b"GET / HTTP/1.1\r\n")
@@ -298,7 +300,7 @@ def test_who_asks_too_slowly_and_a_crowd_are_closed(page: Page, monkeypatch) -> 
 
 def test_who_drips_is_closed_however_steadily(page: Page, monkeypatch) -> None:
     monkeypatch.setattr(web_server, "HEAD_S", 0.3)
-    with socket.create_connection(("127.0.0.1", page.port), timeout=30) as dripping:
+    with socket.create_connection(("127.0.0.1", page.port), timeout=PATIENCE_S) as dripping:
         dripping.sendall(b"GET / HTTP/1.1\r\nX: ")
         assert until(lambda: not _takes(dripping, b"x"), 10)
 
@@ -325,7 +327,7 @@ def test_both_loopback_addresses_listen_and_no_other(page: Page, receiver) -> No
         listener.close()
     assert names == {"127.0.0.1", "::1"}
     for host in names:
-        socket.create_connection((host, page.port), timeout=5).close()
+        socket.create_connection((host, page.port), timeout=PATIENCE_S).close()
 
 
 def test_a_page_port_in_use_says_which_other_to_take(page: Page, receiver) -> None:

@@ -24,6 +24,7 @@ from Daddy.streaming.protocol.messages import Subscription
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
+from tests.patience import PATIENCE_S
 from tests.streaming.helpers import picture, report
 
 HELLO, AUTH, STATUS, TELEM, FRAME, NOTE, ACK, NEED_KEY, SUBSCRIBE, PING, PONG, BYE = range(1, 13)
@@ -179,7 +180,7 @@ def served(run: Path, token_file: Path, newest: int = 2) -> Iterator[PageClient]
     """Run a real relay and a learner; yield the document's client once it has proved the token."""
     stop = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
-    listener.settimeout(20)
+    listener.settimeout(PATIENCE_S)
     relay = make_relay(
         run, listener.getsockname()[1], [token_file], Subscription(1, 15), "ssh-R", SystemClock()
     )
@@ -191,7 +192,7 @@ def served(run: Path, token_file: Path, newest: int = 2) -> Iterator[PageClient]
         thread.start()
     try:
         connection, _ = listener.accept()
-        connection.settimeout(20)
+        connection.settimeout(PATIENCE_S)
         with connection:
             token = bytes.fromhex(token_file.read_text().split()[0])
             yield PageClient(connection, token, newest)
@@ -309,7 +310,7 @@ def test_a_viewer_answers_a_version_it_does_not_speak_as_the_page_says(token_fil
     viewer = Receiver(0, lambda: load_tokens([token_file]), Subscription(1, 15), SystemClock())
     body = json.dumps({"proto": [7, 8], "role": "relay", "nonce": "0" * 32, "keys": []}).encode()
     try:
-        with socket.create_connection(("127.0.0.1", viewer.port), timeout=20) as wire:
+        with socket.create_connection(("127.0.0.1", viewer.port), timeout=PATIENCE_S) as wire:
             wire.sendall(struct.pack("<BBHI", HELLO, 0, 0, len(body)) + body)
             reply = wire.makefile("rb").read()
     finally:

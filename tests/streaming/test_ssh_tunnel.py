@@ -23,7 +23,7 @@ from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
 from tests.components import program
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import free_port, picture, report
 
 SSHD_CONFIG = """
@@ -72,7 +72,7 @@ def login(tmp_path: Path) -> Iterator[Login]:
     folder.mkdir()
     for name in ("host", "client"):
         key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
-        subprocess.run(key, check=True, timeout=30)
+        subprocess.run(key, check=True, timeout=PATIENCE_S)
     port = free_port()
     (folder / "sshd_config").write_text(SSHD_CONFIG.format(port=port, folder=folder))
     if os.getuid() == 0:
@@ -84,7 +84,7 @@ def login(tmp_path: Path) -> Iterator[Login]:
         yield Login(folder, port)
     finally:
         sshd.terminate()
-        sshd.wait(10)
+        sshd.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def tunnel(login: Login, remote: int, local: int) -> Iterator[subprocess.Popen[b
         yield child
     finally:
         child.terminate()
-        child.wait(10)
+        child.wait(PATIENCE_S)
 
 
 @contextmanager

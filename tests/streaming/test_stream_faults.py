@@ -20,7 +20,7 @@ from Daddy.streaming.protocol.spool_segment import CapturedPicture, WriterIdenti
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import finish, free_port, picture, report, start
 from tests.streaming.test_relay_to_viewer import learners, relay
 
@@ -79,7 +79,7 @@ def _read_lines(child: subprocess.Popen[str], lines: queue.Queue[dict]) -> None:
 def _line(lines: queue.Queue[dict]) -> dict:
     """Return the next line with pictures."""
     while True:
-        line = lines.get(timeout=60)
+        line = lines.get(timeout=PATIENCE_S)
         if line["what"] == "agent" and line["frames"]:
             return line
 

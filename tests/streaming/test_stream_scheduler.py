@@ -26,6 +26,7 @@ from Daddy.streaming.protocol.messages import (
 )
 from Daddy.streaming.protocol.spool_segment import CapturedPicture, Segment, WriterIdentity
 from Daddy.streaming.relay import IDLE_POLL_S, Relay
+from tests.patience import PATIENCE_S
 from tests.streaming.helpers import TOKEN, pack_segment, picture, report
 
 ABOUT = Status("slim_run", "pokemon_red", "login1", "ssh-R")
@@ -120,7 +121,7 @@ class SetClock(SystemClock):
 def served(run: Path, clock: SetClock) -> Iterator[tuple[Relay, socket.socket]]:
     """Run a relay at one end of a connection; yield it and the other end."""
     ours, theirs = socket.socketpair()
-    theirs.settimeout(10)
+    theirs.settimeout(PATIENCE_S)
     link = OutgoingConnection("", 0, lambda: [TOKEN], open_socket=ours)
     paths = RunPaths(run)
     paths.stream.mkdir(parents=True)

@@ -36,7 +36,7 @@ from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.spool_segment import CapturedPicture, WriterIdentity
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import CHECKOUT, pack_segment, picture, report
 
 WHO = WriterIdentity("slot-1", "node3", "17", "0" * 8)
@@ -214,8 +214,8 @@ def test_pictures_are_asked_for_at_the_pace_wanted(desk: Desk, tmp_path: Path) -
     write_watch_request(tmp_path, WatchRequest(1, 5.0, {"slot-1": frozenset({0})}))
     assert desk.until(lambda: desk.learner.picture_request)
     before, began = desk.learner.picture_request, time.monotonic()
-    desk.until(lambda: time.monotonic() - began > 1.0)
-    assert 3 <= desk.learner.picture_request - before <= 6
+    assert desk.until(lambda: desk.learner.picture_request - before >= 5)
+    assert time.monotonic() - began > 0.7, "five at five a second"
 
 
 def wanted_and_put(desk: Desk, stream: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_relay_that_has_room_again_is_served_by_a_streamer_that_hears_nothing(
         assert until(lambda: ours.step(time.monotonic()) or ours.relays, 5)
         much = ours.relays[0].out = bytearray(os.urandom(listener.OUT_LIMIT - 100))
         expected, arrived = bytes(much), bytearray()
-        relay.settimeout(5)
+        relay.settimeout(PATIENCE_S)
         while len(arrived) < len(expected):
             desk.streamer.step([])
             piece = relay.recv(4096)

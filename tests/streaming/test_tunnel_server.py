@@ -13,6 +13,7 @@ from Daddy.core.errors import run_entry
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.protocol.handshake import ensure_token, home_token, load_tokens
 from Daddy.streaming.viewer.receiver import Receiver
+from tests.patience import PATIENCE_S
 from tests.streaming.helpers import CHECKOUT, finish, free_port, start
 
 
@@ -23,7 +24,7 @@ def test_a_port_in_use_is_exit_8_and_says_what_to_do(tmp_path: Path) -> None:
         assert first.stdout
         assert "waiting for the tunnel" in first.stdout.readline()
         second = start("Daddy.streaming.tunnel_server", "--port", port, "--headless", home=tmp_path)
-        output = second.communicate(timeout=20)[0]
+        output = second.communicate(timeout=PATIENCE_S)[0]
     finally:
         finish(first)
     assert second.returncode == 8
@@ -63,7 +64,7 @@ def test_the_first_start_makes_a_private_token(tmp_path: Path) -> None:
 
 
 def finish_by_itself(viewer: subprocess.Popen[str]) -> str:
-    output = viewer.communicate(timeout=20)[0]
+    output = viewer.communicate(timeout=PATIENCE_S)[0]
     assert viewer.returncode == 0
     return output
 

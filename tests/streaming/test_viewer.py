@@ -42,7 +42,7 @@ from Daddy.streaming.viewer.key_bindings import TABLE, Overlay, ViewOptions
 from Daddy.streaming.viewer.pygame_window import Painter, ViewerWindow, paint_items, save_picture
 from Daddy.streaming.viewer.view_model import Panel, Scene, TunnelInfo
 from tests.components import program
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import finish, free_port, picture, report, start
 from tests.streaming.test_messages import status
 
@@ -438,7 +438,7 @@ def display(tmp_path) -> Iterator[str]:
             yield f":{answer.readline().strip()}"
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(PATIENCE_S)
 
 
 def test_real_key_presses_reach_a_window_on_a_real_display(display, tmp_path) -> None:
@@ -449,7 +449,7 @@ def test_real_key_presses_reach_a_window_on_a_real_display(display, tmp_path) ->
 
     def key(name: str) -> bool:
         env = {**os.environ, "DISPLAY": display}
-        done = subprocess.run(["xdotool", "key", name], env=env, timeout=20, check=False)
+        done = subprocess.run(["xdotool", "key", name], env=env, timeout=PATIENCE_S, check=False)
         return done.returncode == 0
 
     shots = lambda: list(tmp_path.glob("daddy-*.png"))  # noqa: E731
@@ -461,7 +461,7 @@ def test_real_key_presses_reach_a_window_on_a_real_display(display, tmp_path) ->
         newest = lambda: max(shots(), key=_number)  # noqa: E731
         assert until(lambda: key("F12") and _has_a_sheet(newest()), 20, 0.3)
         assert key("q")
-        assert viewer.wait(30) == 0
+        assert viewer.wait(PATIENCE_S) == 0
     finally:
         finish(viewer)
 
@@ -489,6 +489,6 @@ def test_the_window_opens_on_a_real_display_and_ends_in_good_order(display, tmp_
 
 def finish_after(viewer) -> str:
     try:
-        return viewer.communicate(timeout=20)[0]
+        return viewer.communicate(timeout=PATIENCE_S)[0]
     finally:
         finish(viewer) if viewer.poll() is None else None

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 SCRIPT = CHECKOUT / "Daddy" / "cluster" / "sync_weights.sh"
 
@@ -50,7 +52,7 @@ def running_sshd(folder: Path, sshd: str, settings: str = "") -> Iterator[Login]
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("host", "client"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
-        subprocess.run(command, check=True, timeout=30)
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
     shutil.copy(folder / "client.pub", folder / "authorized_keys")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -68,7 +70,7 @@ def running_sshd(folder: Path, sshd: str, settings: str = "") -> Iterator[Login]
         yield login
     finally:
         child.terminate()
-        child.wait(timeout=10)
+        child.wait(timeout=PATIENCE_S)
         log.close()
 
 

@@ -13,6 +13,7 @@ from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from scripts.soaks.hostile import SPARSE_BYTES, Forge, touching
 from scripts.version_history import read_history
+from tests.patience import PATIENCE_S
 from tests.weights.helpers import ManualClock
 from tests.weights.test_contributions import Cluster
 
@@ -70,5 +71,5 @@ def test_the_pickle_would_bite(tmp_path):
     """Without this, the pickle's harmlessness would prove nothing."""
     loader = "import pickle, sys; pickle.loads(sys.stdin.buffer.read())"
     bad = touching(tmp_path / "bitten")
-    subprocess.run([sys.executable, "-c", loader], input=bad, check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", loader], input=bad, check=True, timeout=PATIENCE_S)
     assert (tmp_path / "bitten").exists()

@@ -25,6 +25,7 @@ from Daddy.weights.backup import (
 )
 from Daddy.weights.mirror import RunMirror
 from Daddy.weights.store.weight_store import Store
+from tests.patience import PATIENCE_S
 from tests.weights.helpers import ManualClock, begin
 
 ROOM = 1_000_000
@@ -287,13 +288,13 @@ def test_the_program_copies_until_it_is_told_to_end(run, home, clock, tmp_path):
     argv = [sys.executable, "-m", "Daddy.weights.mirror", "--config", str(tmp_path / "config.json")]
     child = subprocess.Popen([*argv, "--every", "0.2"], stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not (home.is_dir() and any(read_mirror_card(MirrorPaths(p)) for p in home.iterdir())):
             assert time.monotonic() < deadline, "no copy came"
             assert child.poll() is None
             time.sleep(0.05)
         child.send_signal(signal.SIGTERM)
-        _, log = child.communicate(timeout=30)
+        _, log = child.communicate(timeout=PATIENCE_S)
     finally:
         child.kill()
         child.wait()

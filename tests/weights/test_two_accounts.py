@@ -26,8 +26,8 @@ from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.rebuild_version import rebuild_state
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 150.0
 CHECKOUT = Path(__file__).resolve().parents[2]
 CLOSED = [str(parent) for parent in Path(sys.base_prefix).parents if not parent.stat().st_mode & 1][
     -1:

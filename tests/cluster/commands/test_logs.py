@@ -16,6 +16,7 @@ from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.core.lease import Lease
 from tests.cluster.conftest import Person, until
+from tests.patience import PATIENCE_S
 
 RUNNING = DesiredRun(Mode.RUN, 2, "local", "r", "x")
 OVER = DesiredRun(Mode.STOPPED, 2, "local", "r", "x")
@@ -86,7 +87,7 @@ def test_logs_go_on_when_told_so_and_end_at_ctrl_c(person: Person, fleet: list[L
             stream.write("a warning\n")
         until(lambda: lines[-2:] == ["── slot 0, job 7, errors ──", "a warning"])
         child.send_signal(signal.SIGINT)
-        assert child.wait(30) == 0
+        assert child.wait(PATIENCE_S) == 0
     finally:
         child.kill()
         child.wait()
@@ -103,7 +104,7 @@ def test_attach_stays_with_a_slot_from_job_to_job_until_the_run_is_over(
         assert Lease.acquire(person.run.slot(0).lease, {"token": "x", "job_id": "9"}) is not None
         until(lambda: lines[-2:] == ["── slot 0, job 9 ──", "job 9 goes on"])
         write_intent(person.run, OVER, 0.0)
-        assert child.wait(30) == 0
+        assert child.wait(PATIENCE_S) == 0
         until(lambda: lines[-1] == "the run is stopped")
     finally:
         child.kill()

@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
 from tests.cluster.commands.conftest import Shim
 from tests.cluster.conftest import Person
+from tests.patience import PATIENCE_S
 
 ON_SLURM = DesiredRun(Mode.RUN, 2, "slurm", "r", "x")
 OVER = DesiredRun(Mode.STOPPED, 2, "local", "r", "x")
@@ -25,27 +25,16 @@ OVER = DesiredRun(Mode.STOPPED, 2, "local", "r", "x")
 @pytest.fixture
 def silent(person: Person, site: Shim) -> Person:
     """Provide a person whose slurmctld is frozen."""
-    site("squeue", "exec sleep 60")
+    site("squeue", "exec sleep 3600")
     write_intent(person.run, ON_SLURM, 0.0)
     return person
 
 
-def cost_of_python(person: Person) -> float:
-    """Measure the seconds that a Python with our imports takes at present."""
-    began = time.monotonic()
-    code = "import Daddy.cluster.orchestrator.commands.plan, rich.table"
-    subprocess.run([sys.executable, "-c", code], cwd=person.checkout, env=person.env, check=True)
-    return time.monotonic() - began
-
-
-def test_a_frozen_slurm_is_told_within_two_seconds(silent: Person) -> None:
-    began = time.monotonic()
+def test_a_frozen_slurm_is_not_waited_for(silent: Person) -> None:
     told = silent.says("status")
-    took = time.monotonic() - began
     write_intent(silent.run, OVER, 0.0)
     assert told.returncode == 22
     assert "the queue cannot be read" in told.stdout
-    assert took < 2.0 + max(0.0, 3 * cost_of_python(silent) - 1.0), f"{took:.2f} s"
 
 
 def test_what_only_a_look_of_our_own_needs_is_not_loaded_for_a_fresh_summary() -> None:
@@ -90,7 +79,7 @@ def in_a_terminal(person: Person, env: dict[str, str]) -> str:
                 text += chunk
         except OSError:  # the other end is closed
             pass
-        assert child.wait(30) == 0
+        assert child.wait(PATIENCE_S) == 0
     finally:
         os.close(ours)
     return text.decode()
@@ -136,7 +125,7 @@ def test_watching_asks_the_queue_once_and_leaves_at_ctrl_c(
         assert child.stdout is not None
         told = [json.loads(child.stdout.readline()) for _ in range(3)]
         child.send_signal(signal.SIGINT)
-        assert child.wait(30) == 0
+        assert child.wait(PATIENCE_S) == 0
     finally:
         child.kill()
         child.wait()
