@@ -4,14 +4,14 @@ Each round times the parts separately and then training itself: emulation (rando
 inference (the collector's, one group at a time) and learning (the update of one rollout). The
 ceiling is the best possible schedule of these parts: on a CPU, emulation and inference share the
 cores without a gap, and learning, which needs the rollout, comes after; on a GPU, inference takes
-no time of the cores.
+no time of the cores. A round with a share above 1 does not count and is listed (`left_out`).
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from Daddy.core.settings import Config
 from Daddy.learning.choose_vector_backend import random_rate
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.workloads import WORKLOADS
+from scripts.benches._limit_rounds import median_shares, rounds_left_out
 
 if TYPE_CHECKING:
     from Daddy.learning.interfaces import EnvWorkload, FrameSink
@@ -62,17 +63,23 @@ def run(quick: bool) -> dict[str, object]:
         iterate(learner, 1)
         rows = [_round(learner, quick, f"{n + 1}/{rounds}") for n in range(rounds)]
         facts = _facts(learner)
+    shares = [_shares(row) for row in rows]
     medians: dict[str, Any] = {name: median(row[name] for row in rows) for name in rows[0]}
     return {
         **{name: round(medians[name], 1) for name in ("env_only", "training", "ceiling")},
-        "of_ceiling": round(median(row["training"] / row["ceiling"] for row in rows), 3),
-        "of_env_only": round(median(row["training"] / row["env_only"] for row in rows), 3),
+        **median_shares(shares),
         "us_per_step": {
             name: round(medians[name], 1) for name in ("emulation", "inference", "learning", "rest")
         },
         **facts,
         "rounds": rounds,
+        "left_out": rounds_left_out(shares),
     }
+
+
+def _shares(row: Mapping[str, float]) -> dict[str, float]:
+    limits = ("ceiling", "env_only")
+    return {f"of_{limit}": row["training"] / row[limit] for limit in limits}
 
 
 def _config() -> Config:

@@ -3,8 +3,9 @@
 The limit is cores x bare, where bare is the mean rate of simultaneous loops, one per usable core,
 that only emulate: a key, 24 frames, one of them drawn. Each round measures the limit and every
 contender once, one after the other, so that a slower machine slows all of them; ratios are taken
-within a round, and their median is reported (`of_limit`). The uneven scene plays steps of 1 to 20
-times 24 frames (`_uneven_steps`); there, 24 frames count as one step.
+within a round, and their median is reported (`of_limit`). A round with a ratio above 1 does not
+count and is listed (`left_out`). The uneven scene plays steps of 1 to 20 times 24 frames
+(`_uneven_steps`); there, 24 frames count as one step.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
 from scripts.benches import _step_parts
+from scripts.benches._limit_rounds import median_shares, rounds_left_out
 from scripts.benches._uneven_steps import MEAN, UnevenEnv
 from scripts.benches._vector_peers import (
     PEERS,
@@ -90,11 +92,11 @@ def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[st
     def rate(name: str) -> float:
         return round(median(row[name] for row in measured), 1)
 
-    def share(name: str) -> float:
-        return round(median(row[name] / (cores * row["bare"]) for row in measured), 3)
-
     present = [peer for peer in PEERS if peer not in absent]
-    shares = {name: share(name) for name in measured[0] if name != "bare"}
+    shares = [
+        {name: rate / (cores * row["bare"]) for name, rate in row.items() if name != "bare"}
+        for row in measured
+    ]
     return {
         "cores": cores,
         "bare": rate("bare"),
@@ -105,8 +107,9 @@ def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[st
             "ours": rate(f"ours, {UNEVEN}"),
             **{peer: rate(f"{peer}, {UNEVEN}") for peer in present},
         },
-        "of_limit": shares,
+        "of_limit": median_shares(shares),
         "rounds": len(measured),
+        "left_out": rounds_left_out(shares),
     }
 
 

@@ -1,0 +1,38 @@
+"""Tests of shares of a limit: rounds whose limit was measured too low do not count."""
+
+from __future__ import annotations
+
+from scripts.benches import train, vector
+from scripts.benches._limit_rounds import median_shares, rounds_left_out
+from scripts.benches._vector_peers import PEERS
+
+
+def _round(ours: float, bare: float = 100.0) -> dict[str, float]:
+    names = [*(f"ours, {count}" for count in vector.COUNTS), f"ours, {vector.UNEVEN}"]
+    return {"bare": bare, **dict.fromkeys(names, 50.0), "ours, 16": ours}
+
+
+def test_a_round_above_the_limit_is_named_and_does_not_count() -> None:
+    absent = dict.fromkeys(PEERS, "not installed")
+    measured = [_round(180.0), _round(260.0), _round(190.0), _round(270.0)]
+    figures = vector._figures(measured, 2, absent)
+    assert figures["of_limit"]["ours, 16"] == 0.925
+    assert list(figures["left_out"]) == ["round 2", "round 4"]
+    assert figures["left_out"]["round 2"].startswith("ours, 16 at 1.30 of the limit")
+    assert figures["rounds"] == 4
+
+
+def test_shares_of_no_counted_round_are_none() -> None:
+    rounds = [{"a": 1.3, "b": 0.9}, {"a": 1.01, "b": 1.4}]
+    assert median_shares(rounds) == {"a": None, "b": None}
+    assert rounds_left_out(rounds)["round 2"].startswith("b at 1.40")
+
+
+def test_a_share_of_exactly_the_limit_counts() -> None:
+    assert (median_shares([{"a": 1.0}]), rounds_left_out([{"a": 1.0}])) == ({"a": 1.0}, {})
+
+
+def test_training_is_compared_with_both_of_its_limits() -> None:
+    row = {"training": 130.0, "ceiling": 100.0, "env_only": 200.0}
+    assert train._shares(row) == {"of_ceiling": 1.3, "of_env_only": 0.65}
+    assert list(rounds_left_out([train._shares(row)])) == ["round 1"]
