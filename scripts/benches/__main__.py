@@ -6,6 +6,7 @@ The JSON file holds its figures under ``figures``, or at the top level if the be
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import platform
@@ -70,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="file for the figures (default: terminal only)"
     )
-    name = parser.parse_known_args(argv)[0].name
+    # argparse's own method: the named bench adds flags, which this parser would refuse
+    name = argparse.ArgumentParser.parse_known_args(parser, argv)[0].name
     bench = importlib.import_module(f"scripts.benches.{name}")
     options: Mapping[str, str | Mapping[str, Any]] = getattr(bench, "OPTIONS", {})
     for option, value in options.items():

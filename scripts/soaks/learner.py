@@ -7,6 +7,7 @@ judges the order of jobs and four real learners would compete for this machine's
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -14,7 +15,6 @@ import threading
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.read_slots import newest_checkpoint
-from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import append_line, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import current_process
@@ -41,7 +41,7 @@ class Diary:
 
 def main() -> int:
     """Hold the slot of the job until it has to leave."""
-    parser = ArgumentParser()
+    parser = argparse.ArgumentParser()  # further arguments, such as the mode, are ignored
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--attempt", required=True)
     args, _ = parser.parse_known_args()
