@@ -63,18 +63,20 @@ leftmost pixel into its highest two bits. The bits below the top byte cause no c
 class Emulator:
     """Runs one game. Not thread-safe; `press` releases the GIL."""
 
-    def __init__(self, rom: bytes, recorder: InputRecorder | None = None) -> None:
+    def __init__(
+        self, rom: bytes, recorder: InputRecorder | None = None, battery: bytes | None = None
+    ) -> None:
         """Start the ROM image `rom` at power-on; RomError if pyboy cannot start it.
 
-        `recorder` receives every operation. A recording begins at power-on, or at a state the
-        caller loads before any other operation.
+        `battery`: the cartridge's battery RAM. `recorder` receives every operation. A recording
+        begins at power-on, or at a state the caller loads before any other operation.
         """
         self._recorder = recorder
         self.watcher: Callable[[], None] | None = None
         """Function called every `frames_per_picture` frames; it does not affect the game."""
         self.frames_per_picture = FRAMES_PER_PICTURE
         """Frames between two calls of `watcher`; must divide FRAMES_PER_STEP."""
-        self._boy, self._work_ram = _power_on(rom)
+        self._boy, self._work_ram = _power_on(rom, battery)
         self._boy.tick(_PRIMING_FRAMES, True, False)
         self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
 
@@ -186,7 +188,7 @@ _CONSTRUCTION = Lock()
 """Held while names of pyboy are replaced: several threads may make emulators at once."""
 
 
-def _power_on(rom: bytes) -> tuple[PyBoy, array[int] | None]:
+def _power_on(rom: bytes, battery: bytes | None) -> tuple[PyBoy, array[int] | None]:
     """Start pyboy; return pyboy and the array of its work RAM (None if not found). RomError.
 
     pyboy's own interface copies memory byte by byte into a list, which takes a tenth of a step. So
@@ -207,7 +209,7 @@ def _power_on(rom: bytes) -> tuple[PyBoy, array[int] | None]:
         pillow = pyboy_screen.Image
         pyboy_ram.array, pyboy_screen.Image = make, None
         try:
-            boy = PyBoy(io.BytesIO(rom), **options)
+            boy = PyBoy(io.BytesIO(rom), ram_file=battery and io.BytesIO(battery), **options)
         except Exception as error:  # pyboy has no common base for errors of a damaged ROM
             raise RomError(
                 f"pyboy {PYBOY_VERSION} cannot start this game: {error}",

@@ -1,4 +1,4 @@
-"""Loads one save state and prints all its facts as a line of JSON; the child of ``fidelity``.
+"""Loads one file of a person and prints all its facts as a line of JSON; child of ``fidelity``.
 
 A damaged save state may crash or hang the emulator; the parent limits the time of this process.
 """
@@ -12,10 +12,11 @@ from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import RomError, run_entry
-from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
+from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.game_progress import not_started_reason
 from Daddy.pokemon.ram_map import WHOLE
 from Daddy.pokemon.starts.playability_check import check_playable
+from Daddy.pokemon.starts.state_files import load_state_file
 from scripts.benches._state_report import doubts, table
 
 MEMORY_LIMIT = 4 << 30
@@ -25,12 +26,8 @@ CLOCK_FRAMES = 70
 
 def read(game: bytes, state: bytes, real: bool) -> dict[str, object]:
     """Return the table of a state, its contradictions, and faults that prevent play."""
-    emulator = Emulator(game)
-    unread = emulator.restore_state(state)
-    if unread and state[0] == STATE_FORMAT:
-        raise RomError(
-            f"{unread} of its bytes are left over: another PyBoy wrote it, or it is damaged"
-        )
+    emulator = load_state_file(game, state)
+    state = emulator.dump_state()
     image = bytes(emulator.ram(WHOLE))
     emulator.wait(CLOCK_FRAMES)
     not_started = not_started_reason(image)

@@ -1,45 +1,50 @@
 """Prints all facts read from save states, so that a person who knows the game can check them.
 
-``--states DIR``: a folder of your own PyBoy save states, read with your own ROM (DADDY_ROM; nothing
-of it is copied, kept or sent). Without it: states of the free cartridge, made now, and damaged
-ones. Each state is loaded in a child process with a time limit. A state that cannot be loaded,
+``--states DIR``: a folder of your own PyBoy save states and battery saves (nothing of it is copied,
+kept or sent). Without it: states of the free cartridge, made now, and damaged ones. With your own
+ROM (DADDY_ROM) each file is loaded in a child process with a time limit, and played on. Without it
+the memory in each save state is read, and battery saves are refused. A file that cannot be read,
 hangs, or is another game's is listed with the reason; the others are still read.
 """
 
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from Daddy.core.atomic_files import read_bounded
-from Daddy.core.errors import ExitCode, UsageError
+from Daddy.core.errors import ExitCode, FileError, UsageError
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.rom_identity import load_rom
-from Daddy.core.run_subprocess import Completed, ProcessTimeoutError
+from Daddy.core.run_subprocess import ProcessTimeoutError
 from Daddy.core.run_subprocess import run_command as run_child
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.find_rom import cartridge_path, find_rom
-from Daddy.pokemon.game_progress import read_progress
-from Daddy.pokemon.memory_decoding import byte
-from Daddy.pokemon.ram_map import WHOLE
-from Daddy.pokemon.starts.playability_check import format_fault
+from Daddy.pokemon.game_progress import not_started_reason, read_progress
+from Daddy.pokemon.memory_decoding import Image, byte, span
+from Daddy.pokemon.ram_map import NAME_BYTES, PLAYER_NAME, RIVAL_NAME, WHOLE
+from Daddy.pokemon.starts.find_start_state import beginning_state
+from Daddy.pokemon.starts.state_file_formats import battery_ram, work_ram
+from Daddy.pokemon.starts.state_files import BATTERY_LIMIT_S, child_fault, format_fault
+from scripts.benches._state_report import doubts, table
 from scripts.cartridge.player import Player, read_facts
 
-OPTIONS = {"states": "folder of your own PyBoy save states"}
+OPTIONS = {"states": "folder of your own PyBoy save states and battery saves"}
 READER = (sys.executable, "-m", "scripts.benches._fidelity_child")
 LIMIT_S = 30.0
 """Time limit of a child; a valid state takes about a second, mostly to start the interpreter."""
 FOREIGN = 3
 """Number of contradictions from which a state counts as another game's."""
 _LARGEST = 1 << 20
+_NAME_ROM = "name your ROM, DADDY_ROM=PokemonRed.gb"
 _MOST_STEPS = 6_000
 
 
@@ -54,25 +59,79 @@ class StateReport:
 def read_state_file(state: Path, rom: Path, real: bool, limit_s: float = LIMIT_S) -> StateReport:
     """Read a file in a child; an invalid file gives a report with the reason."""
     try:
-        fault = format_fault(read_bounded(state, _LARGEST))
-    except (OSError, ValueError) as error:
-        fault = str(error)
-    if fault is not None:
-        return StateReport(refused=fault)
+        data = read_bounded(state, _LARGEST)
+    except (OSError, FileError) as error:
+        return StateReport(refused=str(error))
+    battery = battery_ram(data) is not None
+    if not battery and (fault := format_fault(data)) is not None:
+        return _memory_alone(data, fault, real)
+    limit_s = BATTERY_LIMIT_S if battery else limit_s
     argv = [*READER, str(rom), str(state.absolute()), *(["--real"] if real else [])]
     try:
         completed = run_child(argv, limit_s, cwd=CHECKOUT, die_with_us=sys.platform == "linux")
     except ProcessTimeoutError:
         return StateReport(refused=f"it hung the emulator for {limit_s:g} s")
-    return (
-        _report(completed)
-        if completed.returncode == 0
-        else StateReport(refused=_failure(completed))
+    if completed.returncode:
+        fault = child_fault(completed.returncode, completed.stderr)
+        return (
+            _memory_alone(data, fault, real)
+            if completed.returncode == ExitCode.ROM
+            else StateReport(refused=fault)
+        )
+    return _report(json.loads(completed.stdout.splitlines()[-1]))
+
+
+def _memory_alone(data: bytes, fault: str, real: bool) -> StateReport:
+    report = read_memory(data, fault, real)
+    return report if report.table else StateReport(refused=fault)
+
+
+def read_memory(data: bytes, not_loaded: str, real: bool) -> StateReport:
+    """Read the work RAM in a save state of a game, which was `not_loaded` for that reason."""
+    try:
+        image = work_ram(data)
+    except ValueError as error:
+        return StateReport(refused=str(error))
+    told = {**table(image, real), "to train from": f"not checked: {not_loaded}"}
+    return _report(
+        {
+            "not_started": not_started_reason(image),
+            "stopped": None,
+            "table": told,
+            "doubts": doubts(image, real),
+        }
     )
 
 
-def _report(completed: Completed) -> StateReport:
-    answer = json.loads(completed.stdout.splitlines()[-1])
+def read_without_rom(state: Path) -> StateReport:
+    """Read a file by itself, or with the free cartridge if it is a state of the cartridge's."""
+    try:
+        data = read_bounded(state, _LARGEST)
+    except (OSError, FileError) as error:
+        return StateReport(refused=str(error))
+    if battery_ram(data) is not None:
+        return StateReport(refused=f"it is a battery save, which the game must load: {_NAME_ROM}")
+    with suppress(ValueError):
+        image = work_ram(data)
+        if _names(image) == _names(_cartridge_memory()):
+            return read_state_file(state, cartridge_path(), real=False)
+    return read_memory(data, _NAME_ROM, real=True)
+
+
+@cache
+def _cartridge_memory() -> Image:
+    rom = load_rom(cartridge_path())
+    with closing(Emulator(rom.data)) as emulator:
+        emulator.restore_state(beginning_state(rom))
+        return bytes(emulator.ram(WHOLE))
+
+
+def _names(image: Image) -> tuple[Image, Image]:
+    player, rival = (span(image, at, NAME_BYTES) for at in (PLAYER_NAME, RIVAL_NAME))
+    return player, rival
+
+
+def _report(answer: Mapping[str, Any]) -> StateReport:
     if answer["not_started"]:
         return StateReport(refused=f"another game, or none that has begun: {answer['not_started']}")
     if answer["stopped"]:
@@ -82,15 +141,6 @@ def _report(completed: Completed) -> StateReport:
     return StateReport(table=answer["table"])
 
 
-def _failure(completed: Completed) -> str:
-    if completed.returncode < 0:
-        with suppress(ValueError):
-            return f"it crashed the emulator ({signal.Signals(-completed.returncode).name})"
-    lines = completed.stderr.strip().splitlines() or [f"exit code {completed.returncode}"]
-    chosen = lines[0] if completed.returncode == ExitCode.ROM else lines[-1]
-    return chosen.removeprefix("error: ")
-
-
 def run(quick: bool, states: Path | None = None) -> dict[str, object]:
     """Return tables by file name, and refused files with the reason."""
     if states is None:
@@ -98,15 +148,21 @@ def run(quick: bool, states: Path | None = None) -> dict[str, object]:
             return _read_all(folder, cartridge_path())
     if not states.is_dir():
         raise UsageError(f"{states} is no folder", "give the folder that holds your .state files")
-    return _read_all(states, find_rom(None))
+    rom = find_rom(None)
+    return _read_all(states, None if rom == cartridge_path() else rom)
 
 
-def _read_all(folder: Path, rom: Path) -> dict[str, object]:
-    game = load_rom(rom)
+def _read_all(folder: Path, rom: Path | None) -> dict[str, object]:
+    game = load_rom(rom) if rom else None
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
-    reports = {path.name: read_state_file(path, rom, game.real) for path in files}
+    reports = {}
+    for number, path in enumerate(files, 1):
+        print(f"  file {number}/{len(files)}  {path.name}", flush=True)
+        reports[path.name] = (
+            read_state_file(path, rom, game.real) if rom and game else read_without_rom(path)
+        )
     return {
-        "game": game.name,
+        "game": game.name if game else "Pokémon Red or Blue, by the memory in each state",
         "files": len(files),
         "read": sum(1 for report in reports.values() if report.table),
         "refused": {name: report.refused for name, report in reports.items() if report.refused},

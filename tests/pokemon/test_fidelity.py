@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from itertools import islice
@@ -14,11 +15,13 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.bag import HM_BITS, REQUIRED_ITEMS
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.find_rom import cartridge_path
+from Daddy.pokemon.starts.state_file_formats import work_ram
 from scripts.benches import __main__ as benches
 from scripts.benches import fidelity
 from scripts.benches._state_report import doubts, item_name, letters, table
 from tests.pokemon.images import creature, image, put
 from tests.pokemon.lookalike import lookalike
+from tests.pokemon.starts.test_state_file_formats import states as pyboy_states
 
 
 @pytest.fixture(name="states")
@@ -43,10 +46,10 @@ def test_the_good_state_is_told_and_each_bad_one_is_refused_by_name(
     assert benches.main(["fidelity", "--states", str(states), "--json", str(told)]) == 0
     figures = json.loads(told.read_text())["figures"]
     assert (figures["files"], figures["read"]) == (6, 1)
-    assert "cannot read" in figures["refused"]["x-cut-short.state"]
+    assert "it is damaged" in figures["refused"]["x-cut-short.state"]
     assert "7 bytes" in figures["refused"]["x-not-a-state.txt"]
-    assert "cannot read" in figures["refused"]["x-of-nothing.state"]
-    assert "newer PyBoy" in figures["refused"]["x-of-a-newer-emulator.state"]
+    assert "none that has begun" in figures["refused"]["x-of-nothing.state"]
+    assert "begins with 16: no format" in figures["refused"]["x-of-a-newer-emulator.state"]
     assert "another game" in figures["refused"]["x-of-another-game.state"]
     table = figures["got_almanac.state"]
     assert table["milestones"].startswith("5 of ")
@@ -54,6 +57,63 @@ def test_the_good_state_is_told_and_each_bad_one_is_refused_by_name(
     assert table["doubts"] == "none"
     assert table["to train from"] == "fit"
     assert "x-cut-short.state" in capsys.readouterr().out
+
+
+def test_with_a_rom_each_bad_one_is_refused_by_the_emulator(states: Path) -> None:
+    refused = {
+        path.stem: fidelity.read_state_file(path, cartridge_path(), real=False).refused
+        for path in states.glob("x-*")
+    }
+    assert "cannot read" in refused["x-cut-short"]
+    assert "cannot read" in refused["x-of-nothing"]
+    assert "newer PyBoy" in refused["x-of-a-newer-emulator"]
+    assert "another game" in refused["x-of-another-game"]
+
+
+def _another_players(states: Path) -> bytes:
+    """Rename the player in a state, so that it is no longer one of the cartridge's."""
+    data = (states / "got_almanac.state").read_bytes()
+    image = bytearray(work_ram(data))
+    at = data.index(image)
+    put(image, ram.PLAYER_NAME, 0x91, 0x84, 0x83, 0x50)
+    return data[:at] + image + data[at + len(image) :]
+
+
+def test_without_a_rom_a_state_is_read_by_itself_and_other_files_are_named(
+    states: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state of another game than the cartridge must not be played on the cartridge."""
+    monkeypatch.delenv("DADDY_ROM", raising=False)
+    monkeypatch.setattr(fidelity, "run_child", lambda *_, **__: pytest.fail("it was played"))
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "a.state").write_bytes(_another_players(states))
+    (folder / "b.sav").write_bytes(bytes(32_768))
+    (folder / "c.srm").write_bytes(bytes(32_768 + 48))
+    (folder / "d.sgm").write_bytes(gzip.compress(b"anything"))
+    figures = fidelity.run(quick=True, states=folder)
+    told, refused = figures["a.state"], figures["refused"]
+    assert isinstance(told, dict)
+    assert isinstance(refused, dict)
+    assert told["names"].startswith("RED and ")
+    assert told["to train from"] == "not checked: name your ROM, DADDY_ROM=PokemonRed.gb"
+    assert sorted(refused) == ["b.sav", "c.srm", "d.sgm"]
+    assert all("battery save" in refused[name] for name in ("b.sav", "c.srm"))
+    assert "DADDY_ROM" in refused["c.srm"]
+    assert "VisualBoyAdvance" in refused["d.sgm"]
+
+
+def test_a_state_that_this_pyboy_cannot_load_is_read_by_itself(
+    states: Path, tmp_path: Path
+) -> None:
+    """PyBoy 2.8.1 and 2.6.1 wrote these states; 2.7.0 loads neither."""
+    for version, words in (("2.8.1", "format 29"), ("2.6.1", "cannot read this save state")):
+        state = tmp_path / f"{version}.state"
+        state.write_bytes(pyboy_states()[version])
+        told = fidelity.read_state_file(state, cartridge_path(), real=False).table
+        assert told["map"].startswith("37 Home")
+        assert told["to train from"].startswith("not checked: ")
+        assert words in told["to train from"]
 
 
 @pytest.mark.parametrize(

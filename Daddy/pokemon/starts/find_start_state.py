@@ -20,11 +20,11 @@ from Daddy.core.atomic_files import read_bounded, sha256_hex
 from Daddy.core.errors import FileError, RomError
 from Daddy.core.rom_identity import Rom
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.starts.playability_check import convert_foreign_state
 from Daddy.pokemon.starts.route_player import RoutePlayer, StuckError
 from Daddy.pokemon.starts.route_view import STEERING, read_view
 from Daddy.pokemon.starts.start_routes import BEGINNING, ROUTES_VERSION, StartRoute, routes_by_name
 from Daddy.pokemon.starts.start_state_folder import StartStateFolder, open_state_folder
+from Daddy.pokemon.starts.state_files import convert_foreign_state
 
 StrPath = str | os.PathLike[str]
 BY_HAND: Final = "hand"
