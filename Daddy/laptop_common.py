@@ -189,7 +189,8 @@ def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[]
     from Daddy.learning.play_loop import BenchmarkPlayer
 
     torch_device = resolve_device(config.training.device)
-    training = config.training.model_copy(update={"num_envs": count, "horizon": HORIZON})
+    sizes = {"num_envs": count, "horizon": HORIZON, "batch_size": HORIZON}
+    training = config.training.model_copy(update=sizes)
     with closing(make_environments(config, count, groups)) as vector:
         workload = WORKLOADS[training.workload]
         policy = workload.make_policy(training, vector.observation_space, vector.action_space)

@@ -11,6 +11,7 @@ from Daddy import laptop_common
 from Daddy.core import host_and_processes
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError
+from Daddy.core.load_config import load_config
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.laptop_common import LaptopLimits
 from Daddy.pokemon.find_rom import cartridge_path
@@ -95,3 +96,9 @@ def test_a_visit_ends_after_the_steps_or_seconds_asked_for() -> None:
     assert endless.stop_reason() is None
     assert short.stop_reason() == "100 steps, as asked"
     assert "as asked" in (brief.stop_reason() or "")
+
+
+def test_a_single_environment_can_be_measured() -> None:
+    config = load_config(None, {"training.workload": "cartpole", "training.device": "cpu"})
+    with laptop_common.open_player(config, 0, 1) as step:
+        assert step() == laptop_common.HORIZON

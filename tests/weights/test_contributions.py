@@ -96,6 +96,20 @@ def test_accepted_work_is_not_carried_twice_after_adoption(tmp_path, clock):
     assert close(adoption.weights, shifted(cluster.job.weights, 0.5), 0.05)
 
 
+def test_a_laptop_restarts_from_the_newest_version_that_was_pulled(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, weights = cluster.laptop()
+    laptop.publish(shifted(weights, 1.0), 1000, 50)
+    cluster.merge()
+    adoption = laptop.restart_from_newest(5000)
+    assert (adoption.version, adoption.refused) == (1, True)
+    assert close(adoption.weights, cluster.job.weights, 0.01)
+    assert "no step" in laptop.publish(shifted(adoption.weights, 1.0), 5000, 0)
+    assert "contribution 2 on v1, 500 steps" in laptop.publish(
+        shifted(adoption.weights, 1.0), 5500, 10
+    )
+
+
 def box_with_one(cluster, clock):
     laptop, weights = cluster.laptop()
     laptop.publish(perturbed(weights, 5), 1000, 50)

@@ -107,6 +107,55 @@ def test_an_offer_that_is_not_merged_yet_is_carried_over_once(tmp_path, clock):
     assert close(peers[3].weights, shifted(shared, 8.0 * final[0].share))
 
 
+def test_a_restart_drops_own_progress_and_its_steps_and_takes_the_newest_version(tmp_path, clock):
+    peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(4)]
+    start, dead = peers[0].weights, peers[0]
+    dead.shift(4.0)
+    dead.publish()
+    for peer in peers[1:3]:
+        peer.shift(4.0)
+        peer.publish()
+    dead.shift(1e6, steps=700)
+    restart(dead, 1)
+    assert close(dead.weights, shifted(start, 3.0))
+    assert "nothing to publish" in dead.publish()
+    dead.shift(2.0)
+    assert dead.publish() == "contribution 2 on v1, 100 steps"
+    dead.shift(1e6)
+    restart(dead, 1)  # contribution 2 was sound, and is merged later
+    assert close(dead.weights, shifted(start, 3.0))
+    clock.pass_by(60)
+    assert peers[1].adopt() == 2
+    (entry,) = newest(tmp_path).inputs
+    assert (entry.peer, entry.sequence) == ("slot-0", 2)
+    assert dead.adopt() == 2
+    assert close(dead.weights, shifted(start, 3.0 + 2.0 * entry.share))
+
+
+def restart(peer, version):
+    adoption = peer.exchange.restart_from_newest(peer.env_steps)
+    assert (adoption.version, adoption.refused) == (version, True)
+    peer.weights, peer.updates = dict(adoption.weights), 0
+
+
+def test_a_restart_while_the_folder_cannot_be_read_takes_the_version_in_memory(
+    tmp_path, clock, monkeypatch
+):
+    peer, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    start = peer.weights
+    other.shift(1.0)
+    other.publish()
+    peer.shift(1e6)
+    monkeypatch.setattr(peer.exchange, "_load_newest", refuse_to_read)
+    adoption = peer.exchange.restart_from_newest(peer.env_steps)
+    assert adoption.version == 0
+    assert close(adoption.weights, start)
+
+
+def refuse_to_read():
+    raise OSError(5, "the disk does not answer")
+
+
 def test_own_progress_counts_fully_whatever_is_adopted_between(tmp_path, clock):
     """The contributions of one peer add up to its whole progress."""
     peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(2)]
