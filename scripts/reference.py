@@ -181,7 +181,7 @@ def _tuned() -> str:
     return (
         "## The tuned recipe\n\n`start` gives these values, and those of the profile, to a new run "
         "of the real game on `cuda`, where nobody set the key, and prints both values of each. "
-        f"{lines} of the shipped file count as not set, while that file is unchanged; everywhere "
+        f"{lines} in the shipped file count as not set while they are unchanged; everywhere "
         "else they are what you set. A run that has learnt keeps its own values.\n\n"
         f"| key | value |\n| --- | --- |\n{rows}\n"
     )

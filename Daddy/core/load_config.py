@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from Daddy.core.arguments import did_you_mean
-from Daddy.core.atomic_files import canonical_json, read_json, sha256_hex
+from Daddy.core.atomic_files import canonical_json, read_json
 from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE
 from Daddy.core.run_paths import RunPaths
@@ -34,8 +34,6 @@ from Daddy.core.shared_weights_paths import SharedPaths, joined_paths
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"
-_SHIPPED_SHA256 = "b6f21d3c2d51e6a22e17dc629dafb9c169f0af4fa7e47797a2cde04145feedbd"
-"""Hash of the shipped file as it is shipped: once edited, it is a person's own file."""
 SITES = CHECKOUT / "cluster" / "sites"
 RENAMED_SITES = {"sandbox": "testbed"}
 """Site profiles: name in the release before → name now; read for one release."""
@@ -146,11 +144,14 @@ def _read_site(name: str) -> Settings:
 
 
 def _read_config(path: Path) -> Settings:
-    """Read a config file, the shipped one without the lines that count as not set."""
+    """Read a config file, the shipped one without its unchanged lines of `SEED_LINES`.
+
+    Other lines of that file do not matter: people write their partition and ROM into it.
+    """
     settings = _flatten(_read(path, "config file"))
-    if path.resolve() == DEFAULT_CONFIG and sha256_hex(path.read_bytes()) == _SHIPPED_SHA256:
-        return {key: value for key, value in settings.items() if key not in SEED_LINES}
-    return settings
+    if path.resolve() != DEFAULT_CONFIG:
+        return settings
+    return {key: value for key, value in settings.items() if SEED_LINES.get(key) != value}
 
 
 def _from_environment(environ: Mapping[str, str]) -> Settings:

@@ -149,7 +149,11 @@ def test_the_seeds_lines_count_as_not_set_only_in_the_shipped_file_and_unchanged
     monkeypatch.setattr(load_config, "DEFAULT_CONFIG", copy)
     assert given() == set()
     copy.write_bytes(shipped.read_bytes().replace(b"gpu-linuxlab", b"gpu"))
-    assert given() == {"total_steps", "num_envs", "batch_size"}
+    assert given() == set(), "a person's partition stands in the shipped file, too"
+    copy.write_bytes(shipped.read_bytes().replace(b'"num_envs": 8', b'"num_envs": 16'))
+    training = load_config.load_config(None).training
+    assert "num_envs" in training.model_fields_set
+    assert "batch_size" not in training.model_fields_set
 
 
 def test_values_beneath_fill_in_only_what_nobody_set():
