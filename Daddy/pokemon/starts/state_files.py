@@ -34,7 +34,8 @@ BATTERY_LIMIT_S: Final = 120.0
 _SMALLEST, _LARGEST = 40 * 1024, 1 << 20
 _NEWEST_KNOWN = 64
 """Largest first byte that is taken for the version of a PyBoy state."""
-_SAME_NUMBER = f" (PyBoy 2.6 writes the number {STATE_FORMAT} too: save it with {PYBOY_VERSION})"
+_UNREAD = {14: "PyBoy 2.5 wrote it", 15: "PyBoy 2.6 writes the number 15 too"}
+"""Formats that this pyboy lets through and then fails on."""
 _RAM_SIZE_FIELD, _RAM_OF_32_KIB = 0x149, 3
 _CONTINUE_KEYS = 200
 _PAUSE_FRAMES = 48
@@ -108,10 +109,15 @@ def load_state_file(game: bytes, data: bytes) -> Emulator:
     try:
         left = emulator.restore_state(data)
     except RomError as error:
-        raise RomError(f"{error.message}{_SAME_NUMBER * (data[0] == STATE_FORMAT)}") from error
+        raise RomError(f"{error.message}{_advice(data)}") from error
     if left and data[0] == STATE_FORMAT:
-        raise RomError(f"{left} bytes are left over{_SAME_NUMBER}")
+        raise RomError(f"{left} bytes are left over{_advice(data)}")
     return emulator
+
+
+def _advice(data: bytes) -> str:
+    cause = _UNREAD.get(data[0])
+    return f" ({cause}: save it with {PYBOY_VERSION})" if cause else ""
 
 
 def _continue_saved_game(game: bytes, battery: bytes) -> Emulator:

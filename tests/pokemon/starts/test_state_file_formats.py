@@ -67,6 +67,13 @@ def test_older_states_become_start_states(version: str) -> None:
     assert letters(work_ram(converted)[ram.PLAYER_NAME - ram.RAM_START :][:11]) == "ROBIN"
 
 
+@pytest.mark.parametrize("version", ["2.5.4", "2.6.1"])
+def test_a_state_of_a_version_that_is_not_read_names_it(version: str) -> None:
+    words = rf"No data \(PyBoy {version[:3]} wr.*: save it with 2\.7\.0\)"
+    with pytest.raises(RomError, match=words):
+        convert_foreign_state(load_rom(cartridge_path()), states()[version], "theirs")
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
