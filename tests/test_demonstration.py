@@ -52,7 +52,7 @@ def test_progress_names_the_time_left_first_by_the_expected_then_by_the_measured
 @pytest.mark.parametrize("rate", [20.0, 300.0])
 def test_jobs_live_so_long_that_the_handovers_come_while_the_steps_are_played(rate: float) -> None:
     enough = Enough(steps=80_000, handovers=8, rate=rate)
-    assert 2 * enough.time_limit_s < enough.expected_s < 3 * enough.time_limit_s
+    assert 3 * enough.time_limit_s < enough.expected_s < 4 * enough.time_limit_s
 
 
 def test_tenths_are_of_episodes_so_a_pause_at_the_end_leaves_none_empty() -> None:

@@ -177,7 +177,7 @@ class Enough:
     @property
     def time_limit_s(self) -> float:
         """Time limit of a job with which every slot changes its job often enough."""
-        lifetime = self.expected_s / (self.handovers / SLOTS + 1)
+        lifetime = self.expected_s / (self.handovers / SLOTS + 2)  # one more: the rate is a guess
         return 1.25 * lifetime  # a job keeps the last fifth for its checkpoint
 
     def reason(self, view: RunView, elapsed: float) -> str | None:
