@@ -154,7 +154,7 @@ def test_no_more_jobs_run_than_there_are_places_and_a_freed_place_is_taken(queue
     queue.ready(second)
     time.sleep(0.5)
     assert queue.row(third).state is JobState.PENDING
-    assert queue.row(third).slurm_reason == "Places"
+    assert queue.row(third).slurm_reason == "no free place"
     queue.scheduler.signal(first)
     assert queue.wait(first, JobState.ENDED).exit_code == 10
     assert queue.wait(third, JobState.RUNNING).started_ts is not None

@@ -110,7 +110,7 @@ class LocalScheduler:
             state, word = JobState.ENDED, str(end["word"])
         else:
             state, word = self._state(files, spec, bool(start), now)
-        why = "Held" if is_held(files) else "Places"
+        why = "Held" if is_held(files) else "no free place"
         return QueueJob(
             job_id=files.job_id,
             token=spec["token"],
