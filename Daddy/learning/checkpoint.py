@@ -2,8 +2,9 @@
 
 A checkpoint is a blob (safetensors) and a manifest (JSON with the blob's hash and the counters).
 The manifest is written last: a blob without a manifest is ignored. File names sort by (term,
-step), so that a process of an expired term cannot hide the checkpoints of its successor. A
-checkpoint that fails its hash is renamed, never deleted, and the one before it is used.
+step), so that a process of an expired term cannot hide the checkpoints of its successor; a later
+one of the same step gets a `_` more and sorts after it. A checkpoint that fails its hash is
+renamed, never deleted, and the one before it is used.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ VERSION = 1
 _MANIFEST_LIMIT = 4 * 1024 * 1024
 _BLOB_LIMIT = 4 * 1024**3
 _HOUR_S = 3600.0
-_NAME = re.compile(r"t(\d{6})-s(\d{12})\.json")
+_NAME = re.compile(r"t(\d{6})-s(\d{12})_*\.json")
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ def save_checkpoint(
     """
     _refuse_fenced(folder, checkpoint.term)
     name = f"t{checkpoint.term:06d}-s{checkpoint.step:012d}"
+    while (folder / f"{name}.json").exists():  # never over a complete checkpoint: a kill would tear
+        name += "_"
     plain = {key: value.detach().cpu().contiguous() for key, value in checkpoint.tensors.items()}
     blob = tensors_to_bytes(plain)
     write_atomic(folder / f"{name}.safetensors", blob)

@@ -36,12 +36,19 @@ if TYPE_CHECKING:
 class WeightExchange(Protocol):
     """Gives one peer access to the shared weights; is called between PPO iterations only."""
 
-    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+    def join_fleet(
+        self,
+        initial: Callable[[], StateDict],
+        resumed: bytes | None,
+        env_steps: int,
+        optimizer_steps: int,
+    ) -> Adoption:
         """Return, as an Adoption, the weights to start from.
 
         A fresh peer gets the newest version; the first peer of a run writes `initial()` as version
         0. A peer that resumes with `resumed`, the checkpointed `resume_state()`, keeps its own
-        weights, `initial()`, rebased on a newer version if there is one.
+        weights, `initial()`, rebased on a newer version if there is one. `env_steps` and
+        `optimizer_steps` are the checkpoint's totals.
         """
         ...
 
@@ -52,8 +59,11 @@ class WeightExchange(Protocol):
         """
         ...
 
-    def adopt(self, weights: StateDict) -> Adoption | None:
-        """Merge if it is this peer's turn; return a newer version rebased on `weights`, or None."""
+    def adopt(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> Adoption | None:
+        """Merge if it is this peer's turn; return a newer version rebased on `weights`, or None.
+
+        The totals are those of `publish`: they go with progress that the adoption drops.
+        """
         ...
 
     def restart_from_newest(self, env_steps: int) -> Adoption | None:
@@ -191,13 +201,13 @@ class EnvWorkload:
 class NoExchange:
     """Shares weights with no other learner: collaboration is off."""
 
-    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:  # noqa: ARG002
+    def join_fleet(self, initial: Callable[[], StateDict], *_: object) -> Adoption:
         return Adoption(0, initial(), "own weights: collaboration is off")
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:  # noqa: ARG002
         return "nothing published: collaboration is off"
 
-    def adopt(self, weights: StateDict) -> Adoption | None:  # noqa: ARG002
+    def adopt(self, *_: object) -> Adoption | None:
         return None
 
     def restart_from_newest(self, env_steps: int) -> Adoption | None:  # noqa: ARG002

@@ -48,8 +48,9 @@ class LearnerState:
 
     `last_ran` holds the monotonic second (keys in `_steps`: the step) of recurring work,
     `new_milestones` milestones not yet on a curve, `assists_given_up` assists reported as disabled,
-    `costs` the seconds spent on checks for versions and on contributions, and `first_weights` the
-    weights that this process began with.
+    `costs` the seconds spent on checks for versions and on contributions, `first_weights` the
+    weights that this process began with, and `stored_note` the exchange's state that the newest
+    checkpoint agrees with.
     """
 
     parts: Parts
@@ -70,6 +71,7 @@ class LearnerState:
     first_weights: StateDict = field(default_factory=dict)
     new_milestones: list[str] = field(default_factory=list)
     assists_given_up: set[str] = field(default_factory=set)
+    stored_note: bytes = b""
 
     def weights(self) -> StateDict:
         """Return a copy of the policy's weights on the CPU."""

@@ -81,8 +81,10 @@ def start_learner(parts: Parts) -> LearnerState:
     if not learner.collector.observations:
         reset_environments(learner)
     resumed = tensor_to_bytes(loaded.checkpoint.tensors["exchange"]) if loaded else None
-    apply_adoption(learner, parts.exchange.join_fleet(learner.weights, resumed))
+    totals = learner.counters.env_steps, learner.updater.optimizer.steps
+    apply_adoption(learner, parts.exchange.join_fleet(learner.weights, resumed, *totals))
     learner.first_weights = learner.weights()
+    learner.stored_note = parts.exchange.resume_state()
     learner.movement.set_start(parts.vector.telemetry())
     learner.collector.after_step = new_step_hook(learner)
     if loaded is not None:
@@ -147,7 +149,8 @@ def adopt_newer(learner: LearnerState, *, learns: bool = True) -> None:
     learner.mark("adopt", "beat")
     with learner.collector.stopwatch.measure("share"):
         own = learner.weights()
-        adoption = learner.parts.exchange.adopt(own)
+        totals = learner.counters.env_steps, learner.updater.optimizer.steps
+        adoption = learner.parts.exchange.adopt(own, *totals)
         if adoption is not None:
             apply_adoption(learner, adoption, own if learns else None)
             learner.recompute_lstm_state()
@@ -279,18 +282,21 @@ def publish_if_due(learner: LearnerState) -> None:
 def write_checkpoint(learner: LearnerState) -> None:
     """Write a checkpoint, unless the newest one holds the same state already.
 
-    A rollout in progress is stored too, but not over this term's own checkpoint of the same step,
-    from which a successor replays it with the same result.
+    A rollout in progress is stored too, but not after this term's own checkpoint of the same step,
+    from which a successor replays it with the same result. An offer or adoption since then needs
+    another checkpoint, or a successor would offer the same progress, with its steps, once more.
     """
     schedule, steps = learner.parts.schedule, learner.counters.env_steps
+    note = learner.parts.exchange.resume_state()
     written = newest_term(learner.parts.checkpoints)
     in_progress = learner.rollout.filled and written != learner.term
-    if steps == learner.last_ran["checkpoint_steps"] and written and not in_progress:
+    same = steps == learner.last_ran["checkpoint_steps"] and note == learner.stored_note
+    if same and written and not in_progress:
         return
     state = to_checkpoint(learner)
     save_checkpoint(learner.parts.checkpoints, state, schedule.max_keep, KEPT_HOURS)
     learner.mark("checkpoint")
-    learner.last_ran["checkpoint_steps"] = steps
+    learner.last_ran["checkpoint_steps"], learner.stored_note = steps, note
     write_state(learner, "checkpointed", iteration=learner.counters.iterations)
 
 

@@ -28,11 +28,12 @@ def resume_from_checkpoint(
 ) -> Adoption:  # fmt: skip
     """Return the checkpoint's weights (``own``) rebased on ``newest``, or those of ``newest``.
 
-    ``progress``, which has the base ``newest``, gets the totals, anchor and pending offers of
-    ``note``. ``offered`` are new steps of the peer's contributions since the checkpoint, by any of
-    its processes: steps that are played again after a crash are not counted twice.
+    ``progress`` has the base ``newest`` and the checkpoint's totals, and gets the anchor, pending
+    offers and, unless progress is dropped, the totals of ``note``. ``offered``: new steps that any
+    process of the peer offered since the checkpoint: steps played again are not counted twice.
     """
-    progress.env_steps, progress.optimizer_steps = note.env_steps, note.optimizer_steps
+    if note.env_steps > progress.env_steps:  # a caller without totals
+        progress.count_steps(note.env_steps, note.optimizer_steps)
     contained = note.known
     later = {key: steps for key, steps in offered.items() if key[1] > contained.get(key[0], 0)}
     progress.counted_steps = note.counted_steps + sum(later.values())
@@ -47,6 +48,8 @@ def resume_from_checkpoint(
     except WeightsError as error:
         reason = f"took v{newest.version}: {error.message}"
         return Adoption(newest.version, copy_state(progress.base.weights), reason)
+    if note.env_steps >= 0:
+        progress.env_steps, progress.optimizer_steps = note.env_steps, note.optimizer_steps
     progress.inherited = {
         (incarnation, number): sha
         for (incarnation, number), sha in note.pending.items()

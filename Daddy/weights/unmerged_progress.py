@@ -21,7 +21,7 @@ from Daddy.weights.encoding.state_arithmetic import (
     difference,
     is_finite,
 )
-from Daddy.weights.store.weight_records import Version, is_reverted
+from Daddy.weights.store.weight_records import Contribution, Version, is_reverted
 from Daddy.weights.store.weight_store import Store
 
 Key = tuple[str, int]
@@ -81,10 +81,10 @@ class BaseVersion:
 class ProgressNote:
     """The book-keeping of one process, as it is stored in a checkpoint.
 
-    Totals are the peer's since its run began; -1: unknown. ``blobs``: hashes of its offers that no
-    version had judged. ``before``: the last sequence of each older process of the peer that the
-    totals contain. ``inherited``: offers of older processes that no version had judged, part of the
-    anchor until the next rebase.
+    Totals are the peer's since its run began; -1: unknown, of the release before. ``blobs``: hashes
+    of its offers that no version had judged. ``before``: the last sequence of each older process of
+    the peer that the totals contain. ``inherited``: offers of older processes that no version had
+    judged, part of the anchor until the next rebase.
     """
 
     run_id: str = ""
@@ -152,15 +152,18 @@ class PeerProgress(ProgressNote):
     anchor: StateDict
     absolute: bool = False
     unmerged: dict[int, StateDict] = field(default_factory=dict)
+    claims: dict[int, Contribution] = field(default_factory=dict)
+    """Records of the offers in ``unmerged``: their steps are offered again with a late one."""
 
     def delta_to_offer(self, own: StateDict) -> StateDict:
         """Return the delta to offer when the peer's weights are ``own``."""
         return difference(own, self.base.weights if self.absolute else self.anchor)
 
-    def record_offer(self, own: StateDict, delta: StateDict, blob: str) -> None:
-        """Record that ``delta`` (file ``blob``) was offered when the weights were ``own``."""
+    def record_offer(self, own: StateDict, delta: StateDict, offer: Contribution) -> None:
+        """Record that ``delta`` was offered as ``offer`` when the weights were ``own``."""
         self.sequence += 1
-        self.unmerged[self.sequence], self.blobs[self.sequence] = delta, blob
+        self.unmerged[self.sequence], self.blobs[self.sequence] = delta, offer.blob
+        self.claims[self.sequence] = offer
         self.anchor, self.contained = own, self.sequence
 
     def count_steps(self, env_steps: int, optimizer_steps: int) -> None:
@@ -173,24 +176,39 @@ class PeerProgress(ProgressNote):
         self.count_steps(env_steps, 0)
         return self.rebase(self.base, self.base.weights, OfferOutcome(0, {}, "the policy had died"))
 
-    def rebase(self, base: BaseVersion, own: StateDict, outcome: OfferOutcome) -> Adoption:
+    def rebase(
+        self,
+        base: BaseVersion,
+        own: StateDict,
+        outcome: OfferOutcome,
+        env_steps: int = 0,
+        optimizer_steps: int = 0,
+    ) -> Adoption:
         """Move to ``base``; return the weights to continue with. Offers not judged yet are added to
         them; offers refused as late become progress again. A refusal for values, a revert, or
-        progress that is not finite drops all progress: the new version is taken unchanged.
+        progress that is not finite drops all progress: the new version is taken unchanged. Steps
+        go with their progress: those of late offers are offered again, those dropped, never.
         """
         since = difference(own, self.anchor)
         faults = {n: outcome.refused[n] for n in self.unmerged if n in outcome.refused}
         lost = [outcome.base_reverted] if outcome.base_reverted else []
         lost += [f"contribution {n} was refused: {reason}"
                 for n, (fault, reason) in faults.items() if fault in _DROPPED]  # fmt: skip
-        late = [self.unmerged[n] for n, (fault, _) in faults.items() if fault == "late"]
+        late = [n for n, (fault, _) in faults.items() if fault == "late" and not self.absolute]
+        carried = [self.unmerged[n] for n in late]
+        again = [self.claims[n] for n in late]
         kept = {n: delta for n, delta in self.unmerged.items() if n > outcome.judged and not lost}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
+        self.claims = {n: self.claims[n] for n in kept}
         self.base, self.version, self.inherited, self.contained = base, base.version, {}, 0
         self.anchor = base.weights if self.absolute else add_deltas(base.weights, *kept.values())
         if lost or not is_finite(since):
+            if env_steps > self.env_steps:
+                self.count_steps(env_steps, optimizer_steps)
             reason = f"took v{base.version}: {lost[0] if lost else 'own weights are not finite'}"
             return Adoption(base.version, copy_state(self.anchor), reason, refused=bool(lost))
-        carried = [] if self.absolute else late
+        self.env_steps -= sum(offer.env_steps for offer in again)
+        self.counted_steps -= sum(offer.new_steps for offer in again)
+        self.optimizer_steps -= sum(offer.optimizer_steps for offer in again)
         weights = add_deltas(self.anchor, since, *carried)
         return Adoption(base.version, weights, f"adopted v{base.version}, rebased")

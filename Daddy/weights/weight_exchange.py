@@ -47,10 +47,6 @@ from Daddy.weights.unmerged_progress import (
 CHECK_S = 10.0
 """Seconds between two checks of other accounts' folders for faults."""
 
-STEPS_UNKNOWN = -1
-"""``env_steps`` after joining with a checkpoint that was made without shared weights: the first
-``publish`` sets it, so that steps from before are not offered."""
-
 
 class SharedExchange:
     """A job's access to one ``shared_weights`` folder. Not for use by several threads."""
@@ -91,10 +87,17 @@ class SharedExchange:
 
     # -- WeightExchange
 
-    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+    def join_fleet(
+        self,
+        initial: Callable[[], StateDict],
+        resumed: bytes | None,
+        env_steps: int = 0,
+        optimizer_steps: int = 0,
+    ) -> Adoption:
         """Join the run and return the starting weights. The first job writes its own as version 0;
         a new job takes the newest version; a resumed one moves its checkpoint's unmerged progress
-        onto it. Raise WeightsError when the folder is another policy's or no version is readable.
+        onto it. Totals are the checkpoint's: steps of progress that is dropped are never offered.
+        Raise WeightsError when the folder is another policy's or no version is readable.
         """
         weights = copy_state(initial())
         run_id = self._open_store(weights)
@@ -105,6 +108,7 @@ class SharedExchange:
         since_version = record.version if note is None else note.version
         offered = contributions.steps_offered_by(self._store, self._peer, since_version)
         progress.before = ancestry(note, offered)
+        progress.count_steps(env_steps, optimizer_steps)
         self._beat()
         heartbeats.write_stamp(self._store)
         self._repair_heads(record, base.weights)
@@ -121,7 +125,6 @@ class SharedExchange:
             )
         reason = f"began with v{base.version}"
         if resumed is not None:  # a checkpoint that was made without shared weights
-            progress.env_steps = STEPS_UNKNOWN
             reason = f"joined at v{base.version}"
         return Adoption(base.version, copy_state(base.weights), reason)
 
@@ -135,13 +138,17 @@ class SharedExchange:
             self._report("error", {"what": "publish", "reason": message})
         return message
 
-    def adopt(self, weights: StateDict) -> Adoption | None:
-        """Merge if it is due and no other job does; return a newer version, rebased, or None."""
+    def adopt(
+        self, weights: StateDict, env_steps: int = 0, optimizer_steps: int = 0
+    ) -> Adoption | None:
+        """Merge if it is due and no other job does; return a newer version, rebased, or None.
+        Totals are this peer's now: steps of progress that is dropped are never offered.
+        """
         with self._reporting_errors("adopt"):
             self._beat()
             self._merge()
             if self._store.seen != self._progress.base.version:
-                return self._adopt_newest(copy_state(weights))
+                return self._adopt_newest(copy_state(weights), env_steps, optimizer_steps)
         return None
 
     def restart_from_newest(self, env_steps: int) -> Adoption:
@@ -243,9 +250,6 @@ class SharedExchange:
 
     def _publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         progress = self._progress
-        if progress.env_steps == STEPS_UNKNOWN:
-            progress.count_steps(env_steps, optimizer_steps)
-            return "counting begins here: the steps before were learnt outside these weights"
         steps = env_steps - progress.env_steps
         updates = optimizer_steps - progress.optimizer_steps
         if steps <= 0 or updates <= 0:
@@ -278,7 +282,7 @@ class SharedExchange:
         self._store.writer.hook("C6")  # here, and at C7, a test can kill the job
         contributions.write_contribution(self._store, offer)
         self._store.writer.hook("C7")
-        progress.record_offer(weights, delta, offer.blob)
+        progress.record_offer(weights, delta, offer)
         progress.count_steps(env_steps, optimizer_steps)
         self._measure_period()
         return f"contribution {offer.sequence} on v{offer.base_version}, {steps} steps"
@@ -309,7 +313,9 @@ class SharedExchange:
 
     # -- adopting
 
-    def _adopt_newest(self, weights: StateDict) -> Adoption | None:
+    def _adopt_newest(
+        self, weights: StateDict, env_steps: int, optimizer_steps: int
+    ) -> Adoption | None:
         record, base = self._load_newest()
         old_base = self._progress.base.version
         if base.version <= old_base:
@@ -317,7 +323,7 @@ class SharedExchange:
         outcome = find_outcome(self._store, self._peer, self._incarnation, old_base, record)
         for sequence, (_, reason) in outcome.refused.items():
             self._report("state", {"state": "refused", "sequence": sequence, "reason": reason})
-        adoption = self._progress.rebase(base, weights, outcome)
+        adoption = self._progress.rebase(base, weights, outcome, env_steps, optimizer_steps)
         with self._reporting_errors("adopt"):  # an error here does not undo the adoption
             self._beat()
             self._repair_heads(record, base.weights)

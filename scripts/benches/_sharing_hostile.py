@@ -91,9 +91,8 @@ class PlainExchange:
         self._version: Version | None = None
         self._base: StateDict = {}
 
-    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+    def join_fleet(self, *_: object) -> Adoption:
         """Return the newest version, which an honest peer has written; start the heartbeat."""
-        del initial, resumed
         self.beat()
         return self._take()
 
@@ -125,7 +124,7 @@ class PlainExchange:
     def restart_from_newest(self, env_steps: int) -> Adoption:  # noqa: ARG002
         return self._take()
 
-    def adopt(self, weights: StateDict) -> Adoption | None:  # noqa: ARG002
+    def adopt(self, weights: StateDict, *_: int) -> Adoption | None:  # noqa: ARG002
         """Return the newest version as it is."""
         self.beat()
         return self._take()

@@ -96,14 +96,14 @@ def _job(paths: SharedPaths, number: int, seed: int, stop: Event) -> None:
         exchange = SharedExchange(
             paths, f"slot-{number}", new_incarnation(), settings, CLOCK, Silent(), term=term
         )
-        begun = exchange.join_fleet(partial(dict, own), note)
+        begun = exchange.join_fleet(partial(dict, own), note, 100 * steps, steps)
         own, version = dict(begun.weights), begun.version
         for _ in range(chance.randint(20, 200)):
             own["w"][version] += 1.0
             steps += 1
             exchange.publish(own, 100 * steps, steps)
             stop.wait(chance.uniform(0.05, 0.4))
-            if (adopted := exchange.adopt(own)) is not None:
+            if (adopted := exchange.adopt(own, 100 * steps, steps)) is not None:
                 own, version = dict(adopted.weights), adopted.version
             if stop.is_set():
                 return

@@ -134,16 +134,18 @@ class Fleet:
     def _write(self, name: str, term: int) -> None:
         incarnation = f"{self._interleaver.chance.getrandbits(32):08x}"
         saved = self._saved.get(name)
+        steps, updates = (saved.env_steps, saved.updates) if saved else (0, 0)
         try:
             exchange = self._begin(name, incarnation, term)
             begun = exchange.join_fleet(
                 lambda: saved.weights if saved else small(0.0, 0.0, 0.0),
                 saved.note if saved else None,
+                steps,
+                updates,
             )
         except (OSError, DaddyError):
             return  # it ends with an error; the next job of the slot tries again
         own = dict(begun.weights)
-        steps, updates = (saved.env_steps, saved.updates) if saved else (0, 0)
         before = saved.before if saved else self._checker.steps.get(name, 0)
         for _ in range(ROUNDS):
             own = add_deltas(own, small(*(self._interleaver.between(-1, 1) for _ in range(3))))
@@ -157,7 +159,7 @@ class Fleet:
             if self._interleaver.by_chance(0.3):
                 self._saved[name] = Saved(own, steps, updates, exchange.resume_state(), before)
             self._interleaver.sleep(self._interleaver.between(0.0, self._pause_s))
-            if (adopted := exchange.adopt(own)) is not None:
+            if (adopted := exchange.adopt(own, steps, updates)) is not None:
                 own = dict(adopted.weights)
         exchange.leave_fleet("it is done")
 

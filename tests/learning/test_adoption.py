@@ -28,7 +28,7 @@ class Jumps(NoExchange):
     def __init__(self, by):
         self.by, self.version, self.offered, self.refused = by, 0, None, False
 
-    def adopt(self, weights):
+    def adopt(self, weights, *_):
         self.version += 1
         moved = {name: value.clone() for name, value in weights.items()}
         moved["actor.weight"][0] += self.by

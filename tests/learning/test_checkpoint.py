@@ -1,11 +1,13 @@
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from Daddy.cluster.orchestrator.read_slots import newest_checkpoint
 from Daddy.core.errors import FileError
 from Daddy.learning.checkpoint import (
     Checkpoint,
@@ -32,6 +34,18 @@ def test_what_is_loaded_is_what_was_saved(tmp_path):
     assert torch.equal(found.checkpoint.tensors["policy.w"], torch.full((3, 2), 5.0))
     assert found.checkpoint.tensors["random"].dtype == torch.int64
     assert found.refused == ()
+
+
+def test_a_second_one_of_a_step_comes_after_the_first_and_leaves_it_whole(tmp_path):
+    save_checkpoint(tmp_path, checkpoint(5), 3)
+    first = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    later = replace(checkpoint(5), facts={"offered": 1})
+    second = save_checkpoint(tmp_path, later, 3)
+    assert load_newest(tmp_path).checkpoint.facts == {"offered": 1}
+    assert {path: path.read_bytes() for path in first} == first, "a kill here would tear neither"
+    second.with_suffix(".safetensors").write_bytes(b"torn")
+    assert load_newest(tmp_path).checkpoint.facts == checkpoint(5).facts
+    assert newest_checkpoint(tmp_path) == (1, 5)  # as the controller reads it
 
 
 def test_a_slot_without_checkpoints_begins_anew(tmp_path):

@@ -167,7 +167,7 @@ def test_a_rollout_begun_with_other_weights_is_not_learnt_from(tmp_path):
     train(cartpole_parts(tmp_path, settings=settings, stopper=StopAfter(3)))
     assert load_newest(tmp_path).checkpoint.facts["rollout"]["filled"] > 0
     partner = Partner()
-    partner.join_fleet = lambda initial, resumed: Adoption(
+    partner.join_fleet = lambda initial, *_: Adoption(
         8, {name: value + 1.0 for name, value in initial().items()}, "rebased"
     )
     parts = cartpole_parts(tmp_path, settings=settings, exchange=partner, term=2)
@@ -392,11 +392,11 @@ class Partner(NoExchange):
         self.resumed = "never asked"
         self.steps = self.beats = 0
 
-    def join_fleet(self, initial, resumed):
+    def join_fleet(self, initial, resumed, *_):
         self.resumed = resumed
         return Adoption(7, initial(), "newest")
 
-    def adopt(self, weights):
+    def adopt(self, weights, *_):
         return self.offers.popleft() if self.offers else None
 
     def publish(self, weights, env_steps, optimizer_steps):

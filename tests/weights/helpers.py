@@ -112,7 +112,7 @@ class Peer:
         return self.exchange.publish(self.weights, self.env_steps, self.updates)
 
     def adopt(self) -> int | None:
-        adoption = self.exchange.adopt(self.weights)
+        adoption = self.exchange.adopt(self.weights, self.env_steps, self.updates)
         if adoption is None:
             return None
         self.weights, self.version = dict(adoption.weights), adoption.version
@@ -128,11 +128,13 @@ def begin(
     hook: Hook = no_hook,
     resumed: bytes | None = None,
     own: StateDict | None = None,
+    totals: tuple[int, int] = (0, 0),
     **changes: object,
 ) -> Peer:
     recorder, incarnation = EventRecorder(), new_incarnation()
     exchange = SharedExchange(
         SharedPaths(root), name, incarnation, settings(**changes), clock, recorder, hook
     )
-    adoption = exchange.join_fleet(lambda: own or make_state(seed), resumed)
-    return Peer(exchange, recorder, dict(adoption.weights), incarnation, version=adoption.version)
+    adoption = exchange.join_fleet(lambda: own or make_state(seed), resumed, *totals)
+    weights = dict(adoption.weights)
+    return Peer(exchange, recorder, weights, incarnation, *totals, version=adoption.version)

@@ -52,13 +52,21 @@ def test_a_damaged_state_under_its_final_name_is_mended_and_never_used(tmp_path,
 
 
 WRITTEN = ("blob", "contribution", "state", "record", "head", "keyframe", "wan-head", "beat")
-FAILURES = {"C1": errno.EROFS, "C2": errno.ENOSPC, "C3": errno.EIO, "C4": errno.EDQUOT}
+FAILURES = {
+    "C1": errno.EROFS,
+    "C2": errno.ENOSPC,
+    "C3": errno.EIO,
+    "C4": errno.EDQUOT,
+    "C5": errno.EIO,
+}
 
 
 @pytest.mark.parametrize("step", FAILURES)
 @pytest.mark.parametrize("what", WRITTEN)
 def test_a_write_that_fails_costs_nothing_and_training_goes_on(tmp_path, clock, what, step):
-    """Read-only before the write, full during it, broken after the bytes, over quota at the end."""
+    """Read-only before the write, full during it, broken after the bytes, over quota at the end,
+    broken after the name: the file is there although its writer got an error.
+    """
     broken = [False]
 
     def disk(point: str) -> None:

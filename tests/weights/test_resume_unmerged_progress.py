@@ -14,9 +14,8 @@ def clock():
 
 def restart(root, clock, dead, note, **changes):
     """Return the same peer as a new process, with its checkpoint's weights and book-keeping."""
-    peer = begin(root, "slot-0", clock, resumed=note, own=dead["weights"], **changes)
-    peer.env_steps, peer.updates = dead["env_steps"], dead["updates"]
-    return peer
+    totals = (dead["env_steps"], dead["updates"])
+    return begin(root, "slot-0", clock, resumed=note, own=dead["weights"], totals=totals, **changes)
 
 
 def saved(peer):
@@ -103,12 +102,41 @@ def test_progress_on_a_base_that_is_too_old_is_dropped(tmp_path, clock):
 
 def test_book_keeping_of_a_learner_that_was_alone_joins_without_claiming_its_past(tmp_path, clock):
     begin(tmp_path, "slot-1", clock)
-    peer = begin(tmp_path, "slot-0", clock, resumed=b"{}")
-    peer.env_steps, peer.updates = 1_000_000, 5_000
-    assert "counting begins here" in peer.publish()
+    peer = begin(tmp_path, "slot-0", clock, resumed=b"{}", totals=(1_000_000, 5_000))
     peer.learn(1)
     peer.publish()
     assert fleet(tmp_path).fleet_steps == 100
+
+
+def test_steps_go_with_the_progress_that_is_dropped(tmp_path, clock):
+    """Before, 200 steps weighed a change that 100 had made."""
+    peer, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    peer.shift(float("nan"))
+    other.shift(1.0)
+    other.publish()
+    assert peer.adopt() == 1
+    peer.shift(0.5)
+    peer.publish()
+    (offered,) = (merged for merged in fleet(tmp_path).inputs if merged.peer == "slot-0")
+    assert (offered.env_steps, offered.new_steps, offered.optimizer_steps) == (100, 100, 10)
+
+
+def test_a_late_offer_is_offered_again_with_its_steps(tmp_path, clock):
+    """Before, 100 steps weighed the change of 200, and 100 steps were never counted."""
+    peer, other = (begin(tmp_path, f"slot-{k}", clock, max_staleness=1) for k in range(2))
+    for round_ in range(3):
+        other.learn(round_)
+        other.publish()
+        other.adopt()
+    peer.shift(1.0)
+    peer.publish()  # on v0, of which the limit is one version
+    assert peer.adopt() is not None
+    peer.shift(0.5)
+    peer.publish()
+    (offered,) = (merged for merged in fleet(tmp_path).inputs if merged.peer == "slot-0")
+    assert offered.norm == pytest.approx(1.5 * 15**0.5, rel=1e-5)
+    assert (offered.env_steps, offered.new_steps, offered.optimizer_steps) == (200, 200, 20)
+    assert fleet(tmp_path).contributors["slot-0"] == 200
 
 
 def test_book_keeping_of_another_folder_is_not_believed(tmp_path, clock):

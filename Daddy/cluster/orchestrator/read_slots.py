@@ -18,7 +18,7 @@ from Daddy.core.run_paths import RunPaths
 
 _MAX_GAP_S = 180.0
 """Seconds: more than between two passes, and less than the silence that counts as a hang."""
-_CHECKPOINT = re.compile(r"t(\d{6})-s(\d{12})\.json")
+_CHECKPOINT = re.compile(r"t(\d{6})-s(\d{12})_*\.json")
 
 
 def read_slots(

@@ -58,7 +58,13 @@ class PlayOnlyExchange:
         self._progress: PeerProgress  # set by join_fleet(), as is ``adopted``
         self.adopted: VerifiedVersion
 
-    def join_fleet(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+    def join_fleet(
+        self,
+        initial: Callable[[], StateDict],
+        resumed: bytes | None,
+        env_steps: int = 0,
+        optimizer_steps: int = 0,
+    ) -> Adoption:
         """Return the newest version; ``resumed`` is not used. Raise WeightsError when none was
         pulled, or when it is of another policy.
         """
@@ -73,6 +79,7 @@ class PlayOnlyExchange:
         base = self._decode_compatible(pulled)
         self._record_adopted(pulled)
         self._progress = PeerProgress(base=base, anchor=base.weights)
+        self._progress.count_steps(env_steps, optimizer_steps)
         return Adoption(base.version, copy_state(base.weights), f"began with v{base.version}")
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
@@ -80,7 +87,9 @@ class PlayOnlyExchange:
         del weights, env_steps, optimizer_steps
         return "nothing published: this laptop only plays"
 
-    def adopt(self, weights: StateDict) -> Adoption | None:
+    def adopt(
+        self, weights: StateDict, env_steps: int = 0, optimizer_steps: int = 0
+    ) -> Adoption | None:
         """Return a newer version, rebased on ``weights``, or None if none was pulled."""
         try:
             # The head is small, the version's file is large: it is read only for a new head.
@@ -95,7 +104,8 @@ class PlayOnlyExchange:
             self._warn_once(error.message)
             return None
         self._record_adopted(pulled)
-        return self._progress.rebase(base, copy_state(weights), self._offer_outcome(base.version))
+        outcome, own = self._offer_outcome(base.version), copy_state(weights)
+        return self._progress.rebase(base, own, outcome, env_steps, optimizer_steps)
 
     def restart_from_newest(self, env_steps: int) -> Adoption:
         """Drop own progress; return the newest version that was pulled."""
@@ -173,9 +183,11 @@ class LaptopExchange(PlayOnlyExchange):
         self._next_due_s = -math.inf
         self._reported_receipts: set[int] = set()
 
-    def adopt(self, weights: StateDict) -> Adoption | None:
+    def adopt(
+        self, weights: StateDict, env_steps: int = 0, optimizer_steps: int = 0
+    ) -> Adoption | None:
         """Return a newer version, rebased on ``weights``, or None; report new receipts."""
-        adoption = super().adopt(weights)
+        adoption = super().adopt(weights, env_steps, optimizer_steps)
         for receipt in self.receipts():
             if receipt.sequence not in self._reported_receipts:
                 self._reported_receipts.add(receipt.sequence)
@@ -201,7 +213,7 @@ class LaptopExchange(PlayOnlyExchange):
         write_atomic(outbox / f"{box_name(offer)}.json", offer.to_json_bytes())
         # The run adds the rounded delta, so the rounding error remains to be published.
         rounded = decode_delta(data, form, self._schema)
-        progress.record_offer(add_deltas(progress.anchor, rounded), rounded, offer.blob)
+        progress.record_offer(add_deltas(progress.anchor, rounded), rounded, offer)
         progress.count_steps(env_steps, optimizer_steps)
         self._next_due_s = self._clock.monotonic() + self._min_seconds
         return (

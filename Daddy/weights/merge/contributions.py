@@ -74,7 +74,15 @@ def write_contribution(store: Store, offer: Contribution) -> None:
     """Write a job's contribution record, after its blob. Raise FileError if it exists."""
     folder = store.paths.peer(offer.peer, offer.incarnation)
     path = folder / f"{offer.sequence:06d}.json"
-    if not store.writer.create(path, offer.to_json_bytes(), "contribution", mode=0o444):
+    try:
+        created = store.writer.create(path, offer.to_json_bytes(), "contribution", mode=0o444)
+    except OSError:
+        # The link stands, only what follows it failed (a sync of the folder). Mergers count this
+        # contribution: a second one with the same progress would count its steps twice.
+        if _read_offer(path) != offer:
+            raise
+        created = True
+    if not created:
         raise FileError(
             f"{path} exists already", f"two processes write as {offer.author}: restart one"
         )
