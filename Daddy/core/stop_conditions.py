@@ -87,6 +87,26 @@ class StopSignal:
         return self._reason
 
 
+def end_at_interrupted_imports() -> None:
+    """Let SIGINT end this program at once while it imports; no change if it is handled already.
+
+    Raised during an import, KeyboardInterrupt is lost or comes out as another error: numpy makes an
+    ImportError of it, and callbacks of the import system drop it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if "importlib" in frame.f_code.co_filename:
+            os.write(2, b"interrupted\n")
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
 class SignalEvent(threading.Event):
     """An event that a signal handler may :meth:`trigger`; a thread sets it shortly afterwards.
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from Daddy.core.clock import Clock
 from Daddy.core.job_environment import StartupTimer
 from Daddy.core.slot_lease import HeldSlot
+from Daddy.core.stop_conditions import end_at_interrupted_imports
 
 if TYPE_CHECKING:
     from Daddy.learning.vector_rows import VectorEnv
@@ -38,6 +39,7 @@ LOADED = "weights"
 
 def prepare_imports() -> None:
     """Suppress warnings and needless imports of torch and gymnasium; call before importing them."""
+    end_at_interrupted_imports()
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # else torch searches all packages

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.name_validation import new_incarnation
+from Daddy.core.process_pool import interrupts_blocked
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.device import limit_threads
 from Daddy.weights.encoding.state_arithmetic import StateDict, add_deltas
@@ -86,11 +87,12 @@ def _race(works: list[partial[None]], folder: Path) -> float:
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(len(works) + 1)
     children = [
-        context.Process(target=_start_together, args=(start, work, folder, number))
+        context.Process(target=_start_together, args=(start, work, folder, number), daemon=True)
         for number, work in enumerate(works)
     ]
-    for child in children:
-        child.start()
+    with interrupts_blocked():
+        for child in children:
+            child.start()
     start.wait(START_S)
     begun = CLOCK.monotonic()
     for child in children:

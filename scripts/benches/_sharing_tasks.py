@@ -10,14 +10,13 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 from Daddy.core.atomic_files import canonical_json, read_json, sha256_hex, write_json
-from Daddy.core.host_and_processes import die_with_parent, usable_cores
+from Daddy.core.host_and_processes import usable_cores
+from Daddy.core.process_pool import process_pool
 from Daddy.learning.startup_preloading import prepare_imports
 
 ROUNDS, QUICK_ROUNDS = 28, 3
@@ -73,6 +72,7 @@ class Task:
 
 def play(task: Task) -> str:
     """Play it through and store its result; return a line for people."""
+    prepare_imports()
     import torch
 
     from scripts.benches._sharing_group import LearnerGroup
@@ -96,19 +96,7 @@ def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int
     KeyboardInterrupt ends the children; finished results are kept.
     """
     left = [task for task in tasks if not task.path.exists()]
-    with ProcessPoolExecutor(usable_cores(), get_context("spawn"), _begin_child) as pool:
-        futures = [pool.submit(play, task) for task in left]
-        try:
-            for done, future in enumerate(as_completed(futures), 1):
-                tell(f"{done} of {len(left)}: {future.result()}")
-                yield len(left) - done
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                child.terminate()
-            raise
-
-
-def _begin_child() -> None:
-    die_with_parent()
-    prepare_imports()
+    with process_pool(usable_cores()) as pool:
+        for done, text in enumerate(pool.imap_unordered(play, left), 1):
+            tell(f"{done} of {len(left)}: {text}")
+            yield len(left) - done

@@ -17,6 +17,7 @@ import numpy as np
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import die_with_parent
+from Daddy.core.process_pool import interrupts_blocked
 from Daddy.core.rom_identity import load_rom
 from Daddy.learning.choose_vector_backend import random_rate
 from Daddy.learning.make_vector import make_vector
@@ -54,7 +55,8 @@ class Bare:
         for number in range(cores):
             ours, theirs = context.Pipe()
             loop = context.Process(target=_bare_loop, args=(theirs, number), daemon=True)
-            loop.start()
+            with interrupts_blocked():
+                loop.start()
             self._pipes.append(ours)
             self._loops.append(loop)
         for pipe in self._pipes:

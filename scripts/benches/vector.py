@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from Daddy.core.host_and_processes import resident_bytes, usable_cores
+from Daddy.core.process_pool import interrupts_blocked
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
@@ -128,10 +129,12 @@ def _measure_resident(num_envs: int) -> int:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     driver = context.Process(target=_play_and_report, args=(num_envs, theirs))
-    driver.start()
-    size: int = ours.recv()
-    driver.join()
-    return size
+    with interrupts_blocked():
+        driver.start()
+    try:
+        return int(ours.recv())
+    finally:
+        driver.terminate()
 
 
 def _play_and_report(num_envs: int, pipe: Any) -> None:

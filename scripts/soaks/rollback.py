@@ -24,6 +24,7 @@ from typing import Any
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.name_validation import new_incarnation
+from Daddy.core.process_pool import interrupts_blocked
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning.device import limit_threads
 from Daddy.weights.encoding.state_codec import decode
@@ -62,8 +63,9 @@ def run(times: int, seed: int) -> dict[str, Any]:
         peers += [
             spawn.Process(target=_laptop, args=(paths, k, seed, stop)) for k in range(LAPTOPS)
         ]
-        for peer in peers:
-            peer.start()
+        with interrupts_blocked():
+            for peer in peers:
+                peer.start()
         try:
             seconds = _go_back(Store(paths), times, chance, peers)
             time.sleep(SETTLE_S)

@@ -6,16 +6,16 @@ and no connection may hold more than 64 KiB beside the pictures that it must kee
 
 from __future__ import annotations
 
-import os
 import random
 import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
+from Daddy.core.host_and_processes import usable_cores
+from Daddy.core.process_pool import process_pool
 from scripts.soaks import hostile_relay, hostile_visits
 from scripts.soaks.hostile_visits import Visit
 
@@ -70,8 +70,8 @@ def _chunks(sizes: list[int], seed: int) -> Iterator[Outcome]:
     if len(sizes) == 1:
         yield throw(seed, (0, sizes[0]))
         return
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(partial(throw, seed), enumerate(sizes))
+    with process_pool(usable_cores()) as pool:
+        yield from pool.imap(partial(throw, seed), enumerate(sizes))
 
 
 def throw(seed: int, chunk: tuple[int, int]) -> Outcome:

@@ -8,12 +8,12 @@ fail, replies get lost, everything hangs for an hour (``interleaver.py``). Every
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 
+from Daddy.core.host_and_processes import usable_cores
+from Daddy.core.process_pool import process_pool
 from scripts.soaks.schedule import Outcome, run_schedule
 
 _TELL_S = 15.0
@@ -24,8 +24,8 @@ _SHOWN = 20
 def run(schedules: int, seed: int) -> dict[str, object]:
     """Run that many schedules with seeds from ``seed`` on; return their figures."""
     seeds = range(seed * 1_000_000, seed * 1_000_000 + schedules)
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        return summary(_told(pool.map(run_schedule, seeds, chunksize=10), schedules))
+    with process_pool(usable_cores()) as pool:
+        return summary(_told(pool.imap(run_schedule, seeds, chunksize=10), schedules))
 
 
 def summary(outcomes: Iterable[Outcome]) -> dict[str, object]:

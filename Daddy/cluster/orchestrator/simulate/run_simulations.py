@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime, JobPolic
 from Daddy.core.clock import Clock
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.humanize import GAP, kept_columns
+from Daddy.core.process_pool import process_pool
 
 Results = Mapping[ScenarioRow, Mapping[str, Sequence[GpuTime]]]
 """Row → policy → its months in the order of the seeds."""
@@ -77,7 +77,7 @@ def run_rows(rows: Sequence[ScenarioRow], seeds: int, clock: Clock) -> Results:
     tasks = [(seed, *key) for seed in range(seeds) for key in sorted(keys, key=repr)]
     by_key: dict[tuple[str, Scenario], dict[int, GpuTime]] = defaultdict(dict)
     begun_ts = printed_ts = clock.monotonic()
-    with multiprocessing.get_context("spawn").Pool(usable_cores()) as pool:
+    with process_pool(usable_cores()) as pool:
         months = pool.imap_unordered(_live, tasks, _CHUNK)
         for count, ((seed, policy, scenario), month) in enumerate(months, 1):
             by_key[policy, scenario][seed] = month
