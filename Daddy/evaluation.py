@@ -6,9 +6,8 @@ Part of `play`. Every episode is reported; equal weights and seeds give equal re
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -29,11 +28,13 @@ from Daddy.core.confidence_intervals import Interval, mean_interval, share_inter
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.load_config import load_config, shared_paths
+from Daddy.core.process_pool import interrupts_blocked
 from Daddy.core.screen_tables import make_table
 from Daddy.core.settings import Config
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.playback_setup import (
     LoadedWeights,
+    ProgressLines,
     episode_steps,
     make_actor,
     open_game,
@@ -72,7 +73,9 @@ class EpisodeResult:
     assisted: list[str] = field(default_factory=list)
 
 
-def play_one_episode(game: PokemonRedEnv, actor: Actor, seed: int) -> EpisodeResult:
+def play_one_episode(
+    game: PokemonRedEnv, actor: Actor, seed: int, report: Callable[[str], None] = lambda _: None
+) -> EpisodeResult:
     """Play an episode to its end; return its result, without the start state's milestones."""
     played, held = EpisodeResult(seed), None
     for step in episode_steps(game, actor, seed):
@@ -81,6 +84,7 @@ def play_one_episode(game: PokemonRedEnv, actor: Actor, seed: int) -> EpisodeRes
         for name in now - held - played.reached.keys():
             played.reached[name] = step.step
             played.assisted += [name] if game.assists_used else []
+        report(f"seed {seed}: {step.step:,} steps")
         played.steps, played.won = step.step, step.won
         played.episode_return += step.reward
     facts = dict(zip(game.telemetry_names, game.telemetry(), strict=True))
@@ -94,8 +98,9 @@ def evaluate_episodes(
 ) -> list[EpisodeResult]:
     """Play one episode per seed, print a line about each to stderr, and return the results."""
     results, names = list[EpisodeResult](), len(story_milestones.milestone_names(game.rom.real))
+    progress = ProgressLines(SystemClock())
     for seed in seeds:
-        played = play_one_episode(game, actor, seed)
+        played = play_one_episode(game, actor, seed, progress.show)
         results.append(played)
         reached = f"{len(played.reached)} of {names} milestones in {played.steps} steps"
         line = f"seed {seed}: return {played.episode_return:.2f}, {reached}"
@@ -118,7 +123,9 @@ def evaluate_parallel(
     share = partial(_evaluate_share, os.getpid(), config, weights)
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         try:
-            return [result for results in pool.map(share, shares) for result in results]
+            with interrupts_blocked():  # `map` starts the processes
+                played = pool.map(share, shares)
+            return [result for results in played for result in results]
         except BrokenProcessPool as error:
             raise DaddyError("an evaluating process was killed", "use fewer --jobs") from error
         except KeyboardInterrupt:
@@ -131,7 +138,6 @@ def _evaluate_share(
     parent: int, config: Config, weights: Weights, seeds: Sequence[int]
 ) -> list[EpisodeResult]:
     """Play one episode for each of `seeds` in this child process, which ends with its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     die_with_parent(parent)
     prepare_imports()
     with closing(open_game(config)) as game:

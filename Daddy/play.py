@@ -186,10 +186,17 @@ def _write_video(
     rate = FRAMES_PER_SECOND / FRAMES_PER_PICTURE
     wanted = round((args.seconds or SECONDS_OF_FILM) * rate)
     pictures: list[bytes] = []
+    progress = playback_setup.ProgressLines(SystemClock())
+
+    def go_on() -> bool:
+        progress.show(f"played {len(pictures) / rate:.0f} of {wanted / rate:.0f} s")
+        return len(pictures) < wanted
+
     game.set_watcher(lambda: pictures.append(game.picture()))
-    play_episodes(game, actor, args.seed, lambda: len(pictures) < wanted)
-    write_video(path, pictures[:wanted], rate * args.speed)
-    print(f"wrote {path}: {len(pictures[:wanted]) / rate:.1f} s of the game", flush=True)
+    play_episodes(game, actor, args.seed, go_on)
+    print(f"writing {path}: {wanted:,} pictures", flush=True)
+    write_video(path, pictures[:wanted], rate * args.speed, progress.show)
+    print(f"wrote {path}: {wanted / rate:.1f} s of the game", flush=True)
 
 
 def _show_in_window(

@@ -7,6 +7,7 @@ these is written to.
 from __future__ import annotations
 
 import argparse
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 GAME = "pokemon_red"
 _BLOB_LIMIT = 1 << 30
 _HEAD = Path("wan") / "HEAD.json"
+_PROGRESS_EVERY_S = 2.0
 
 
 class LoadedWeights(NamedTuple):
@@ -165,6 +167,19 @@ def play_episodes(game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[
             if not go_on():
                 return
         seed += 1
+
+
+class ProgressLines:
+    """Prints lines about work that lasts, to stderr: one every two seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._printed = clock, clock.monotonic()
+
+    def show(self, text: str) -> None:
+        """Print `text` if two seconds have passed since the last line, or since the start."""
+        if self._clock.monotonic() - self._printed >= _PROGRESS_EVERY_S:
+            self._printed = self._clock.monotonic()
+            print(f"  {text}", file=sys.stderr, flush=True)
 
 
 class Pacer:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_bounded, write_atomic
-from Daddy.core.clock import Clock
+from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, RomError
 from Daddy.core.load_config import load_config, load_release_config
 from Daddy.core.rom_identity import CARTRIDGE_SHA1, ENVIRONMENT_VARIABLE, Rom, load_rom
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.playback_setup import Pacer, add_game_flags
+from Daddy.playback_setup import Pacer, ProgressLines, add_game_flags
 from Daddy.pokemon.emulator import FRAMES_PER_PICTURE, FRAMES_PER_SECOND, FRAMES_PER_STEP
 from Daddy.pokemon.inputs import recording_format
 from Daddy.pokemon.inputs.recording_format import Recording
@@ -102,20 +102,21 @@ def verify(argv: Sequence[str]) -> int:
     opened = open_recording(args.file, args)
     print(f"{opened.recording.title or args.file.name}, in {opened.rom.name}", flush=True)
     with closing(ReadAhead(*opened)) as ahead:
-        _verify_all(ahead)
+        _verify_all(ahead, SystemClock())
         print("\n".join(describe_report(ahead.report, opened.recording)), flush=True)
     return 0
 
 
-def _verify_all(ahead: ReadAhead) -> None:
+def _verify_all(ahead: ReadAhead, clock: Clock) -> None:
     """Verify a recording to its end, and print its milestones; RomError if memory differs."""
-    printed = 0
+    printed, progress = 0, ProgressLines(clock)
     while not ahead.finished:
         try:
             ahead.verify_next_part()
         except DaddyError:
             print(f"verified until {format_time(ahead.report.frames)}, and not beyond", flush=True)
             raise
+        progress.show(f"verified {format_time(ahead.report.frames)} of the game")
         for name, frames in list(ahead.report.reached.items())[printed:]:
             print(f"  {format_time(frames):>24s}  {name}", flush=True)
         printed = len(ahead.report.reached)
@@ -208,7 +209,7 @@ def show_recording(args: argparse.Namespace, clock: Clock) -> int:
         if path is None:
             _show_in_window(args, opened, ahead, player, clock)
         else:
-            _write_video(args, ahead, player, path)
+            _write_video(args, ahead, player, path, clock)
     return 0
 
 
@@ -231,14 +232,14 @@ def _show_in_window(
 
 
 def _write_video(
-    args: argparse.Namespace, ahead: ReadAhead, player: VerifyingPlayer, path: Path
+    args: argparse.Namespace, ahead: ReadAhead, player: VerifyingPlayer, path: Path, clock: Clock
 ) -> None:
     """Verify the whole recording; write an MP4 of every frame or a GIF of every fourth."""
     from Daddy.streaming.viewer.clip_writer import write_video
 
     every = 1 if path.suffix.lower() == ".mp4" else FRAMES_PER_PICTURE
     wanted = round((args.seconds or _VIDEO_S) * FRAMES_PER_SECOND)
-    _verify_all(ahead)
+    _verify_all(ahead, clock)
     last = ahead.report.frames - wanted
     goal = max(0, last if args.first is None else args.first * FRAMES_PER_STEP)
     ahead.seek_player(player, goal)
@@ -246,7 +247,8 @@ def _write_video(
     pictures: list[bytes] = []
     player.set_watcher(lambda: pictures.append(player.packed_screen()), every)
     player.play_to(first + wanted)
-    write_video(path, pictures, FRAMES_PER_SECOND / every * args.speed)
+    print(f"writing {path}: {len(pictures):,} pictures", flush=True)
+    write_video(path, pictures, FRAMES_PER_SECOND / every * args.speed, ProgressLines(clock).show)
     length = len(pictures) * every / FRAMES_PER_SECOND
     print(
         f"wrote {path}: {length:.1f} s of the game from {format_time(first)}, verified", flush=True

@@ -124,6 +124,36 @@ def test_a_gif_is_as_long_as_was_asked_and_shows_the_game(tmp_path: Path) -> Non
     assert np.array_equal(first[::2, ::2] // 84, drawn[0] >> 6)
 
 
+def test_lasting_work_prints_its_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(playback_setup, "_PROGRESS_EVERY_S", 0.0, raising=False)
+    film = str(tmp_path / "film.gif")
+    assert play.main([*GAME, "--random", "--gif", film, "--seconds", "6"]) == 0
+    shown = capsys.readouterr()
+    assert "  played 2 of 6 s\n" in shown.err
+    assert "  drew 1 of " in shown.err
+    assert f"writing {film}: 90 pictures\n" in shown.out
+    typed = ["evaluate", *GAME, "--random", "--episodes", "1", "--episode-steps", "40"]
+    assert play.main(typed) == 0
+    assert "  seed 1: 20 steps\n" in capsys.readouterr().err
+
+
+def test_progress_is_shown_every_two_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    class Counting(SystemClock):
+        seconds = 0.0
+
+        def monotonic(self) -> float:
+            return self.seconds
+
+    clock = Counting()
+    progress = playback_setup.ProgressLines(clock)
+    for second in range(5):
+        clock.seconds = second
+        progress.show(f"{second} s")
+    assert capsys.readouterr().err == "  2 s\n  4 s\n"
+
+
 def test_an_mp4_needs_ffmpeg_and_says_so_before_playing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -45,26 +45,38 @@ def write_video(
     path: Path,
     pictures: Sequence[bytes],
     per_second: float,
+    report: Callable[[str], None] = lambda _: None,
     scale: int = 2,
     theme: Theme = THEMES[1],
 ) -> None:
-    """Write `pictures` to `path`, `scale` times as large: MP4 for .mp4, else GIF. FileError."""
+    """Write `pictures` to `path`, `scale` times as large: MP4 for .mp4, else GIF. FileError.
+
+    `report` gets a line of progress with each picture of a GIF.
+    """
     if not pictures:
         raise FileError(f"nothing was played, so {path} was not written", "play for longer")
-    write = _mp4 if path.suffix.lower() == ".mp4" else _gif
-    write(path, pictures, per_second, scale, theme)
+    if path.suffix.lower() == ".mp4":
+        _mp4(path, pictures, per_second, scale, theme)
+    else:
+        _gif(path, pictures, per_second, report, scale, theme)
 
 
 def _gif(
-    path: Path, pictures: Sequence[bytes], per_second: float, scale: int, theme: Theme
-) -> None:
+    path: Path, pictures: Sequence[bytes], per_second: float, report: Callable[[str], None],
+    scale: int, theme: Theme,
+) -> None:  # fmt: skip
     """Write a GIF; equal pictures in a row become one picture that is shown for longer."""
     runs = [(picture, len(list(same))) for picture, same in groupby(pictures)]
-    frames = [_image(picture, scale, theme) for picture, _ in runs]
+
+    def draw(number: int, picture: bytes) -> Any:
+        report(f"drew {number:,} of {len(runs):,} different pictures")
+        return _image(picture, scale, theme)
+
+    frames = (draw(number, picture) for number, (picture, _) in enumerate(runs))
     tick_ms = 10 * round(100 / per_second)
     gif, durations = io.BytesIO(), [tick_ms * times for _, times in runs]
-    more = {"append_images": frames[1:], "duration": durations, "loop": 0, "optimize": False}
-    frames[0].save(gif, "GIF", save_all=True, **more)
+    more = {"append_images": frames, "duration": durations, "loop": 0, "optimize": False}
+    next(frames).save(gif, "GIF", save_all=True, **more)
     write_atomic(path, gif.getvalue())
 
 
