@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from Daddy.dashboard import Episode
-from scripts.demonstration.__main__ import Enough
+from scripts.demonstration.__main__ import Enough, available_cpus
 from scripts.demonstration.summary import judge_learning, tenths
 
 
@@ -19,7 +19,7 @@ def view(steps: int, handovers: int, *live: str) -> Any:
 
 
 def test_it_ends_once_steps_handovers_and_two_live_agents_were_seen() -> None:
-    enough = Enough(steps=1000, handovers=8, rate=10.0)
+    enough = Enough(steps=1000, handovers=8, expected_s=100.0)
     assert enough.reason(view(999, 8, "a", "b"), 200.0) is None
     assert enough.reason(view(1000, 7, "a", "b"), 200.0) is None
     assert enough.reason(view(1000, 8, "a"), 200.0) is None
@@ -29,14 +29,14 @@ def test_it_ends_once_steps_handovers_and_two_live_agents_were_seen() -> None:
 
 
 def test_a_slow_machine_is_waited_for_as_long_as_steps_come() -> None:
-    enough = Enough(steps=80_000, handovers=8, rate=10.0)
+    enough = Enough(steps=80_000, handovers=8, expected_s=100.0)
     for minute in range(1, 400):
         assert enough.reason(view(100 * minute, 3), 60.0 * minute) is None
     assert "no step and no hand-over" in str(enough.reason(view(39_900, 3), 60.0 * 420))
 
 
 def test_a_second_live_agent_is_waited_for_thirty_seconds_from_when_all_else_was_seen() -> None:
-    enough = Enough(steps=1000, handovers=8, rate=10.0)
+    enough = Enough(steps=1000, handovers=8, expected_s=100.0)
     assert enough.reason(view(999, 8, "a"), 400.0) is None
     assert enough.reason(view(1000, 8, "a"), 401.0) is None
     assert enough.reason(view(1000, 8, "a"), 430.0) is None
@@ -44,15 +44,23 @@ def test_a_second_live_agent_is_waited_for_thirty_seconds_from_when_all_else_was
 
 
 def test_progress_names_the_time_left_first_by_the_expected_then_by_the_measured_rate() -> None:
-    enough = Enough(steps=60_000, handovers=8, rate=100.0)
+    enough = Enough(steps=60_000, handovers=8, expected_s=630.0)
     assert "about 10 min left" in enough.progress(view(0, 0), 30.0)
     assert "about 20 min left" in enough.progress(view(20_000, 2), 600.0)
 
 
-@pytest.mark.parametrize("rate", [20.0, 300.0])
-def test_jobs_live_so_long_that_the_handovers_come_while_the_steps_are_played(rate: float) -> None:
-    enough = Enough(steps=80_000, handovers=8, rate=rate)
-    assert 3 * enough.time_limit_s < enough.expected_s < 4 * enough.time_limit_s
+@pytest.mark.parametrize(("expected", "limit"), [(100.0, 75.0), (320.0, 100.0), (5000.0, 150.0)])
+def test_jobs_live_a_quarter_of_the_expected_time_within_bounds(
+    expected: float, limit: float
+) -> None:
+    assert Enough(steps=80_000, handovers=8, expected_s=expected).time_limit_s == limit
+
+
+@pytest.mark.parametrize(
+    ("cpus", "load", "available"), [(2, 0.0, 2.0), (2, 6.0, 0.8), (64, 0.0, 4.0), (1, 4.0, 0.5)]
+)
+def test_the_estimate_knows_of_other_processes(cpus: int, load: float, available: float) -> None:
+    assert available_cpus(cpus, load) == pytest.approx(available)
 
 
 def test_tenths_are_of_episodes_so_a_pause_at_the_end_leaves_none_empty() -> None:

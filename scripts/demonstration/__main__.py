@@ -33,8 +33,10 @@ from scripts.demonstration.summary import judge_learning, read_run, read_version
 PROGRESS_EVERY_S = 15.0
 """Seconds between two lines of progress without a terminal."""
 RANDOM_EPISODES = 64
-_FLEET_SPEED = 0.35
-"""Steps a second of four learners, as a share of random play's on the same machine."""
+_LEARNING_COST = 7.0
+"""CPU time of a step of the fleet, starts of jobs included, as a multiple of random play's."""
+_LIFETIMES_S = (60.0, 120.0)
+"""Bounds of a job's run. Learners share weights every twentieth of it, and apart they drift."""
 SLOTS = 4
 _PANELS = 2
 _LIVE_WAIT_S = 30.0
@@ -60,13 +62,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     run, clock, console = run_paths(config), SystemClock(), make_console()
     shutil.rmtree(run.root, ignore_errors=True)
     run.events.mkdir(parents=True)
+    load = os.getloadavg()[0]
     with Stage(run, site, args.slurm, not args.window) as stage:
         console.print("[b]1[/b] a login node" + (" and a Slurm cluster" if args.slurm else ""))
         stage.start_login_node()
         console.print(f"[b]2[/b] {RANDOM_EPISODES} episodes of random play, for comparison")
         with Progress(console, clock) as progress:
-            rate = play_at_random(config, run.events, RANDOM_EPISODES, clock, progress.show)
-        enough = Enough(args.steps, args.handovers, _FLEET_SPEED * rate)
+            cost = play_at_random(config, run.events, RANDOM_EPISODES, clock, progress.show)
+        expected_s = args.steps * _LEARNING_COST * cost / available_cpus(os.cpu_count() or 1, load)
+        enough = Enough(args.steps, args.handovers, expected_s)
         console.print("[b]3[/b] viewer, tunnel, controller, laptop")
         port = _free_port(config.training.stream_port)
         stage.start_viewer(port)
@@ -115,6 +119,11 @@ def _free_port(preferred: int) -> int:
     return preferred
 
 
+def available_cpus(cpus: int, load: float) -> float:
+    """Return the CPUs that the four learners get beside ``load`` other processes."""
+    return min(cpus, SLOTS, cpus * SLOTS / (SLOTS + load))
+
+
 class Progress:
     """Shows a line that changes: in place on a terminal, else a new line every 15 seconds."""
 
@@ -157,13 +166,13 @@ def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> Non
 class Enough:
     """Holds the conditions to end the live part: steps, hand-overs, two live agents.
 
-    ``rate``: expected fleet steps a second. No condition is a time, so a busy machine plays as
-    many steps as a quiet one.
+    ``expected_s``: seconds that the steps will take by an estimate. No condition is a time, so a
+    busy machine plays as many steps as a quiet one.
     """
 
     steps: int
     handovers: int
-    rate: float
+    expected_s: float
     _progress: tuple[int, int] = (0, 0)
     _changed: float = 0.0
     """Elapsed seconds at the last new step or hand-over."""
@@ -171,14 +180,11 @@ class Enough:
     """Elapsed seconds at which all but the last condition held."""
 
     @property
-    def expected_s(self) -> float:
-        return self.steps / self.rate
-
-    @property
     def time_limit_s(self) -> float:
         """Time limit of a job with which every slot changes its job often enough."""
-        lifetime = self.expected_s / (self.handovers / SLOTS + 2)  # one more: the rate is a guess
-        return 1.25 * lifetime  # a job keeps the last fifth for its checkpoint
+        lifetime = self.expected_s / (self.handovers / SLOTS + 2)  # one more: it is an estimate
+        shortest, longest = _LIFETIMES_S
+        return 1.25 * min(max(lifetime, shortest), longest)  # a fifth is kept for the checkpoint
 
     def reason(self, view: RunView, elapsed: float) -> str | None:
         """Return the reason for ending the live part, or None."""
@@ -197,8 +203,8 @@ class Enough:
     def progress(self, view: RunView, elapsed: float) -> str:
         """Return the progress of each condition and the time left, in one line."""
         steps, passed = view.steps, len(view.fleet.handovers())
-        rate = steps / elapsed if steps else self.rate
-        left = format_span(max(0, self.steps - steps) / rate)
+        whole = self.steps / steps * elapsed if steps else self.expected_s
+        left = format_span(max(0.0, whole - elapsed))
         return (
             f"{steps:,} of {self.steps:,} steps, about {left} left · "
             f"{passed} of {self.handovers} hand-overs · "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def play_at_random(
 ) -> float:
     """Play at least ``episodes`` episodes with uniformly random actions; write their returns.
 
-    Tells ``show`` the progress in words; returns the environment steps per second.
+    Tells ``show`` the progress in words; returns the CPU seconds of a step.
     """
     training = config.training
     writer = EventWriter(events, config.run_name, training.workload, "demo", "random", clock)
@@ -32,15 +33,15 @@ def play_at_random(
     lengths: list[int] = []
     try:
         vector.reset([seed_for(training.seed, "random", "", env) for env in range(ENVIRONMENTS)])
-        begin, steps = clock.monotonic(), 0
+        begin, steps = time.process_time(), 0
         while len(returns) < episodes:
             ended = vector.step(rng.integers(vector.action_space.n, size=ENVIRONMENTS)).episodes
             returns += [float(episode.episode_return) for episode in ended]
             lengths += [int(episode.length) for episode in ended]
             steps += ENVIRONMENTS
             show(f"{len(returns)} of {episodes} episodes, {steps:,} steps")
-        rate = steps / max(1e-6, clock.monotonic() - begin)
+        seconds = (time.process_time() - begin) / steps
     finally:
         vector.close()
     writer.write("result", 0, {"result": "random", "returns": returns, "lengths": lengths})
-    return rate
+    return seconds
