@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_bounded, write_new
 from Daddy.core.errors import ExitCode, RomError, run_entry
 from Daddy.core.rom_identity import Rom
@@ -166,7 +167,11 @@ def holds_game(battery: bytes, image: Image) -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Load and check a file in this child process, and write its state anew."""
-    game, source, target = map(Path, sys.argv[1:] if argv is None else argv)
+    parser = ArgumentParser(prog="state_files", description="Checks one save state.")
+    for name in ("game", "source", "target"):
+        parser.add_argument(name, type=Path)
+    args = parser.parse_args(argv)
+    game, source, target = args.game, args.source, args.target
     emulator = load_state_file(game.read_bytes(), source.read_bytes())
     check_playable(emulator, emulator.dump_state(), "it")
     write_new(target, emulator.dump_state())
