@@ -82,6 +82,7 @@ def test_a_state_of_a_version_that_is_not_read_names_it(version: str) -> None:
         (b"\x0f" * 83_838, "format 15 of Red or Blue has 167,676 or 167,677: it is damaged"),
         (b"RASTATE\x01", "a save state of RetroArch"),
     ],
+    ids=["empty", "unknown format", "damaged", "RetroArch"],
 )
 def test_a_state_of_an_unknown_layout_is_refused_with_its_numbers(data: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
@@ -99,7 +100,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("data", "words"), FOREIGN)
+@pytest.mark.parametrize(("data", "words"), FOREIGN, ids=[words for _, words in FOREIGN])
 def test_a_file_of_another_program_is_named_with_its_remedy(data: bytes, words: str) -> None:
     with pytest.raises(RomError, match=f"the save state theirs cannot be used: it is a.*{words}"):
         convert_foreign_state(load_rom(cartridge_path()), data, "theirs")
