@@ -85,7 +85,7 @@ def loads_workers(parent: psutil.Process) -> bool:
     [
         pytest.param(EVALUATE, " 1/100000", id="evaluate"),
         pytest.param([*EVALUATE, "--jobs", "2"], loads_workers, id="evaluating processes load"),
-        pytest.param(["-X", "importtime", *EVALUATE], "| gymnasium.logger", id="imports"),
+        pytest.param(["-X", "importtime", *EVALUATE], "gymnasium.logger", id="imports"),
         pytest.param([*PLAY, "--cartridge", "--record-start", "spot"], "F5 saves", id="by hand"),
         pytest.param(["-m", "Daddy.autotune", "--cartridge"], "steps/s", id="autotune"),
         pytest.param(["-m", "Daddy.cluster.orchestrator.simulate"], loads_workers, id="simulate"),
