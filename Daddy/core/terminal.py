@@ -25,7 +25,10 @@ Screen = Callable[[int], "RenderableType"]
 
 def output_width() -> int:
     """Return the columns of the terminal (of ``COLUMNS``, if set), `WHOLE` where there is none."""
-    return shutil.get_terminal_size((_USUAL if sys.stdout.isatty() else WHOLE, _LINES)).columns
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size((_USUAL, _LINES)).columns
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isdecimal() and int(asked) else WHOLE
 
 
 def can_redraw() -> bool:

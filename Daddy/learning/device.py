@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import sys
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import ConfigError, run_entry
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -75,7 +75,7 @@ def full_precision(device: torch.device) -> AbstractContextManager[object]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check a device for a program that must not load torch itself. ConfigError."""
-    parser = argparse.ArgumentParser(prog="device", description=main.__doc__)
+    parser = ArgumentParser(prog="device", description=main.__doc__)
     parser.add_argument("name", help="auto, cpu, cuda or mps")
     resolve_device(parser.parse_args(argv).name)
     return 0
