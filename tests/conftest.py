@@ -25,8 +25,10 @@ _LOGIN_NODES = (
 def pytest_configure() -> None:
     """Remove hypothesis' deadline, and let Ctrl-C end the tests and their child processes.
 
-    A shell that starts pytest in the background sets SIGINT to ignored, also for children.
+    A shell that starts pytest in the background sets SIGINT to ignored, also for children. pytest
+    imports readline, which with TERM=dumb sets COLUMNS for xdist's workers.
     """
+    os.environ.pop("COLUMNS", None)
     hypothesis.settings.register_profile("daddy", deadline=None)
     hypothesis.settings.load_profile("daddy")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
