@@ -19,14 +19,20 @@ from typing import TYPE_CHECKING
 from Daddy import laptop_common
 from Daddy.background.laptop_tasks import run_laptop_tasks
 from Daddy.core import agreed_settings, host_and_processes, run_subprocess
-from Daddy.core.arguments import ArgumentParser, port_number, seconds_from_zero, whole_number
+from Daddy.core.arguments import (
+    MOST,
+    ArgumentParser,
+    port_number,
+    seconds_from_zero,
+    whole_number,
+)
 from Daddy.core.assist_compatibility import missing_assists, refuse_missing_assists
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
 from Daddy.core.event_log import EventWriter
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.run_paths import RunPaths
-from Daddy.core.settings import MOST, MOST_ENVS, Config
+from Daddy.core.settings import MOST_ENVS, Config
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.hardware.machine_profile import load_profile, save_profile
 from Daddy.hardware.recommend_envs import recommend

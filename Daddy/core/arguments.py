@@ -12,6 +12,8 @@ _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$", re.DOTA
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 
 
+MOST = 10**12 - 1
+"""Largest number of any option or setting: names of checkpoints have twelve digits for steps."""
 MOST_SECONDS = 31_536_000.0
 """A year: threads and sockets refuse to wait for much longer."""
 SHORTEST_S = 0.001
@@ -51,7 +53,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def whole_number(least: int, most: int = 10**12 - 1) -> Callable[[str], int]:
+def whole_number(least: int, most: int = MOST) -> Callable[[str], int]:
     """Return a parser of whole numbers from `least` to `most` for argparse's ``type``."""
 
     def parse(text: str) -> int:

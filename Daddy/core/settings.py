@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from Daddy.core.arguments import MOST
 from Daddy.core.assist_compatibility import parse_assists
 from Daddy.core.humanize import parse_duration
 
@@ -24,10 +25,6 @@ _YEAR_S = 366 * 86_400
 MOST_ENVS = 4096
 MOST_UNITS = 4096
 """Most units of a network's layer."""
-
-
-MOST = 10**12 - 1
-"""Largest number of any setting: the names of checkpoints have twelve digits for steps."""
 
 
 class SettingsSection(BaseModel):

@@ -19,6 +19,7 @@ from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, run_entry
+from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.humanize import format_span, parse_duration
 from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
@@ -28,7 +29,13 @@ from Daddy.dashboard import RunView
 from Daddy.learning.startup_preloading import prepare_imports
 from scripts.demonstration.picture import draw
 from scripts.demonstration.stage import Stage
-from scripts.demonstration.summary import judge_learning, read_run, read_versions, summarise
+from scripts.demonstration.summary import (
+    ENOUGH_STEPS,
+    judge_learning,
+    read_run,
+    read_versions,
+    summarise,
+)
 
 PROGRESS_EVERY_S = 15.0
 """Seconds between two lines of progress without a terminal."""
@@ -36,7 +43,8 @@ RANDOM_EPISODES = 64
 _LEARNING_COST = 7.0
 """CPU time of a step of the fleet, starts of jobs included, as a multiple of random play's."""
 _LIFETIMES_S = (60.0, 120.0)
-"""Bounds of a job's run. Learners share weights every twentieth of it, and apart they drift."""
+"""Bounds of a job's run: merges wait for contributions up to a twentieth of the jobs' time limit,
+and learners that share seldom drift apart."""
 SLOTS = 4
 _PANELS = 2
 _LIVE_WAIT_S = 30.0
@@ -69,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(f"[b]2[/b] {RANDOM_EPISODES} episodes of random play, for comparison")
         with Progress(console, clock) as progress:
             cost = play_at_random(config, run.events, RANDOM_EPISODES, clock, progress.show)
-        expected_s = args.steps * _LEARNING_COST * cost / available_cpus(os.cpu_count() or 1, load)
+        expected_s = args.steps * _LEARNING_COST * cost / available_cpus(usable_cores(), load)
         enough = Enough(args.steps, args.handovers, expected_s)
         console.print("[b]3[/b] viewer, tunnel, controller, laptop")
         port = _free_port(config.training.stream_port)
@@ -92,7 +100,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(prog="scripts/demo", description=__doc__)
     parser.add_argument("--slurm", action="store_true", help="use a real Slurm cluster")
     parser.add_argument(
-        "--steps", type=whole_number(1), default=80_000, help="fleet steps to play (default 80000)"
+        "--steps",
+        type=whole_number(1),
+        default=ENOUGH_STEPS,
+        help=f"fleet steps to play (default {ENOUGH_STEPS})",
     )
     parser.add_argument(
         "--handovers", type=whole_number(0), default=8, help="least hand-overs (default 8)"
