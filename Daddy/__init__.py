@@ -4,3 +4,9 @@ Three layers. The entry points (``train_slim``, ``run_actors_only``, ``autotune`
 ``play``) combine the packages ``pokemon``, ``learning``, ``weights``, ``streaming``, ``hardware``
 and ``cluster``, which do not import each other. ``core`` imports none of them.
 """
+
+import signal
+import sys
+
+if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while a command loads: run_entry sets it back

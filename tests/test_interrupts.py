@@ -104,6 +104,13 @@ def test_ctrl_c_ends_a_program_in_a_word(
     assert end.files == []
 
 
+def test_ctrl_c_ends_a_command_that_still_loads(tmp_path: Path) -> None:
+    end = interrupt(tmp_path, ["-X", "importtime", *EVALUATE], "Daddy.core.errors")
+    assert end.code in ENDED_BY
+    assert "Traceback" not in end.printed
+    assert end.files == []
+
+
 @pytest.mark.parametrize("begun", ["random buttons", "writing"])
 @pytest.mark.parametrize("kind", ["gif", "mp4"])
 def test_ctrl_c_leaves_nothing_of_a_film(tmp_path: Path, kind: str, begun: str) -> None:

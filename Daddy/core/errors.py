@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import signal
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -137,8 +138,10 @@ def run_entry(
     """Call ``main`` and turn its exception into a message on stderr and an exit code.
 
     A :class:`DaddyError` or a disk error is printed in two lines; any other exception is a bug and
-    shows its traceback.
+    shows its traceback. Until here Ctrl-C ended the process at once (``Daddy/__init__.py``).
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     make_output_safe()
     try:
         return int(main(argv))
