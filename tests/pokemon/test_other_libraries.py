@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -28,7 +29,9 @@ RESERVED = {
 def told(name: str, *pins: str) -> int:
     """Run a loop of `library_loops` with the pinned libraries; return the episodes it printed."""
     argv = [sys.executable, "-m", "tests.pokemon.library_loops", name]
-    done = run_command(argv, 300, env=environ_with(*pins), cwd=ROOT)
+    with TemporaryDirectory() as folder:  # Stable-Baselines3 leaves a folder for its log
+        env = {**environ_with(*pins), "TMPDIR": folder}
+        done = run_command(argv, 300, env=env, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.split()[-1])
 
