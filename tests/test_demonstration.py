@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from Daddy.dashboard import Episode
-from scripts.demonstration.__main__ import Enough, available_cpus
+from scripts.demonstration.__main__ import Enough
 from scripts.demonstration.summary import judge_learning, tenths
 
 
@@ -54,13 +54,6 @@ def test_jobs_live_a_quarter_of_the_expected_time_within_bounds(
     expected: float, limit: float
 ) -> None:
     assert Enough(steps=80_000, handovers=8, expected_s=expected).time_limit_s == limit
-
-
-@pytest.mark.parametrize(
-    ("cpus", "load", "available"), [(2, 0.0, 2.0), (2, 6.0, 0.8), (64, 0.0, 4.0), (1, 4.0, 0.5)]
-)
-def test_the_estimate_knows_of_other_processes(cpus: int, load: float, available: float) -> None:
-    assert available_cpus(cpus, load) == pytest.approx(available)
 
 
 def test_tenths_are_of_episodes_so_a_pause_at_the_end_leaves_none_empty() -> None:

@@ -19,7 +19,6 @@ from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, run_entry
-from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.humanize import format_span, parse_duration
 from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
@@ -40,8 +39,9 @@ from scripts.demonstration.summary import (
 PROGRESS_EVERY_S = 15.0
 """Seconds between two lines of progress without a terminal."""
 RANDOM_EPISODES = 64
-_LEARNING_COST = 7.0
-"""CPU time of a step of the fleet, starts of jobs included, as a multiple of random play's."""
+_LEARNING_COST = 3.0
+"""Time of a step of the fleet, starts of jobs included, as a multiple of a step of random play,
+which also has four environments that share the CPUs with whatever else runs here."""
 _LIFETIMES_S = (60.0, 120.0)
 """Bounds of a job's run: merges wait for contributions up to a twentieth of the jobs' time limit,
 and learners that share seldom drift apart."""
@@ -70,14 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     run, clock, console = run_paths(config), SystemClock(), make_console()
     shutil.rmtree(run.root, ignore_errors=True)
     run.events.mkdir(parents=True)
-    load = os.getloadavg()[0]
     with Stage(run, site, args.slurm, not args.window) as stage:
         console.print("[b]1[/b] a login node" + (" and a Slurm cluster" if args.slurm else ""))
         stage.start_login_node()
         console.print(f"[b]2[/b] {RANDOM_EPISODES} episodes of random play, for comparison")
         with Progress(console, clock) as progress:
-            cost = play_at_random(config, run.events, RANDOM_EPISODES, clock, progress.show)
-        expected_s = args.steps * _LEARNING_COST * cost / available_cpus(usable_cores(), load)
+            step_s = play_at_random(config, run.events, RANDOM_EPISODES, clock, progress.show)
+        expected_s = args.steps * step_s * _LEARNING_COST
         enough = Enough(args.steps, args.handovers, expected_s)
         console.print("[b]3[/b] viewer, tunnel, controller, laptop")
         port = _free_port(config.training.stream_port)
@@ -128,11 +127,6 @@ def _free_port(preferred: int) -> int:
                 continue
             return int(probe.getsockname()[1])
     return preferred
-
-
-def available_cpus(cpus: int, load: float) -> float:
-    """Return the CPUs that the four learners get beside ``load`` other processes."""
-    return min(cpus, SLOTS, cpus * SLOTS / (SLOTS + load))
 
 
 class Progress:

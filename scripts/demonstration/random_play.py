@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ def play_at_random(
 ) -> float:
     """Play at least ``episodes`` episodes with uniformly random actions; write their returns.
 
-    Tells ``show`` the progress in words; returns the CPU seconds of a step.
+    Tells ``show`` the progress in words; returns the seconds of a step.
     """
     training = config.training
     writer = EventWriter(events, config.run_name, training.workload, "demo", "random", clock)
@@ -33,14 +32,14 @@ def play_at_random(
     lengths: list[int] = []
     try:
         vector.reset([seed_for(training.seed, "random", "", env) for env in range(ENVIRONMENTS)])
-        begin, steps = time.process_time(), 0
+        begin, steps = clock.monotonic(), 0
         while len(returns) < episodes:
             ended = vector.step(rng.integers(vector.action_space.n, size=ENVIRONMENTS)).episodes
             returns += [float(episode.episode_return) for episode in ended]
             lengths += [int(episode.length) for episode in ended]
             steps += ENVIRONMENTS
             show(f"{len(returns)} of {episodes} episodes, {steps:,} steps")
-        seconds = (time.process_time() - begin) / steps
+        seconds = (clock.monotonic() - begin) / steps
     finally:
         vector.close()
     writer.write("result", 0, {"result": "random", "returns": returns, "lengths": lengths})
