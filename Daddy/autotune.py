@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from Daddy import laptop_common
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import run_entry
+from Daddy.core.entry_point import run_entry
 from Daddy.hardware.machine_profile import save_profile
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.workloads import WORKLOADS

@@ -29,7 +29,8 @@ from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import UnknownQueue
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ConfigError, FileError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.event_log import EventTail
 from Daddy.core.humanize import format_age, format_count
 from Daddy.core.load_config import load_release_config

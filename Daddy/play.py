@@ -18,7 +18,8 @@ from Daddy import laptop_common, playback_setup
 from Daddy.core.arguments import ArgumentParser, decimal_number, some_seconds, whole_number
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import UsageError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import UsageError
 from Daddy.core.settings import Config
 from Daddy.core.terminal import print_screen
 from Daddy.learning.startup_preloading import prepare_imports

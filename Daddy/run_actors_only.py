@@ -28,7 +28,8 @@ from Daddy.core.arguments import (
 )
 from Daddy.core.assist_compatibility import missing_assists, refuse_missing_assists
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, UsageError, WeightsError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.run_paths import RunPaths

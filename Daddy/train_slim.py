@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from Daddy.background.background_task import has_archive
 from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import DaddyError, ExitCode, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import DaddyError, ExitCode
 from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.job_environment import SLOT, StartupTimer, read_job
 from Daddy.core.load_config import load_config, run_paths, shared_paths

@@ -20,7 +20,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from Daddy.core.arguments import ArgumentParser
-from Daddy.core.errors import UsageError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import UsageError
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import RunPaths
 from Daddy.dashboard import EventSummary, add_events

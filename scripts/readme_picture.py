@@ -15,7 +15,8 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from Daddy.core.arguments import ArgumentParser
-from Daddy.core.errors import FileError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import FileError
 
 PAPER, INK, LIGHT = (18, 22, 27), (226, 232, 240), (74, 222, 128)
 WIDTH = 1180

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from Daddy import play, playback_setup, run_actors_only
-from Daddy.core.errors import ExitCode, WeightsError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, WeightsError
 from Daddy.core.event_log import read_events
 from Daddy.core.run_paths import RunPaths
 from Daddy.weights import model

@@ -30,7 +30,7 @@ def test_a_runs_page_is_drawn_from_its_events_alone(run):
 
 
 def test_a_folder_without_a_learners_metrics_is_refused_by_name(tmp_path, capsys):
-    from Daddy.core.errors import run_entry
+    from Daddy.core.entry_point import run_entry
 
     (tmp_path / "events").mkdir()
     assert run_entry(page.main, [str(tmp_path)]) == 2

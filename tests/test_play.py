@@ -22,7 +22,8 @@ from rich.console import Console
 
 from Daddy import hand_recorded_start, play, playback_setup
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ExitCode, RomError, UsageError, WeightsError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, RomError, UsageError, WeightsError
 from Daddy.core.load_config import load_config
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.run_paths import RunPaths

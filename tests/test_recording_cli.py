@@ -13,7 +13,8 @@ from PIL import Image
 
 from Daddy import play
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import NetworkError, RomError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import NetworkError, RomError
 from Daddy.core.load_config import config_to_json, load_config
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.archive.archive_decisions import ArchiveRules

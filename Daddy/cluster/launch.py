@@ -22,7 +22,8 @@ from Daddy.cluster.release_node_copy import find_node_copy
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import DaddyError, ExitCode, FileError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import current_process, host_name, process_age_s
 from Daddy.core.job_environment import RELEASE, SLOT, TERM, Job, StartupTimer, read_job

@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 from Daddy.core.arguments import ArgumentParser
-from Daddy.core.errors import ConfigError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ConfigError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Constants of glibc's malloc.h."""

@@ -26,7 +26,8 @@ from pathlib import Path
 from Daddy.core.arguments import ArgumentParser, decimal_number, port_number, whole_number
 from Daddy.core.atomic_files import read_json, write_atomic, write_json
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import die_with_parent, full_host_name, host_name
 from Daddy.core.log_setup import add_log_flags, log_to

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError, NetworkError, UsageError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import DaddyError, NetworkError, UsageError
 from Daddy.core.host_and_processes import host_name
 from Daddy.core.saved_cluster import read_saved_cluster, saved_login, settings_path, tunnel_options
 from Daddy.core.stop_conditions import event_on_signals

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser, whole_number
-from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError
 from Daddy.core.friend_accounts import (
     TRUSTS,
     Friend,

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser
-from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import DaddyError, ExitCode, UsageError
 from Daddy.core.event_log import read_events
 from Daddy.core.terminal import output_width
 from Daddy.weights.commit_history import read_records

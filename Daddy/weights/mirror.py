@@ -21,7 +21,8 @@ from typing import Any
 from Daddy.core.arguments import ArgumentParser, some_seconds
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import DaddyError, ExitCode, FileError
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.log_setup import add_log_flags, log_to
 from Daddy.core.run_paths import RunPaths, mirrors_folder

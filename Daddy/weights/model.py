@@ -14,7 +14,8 @@ from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ExitCode, UsageError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, UsageError
 from Daddy.weights.locate_shared_weights import (
     add_config_flags,
     add_location,

@@ -28,7 +28,8 @@ from tempfile import TemporaryFile
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import DaddyError, ExitCode, WeightsError
 from Daddy.core.lease import Lease, end_term, is_holder_alive, read_lease
 from Daddy.core.run_paths import RunPaths, mirrors_folder
 from Daddy.core.settings import Config

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, UsageError, WeightsError
 from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.weights.locate_shared_weights import Location, add_location, locate, version_number
 from Daddy.weights.merge import contributions

@@ -20,7 +20,8 @@ from rich.text import Text
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ExitCode, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode
 from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
 from Daddy.core.screen_tables import make_table
 from Daddy.core.terminal import WHOLE, print_screen

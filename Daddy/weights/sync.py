@@ -21,7 +21,8 @@ from types import FrameType
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ExitCode, NetworkError, UsageError, WeightsError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, NetworkError, UsageError, WeightsError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.humanize import format_age

@@ -18,7 +18,7 @@ from typing import Any
 
 from Daddy.core import host_and_processes
 from Daddy.core.arguments import ArgumentParser
-from Daddy.core.errors import run_entry
+from Daddy.core.entry_point import run_entry
 
 FOLDER = Path(__file__).parent
 TEXT_WIDTH = 100

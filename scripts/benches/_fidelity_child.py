@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser
-from Daddy.core.errors import RomError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import RomError
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.game_progress import not_started_reason
 from Daddy.pokemon.ram_map import WHOLE

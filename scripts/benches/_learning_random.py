@@ -21,7 +21,8 @@ import numpy as np
 from Daddy import train_slim, workloads
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ExitCode, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode
 from Daddy.core.event_log import EventWriter
 from Daddy.core.job_environment import SLOT
 from Daddy.core.load_config import load_config, run_paths

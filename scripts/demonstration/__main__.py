@@ -18,7 +18,8 @@ from rich.text import Text
 from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ExitCode, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode
 from Daddy.core.humanize import format_span, parse_duration
 from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths

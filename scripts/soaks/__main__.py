@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
-from Daddy.core.errors import run_entry
+from Daddy.core.entry_point import run_entry
 from scripts.benches.__main__ import _machine, _show, handle_signals
 
 

@@ -15,6 +15,8 @@ CONTROLS = {("scripts/benches/_wire.py", "torch.save")}
 CALLS = {"torch.load", "torch.save", "os.system", "os.popen", "eval", "exec"}
 EVERY_INTERFACE = "0.0.0.0"
 HANDLERS = {
+    "Daddy/__init__.py",
+    "Daddy/core/entry_point.py",
     "Daddy/core/process_pool.py",
     "Daddy/cluster/orchestrator/local_job.py",
     "Daddy/core/stop_conditions.py",

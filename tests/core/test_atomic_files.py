@@ -71,7 +71,7 @@ def test_a_folder_in_the_place_of_a_file_is_an_error_and_leaves_nothing_open(tmp
 _NO_ROOM = """
 import pathlib, resource, sys
 from Daddy.core import atomic_files
-from Daddy.core.errors import run_entry
+from Daddy.core.entry_point import run_entry
 path = pathlib.Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
 def line(_):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.errors import make_output_safe, run_entry
+from Daddy.core.entry_point import make_output_safe, run_entry
 from Daddy.core.load_config import config_to_json
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.commands.test_status_screen import run as slots  # noqa: F401 - a fixture

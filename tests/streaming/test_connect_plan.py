@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.atomic_files import write_json
-from Daddy.core.errors import UsageError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import UsageError
 from Daddy.core.run_paths import HOME_ATTACH
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.protocol.handshake import Token, find_opening, opening_line

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.errors import run_entry
+from Daddy.core.entry_point import run_entry
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.login import relay_connections
 from Daddy.streaming.protocol.framing import MessageKind, read_bye

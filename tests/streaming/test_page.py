@@ -16,7 +16,8 @@ from urllib.parse import urlencode
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import NetworkError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import NetworkError
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.protocol.messages import Subscription

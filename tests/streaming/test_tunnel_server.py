@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.errors import run_entry
+from Daddy.core.entry_point import run_entry
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.protocol.handshake import ensure_token, home_token, load_tokens
 from Daddy.streaming.viewer.receiver import Receiver

@@ -8,7 +8,8 @@ import os
 import pytest
 
 from Daddy.core.atomic_files import sha256_hex
-from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError
 from Daddy.core.friend_accounts import (
     MAX_FRIENDS,
     MAX_NAMES,

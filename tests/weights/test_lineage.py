@@ -10,7 +10,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from Daddy.core.errors import ExitCode, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import log, status
 from Daddy.weights.lineage_plot import LAPTOPS

@@ -13,7 +13,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from Daddy.core.atomic_files import sha256_hex
-from Daddy.core.errors import ExitCode, WeightsError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, WeightsError
 from Daddy.core.load_config import load_config
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import log, model

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from Daddy.core.errors import ExitCode, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import status

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
-from Daddy.core.errors import run_entry
+from Daddy.core.entry_point import run_entry
 from Daddy.core.log_setup import LEVEL, add_log_flags
 
 _COMMANDS = "Daddy.cluster.orchestrator.commands"

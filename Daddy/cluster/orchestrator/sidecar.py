@@ -30,7 +30,8 @@ from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError, ExitCode, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import DaddyError, ExitCode
 from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.lease import LeaseView, is_holder_alive, read_lease

@@ -24,7 +24,8 @@ from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ExitCode, SchedulerError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, SchedulerError
 from Daddy.core.host_and_processes import host_name
 from Daddy.core.load_config import load_release_config, run_paths
 from Daddy.core.log_setup import log_to

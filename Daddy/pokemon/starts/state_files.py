@@ -18,7 +18,8 @@ from typing import Final
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import read_bounded, write_new
-from Daddy.core.errors import ExitCode, RomError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, RomError
 from Daddy.core.rom_identity import Rom
 from Daddy.core.run_subprocess import ProcessTimeoutError, run_command
 from Daddy.pokemon import ram_map as ram

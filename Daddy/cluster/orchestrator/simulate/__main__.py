@@ -28,7 +28,8 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import FileError, UsageError, run_entry
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import FileError, UsageError
 from Daddy.core.terminal import output_width
 
 _DAYS, _SEEDS = 30.0, 20
