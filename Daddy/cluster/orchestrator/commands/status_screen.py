@@ -202,7 +202,11 @@ def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Tex
     if (leave := status["next_handover"]) and status["mode"] == "run":
         yield "next", Text(f"slot {leave['slot']} hands over in {format_span(leave['ts'] - now)}")
     count, mirror = status["versions_per_hour"], status["mirror"] or {}
-    versions = "no version yet" if count is None else f"{count} versions in the last hour"
+    versions = (
+        "no version yet"
+        if count is None
+        else f"{count} version{'s' * (count != 1)} in the last hour"
+    )
     yield "steps", _steps(status["steps"], status["done_ts"], now)
     yield "GPU time", _hours(status)
     yield "sharing", _phrases(versions, (_aged(mirror, "worse", now), "bold yellow"))
