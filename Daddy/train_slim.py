@@ -110,7 +110,8 @@ def _run_in_slot(attempt: JobAttempt, slot: HeldSlot) -> int:
         raise
     finally:
         events.write("state", step, {"state": "goodbye", "reason": reason, "exit_code": code})
-        slot.release(reason)
+        well = code in (ExitCode.DONE, ExitCode.DRAINED)
+        slot.release(reason if well else f"exit code {code}: {reason}")
     return code
 
 

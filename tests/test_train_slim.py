@@ -317,7 +317,7 @@ def test_a_policy_that_dies_twice_ends_with_exit_code_93_and_the_numbers(desk):
         r"ended \(the policy died: .*; lower training.learning_rate, then start\)", last
     )
     assert desk.newest().facts["optimizer_steps"] == 0, "only the restarted policy is stored"
-    assert read_lease(desk.run.slot(0).lease).ended.startswith("the policy died: ")
+    assert read_lease(desk.run.slot(0).lease).ended.startswith("exit code 93: the policy died: ")
 
 
 def test_a_run_directory_that_cannot_be_made_is_told_with_exit_code_9(desk):

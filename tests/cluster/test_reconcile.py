@@ -73,10 +73,26 @@ def test_one_listing_is_enough_with_a_goodbye_on_disk_or_a_dead_process() -> Non
     said = seen(known, slots=(view(end_reason="wall time"),))
     assert kinds(said) == ["left", "ended"]
     assert said[-1].data == {"outcome": "drained", "reason": "wall time"}
-    given_up = seen(known, slots=(view(end_reason="the policy died: entropy 0"),))
-    assert given_up[-1].data["outcome"] == "refused", "its successor would die too"
     died = seen(known, slots=(view(holder_alive=False),))
     assert kinds(died) == ["ended", "orphaned"]
+
+
+@pytest.mark.parametrize(
+    ("end_reason", "outcome"),
+    [
+        ("total_steps 80000 reached", "done"),
+        ("exit code 93: the policy died: entropy 0", "refused"),
+        ("exit code 3: training.device cuda: no GPU", "refused"),
+        ("exit code 9: no space left", "crashed"),
+        ("exit code 1: bug", "crashed"),
+    ],
+)
+def test_a_lease_s_end_tells_the_outcome_of_a_job_without_a_row(
+    end_reason: str, outcome: str
+) -> None:
+    known = Ledger((attempt(slot=0, term=3),))
+    *_, ended = seen(known, slots=(view(end_reason=end_reason),))
+    assert (ended.data["outcome"], ended.data["reason"]) == (outcome, end_reason)
 
 
 def test_a_listing_from_before_the_submission_says_nothing_about_it() -> None:

@@ -8,6 +8,7 @@ counts for that only when it was requested after the submission must have finish
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -34,8 +35,8 @@ _BY_EXIT_CODE = {
 }
 """Exit codes of a learner (``core.errors``) with a meaning beyond success or failure."""
 
-_BY_END_REASON = {"total_steps": JobOutcome.DONE, "the policy died": JobOutcome.REFUSED}
-"""First words of a term's end that decide the outcome of a job that left no exit code."""
+_FAILED = re.compile(r"exit code (\d{1,3}): ")
+"""Begins the end of a lease that a failed learner released (``train_slim``)."""
 
 _BY_WORD = {
     "TIMEOUT": JobOutcome.DRAINED,
@@ -272,8 +273,10 @@ def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
 def _unlisted_outcome(attempt: Attempt, view: SlotView | None) -> tuple[JobOutcome, str]:
     """Return outcome and reason of an unlisted job, by its lease's end or the ledger's requests."""
     if view is not None and view.end_reason is not None:
-        outcomes = (end for text, end in _BY_END_REASON.items() if view.end_reason.startswith(text))
-        return next(outcomes, JobOutcome.DRAINED), view.end_reason
+        if failed := _FAILED.match(view.end_reason):
+            return _BY_EXIT_CODE.get(int(failed[1]), JobOutcome.CRASHED), view.end_reason
+        done = view.end_reason.startswith("total_steps")
+        return JobOutcome.DONE if done else JobOutcome.DRAINED, view.end_reason
     if attempt.observed.silent_ts is not None:
         return JobOutcome.HUNG, "its heartbeat stopped"
     if attempt.requests.cancelled_ts is not None:
