@@ -8,5 +8,6 @@ and ``cluster``, which do not import each other. ``core`` imports none of them.
 import signal
 import sys
 
+# Ctrl-C while a command loads ends the process without a traceback.
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while a command loads: run_entry sets it back
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # run_entry restores Python's handler

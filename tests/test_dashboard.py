@@ -131,7 +131,7 @@ def test_mode_and_reason_are_the_intents_where_the_summary_is_old(slots):  # noq
         slots, DesiredRun(Mode.DONE, 2, "slurm", "r1", reason="all was learnt"), CLOCK.now()
     )
     view = RunView(slots, SystemClock())
-    assert re.search(r"the run is done since .+: all was learnt", picture(view))
+    assert re.search(r"the run finished at .+: all was learnt", picture(view))
     assert view.status["mode"] == "done"
     assert [slot["job_id"] for slot in view.status["slots"]] == [101, 102]
 
@@ -145,7 +145,7 @@ def test_a_stopped_run_says_since_when_and_announces_no_hand_over(slots):  # noq
     write_intent(slots, replace(stopped, mode=Mode.STOPPED), stopped_ts)
     since = format_time(stopped_ts, CLOCK.now())
     shown = picture(RunView(slots, SystemClock()))
-    assert f"the run is stopped since {since}, as asked" in shown
+    assert f"the run was stopped at {since}, as asked" in shown
     assert "hands over" not in shown
 
 

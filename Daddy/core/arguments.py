@@ -60,7 +60,9 @@ def whole_number(least: int, most: int = MOST) -> Callable[[str], int]:
         with suppress(ValueError):
             if least <= (number := int(text)) <= most:
                 return number
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least:,} to {most:,}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a whole number from {least:,} to {most:,}"
+        )
 
     return parse
 
@@ -72,7 +74,7 @@ def decimal_number(least: float, most: float) -> Callable[[str], float]:
         with suppress(ValueError):
             if least <= (number := float(text)) <= most:  # False for nan
                 return number
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from {least:,g} to {most:,g}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least:,g} to {most:,g}")
 
     return parse
 

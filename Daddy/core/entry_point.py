@@ -1,7 +1,6 @@
-"""Runs a command's ``main``: prints its error and returns its exit code; its output is safe.
+"""Runs a command's ``main``: prints its error and returns its exit code.
 
-Every entry point calls :func:`run_entry`. A letter that the terminal's encoding lacks ends no
-command.
+Every entry point calls :func:`run_entry`. Characters that the output's encoding lacks are replaced.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ _PLAIN = {
     **dict(zip("●◐○━─·×→–▁▂▃▄▅▆▇█", "*!o=-|x>-_.:-=+*#", strict=True)),
     "±": "+-",
 }
-"""Letter of our screens → what stands for it where the encoding lacks it."""
+"""Character of our screens → its replacement where the encoding lacks it."""
 _HANDLER = "daddy-plain"
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Replace letters that cannot be encoded: é becomes e, one without a likeness ?."""
+    """Replace characters that cannot be encoded: é by e, others by ?."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -39,7 +38,7 @@ codecs.register_error(_HANDLER, _plain)
 
 
 def make_output_safe() -> None:
-    """Replace what the encoding of stdout and stderr lacks (ISO-8859-1, ASCII) by plain letters."""
+    """Replace what the encoding of stdout and stderr lacks (ISO-8859-1, ASCII) by ASCII."""
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):  # not a stream of a test or a GUI
             reconfigure(errors=_HANDLER)

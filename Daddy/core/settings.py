@@ -41,7 +41,7 @@ class SettingsSection(BaseModel):
         """Refuse true and false where a number is wanted: Python counts them as 1 and 0."""
         wanted = cls.model_fields[str(field.field_name)].annotation
         if isinstance(given, bool) and wanted in (int, float, int | None, float | None):
-            raise ValueError(f"{str(given).lower()} is no number")
+            raise ValueError(f"{str(given).lower()} is not a number")
         return given
 
     @field_validator("*")
@@ -78,11 +78,14 @@ class HyperparameterSettings(SettingsSection):
         128,
         ge=1,
         le=MOST_UNITS,
-        description="features that the game's encoder gives to the LSTM (the best public learner: "
-        "512); a begun run keeps its own",
+        description="features that the game's encoder gives to the LSTM (fixed "
+        "once a run has begun)",
     )
     lstm_size: int = Field(
-        128, ge=0, le=MOST_UNITS, description="units of the game's LSTM (there: 512); 0: no LSTM"
+        128,
+        ge=0,
+        le=MOST_UNITS,
+        description="units of the game's LSTM (fixed once a run has begun); 0: no LSTM",
     )
     update_epochs: int = Field(4, ge=1, le=1000, description="PPO epochs over a rollout")
     learning_rate: float | None = Field(None, gt=0, description="Adam learning rate")

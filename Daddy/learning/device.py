@@ -75,8 +75,8 @@ def full_precision(device: torch.device) -> AbstractContextManager[object]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check a device for a program that must not load torch itself. ConfigError."""
-    parser = ArgumentParser(prog="device", description=main.__doc__)
+    """Check that torch can use a device; for programs that do not load it. Raises ConfigError."""
+    parser = ArgumentParser(prog="device", description="Check that torch can use a device.")
     parser.add_argument("name", help="auto, cpu, cuda or mps")
     resolve_device(parser.parse_args(argv).name)
     return 0

@@ -180,12 +180,12 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         was, now = self.progress, read_progress(image)
         self.progress, parts = now, self._tracker.pay_step(was, now)
         reward = self._account(parts)
-        won, late = now.wins > was.wins, self._steps >= self.episode_steps
+        terminated, truncated = now.wins > was.wins, self._steps >= self.episode_steps
         info = {"reward_parts": parts, **self._assist_info}
-        if won or late:
+        if terminated or truncated:
             info["summary"] = dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
             info["return_parts"] = dict(self._parts)
-        return self._make_observation(), reward, won, late, info
+        return self._make_observation(), reward, terminated, truncated, info
 
     def _run_assists(self, button: str) -> tuple[str, dict[str, Any]]:
         """Run the assists, mark their changes as paid; return the key to press and messages."""

@@ -121,7 +121,7 @@ def reward_parts(counts: Mapping[str, float], weights: RewardSettings) -> dict[s
             raise ConfigError(
                 f"the reward part {part} of a step is {value}: {counts[part]} times the setting "
                 f"reward.{part}, {getattr(weights, part)}",
-                f"set reward.{part} to a number that a step can pay",
+                f"set reward.{part} to a much smaller number",
             )
     return parts
 

@@ -41,7 +41,7 @@ def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -
     after = person.sees()
     assert after["queue"] == {**after["queue"], "running": 0, "pending": 0}
     assert after["exit_code"] == 0
-    assert after["said"].startswith("the run is stopped since ")
+    assert after["said"].startswith("the run was stopped at ")
 
 
 def test_a_killed_controller_is_replaced_by_start_and_no_job_is_doubled(person: Person) -> None:
@@ -92,7 +92,7 @@ def test_a_run_whose_rule_is_gone_is_looked_at_and_stopped_and_not_started(perso
     stopped = person.says("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert "stopped: no job is left" in stopped.stdout
-    assert person.sees()["said"].startswith("the run is stopped since ")
+    assert person.sees()["said"].startswith("the run was stopped at ")
 
 
 def test_a_second_start_is_told_who_controls_the_run(person: Person) -> None:
@@ -270,4 +270,4 @@ def test_help_names_the_flags_of_the_guide() -> None:
 def test_ddp_world_size_of_zero_is_a_usage_error(person: Person) -> None:
     said = person.says("start", "--ddp-world-size", "0")
     assert said.returncode == 2
-    assert "--ddp-world-size: '0' is no whole number from 1 to 64" in said.stderr
+    assert "--ddp-world-size: '0' is not a whole number from 1 to 64" in said.stderr

@@ -81,7 +81,7 @@ def test_the_bounds_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         play.main(["--random", "--seconds", "nan"])
     assert caught.value.code == 2
-    assert "--seconds: 'nan' is no number from 0.001 to 3.1536e+07" in capsys.readouterr().err
+    assert "--seconds: 'nan' is not a number from 0.001 to 3.1536e+07" in capsys.readouterr().err
 
 
 def test_laptops_have_a_largest_number_of_environments() -> None:
@@ -120,7 +120,7 @@ def test_no_setting_takes_a_senseless_number_from_anywhere(key: str, tmp_path: P
 
 def test_the_numbers_were_found_and_the_error_names_the_value() -> None:
     assert len(NUMBERS) > 40
-    with pytest.raises(ConfigError, match=r"training.num_envs: true is no number"):
+    with pytest.raises(ConfigError, match=r"training.num_envs: true is not a number"):
         load_config(None, {"training.num_envs": True})
     with pytest.raises(ConfigError, match=r"reward.badge: Input should be a finite number"):
         load_config(None, {"reward.badge": float("nan")})

@@ -65,7 +65,7 @@ def test_four_slots_are_filled_adopted_handed_over_and_drained(
     stopped = student.says("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert ours(cluster) == []
-    assert student.sees()["said"].startswith("the run is stopped since ")
+    assert student.sees()["said"].startswith("the run was stopped at ")
 
 
 def test_a_frozen_slurmctld_changes_nothing_and_status_says_what_was_last_known(

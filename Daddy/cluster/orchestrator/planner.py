@@ -60,7 +60,7 @@ def plan(
         orders = Orders(reason="the run is paused")
     else:
         chosen, reasons = job_ending.drain_run(inputs)
-        orders = Orders(reason=f"the run's mode is {desired.mode.value}")
+        orders = Orders(reason=f"the run's mode is {desired.mode.value!r}")
     freed_slots = (EndTerm(orphan.slot, orphan.term, orphan.reason) for orphan in ledger.orphans)
     actions = (*freed_slots, *chosen)
     due, wake = _next_change_ts(inputs), now + _next_pass_s(inputs, busy=bool(actions))

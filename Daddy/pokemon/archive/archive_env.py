@@ -87,17 +87,18 @@ class ArchivedEnv(PokemonRedEnv):
 
     def finish_step(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Do `PokemonRedEnv.finish_step`; then archive the state if new, or load another."""
-        observation, reward, won, late, info = super().finish_step()
+        observation, reward, terminated, truncated, info = super().finish_step()
         self._history.step(self.progress.battle > 0)
         reason = self._consider_keeping()
-        if won or late:
-            self._end_try(won)
+        if terminated or truncated:
+            self._end_try(terminated)
             info = {**info, "loaded": self._loads > self._episode_loads}
         else:
             loaded, load_reason = self._consider_load()
             if loaded:
                 observation, reason, info = loaded, load_reason, {**info, "jumped": True}
-        return observation, reward, won, late, {**info, "archive": reason} if reason else info
+        info = {**info, "archive": reason} if reason else info
+        return observation, reward, terminated, truncated, info
 
     # -- keeping states
 

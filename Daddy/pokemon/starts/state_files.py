@@ -133,8 +133,8 @@ def _continue_saved_game(game: bytes, battery: bytes) -> Emulator:
             return emulator
         emulator.press("a")
     raise RomError(
-        f"{_CONTINUE_KEYS} keys did not continue a saved game: this game finds none in the battery "
-        "save, which is of another game, of another language, or empty"
+        f"the game did not load this battery save in {_CONTINUE_KEYS} key presses: it belongs to "
+        "another game or language, or is empty"
     )
 
 

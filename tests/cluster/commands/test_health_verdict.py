@@ -106,8 +106,8 @@ def test_a_run_that_is_over_says_since_when() -> None:
     since = format_time(asked["intent_ts"], 1_700_007_200.0)
     queue = {"known": False, "why": "the dashboard does not ask the scheduler"}
     for mode, said in (
-        ("stopped", f"the run is stopped since {since}, as asked"),
-        ("done", f"the run is done since {since}: all steps were made"),
+        ("stopped", f"the run was stopped at {since}, as asked"),
+        ("done", f"the run finished at {since}: all steps were made"),
     ):
         assert told(mode=mode, queue=queue, **asked)[1] == said
 
@@ -115,7 +115,9 @@ def test_a_run_that_is_over_says_since_when() -> None:
 def test_a_drain_goes_on_until_the_last_job_has_left() -> None:
     assert told(mode="drain")[1] == "stopping: 3 jobs still have to exit"
     nobody = {"known": True, "running": 0, "pending": 0}
-    assert told(mode="done", queue=nobody, why="9 of 9 steps")[1] == "the run is done: 9 of 9 steps"
+    assert (
+        told(mode="done", queue=nobody, why="9 of 9 steps")[1] == "the run finished: 9 of 9 steps"
+    )
 
 
 def test_a_run_that_nobody_looks_after_is_degraded_and_down_without_jobs() -> None:

@@ -19,6 +19,7 @@ from Daddy.cluster.orchestrator.commands.preflight import (
     describe_game,
     find_partition_errors,
     is_same_boot,
+    load_game,
     parse_partitions,
 )
 from Daddy.cluster.orchestrator.commands.run_selection import resolve_paths
@@ -164,29 +165,41 @@ def test_local_jobs_need_their_device_on_this_machine(
     assert all("auto" in error.fix for error in found.wrong)
 
 
+def test_a_torch_that_does_not_load_is_told_with_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('libgomp.so.1 is missing')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = Findings()
+    check_device(config_of(tmp_path, training={"device": _ABSENT}), "local", found)
+    assert "ImportError: libgomp.so.1 is missing" in found.wrong[0].message
+
+
+def named(config: Config, executor: str) -> str:
+    return describe_game(config, executor, load_game(config))
+
+
 def test_the_game_is_named_or_refused(tmp_path: Path) -> None:
     rom = tmp_path / "PokemonRed.gb"
     given = config_of(tmp_path, training={"rom": str(rom)})
     with pytest.raises(RomError, match="cannot read the ROM"):
-        describe_game(given, "local")
+        named(given, "local")
     rom.write_bytes(cartridge_path().read_bytes())
-    assert describe_game(given, "slurm") == "Daddy cartridge (PokemonRed.gb)"
+    assert named(given, "slurm") == "Daddy cartridge (PokemonRed.gb)"
     rom.write_bytes(bytes(32 * 1024))
     with pytest.raises(RomError, match="not a game we know"):
-        describe_game(given, "slurm")
+        named(given, "slurm")
     allowed = config_of(tmp_path, training={"rom": str(rom), "allow_unknown_rom": True})
     with pytest.warns(UserWarning, match="an unknown game"):
-        assert describe_game(allowed, "slurm").startswith("unknown ")
-    assert "free cartridge" in describe_game(config_of(tmp_path), "local")
+        assert named(allowed, "slurm").startswith("unknown ")
+    assert "free cartridge" in named(config_of(tmp_path), "local")
     helped = config_of(tmp_path, training={"assists": "flash,money"})
-    assert describe_game(helped, "local").endswith("), with the assists money, flash")
+    assert named(helped, "local").endswith("), with the assists money, flash")
     with pytest.raises(RomError, match="no ROM is configured"):
-        describe_game(config_of(tmp_path), "slurm")
+        named(config_of(tmp_path), "slurm")
     meant = config_of(tmp_path, training={"cartridge": True})
-    assert "free cartridge" in describe_game(meant, "slurm")
-    assert (
-        describe_game(config_of(tmp_path, training={"workload": "cartpole"}), "slurm") == "cartpole"
-    )
+    assert "free cartridge" in named(meant, "slurm")
+    assert named(config_of(tmp_path, training={"workload": "cartpole"}), "slurm") == "cartpole"
 
 
 @pytest.fixture

@@ -189,6 +189,7 @@ def test_a_modified_red_is_played_as_red_and_warned_of(person: Person) -> None:
     assert said.returncode == 0, said.stderr
     assert "would play Pokémon Red, modified (" in said.stdout
     assert "warning: playing a modified Pokémon Red" in said.stdout
+    assert "UserWarning" not in said.stderr
 
 
 def test_local_jobs_that_would_refuse_their_device_are_not_started(person: Person) -> None:

@@ -92,7 +92,7 @@ def test_other_agreed_settings_and_sizes_than_the_runs_are_refused() -> None:
 
 def test_the_length_is_told_at_the_measured_speed_and_not_invented() -> None:
     typed = config(training__total_steps=5_000_000, slurm__max_running=4)
-    assert "no speed was measured" in describe_length(typed, 0, [])
+    assert "no speed is known" in describe_length(typed, 0, [])
     said = describe_length(typed, 0, [1_000.0, 1_500.0])
     assert "5,000,000, of all learners together, last 16 min at 5,000 steps/s (4 slots" in said
     assert said.endswith("measured speed)")

@@ -116,7 +116,7 @@ def test_a_path_of_a_battery_save_is_a_start_state(
 
 @pytest.mark.parametrize("save", [bytes(BATTERY_BYTES), b"\xff" * BATTERY_BYTES])
 def test_an_empty_battery_save_is_refused(save: bytes) -> None:
-    with pytest.raises(RomError, match=r"empty\.sav cannot be used: .* did not continue a saved"):
+    with pytest.raises(RomError, match=r"empty\.sav cannot be used: .* did not load this"):
         convert_foreign_state(continuing_cartridge(), save, "empty.sav")
 
 

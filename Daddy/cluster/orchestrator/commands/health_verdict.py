@@ -79,9 +79,9 @@ def _assess_mode(mode: Mode, status: Record) -> RunHealth:
     if jobs:
         return RunHealth(ExitCode.DEGRADED, f"stopping: {jobs} jobs still have to exit")
     since_ts, now = status["intent_ts"], status["ts"] + status["age_s"]
-    since = f" since {format_time(since_ts, now)}" if since_ts else ""
-    finished = f"the run is done{since}: {status['why'] or 'all steps were made'}"
-    stopped = f"the run is stopped{since}, as asked"
+    at = f" at {format_time(since_ts, now)}" if since_ts else ""
+    finished = f"the run finished{at}: {status['why'] or 'all steps were made'}"
+    stopped = f"the run was stopped{at}, as asked"
     return RunHealth(ExitCode.DONE, finished if mode is Mode.DONE else stopped)
 
 

@@ -115,21 +115,18 @@ def load_game(config: Config) -> Rom | None:
 
 
 def read_contract(shared: SharedPaths) -> Contract:
-    """Return the settings on which the run's learners agreed; {} if none began, or unreadable."""
+    """Return the settings on which the run's learners agreed; {} if none has started."""
     with contextlib.suppress(TypeError, ValueError, UsageError):
         return contract_from_pairs(read_json_or_empty(shared.run).get("terms", ()))
     return {}
 
 
-def describe_game(config: Config, executor: str) -> str:
-    """Return game and assists in words; raise RomError for an unusable or missing ROM.
-
-    An accepted ROM that is not known causes a UserWarning.
-    """
+def describe_game(config: Config, executor: str, rom: Rom | None) -> str:
+    """Return game and assists in words; raise RomError if ``rom`` is missing."""
     training, game = config.training, "the free cartridge (no ROM is configured)"
     if training.workload != "pokemon_red":
         game = training.workload
-    elif (rom := load_game(config)) is not None:
+    elif rom is not None:
         game = f"{rom.name} ({Path(training.rom or '').name})"
     elif executor == "slurm" and not training.cartridge:
         raise RomError(
@@ -218,7 +215,7 @@ def check_device(config: Config, executor: str, findings: Findings) -> None:
         if result.returncode == ExitCode.CONFIGURATION:
             raise ConfigError(*result.stderr.rpartition("error: ")[2].split("\n  what to do: "))
         if result.returncode:
-            last = [*result.stderr.strip().splitlines(), "nothing"][-1]
+            last = ["nothing", *result.stderr.strip().splitlines()][-1]
             raise ConfigError(f"torch does not load here: {last}", "type ./scripts/install")
 
 

@@ -50,6 +50,7 @@ from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode
 from Daddy.core.host_and_processes import user_name
 from Daddy.core.lease import LeaseView, read_lease
 from Daddy.core.load_config import load_release_config, run_paths, shared_paths
+from Daddy.core.rom_identity import Rom
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import SharedPaths
@@ -112,22 +113,22 @@ def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[C
         executor = choose_executor(config, os.environ)
     with findings.catching(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        game = describe_game(config, executor)
+        rom = load_game(config)
+        game = describe_game(config, executor, rom)
         findings.notes += [f"warning: {entry.message}" for entry in warned]
     if not findings.wrong:
         with findings.catching():
-            config = _tune(config, findings)
+            config = _tune(config, rom, findings)
     wanted = DesiredRun(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
     return resolve_paths(config, executor), wanted
 
 
-def _tune(config: Config, findings: Findings) -> Config:
+def _tune(config: Config, rom: Rom | None, findings: Findings) -> Config:
     """Return the configuration with the tuned recipe where it applies; note both values of each.
 
     Raises ConfigError if the run's learners agreed on other settings.
     """
     run, shared = run_paths(config), shared_paths(config)
-    rom = load_game(config)
     contract, begun = dict[str, str](), _begun(run, shared)
     if config.collaboration.enabled:
         contract = {**(agreed_settings(begun) if begun else {}), **read_contract(shared)}

@@ -43,7 +43,7 @@ def _profile(plain: Config) -> dict[str, Any]:
 
 
 def _describe(plain: Config, config: Config, tuned: Mapping[str, Any]) -> list[str]:
-    rows = [("setting", "shipped", "tuned", "")]
+    rows = [("setting", "configured", "tuned", "")]
     for name, value in sorted(tuned.items()):
         used, before = _value(config, name), _value(plain, name)
         section, _, key = name.partition(".")
@@ -56,7 +56,7 @@ def _describe(plain: Config, config: Config, tuned: Mapping[str, Any]) -> list[s
     table = [
         f"  {name:26} {here:>10}  {there:14} {why}".rstrip() for name, here, there, why in rows
     ]
-    advice = "a value in a file of yours (--config), the environment or a flag is never replaced"
+    advice = "values from your own --config file, the environment or flags are never replaced"
     return ["the real game on cuda: the tuned recipe for all that you did not set", *table, advice]
 
 
@@ -96,7 +96,7 @@ def describe_length(config: Config, done: int, rates: Sequence[float]) -> str:
     if done >= total:
         return f"{said} are done: jobs end at once; set a larger training.total_steps, or 0"
     if not rates:
-        return f"{said} end the run; no speed was measured in it yet: `status` will tell the time"
+        return f"{said} end the run; no speed is known yet: `status` will show the time left"
     rate = slots * sum(rates) / len(rates)
     left = f"; {total - done:,} are left: {format_span((total - done) / rate)}" if done else ""
     speed = f"{format_count(rate)} steps/s ({slots} slots at the last measured speed)"

@@ -53,7 +53,7 @@ def should_make_pass(view: JobView, silence_s: float, grace_s: float) -> tuple[b
 
 def _refusal(view: JobView, silence_s: float, grace_s: float) -> str:
     if view.mode is not Mode.RUN:
-        return f"the run's mode is {view.mode.value}"
+        return f"the run's mode is {view.mode.value!r}"
     if not view.holds_slot:
         return "this job holds no slot any more"
     if view.controller is ControllerState.ALIVE:

@@ -46,7 +46,7 @@ def drain_run(inputs: PlanInput) -> tuple[list[Action], list[str]]:
 
 def _end_job(attempt: Attempt, inputs: PlanInput, *, running: bool) -> Action | None:
     mode, drain_s = inputs.desired.mode, inputs.policy.drain_s
-    reason = f"the run's mode is {mode.value}"
+    reason = f"the run's mode is {mode.value!r}"
     if running and mode not in (Mode.NOW, Mode.STOPPED):
         overdue = f"still here {drain_s:g} s after"
         return _signal_then_cancel(attempt, inputs, reason, drain_s, overdue)
