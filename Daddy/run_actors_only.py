@@ -110,7 +110,7 @@ def _count(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play until a signal or limit; return the exit code: 0, or 93 if the policy died twice."""
+    """Play until a signal or limit; return 0, or 93 if the policy collapsed twice."""
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
     prepare_imports()

@@ -85,7 +85,7 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "copy the token (`sync_weights.sh setup`), or update",
     ),
     ExitCode.DO_NOT_RESTART: (
-        "a learner's policy died, and again after it was restarted; its slot stays empty",
+        "a learner's policy collapsed, and again after it was restarted; its slot stays empty",
         "read the figures in `status` or in its log, lower `training.learning_rate`, `start`",
     ),
     ExitCode.INTERRUPTED: ("interrupted from the keyboard", "nothing"),
@@ -93,10 +93,10 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
 
 
 GAUGES = """\
-## A dead policy
+## A collapsed policy
 
 After each update a learner measures the updated policy on 128 steps of the rollout
-([decision 41](decisions/41-a-dead-policy.md)):
+([decision 41](decisions/41-policy-collapse.md)):
 
 | figure | bound |
 | --- | --- |
@@ -106,10 +106,10 @@ After each update a learner measures the updated policy on 128 steps of the roll
 | gradient | finite in at least one minibatch |
 
 While a figure is out of bounds the learner publishes nothing, writes no checkpoint, and says so
-(event `error`). After ten such updates in a row the policy is dead: the learner takes the newest
-shared version with new moments of Adam; environments and counters go on. Without shared weights it
-takes its newest checkpoint's policy, or the weights that it began with. If the policy dies
-again before a hundred updates within bounds, the learner ends with exit code 93 and the
+(event `error`). After ten such updates in a row the policy counts as collapsed: the learner takes
+the newest shared version with new moments of Adam; environments and counters go on. Without shared
+weights it takes its newest checkpoint's policy, or the weights that it began with. If the policy
+collapses again before a hundred updates within bounds, the learner ends with exit code 93 and the
 figures; its slot stays empty until the next `start`. A laptop with `--contribute` does the same.
 
 ## Reading the metrics

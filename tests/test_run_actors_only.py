@@ -312,8 +312,8 @@ def test_a_laptop_whose_policy_died_hands_nothing_in_and_ends_with_exit_code_93(
     assert code == 93, err
     said = "\n".join(running.lines)
     assert "error: contributions and checkpoints are held: entropy 0" in said
-    assert "took v0: the policy had died" in said
-    assert running.lines[-1].startswith("ended (the policy died: ")
+    assert "took v0: the policy had collapsed" in said
+    assert running.lines[-1].startswith("ended (the policy collapsed: ")
     assert not list((shared / "outbox").rglob("*.json"))
 
 

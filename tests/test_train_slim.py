@@ -305,19 +305,22 @@ def test_bad_input_gives_one_clear_message_and_its_exit_code(desk, flags, code, 
     assert "Traceback" not in found.stderr
 
 
-def test_a_policy_that_dies_twice_ends_with_exit_code_93_and_the_numbers(desk):
+def test_a_policy_that_collapses_twice_ends_with_exit_code_93_and_the_numbers(desk):
     desk.configure(learning_rate=1.0)
     ended = desk.learn()
     assert ended.returncode == 93, ended.stderr
     assert re.search(
-        r"the policy died: entropy 0 \(at least 0\.00\d+\).*; took the first weights", ended.stdout
+        r"the policy collapsed: entropy 0 \(at least 0\.00\d+\).*; took the first weights",
+        ended.stdout,
     )
     last = ended.stdout.splitlines()[-1]
     assert re.match(
-        r"ended \(the policy died: .*; lower training.learning_rate, then start\)", last
+        r"ended \(the policy collapsed: .*; lower training.learning_rate, then start\)", last
     )
     assert desk.newest().facts["optimizer_steps"] == 0, "only the restarted policy is stored"
-    assert read_lease(desk.run.slot(0).lease).ended.startswith("exit code 93: the policy died: ")
+    assert read_lease(desk.run.slot(0).lease).ended.startswith(
+        "exit code 93: the policy collapsed: "
+    )
 
 
 def test_a_run_directory_that_cannot_be_made_is_told_with_exit_code_9(desk):

@@ -38,7 +38,7 @@ from Daddy.learning.learner_state import (
     restore,
     to_checkpoint,
 )
-from Daddy.learning.policy_health import PolicyHealth, decide, find_fault
+from Daddy.learning.policy_health import PolicyHealth, find_out_of_bounds, next_action
 from Daddy.learning.ppo import CRITIC_STEPS, fit_critic_if_better, kl_divergence, policy_log_probs
 from Daddy.learning.schedules import learning_rate
 from Daddy.learning.startup_preloading import LOADED
@@ -63,7 +63,7 @@ class TrainingOutcome:
     """The end of a learner at its own step `step`.
 
     `kind`: `done` (total_steps), `drained` (to be resumed), `fenced` (lease lost) or `diverged`
-    (the policy died, and died again after it was restarted).
+    (the policy collapsed, and again after it was restarted).
     """
 
     kind: str
@@ -114,7 +114,7 @@ def stop_reason(learner: LearnerState) -> tuple[str, str] | None:
         return "fenced", _LEASE_LOST
     if total and max(learner.fleet_steps, learner.counters.env_steps) >= total:
         return "done", f"total_steps reached: {total:,}; raise it to go on"
-    verdict, reason = decide(learner.health)
+    verdict, reason = next_action(learner.health)
     if verdict == "stop":
         return "diverged", reason
     asked = learner.parts.stopper.stop_reason()
@@ -215,15 +215,16 @@ def update_policy(learner: LearnerState) -> None:
 
 
 def check_policy(learner: LearnerState) -> None:
-    """Hold contributions and checkpoints while the policy is out of bounds; restart a dead one."""
-    parts, normaliser, held = learner.parts, learner.collector.normaliser, learner.health.fault
+    """Hold contributions and checkpoints out of bounds; restart a collapsed policy."""
+    parts, normaliser = learner.parts, learner.collector.normaliser
+    held = learner.health.out_of_bounds
     learnt = learner.metrics["skipped_minibatches"] < learner.updater.minibatches
     with learner.collector.stopwatch.measure("update"):
         figures = learner.updater.measure(learner.rollout, learnt=learnt)
     deviation = 1.0 if parts.settings.normalise_rewards else max(1.0, normaliser.deviation)
-    fault = find_fault(figures, int(parts.vector.action_space.n), deviation)
-    learner.health = learner.health.after_update(fault)
-    verdict, reason = decide(learner.health)
+    out_of_bounds = find_out_of_bounds(figures, int(parts.vector.action_space.n), deviation)
+    learner.health = learner.health.after_update(out_of_bounds)
+    verdict, reason = next_action(learner.health)
     if verdict == "hold" and not held:
         write_error(learner, reason)
     if verdict == "restart":
@@ -236,7 +237,7 @@ def restart_policy(learner: LearnerState) -> str:
     Return the source of the weights.
     """
     steps = learner.counters.env_steps
-    adoption = learner.parts.exchange.restart_from_newest(steps) or last_sound_policy(learner)
+    adoption = learner.parts.exchange.restart_from_newest(steps) or last_good_policy(learner)
     apply_adoption(learner, adoption)
     learner.updater.optimizer.reset_moments()
     learner.recompute_lstm_state()
@@ -245,7 +246,7 @@ def restart_policy(learner: LearnerState) -> str:
     return adoption.reason
 
 
-def last_sound_policy(learner: LearnerState) -> Adoption:
+def last_good_policy(learner: LearnerState) -> Adoption:
     """Return the newest checkpoint's weights, without one those that this process began with.
 
     For learners without shared weights. No checkpoint is written while a policy is out of bounds.
@@ -275,7 +276,7 @@ def publish_if_due(learner: LearnerState) -> None:
     schedule = learner.parts.schedule
     since = learner.counters.env_steps - learner.last_ran["publish_steps"]
     due = since >= schedule.sync_interval and learner.affordable("publish")
-    if due and not learner.health.fault and learner.parts.lease.held():
+    if due and not learner.health.out_of_bounds and learner.parts.lease.held():
         publish_progress(learner)
 
 
@@ -306,7 +307,7 @@ def checkpoint_if_due(learner: LearnerState) -> None:
     since = learner.counters.env_steps - learner.last_ran["checkpoint_steps"]
     due = since >= schedule.checkpoint_interval
     due = due and learner.seconds_since("checkpoint") >= schedule.checkpoint_seconds
-    if due and not learner.health.fault and learner.parts.lease.held():
+    if due and not learner.health.out_of_bounds and learner.parts.lease.held():
         try:
             write_checkpoint(learner)
         except OSError as error:  # a full disk: continue, and try again when next due
@@ -324,7 +325,7 @@ def end_training(learner: LearnerState, kind: str, reason: str) -> TrainingOutco
         learner.parts.lease.beat({"stage": LEAVING})
         if not learner.parts.lease.held():
             return TrainingOutcome("fenced", _LEASE_LOST, learner.counters.env_steps)
-        if learner.health.fault:
+        if learner.health.out_of_bounds:
             return TrainingOutcome(kind, reason, learner.counters.env_steps)
         if learner.counters.env_steps > learner.last_ran["publish_steps"]:
             publish_progress(learner)

@@ -1,8 +1,8 @@
-"""Pure. Decides from the figures after each update whether a learner's policy has died.
+"""Pure. Decides from the figures after each update whether a learner's policy has collapsed.
 
-A dead policy always plays the same action, jumped further than from random play to one action, or
+A collapsed policy always plays the same action, jumped further than from random play to one, or
 has a critic whose values no rewards explain. It learns nothing more, and spoils what it is merged
-into. Bounds and their evidence: docs/decisions/41-a-dead-policy.md.
+into. Bounds and their evidence: docs/decisions/41-policy-collapse.md.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ MIN_ENTROPY = 0.001
 """Least mean entropy, as a share of that of random play: one other action in about 5,000 steps."""
 MAX_VALUE_ERROR = 50.0
 """Largest error of the critic (root mean square), in standard deviations of discounted returns."""
-FAULTY_UPDATES = 10
-"""Updates out of bounds in a row after which the policy counts as dead."""
-SOUND_UPDATES = 100
-"""Updates within bounds after which a restart is forgotten, and the next death is the first."""
+COLLAPSED_AFTER = 10
+"""Updates out of bounds in a row after which the policy counts as collapsed."""
+FORGOTTEN_AFTER = 100
+"""Updates within bounds after which a restart is forgotten, and the next collapse is the first."""
 
 
 @dataclass(frozen=True)
@@ -36,26 +36,26 @@ class UpdateFigures:
 
 @dataclass(frozen=True)
 class PolicyHealth:
-    """Counts updates: `faulty` out of bounds in a row, `sound` within bounds since the restart.
+    """Counts updates: `bad_updates` in a row, out of bounds; `good_updates` since the restart.
 
-    `fault` names the figures of the newest update that are out of bounds; empty: none is.
-    `restarted`: the policy died, and the learner took other weights.
+    `out_of_bounds` names the figures of the newest update that are out of bounds; empty: none is.
+    `restarted`: the policy collapsed, and the learner took other weights.
     """
 
-    fault: str = ""
-    faulty: int = 0
-    sound: int = 0
+    out_of_bounds: str = ""
+    bad_updates: int = 0
+    good_updates: int = 0
     restarted: bool = False
 
-    def after_update(self, fault: str) -> PolicyHealth:
-        """Return the health after an update with this result of `find_fault`."""
-        if fault:
-            return replace(self, fault=fault, faulty=self.faulty + 1)
-        sound = self.sound + 1
-        return PolicyHealth(sound=sound, restarted=self.restarted and sound < SOUND_UPDATES)
+    def after_update(self, out_of_bounds: str) -> PolicyHealth:
+        """Return the health after an update with this result of `find_out_of_bounds`."""
+        if out_of_bounds:
+            return replace(self, out_of_bounds=out_of_bounds, bad_updates=self.bad_updates + 1)
+        good = self.good_updates + 1
+        return PolicyHealth(good_updates=good, restarted=self.restarted and good < FORGOTTEN_AFTER)
 
 
-def find_fault(figures: UpdateFigures, actions: int, deviation: float) -> str:
+def find_out_of_bounds(figures: UpdateFigures, actions: int, deviation: float) -> str:
     """Return the figures that are out of bounds, each with its bound; empty if none is.
 
     `actions` is the number of actions, `deviation` the standard deviation of discounted returns.
@@ -75,18 +75,20 @@ def find_fault(figures: UpdateFigures, actions: int, deviation: float) -> str:
     return ", ".join(faults if figures.learnt else ["no finite gradient", *faults])
 
 
-def decide(health: PolicyHealth) -> tuple[str, str]:
+def next_action(health: PolicyHealth) -> tuple[str, str]:
     """Return what a learner does about its policy, and the reason.
 
     `continue`, `hold` (publish and store nothing for now), `restart` (take other weights) or
-    `stop`: the policy died again after a restart, and showed no life in between.
+    `stop`: the policy collapsed again after a restart, with too few good updates between.
     """
-    if not health.fault:
+    if not health.out_of_bounds:
         return "continue", ""
-    if health.faulty < FAULTY_UPDATES:
-        return "hold", f"contributions and checkpoints are held: {health.fault}"
-    dead = f"the policy died: {health.fault}, {health.faulty} updates in a row"
+    if health.bad_updates < COLLAPSED_AFTER:
+        return "hold", f"contributions and checkpoints are held: {health.out_of_bounds}"
+    collapsed = (
+        f"the policy collapsed: {health.out_of_bounds}, {health.bad_updates} updates in a row"
+    )
     if not health.restarted:
-        return "restart", dead
-    again = f"again within {health.sound + health.faulty} updates of its restart"
-    return "stop", f"{dead}, {again}; lower training.learning_rate, then start"
+        return "restart", collapsed
+    again = f"again within {health.good_updates + health.bad_updates} updates of its restart"
+    return "stop", f"{collapsed}, {again}; lower training.learning_rate, then start"

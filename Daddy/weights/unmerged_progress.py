@@ -174,7 +174,9 @@ class PeerProgress(ProgressNote):
     def restart(self, env_steps: int) -> Adoption:
         """Drop all progress, with the steps up to ``env_steps``; return the base's weights."""
         self.count_steps(env_steps, 0)
-        return self.rebase(self.base, self.base.weights, OfferOutcome(0, {}, "the policy had died"))
+        return self.rebase(
+            self.base, self.base.weights, OfferOutcome(0, {}, "the policy had collapsed")
+        )
 
     def rebase(
         self,

@@ -81,7 +81,7 @@ def test_one_listing_is_enough_with_a_goodbye_on_disk_or_a_dead_process() -> Non
     ("end_reason", "outcome"),
     [
         ("total_steps 80000 reached", "done"),
-        ("exit code 93: the policy died: entropy 0", "refused"),
+        ("exit code 93: the policy collapsed: entropy 0", "refused"),
         ("exit code 3: training.device cuda: no GPU", "refused"),
         ("exit code 9: no space left", "crashed"),
         ("exit code 1: bug", "crashed"),

@@ -1,4 +1,4 @@
-"""A dead policy is found, held back, restarted once and then given up: bounds, loop and fleet."""
+"""A collapsed policy is found, held back, restarted once, then given up: bounds, loop, fleet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from Daddy.learning.checkpoint import list_manifests, load_checkpoint
 from Daddy.learning.interfaces import NoFrames
 from Daddy.learning.learner_parts import Surroundings, assemble
 from Daddy.learning.loop import start_learner, train
-from Daddy.learning.policy_health import PolicyHealth, UpdateFigures, decide, find_fault
+from Daddy.learning.policy_health import (
+    PolicyHealth,
+    UpdateFigures,
+    find_out_of_bounds,
+    next_action,
+)
 from Daddy.learning.vector_threads import SerialVector
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.weights.exchange_settings import from_config
@@ -44,7 +49,7 @@ LIMIT_S = 300.0
     ("changes", "names"),
     [
         ({}, []),
-        ({"entropy": 0.15, "kl": 0.234, "value_loss": 6.2}, []),  # worst of 4,500 sound updates
+        ({"entropy": 0.15, "kl": 0.234, "value_loss": 6.2}, []),  # worst of 4,500 good updates
         ({"entropy": 0.0019}, ["entropy"]),
         ({"entropy": 0.0020}, []),
         ({"kl": log(7) + 0.01}, ["KL"]),
@@ -54,7 +59,7 @@ LIMIT_S = 300.0
     ],
 )
 def test_each_figure_has_a_bound_that_sound_updates_keep_away_from(changes, names):
-    fault = find_fault(replace(SOUND, **changes), 7, 1.0)
+    fault = find_out_of_bounds(replace(SOUND, **changes), 7, 1.0)
     assert len(fault.split(", ")) == max(1, len(names))
     assert all(name in fault for name in names)
     assert bool(fault) == bool(names)
@@ -62,8 +67,8 @@ def test_each_figure_has_a_bound_that_sound_updates_keep_away_from(changes, name
 
 def test_raw_rewards_allow_as_large_a_loss_as_their_scale_asks_for():
     figures = replace(SOUND, value_loss=5000.0)
-    assert find_fault(figures, 7, 1.0)
-    assert not find_fault(figures, 7, 2.1)
+    assert find_out_of_bounds(figures, 7, 1.0)
+    assert not find_out_of_bounds(figures, 7, 2.1)
 
 
 def after(*faults, health=PolicyHealth()):  # noqa: B008 - frozen
@@ -72,26 +77,26 @@ def after(*faults, health=PolicyHealth()):  # noqa: B008 - frozen
     return health
 
 
-def test_a_single_odd_update_is_held_back_and_no_death():
+def test_a_single_odd_update_is_held_back_and_no_collapse():
     odd = after("", "entropy 0")
-    assert decide(odd) == ("hold", "contributions and checkpoints are held: entropy 0")
-    assert decide(odd.after_update("")) == ("continue", "")
-    most = policy_health.FAULTY_UPDATES - 1
+    assert next_action(odd) == ("hold", "contributions and checkpoints are held: entropy 0")
+    assert next_action(odd.after_update("")) == ("continue", "")
+    most = policy_health.COLLAPSED_AFTER - 1
     for _ in range(5):
         odd = after(*["entropy 0"] * most, health=odd.after_update(""))
-        assert decide(odd)[0] == "hold"
-    assert decide(odd.after_update("entropy 0"))[0] == "restart"
+        assert next_action(odd)[0] == "hold"
+    assert next_action(odd.after_update("entropy 0"))[0] == "restart"
 
 
 def test_the_second_death_ends_the_learner_unless_it_lived_in_between():
-    dead = ["entropy 0"] * policy_health.FAULTY_UPDATES
+    dead = ["entropy 0"] * policy_health.COLLAPSED_AFTER
     restarted = PolicyHealth(restarted=True)
-    kind, reason = decide(after("", "", *dead, health=restarted))
+    kind, reason = next_action(after("", "", *dead, health=restarted))
     assert kind == "stop"
-    assert reason.startswith("the policy died"), "the controller knows it by these words"
+    assert reason.startswith("the policy collapsed"), "the controller knows it by these words"
     assert "entropy 0, 10 updates in a row, again within 12 updates of its restart" in reason
-    lived = after(*[""] * policy_health.SOUND_UPDATES, *dead, health=restarted)
-    assert decide(lived)[0] == "restart"
+    lived = after(*[""] * policy_health.FORGOTTEN_AFTER, *dead, health=restarted)
+    assert next_action(lived)[0] == "restart"
 
 
 def errors(parts):
@@ -113,7 +118,7 @@ def test_without_shared_weights_the_newest_checkpoint_is_taken_and_stays(tmp_pat
     assert {text.split(":")[0] for text in (held, again)} == {
         "contributions and checkpoints are held"
     }
-    assert died.startswith("the policy died: ")
+    assert died.startswith("the policy collapsed: ")
     assert [d["reason"] for _, d in parts.events.states("adopted")][1:] == [
         "took the checkpoint of step 768"
     ]
@@ -210,13 +215,13 @@ class Fleet:
         return thread
 
 
-def test_a_dead_policy_among_sound_ones_is_held_adopts_and_ends_while_the_run_lives(tmp_path):
-    """The dead learner is the run's first: nothing but its own check keeps it out of version 1."""
+def test_a_collapsed_policy_among_sound_ones_is_held_adopts_and_ends_while_the_run_lives(tmp_path):
+    """The collapsed learner is the first: nothing but its own check keeps it out of version 1."""
     fleet = Fleet(tmp_path)
     sound, wait = [], threading.Event()
 
     def stuck():
-        """Let the dead learner's last updates before its restart wait for a merged version."""
+        """Let the collapsed learner's last updates before its restart wait for a merged version."""
         played = metrics(dead.events)
         if len(played) == 5:
             wait.wait(LIMIT_S)
@@ -231,7 +236,9 @@ def test_a_dead_policy_among_sound_ones_is_held_adopts_and_ends_while_the_run_li
         threads.append(fleet.run(sound[-1]))
     adopted = sound[0].events.states
     assert sound[0].events.wait(lambda: adopted("adopted"))
-    assert adopted("adopted")[0][1]["version"] == 0, "the dead learner made a version of its own"
+    assert adopted("adopted")[0][1]["version"] == 0, (
+        "the collapsed learner made a version of its own"
+    )
     assert sound[0].events.wait(lambda: adopted("adopted")[-1][1]["version"] >= 1)
     wait.set()
     for thread in threads:
@@ -243,8 +250,10 @@ def test_a_dead_policy_among_sound_ones_is_held_adopts_and_ends_while_the_run_li
     assert dead.events.states("published") == []
     held, died, _ = errors(dead)
     assert held.startswith("contributions and checkpoints are held: ")
-    assert died.startswith("the policy died: ")
-    restarts = [d for _, d in dead.events.states("adopted") if "the policy had died" in d["reason"]]
+    assert died.startswith("the policy collapsed: ")
+    restarts = [
+        d for _, d in dead.events.states("adopted") if "the policy had collapsed" in d["reason"]
+    ]
     assert [restart["version"] >= 1 for restart in restarts] == [True]
     assert [load_checkpoint(path).facts["optimizer_steps"] for path in list_manifests(
         tmp_path / "slot-0")] == [0]  # fmt: skip
