@@ -7,7 +7,11 @@ and ``cluster``, which do not import each other. ``core`` imports none of them.
 
 import signal
 import sys
+from itertools import pairwise
 
-# Ctrl-C while a command loads ends the process without a traceback.
-if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # run_entry restores Python's handler
+if (
+    sys.argv[:1] == ["-m"]  # Python still looks for the module that it shall run: is it ours?
+    and any(flag == "-m" and name.startswith("Daddy.") for flag, name in pairwise(sys.orig_argv))
+    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback; run_entry sets Python's again

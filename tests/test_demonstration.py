@@ -71,6 +71,7 @@ def returns(first: float, last: float, error: float) -> dict[str, float]:
 
 def test_the_verdict_needs_both_conditions_and_names_the_one_that_failed() -> None:
     assert judge_learning(returns(11.0, 40.0, 2.0), 80_000)[0]
+    assert not judge_learning(returns(11.0, 40.0, 0.0), 80)[0], "a tenth was one episode"
     learnt, why = judge_learning(returns(8.0, 14.9, 2.0), 80_000)
     assert not learnt
     assert "less than 1.5 times random play" in why

@@ -111,6 +111,17 @@ def test_ctrl_c_ends_a_command_that_still_loads(tmp_path: Path) -> None:
     assert end.files == []
 
 
+def test_ctrl_c_reaches_a_program_of_ones_own_whose_package_imports_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "mine"
+    package.mkdir()
+    (package / "__init__.py").write_text("import Daddy.core.errors")
+    (package / "train.py").write_text(LOOP)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert interrupt(tmp_path, ["-m", "mine.train"], "playing") == End(130, "", [])
+
+
 @pytest.mark.parametrize("begun", ["random buttons", "writing"])
 @pytest.mark.parametrize("kind", ["gif", "mp4"])
 def test_ctrl_c_leaves_nothing_of_a_film(tmp_path: Path, kind: str, begun: str) -> None:

@@ -25,7 +25,7 @@ Screen = Callable[[int], "RenderableType"]
 
 def output_width() -> int:
     """Return the columns of the terminal (of ``COLUMNS``, if set), `WHOLE` where there is none."""
-    if sys.stdout.isatty():
+    if _is_terminal():
         return shutil.get_terminal_size((_USUAL, _LINES)).columns
     asked = os.environ.get("COLUMNS", "")
     return int(asked) if asked.isdecimal() and int(asked) else WHOLE
@@ -33,7 +33,11 @@ def output_width() -> int:
 
 def can_redraw() -> bool:
     """Return True if standard output is a terminal whose cursor can be moved."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return _is_terminal() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()  # None: the shell closed it (>&-)
 
 
 def make_console() -> Console:

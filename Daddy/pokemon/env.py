@@ -18,6 +18,7 @@ from gymnasium.error import ClosedEnvironmentError, InvalidAction, UnsupportedMo
 from numpy.typing import NDArray
 
 from Daddy.core.assist_compatibility import to_bits
+from Daddy.core.errors import ConfigError
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.settings import RewardSettings
 from Daddy.pokemon import cutscene, story_milestones
@@ -79,6 +80,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
         `init_state` names the state that episodes begin from; `assists` are names of
         `assist_compatibility` (ValueError); `recorder` is made by `recorder_at_start`. RomError;
+        ConfigError unless `episode_steps` is a positive int;
         UnsupportedMode for a `render_mode` that `metadata` lacks.
         """
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -90,6 +92,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.observation_space = observation_space()
         self.action_space = spaces.Discrete(len(BUTTONS))
         self.render_mode = render_mode
+        if type(episode_steps) is not int or episode_steps < 1:
+            raise ConfigError(
+                f"episode_steps {episode_steps!r} is not a whole number from 1 on",
+                "give the number of actions after which an episode is truncated, such as 2048",
+            )
         self.episode_steps = episode_steps
         self._weights = weights or RewardSettings()
         self._start = start_state(self.rom, init_state)

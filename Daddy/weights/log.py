@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import DaddyError, ExitCode, UsageError
 from Daddy.core.event_log import read_events
@@ -34,19 +34,16 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_location(parser)
     parser.add_argument(
-        "--limit", type=_count, default=0, metavar="N", help="newest versions to show (default all)"
+        "--limit",
+        type=whole_number(1),
+        default=0,
+        metavar="N",
+        help="newest versions to show (default all)",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print versions as JSON, one per line")
     output.add_argument("--picture", type=Path, metavar="FILE", help="PNG file to draw versions in")
     return parser
-
-
-def _count(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return number
 
 
 def main(argv: Sequence[str] | None = None) -> int:

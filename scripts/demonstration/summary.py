@@ -91,7 +91,7 @@ def judge_learning(returns: Mapping[str, float], fleet_steps: int) -> tuple[bool
         f"the last tenth of the episodes returned {last:.1f}, "
         f"the first {first:.1f}, random play {random:.1f}"
     )
-    if last >= LEARNT * random and last > first + rise:
+    if rise and last >= LEARNT * random and last > first + rise:  # 0: a tenth is one episode
         return True, f"The agents learnt: {figures}."
     if fleet_steps < ENOUGH_STEPS:
         why = f"{fleet_steps:,} steps are few, a demo plays {ENOUGH_STEPS:,}"

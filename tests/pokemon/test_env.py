@@ -267,6 +267,12 @@ def test_a_missing_start_state_names_its_path(tmp_path: Path) -> None:
         PokemonRedEnv(init_state=tmp_path / "gone.state")
 
 
+@pytest.mark.parametrize("steps", [0, -3, 2.5, float("nan"), True, "x"])
+def test_an_episode_has_a_whole_number_of_steps(make: Make, steps: Any) -> None:
+    with pytest.raises(ConfigError, match="is not a whole number from 1 on"):
+        make(episode_steps=steps)
+
+
 @pytest.mark.parametrize("action", [-1, 7, 1.0, np.float32(1.0), np.array([1]), None, "a"])
 def test_an_action_that_is_no_key_is_refused_with_the_range(make: Make, action: Any) -> None:
     env = make()

@@ -123,7 +123,7 @@ def test_a_limit_that_is_no_number_from_one_on_is_a_usage_error(told, capsys, co
     with pytest.raises(SystemExit) as left:
         log.main([str(told.run.root), "--limit", count])
     assert left.value.code == ExitCode.USAGE
-    assert "no whole number above 0" in capsys.readouterr().err
+    assert "is not a whole number from 1 " in capsys.readouterr().err
 
 
 def test_a_picture_that_is_no_png_is_a_usage_error_before_anything_is_read(tmp_path, capsys):

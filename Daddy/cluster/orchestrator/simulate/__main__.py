@@ -6,10 +6,9 @@ Prints a table, and on request writes the results as JSON.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.simulate.run_simulations import (
@@ -25,7 +24,7 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     read_export,
     variant_rows,
 )
-from Daddy.core.arguments import ArgumentParser
+from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
@@ -36,26 +35,14 @@ _DAYS, _SEEDS = 30.0, 20
 _QUICK_DAYS, _QUICK_SEEDS = 10.0, 4
 
 
-def _number(kind: Callable[[str], float], most: int) -> Callable[[str], float]:
-    """Return an argument type that accepts numbers from 1 to ``most``."""
-
-    def parse(text: str) -> float:
-        with contextlib.suppress(ValueError):
-            if 1 <= (number := kind(text)) <= most:
-                return number
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
-
-    return parse
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         prog="python -m Daddy.cluster.orchestrator.simulate",
         description="Simulates a month in a Slurm queue under our controller and five others.",
     )
     add = parser.add_argument
-    add("--days", type=_number(float, 366), help=f"simulated days (default {_DAYS:g})")
-    add("--seeds", type=_number(int, 1000), help=f"random months per policy (default {_SEEDS})")
+    add("--days", type=decimal_number(1, 366), help=f"simulated days (default {_DAYS:g})")
+    add("--seeds", type=whole_number(1, 1000), help=f"random months per policy (default {_SEEDS})")
     add(
         "--quick",
         action="store_true",
