@@ -12,6 +12,7 @@ import pytest
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.hardware.machine_profile import load_profile
 from Daddy.hardware.recommend_envs import MachineFacts
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,7 +26,7 @@ def autotune(home: Path, *arguments: str, **environ: str) -> subprocess.Complete
         env={**keep, "HOME": str(home), "PYTHONPATH": str(ROOT), **environ},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 CPU_INDEX = "--index-url https://download.pytorch.org/whl/cpu"
 PYTHON = """\
@@ -69,7 +71,7 @@ class Machine:
                 "DADDY_PYTHON": sys.executable,
                 **variables,
             },
-            check=False, capture_output=True, text=True, timeout=120,
+            check=False, capture_output=True, text=True, timeout=PATIENCE_S,
         )  # fmt: skip
 
     @property

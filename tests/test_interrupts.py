@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.components import program
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAY = ["-m", "Daddy.play"]
@@ -69,7 +69,7 @@ def interrupt(
             else:
                 assert until(lambda: begun(psutil.Process(child.pid)), 60)
             send(child.pid, signal.SIGINT)
-            printed, _ = child.communicate(timeout=60)
+            printed, _ = child.communicate(timeout=PATIENCE_S)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 TOOLS = ("bash", "sed", "dirname", "cat", "cksum", "uname", "awk", "rm", "readlink", "mktemp", "ls")
 """Programs that the scripts may call; without Python none of them can install or run anything."""
@@ -63,7 +65,7 @@ def call(checkout: Path, *argv: str | Path, path: str) -> subprocess.CompletedPr
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
 
 

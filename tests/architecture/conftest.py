@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.architecture.tree import Source, read_source
+from tests.patience import PATIENCE_S
 
 try:
     import tomllib
@@ -46,7 +47,7 @@ def beside() -> list[Source]:
 def tracked() -> list[Path]:
     """Every file git knows (in an unpacked archive: every file there is)."""
     listing = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, timeout=30, check=False
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False
     )
     if listing.returncode:
         return [path for path in sorted(ROOT.rglob("*")) if path.is_file()]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 LIGHT = [
     "Daddy.cluster.orchestrator.run_controller",
     "Daddy.weights.sync",
@@ -46,7 +48,7 @@ def run_python(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

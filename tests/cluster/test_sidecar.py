@@ -180,6 +180,7 @@ def handed_over(person, since: list[int], times: int) -> bool:
 
 def test_a_killed_controller_costs_no_hand_over_and_one_that_comes_back_takes_over(person):
     assert person.says("start").returncode == 0
+    until(lambda: len(person.ledger("submitted")) == 4)  # each slot has a successor in the queue
     until(lambda: person.training == 2)
     os.kill(person.controller, signal.SIGKILL)
     since = terms(person)

@@ -27,7 +27,7 @@ def passes(person, *options, env=None):
         env={**person.env, "PYTHONPATH": str(release_of(person)), **(env or {})},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -71,7 +71,7 @@ class Home:
             env=self.environment(**changes),
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=PATIENCE_S,
             check=False,
             stdin=subprocess.DEVNULL,
             cwd=self.home,
@@ -219,7 +219,7 @@ def sync_python(home, *words: str, **changes: str) -> subprocess.CompletedProces
     environment = {**home.environment(**changes), "PYTHONPATH": str(SCRIPT.parents[2])}
     return subprocess.run(
         [sys.executable, "-m", "Daddy.weights.sync", *words],
-        env=environment, capture_output=True, text=True, timeout=60, check=False,
+        env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
 
 
@@ -450,7 +450,7 @@ def test_the_door_works_with_launchds_bare_path_and_through_a_link(home, tmp_pat
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

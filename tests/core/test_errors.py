@@ -15,6 +15,7 @@ from Daddy.core.load_config import config_to_json
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.commands.test_status_screen import run as slots  # noqa: F401 - a fixture
 from tests.cluster.conftest import config_of
+from tests.patience import PATIENCE_S
 
 CONTROLLER = "Daddy.cluster.orchestrator.run_controller"
 
@@ -43,7 +44,7 @@ def test_screens_and_logs_are_printed_in_any_encoding(
             "DADDY_RUN_DIR": str(finished_run.root),
         },
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     text = done.stdout.decode(encoding)

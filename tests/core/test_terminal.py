@@ -20,6 +20,7 @@ from Daddy.core.load_config import config_to_json
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.commands.test_status_screen import run as slots  # noqa: F401 - a fixture
 from tests.cluster.conftest import config_of
+from tests.patience import PATIENCE_S
 
 CONTROLLER = "Daddy.cluster.orchestrator.run_controller"
 DASHBOARD, WATCH = "Daddy.dashboard", f"{CONTROLLER} status --watch"
@@ -99,7 +100,7 @@ def test_a_pipe_gets_whole_lines_without_control_characters(
         env={**env, "TERM": "xterm", "DADDY_RUN_DIR": str(slots.root)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert not {letter for letter in done.stdout if ord(letter) < 32} - {"\n"}

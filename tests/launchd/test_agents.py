@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.components import program
+from tests.patience import PATIENCE_S
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSTALL = CHECKOUT / "launchd" / "install.sh"
@@ -21,7 +22,7 @@ ODD = {"SYNC_CLUSTER_USER": "a&b", "SYNC_REMOTE_DIR": '/x y/%h/$z"q\\<w>'}
 def run(home: Path, system: str, *words: str, script: Path = INSTALL, **changes: str):
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "DADDY_INIT": system, **changes}
     return subprocess.run(
-        [str(script), *words], env=environment, timeout=30, check=False,
+        [str(script), *words], env=environment, timeout=PATIENCE_S, check=False,
         capture_output=True, text=True,
     )  # fmt: skip
 
@@ -81,7 +82,7 @@ def test_the_unit_is_accepted_by_systemd_itself(home, tmp_path):
     unit.write_text(done.stdout)
     verdict = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         env={"PATH": os.environ["PATH"], "HOME": str(home), "SYSTEMD_LOG_LEVEL": "warning"},
     )  # fmt: skip
     about_ours = [line for line in verdict.stderr.splitlines() if "pokemon-sync" in line]
@@ -105,7 +106,7 @@ def test_a_broken_unit_would_be_noticed(home, tmp_path):
     )
     verdict = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert any("pokemon-sync" in line for line in verdict.stderr.splitlines())
 

@@ -21,6 +21,7 @@ from Daddy.learning.make_vector import make_vector, puffer_installed
 from Daddy.learning.vector_rows import VectorEnv, split_into_groups
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.learning.toys import Dozing, Failing, Jumping, Misconfigured, Slow
+from tests.patience import PATIENCE_S
 
 BACKENDS = ("threads", "pufferlib") if puffer_installed() else ("threads",)
 GAME = partial(PokemonRedEnv, episode_steps=45)
@@ -264,7 +265,11 @@ def test_pufferlib_is_loaded_without_a_word() -> None:
     code = "import Daddy.learning.startup_preloading as p; p.prepare_imports()"
     code += "; import Daddy.learning.vector_pufferlib"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -14,7 +14,7 @@ from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Subm
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.clock import SystemClock
 from Daddy.core.name_validation import new_token
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.real.conftest import Cluster, Student
 
 
@@ -200,7 +200,7 @@ def test_the_dry_run_names_the_game_and_the_script_passes_sbatch(
         env=cluster.env,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -225,7 +225,7 @@ def test_an_interactive_login_has_slurm_on_its_path(cluster: Cluster) -> None:
     shell = subprocess.run(
         ["ssh", "-F", str(cluster.ssh_config), "-tt", "login"],
         env=cluster.env, input="sinfo -h -o nodes=%D\nexit\n", capture_output=True, text=True,
-        timeout=30, check=False,
+        timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert "nodes=4" in shell.stdout, shell.stdout + shell.stderr
 

@@ -148,7 +148,7 @@ def test_without_pygame_lines_are_printed(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT), "PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0
     assert "no window" in done.stderr

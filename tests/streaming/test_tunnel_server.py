@@ -106,7 +106,7 @@ def test_headless_loads_neither_pygame_nor_torch_nor_numpy(tmp_path: Path) -> No
         env={"HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.stdout.splitlines()[-1] == "[]"

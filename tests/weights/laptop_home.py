@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.components import program
+from tests.patience import PATIENCE_S
 from tests.weights.login import SCRIPT, Login, running_sshd
 
 FLAGS = ("--times", "--whole-file", "--timeout=30")
@@ -81,7 +82,7 @@ class Laptop:
 
 def run(argv: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        argv, env=env, capture_output=True, text=True, timeout=90, check=False,
+        argv, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from Daddy.pokemon.archive.archive_store import Archive, archive_folder
 from Daddy.pokemon.archive.file_names import first_rank_name
 from Daddy.pokemon.archive.state_format import Compatibility, encode_state
+from tests.patience import PATIENCE_S
 from tests.pokemon.archive.states import KIN, provenance
 
 RULES = ArchiveRules(per_key=3, tries=2)
@@ -258,7 +259,7 @@ def writer(archive: Archive, number: int, per_key: int, count: int) -> subproces
 
 def test_four_writers_at_once_neither_spoil_nor_lose_each_others_states(archive: Archive) -> None:
     writers = [writer(archive, number, 8, 40) for number in range(4)]
-    names_by_writer = [process.communicate(timeout=60)[0].split() for process in writers]
+    names_by_writer = [process.communicate(timeout=PATIENCE_S)[0].split() for process in writers]
     assert [len(names) for names in names_by_writer] == [40] * 4
     by_key: dict[str, list[str]] = {}
     for name in sorted(name for names in names_by_writer for name in names):

@@ -17,6 +17,7 @@ from Daddy.learning.make_vector import make_vector, puffer_installed
 from Daddy.learning.vector_rows import VectorEnv
 from Daddy.pokemon.archive.file_names import make_catalogue
 from Daddy.workloads import WORKLOADS
+from tests.patience import PATIENCE_S
 
 SCRIPTED = """
 import sys
@@ -71,7 +72,7 @@ def test_what_one_process_reaches_the_others_go_on_from_also_after_a_restart(
         stay(vector, 2)
         assert milestones(vector) == [0, 0]
         argv = [sys.executable, "-c", SCRIPTED, str(tmp_path)]
-        subprocess.run(argv, env={**os.environ, SLOT: "0"}, check=True, timeout=60)
+        subprocess.run(argv, env={**os.environ, SLOT: "0"}, check=True, timeout=PATIENCE_S)
         paid, ended = stay(vector, 256)
         assert milestones(vector) == [4, 4]
         assert (ended, paid) == (False, pytest.approx(0.0, abs=0.5))

@@ -15,6 +15,7 @@ from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.starts import state_files
 from Daddy.pokemon.starts.find_start_state import beginning_state
 from Daddy.pokemon.starts.state_files import convert_foreign_state, format_fault
+from tests.patience import PATIENCE_S
 
 ROM = load_rom(find_rom(None, environ={}))
 STATE = beginning_state(ROM)
@@ -92,7 +93,7 @@ def test_the_child_refuses_a_title_screen(tmp_path: Path) -> None:
     files[1].write_bytes(emulator.dump_state())
     emulator.close()
     argv = [sys.executable, "-m", "Daddy.pokemon.starts.state_files", *map(str, files)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 7
     assert "clock does not run" in done.stderr
     assert not files[2].exists()
