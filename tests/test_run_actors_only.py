@@ -301,7 +301,7 @@ def test_what_a_laptop_learnt_is_handed_in_and_the_answer_is_shown(
     assert receipt["accepted"] is True
 
 
-def test_a_laptop_whose_policy_died_hands_nothing_in_and_ends_with_exit_code_93(
+def test_a_laptop_whose_policy_collapsed_hands_nothing_in_and_ends_with_exit_code_93(
     tmp_path: Path, shared: Path
 ) -> None:
     Job(shared)

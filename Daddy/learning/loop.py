@@ -114,8 +114,8 @@ def stop_reason(learner: LearnerState) -> tuple[str, str] | None:
         return "fenced", _LEASE_LOST
     if total and max(learner.fleet_steps, learner.counters.env_steps) >= total:
         return "done", f"total_steps reached: {total:,}; raise it to go on"
-    verdict, reason = next_action(learner.health)
-    if verdict == "stop":
+    action, reason = next_action(learner.health)
+    if action == "stop":
         return "diverged", reason
     asked = learner.parts.stopper.stop_reason()
     return ("drained", asked) if asked else None
@@ -215,7 +215,7 @@ def update_policy(learner: LearnerState) -> None:
 
 
 def check_policy(learner: LearnerState) -> None:
-    """Hold contributions and checkpoints out of bounds; restart a collapsed policy."""
+    """Hold contributions and checkpoints of a policy out of bounds; restart a collapsed one."""
     parts, normaliser = learner.parts, learner.collector.normaliser
     held = learner.health.out_of_bounds
     learnt = learner.metrics["skipped_minibatches"] < learner.updater.minibatches
@@ -224,10 +224,10 @@ def check_policy(learner: LearnerState) -> None:
     deviation = 1.0 if parts.settings.normalise_rewards else max(1.0, normaliser.deviation)
     out_of_bounds = find_out_of_bounds(figures, int(parts.vector.action_space.n), deviation)
     learner.health = learner.health.after_update(out_of_bounds)
-    verdict, reason = next_action(learner.health)
-    if verdict == "hold" and not held:
+    action, reason = next_action(learner.health)
+    if action == "hold" and not held:
         write_error(learner, reason)
-    if verdict == "restart":
+    if action == "restart":
         write_error(learner, f"{reason}; {restart_policy(learner)}")
 
 
@@ -247,7 +247,7 @@ def restart_policy(learner: LearnerState) -> str:
 
 
 def last_good_policy(learner: LearnerState) -> Adoption:
-    """Return the newest checkpoint's weights, without one those that this process began with.
+    """Return the newest checkpoint's weights, or if there is none this process's first weights.
 
     For learners without shared weights. No checkpoint is written while a policy is out of bounds.
     """

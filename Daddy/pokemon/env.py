@@ -80,8 +80,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
         `init_state` names the state that episodes begin from; `assists` are names of
         `assist_compatibility` (ValueError); `recorder` is made by `recorder_at_start`. RomError;
-        ConfigError unless `episode_steps` is a positive int;
-        UnsupportedMode for a `render_mode` that `metadata` lacks.
+        ConfigError unless `episode_steps` is a positive int; UnsupportedMode for a `render_mode`
+        that `metadata` lacks.
         """
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UnsupportedMode(

@@ -32,9 +32,8 @@ def _lines(node: ast.AST) -> int:
 
 def test_every_package_init_is_its_docstring_and_nothing_else(package: list[Source]) -> None:
     inits = [source for source in package if source.path.endswith("/__init__.py")]
-    inits.remove(next(s for s in inits if s.path == "Daddy/__init__.py"))  # Ctrl-C while it loads
-    assert inits
-    assert [s.path for s in inits if len(s.tree.body) != 1 or not s.docstring] == []
+    fuller = [s.path for s in inits if len(s.tree.body) != 1 or not s.docstring]
+    assert fuller == ["Daddy/__init__.py"], "only it has a reason: Ctrl-C while a command loads"
 
 
 def test_every_folder_with_modules_is_a_package_with_a_map(package: list[Source]) -> None:

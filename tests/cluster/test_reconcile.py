@@ -87,7 +87,7 @@ def test_one_listing_is_enough_with_a_goodbye_on_disk_or_a_dead_process() -> Non
         ("exit code 1: bug", "crashed"),
     ],
 )
-def test_a_lease_s_end_tells_the_outcome_of_a_job_without_a_row(
+def test_the_end_of_a_lease_tells_the_outcome_of_an_unlisted_job(
     end_reason: str, outcome: str
 ) -> None:
     known = Ledger((attempt(slot=0, term=3),))

@@ -59,10 +59,10 @@ LIMIT_S = 300.0
     ],
 )
 def test_each_figure_has_a_bound_that_sound_updates_keep_away_from(changes, names):
-    fault = find_out_of_bounds(replace(SOUND, **changes), 7, 1.0)
-    assert len(fault.split(", ")) == max(1, len(names))
-    assert all(name in fault for name in names)
-    assert bool(fault) == bool(names)
+    found = find_out_of_bounds(replace(SOUND, **changes), 7, 1.0)
+    assert len(found.split(", ")) == max(1, len(names))
+    assert all(name in found for name in names)
+    assert bool(found) == bool(names)
 
 
 def test_raw_rewards_allow_as_large_a_loss_as_their_scale_asks_for():
@@ -93,7 +93,7 @@ def test_the_second_death_ends_the_learner_unless_it_lived_in_between():
     restarted = PolicyHealth(restarted=True)
     kind, reason = next_action(after("", "", *dead, health=restarted))
     assert kind == "stop"
-    assert reason.startswith("the policy collapsed"), "the controller knows it by these words"
+    assert reason.startswith("the policy collapsed")
     assert "entropy 0, 10 updates in a row, again within 12 updates of its restart" in reason
     lived = after(*[""] * policy_health.FORGOTTEN_AFTER, *dead, health=restarted)
     assert next_action(lived)[0] == "restart"
