@@ -21,7 +21,7 @@ def autotune(home: Path, *arguments: str, **environ: str) -> subprocess.Complete
     keep = {name: value for name, value in os.environ.items() if not name.startswith("DADDY_")}
     keep.pop("XDG_CONFIG_HOME", None)
     return subprocess.run(
-        [sys.executable, "-m", "Daddy.autotune", *arguments],
+        [sys.executable, "-m", "Daddy.autotune", "--nice", "0", *arguments],  # else tests starve
         cwd=home,
         env={**keep, "HOME": str(home), "PYTHONPATH": str(ROOT), **environ},
         capture_output=True,

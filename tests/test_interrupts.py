@@ -87,7 +87,9 @@ def loads_workers(parent: psutil.Process) -> bool:
         pytest.param([*EVALUATE, "--jobs", "2"], loads_workers, id="evaluating processes load"),
         pytest.param(["-X", "importtime", *EVALUATE], "gymnasium.logger", id="imports"),
         pytest.param([*PLAY, "--cartridge", "--record-start", "spot"], "F5 saves", id="by hand"),
-        pytest.param(["-m", "Daddy.autotune", "--cartridge"], "steps/s", id="autotune"),
+        pytest.param(
+            ["-m", "Daddy.autotune", "--nice", "0", "--cartridge"], "steps/s", id="autotune"
+        ),
         pytest.param(["-m", "Daddy.cluster.orchestrator.simulate"], loads_workers, id="simulate"),
         pytest.param(["-m", "scripts.soaks", "weights"], loads_workers, id="soak"),
     ],

@@ -80,7 +80,7 @@ class Laptop:
         keep = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY_", "XDG_"))}
         keep |= {f"DADDY_TRAINING__{name.upper()}": value for name, value in settings.items()}
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "Daddy.run_actors_only", *arguments],
+            [sys.executable, "-m", "Daddy.run_actors_only", "--nice", "0", *arguments],
             cwd=home,
             env={**keep, "HOME": str(home), "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
@@ -197,7 +197,7 @@ def test_what_is_played_is_written_down_like_a_learners_play(tmp_path: Path, sha
 
 def test_ctrl_c_ends_the_game_and_every_process_with_one_line(tmp_path: Path, shared: Path) -> None:
     Job(shared, "pokemon_red")
-    with laptop(tmp_path, "--num-envs", "2", "--cartridge") as running:
+    with laptop(tmp_path, "--num-envs", "2", "--cartridge", "--nice", "10") as running:
         running.hears("playing version 0")
         deadline = time.monotonic() + PATIENCE_S
         while not states(tmp_path, "adopted") and time.monotonic() < deadline:
