@@ -106,11 +106,11 @@ After each update a learner measures the updated policy on 128 steps of the roll
 | gradient | finite in at least one minibatch |
 
 While a figure is out of bounds the learner publishes nothing, writes no checkpoint, and says so
-(event `error`). After ten such updates in a row the policy counts as collapsed: the learner takes
-the newest shared version with new moments of Adam; environments and counters go on. Without shared
-weights it takes its newest checkpoint's policy, or the weights that it began with. If the policy
-collapses again before a hundred updates within bounds, the learner ends with exit code 93 and the
-figures; its slot stays empty until the next `start`. A laptop with `--contribute` does the same.
+(event `error`). Once ten more updates were out of bounds than within, the policy counts as
+collapsed: the learner takes the newest shared version with new moments of Adam; environments and
+counters go on. Without shared weights it takes its newest checkpoint's policy, or the weights that
+it began with. If the policy collapses again, the learner ends with exit code 93 and the figures;
+its slot stays empty until the next `start`. A laptop with `--contribute` does the same.
 
 ## Reading the metrics
 

@@ -15,9 +15,7 @@ MIN_ENTROPY = 0.001
 MAX_VALUE_ERROR = 50.0
 """Largest error of the critic (root mean square), in standard deviations of discounted returns."""
 COLLAPSED_AFTER = 10
-"""Updates out of bounds in a row after which the policy counts as collapsed."""
-FORGOTTEN_AFTER = 100
-"""Updates within bounds after which a restart is forgotten, and the next collapse is the first."""
+"""Updates out of bounds, more than within, after which the policy counts as collapsed."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +34,20 @@ class UpdateFigures:
 
 @dataclass(frozen=True)
 class PolicyHealth:
-    """Counts updates: `bad_updates` in a row, out of bounds; `good_updates` since the restart.
+    """Counts updates: `bad_updates` is the excess of those out of bounds, 0 at least.
 
     `out_of_bounds` names the figures of the newest update that are out of bounds; empty: none is.
-    `restarted`: the policy collapsed, and the learner took other weights.
+    `restarted`: the policy collapsed before, and the learner took other weights.
     """
 
     out_of_bounds: str = ""
     bad_updates: int = 0
-    good_updates: int = 0
     restarted: bool = False
 
     def after_update(self, out_of_bounds: str) -> PolicyHealth:
         """Return the health after an update with this result of `find_out_of_bounds`."""
-        if out_of_bounds:
-            return replace(self, out_of_bounds=out_of_bounds, bad_updates=self.bad_updates + 1)
-        good = self.good_updates + 1
-        return PolicyHealth(good_updates=good, restarted=self.restarted and good < FORGOTTEN_AFTER)
+        bad = self.bad_updates + (1 if out_of_bounds else -1)
+        return replace(self, out_of_bounds=out_of_bounds, bad_updates=max(0, bad))
 
 
 def find_out_of_bounds(figures: UpdateFigures, actions: int, deviation: float) -> str:
@@ -79,16 +74,14 @@ def next_action(health: PolicyHealth) -> tuple[str, str]:
     """Return what a learner does about its policy, and the reason.
 
     `continue`, `hold` (publish and store nothing for now), `restart` (take other weights) or
-    `stop`: the policy collapsed again after a restart, with too few good updates between.
+    `stop`: the policy collapsed again after a restart.
     """
     if not health.out_of_bounds:
         return "continue", ""
     if health.bad_updates < COLLAPSED_AFTER:
         return "hold", f"contributions and checkpoints are held: {health.out_of_bounds}"
-    collapsed = (
-        f"the policy collapsed: {health.out_of_bounds}, {health.bad_updates} updates in a row"
-    )
+    bad = f"{health.bad_updates} more updates out of bounds than within"
+    collapsed = f"the policy collapsed: {health.out_of_bounds}, {bad}"
     if not health.restarted:
         return "restart", collapsed
-    again = f"again within {health.good_updates + health.bad_updates} updates of its restart"
-    return "stop", f"{collapsed}, {again}; lower training.learning_rate, then start"
+    return "stop", f"{collapsed}, again after a restart; lower training.learning_rate, then start"
