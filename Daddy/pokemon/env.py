@@ -7,8 +7,10 @@ counters and random generator.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import gymnasium
@@ -169,12 +171,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         A caller with several environments starts the step of each, then finishes each; for the
         reason see docs/decisions/07.
         """
-        if not self.action_space.contains(action):
-            raise InvalidAction(
-                f"action {action!r} ({type(action).__name__}) is not an integer from 0 to "
-                f"{len(BUTTONS) - 1}: the index of a key in {BUTTONS}"
-            )
-        button, self._assist_info = self._run_assists(BUTTONS[action])
+        button, self._assist_info = self._run_assists(_key_of(action))
         self._emulator.press(button)
         self._screen = self._emulator.half_screen()  # while it is in the CPU's cache
 
@@ -330,6 +327,19 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             f"{type(self).__name__} runs an emulator and can be neither copied nor pickled: make "
             "another with the same arguments, and give its load_state() this one's save_state()"
         )
+
+
+def _key_of(action: np.int64 | int) -> str:
+    """Return the key with this index; InvalidAction for all but integers in range, and bools."""
+    with suppress(TypeError):
+        if not isinstance(action, bool | np.bool_) and 0 <= (index := operator.index(action)) < len(
+            BUTTONS
+        ):
+            return BUTTONS[index]
+    raise InvalidAction(
+        f"action {action!r:.80} ({type(action).__name__}) is not an integer from 0 to "
+        f"{len(BUTTONS) - 1}: the index of a key in {BUTTONS}"
+    )
 
 
 class _ClosedEmulator:

@@ -273,7 +273,9 @@ def test_an_episode_has_a_whole_number_of_steps(make: Make, steps: Any) -> None:
         make(episode_steps=steps)
 
 
-@pytest.mark.parametrize("action", [-1, 7, 1.0, np.float32(1.0), np.array([1]), None, "a"])
+@pytest.mark.parametrize(
+    "action", [-1, 7, 10**30, True, np.True_, 1.0, np.float32(1.0), np.array([1]), None, "a"]
+)
 def test_an_action_that_is_no_key_is_refused_with_the_range(make: Make, action: Any) -> None:
     env = make()
     env.reset(seed=0)
