@@ -184,8 +184,8 @@ def make_environments(config: Config, count: int, groups: int = 0) -> VectorEnv:
 @contextmanager
 def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[], int]]:
     """Yield a function that plays 16 steps in each of `count` environments and counts the steps."""
+    from Daddy.core.hyperparameters import resolve_settings
     from Daddy.learning.device import resolve_device
-    from Daddy.learning.hyperparameters import resolve_settings
     from Daddy.learning.play_loop import BenchmarkPlayer
 
     torch_device = resolve_device(config.training.device)
@@ -208,7 +208,7 @@ def measure_machine(
     host_and_processes.lower_priority(niceness)
     limit_threads(1)
     _print(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
-    _print(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
+    _print(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 GiB of it left to you")
     _print("  environments    steps/s   memory")
     resident = partial(host_and_processes.resident_bytes, os.getpid())
     counts = recommend_envs.counts_to_try(facts)
@@ -224,7 +224,7 @@ def measure_machine(
         _print_row(others[-1])
     best, why = recommend_envs.choose_backend(facts, usual, others)
     table = recommend_envs.recommend(facts).envs
-    beside = f"the guide's table, without a measurement: {table} environments"
+    beside = f"the guide's table, without a measurement: --num-envs {table}"
     return Profile(
         user_id=user_id,
         facts=facts,
@@ -247,7 +247,7 @@ def _backends(config: Config) -> Iterator[tuple[str, int]]:
 
 
 def _print_row(row: Measurement) -> None:
-    backend = f"   {row.backend} in {row.groups} groups" if row.groups else ""
+    backend = f"   {row.backend} (groups: {row.groups})" if row.groups else ""
     _print(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB{backend}")
 
 

@@ -10,7 +10,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 GAP = 2
 """Spaces between two columns of a table."""
 _LEAST = 16
-"""Letters that the last column of a table keeps, in which text is wrapped."""
+"""Characters that the last column of a table keeps, in which text is wrapped."""
 
 
 def format_span(seconds: float) -> str:
@@ -55,23 +55,23 @@ def format_count(number: float) -> str:
 
 
 def printable_line(text: str, limit: int = 240) -> str:
-    """Return text of another account with ? for unprintable letters, cut to ``limit`` letters."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
+    """Return another account's text, ? for what is unprintable, cut to ``limit`` characters."""
+    shown = "".join(char if char.isprintable() else "?" for char in text)
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
 
 def kept_columns(
     heads: Sequence[str], widths: Sequence[int], width: int, expendable: Sequence[str]
 ) -> list[int]:
-    """Return the places of the columns that fit into ``width`` with gaps of `GAP` between them.
+    """Return the indices of the columns that fit into ``width`` with gaps of `GAP` between them.
 
     Columns in ``expendable`` go, the first of them first; the last column of all can be wrapped.
     """
     kept, going = [*range(len(heads))], [*expendable]
     needed = [*widths[:-1], min(widths[-1], _LEAST)]
-    while going and sum(needed[place] + GAP for place in kept) - GAP > width:
+    while going and sum(needed[index] + GAP for index in kept) - GAP > width:
         head = going.pop(0)
-        kept = [place for place in kept if heads[place] != head]
+        kept = [index for index in kept if heads[index] != head]
     return kept
 
 

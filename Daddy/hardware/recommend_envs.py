@@ -118,7 +118,7 @@ def choose_backend(
     if best.steps_per_s <= usual.steps_per_s / NEAR_ENOUGH:
         return usual, f"no other way of {len(others)} is faster by more than five per cent"
     gain = best.steps_per_s / usual.steps_per_s - 1
-    return best, f"{best.backend} in {best.groups} groups is {gain:.0%} faster than what is usual"
+    return best, f"{best.backend} (groups: {best.groups}) is {gain:.0%} faster than the usual way"
 
 
 def counts_to_try(facts: MachineFacts) -> tuple[int, ...]:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from Daddy.core.clock import Clock
+from Daddy.core.hyperparameters import PpoSettings, seed_for
 from Daddy.learning.behaviour_metrics import Stopwatch
 from Daddy.learning.device import mixed_precision
-from Daddy.learning.hyperparameters import PpoSettings, seed_for
 from Daddy.learning.interfaces import EpisodeEnd, Transition
 from Daddy.learning.policy import ActorCritic
 from Daddy.learning.reward_normalisation import RewardNormaliser

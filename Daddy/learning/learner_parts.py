@@ -16,11 +16,11 @@ import torch
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.host_and_processes import usable_cores
+from Daddy.core.hyperparameters import PpoSettings, resolve_settings, seed_for
 from Daddy.core.job_environment import StartupTimer
 from Daddy.core.settings import KEPT_CHECKPOINTS, Config
 from Daddy.core.shared_types import EventSink
 from Daddy.learning.device import keep_freed_memory, limit_threads, resolve_device
-from Daddy.learning.hyperparameters import PpoSettings, resolve_settings, seed_for
 from Daddy.learning.interfaces import EnvWorkload, FrameSink, LearnerLease, Stopper, WeightExchange
 from Daddy.learning.vector_rows import VectorEnv
 

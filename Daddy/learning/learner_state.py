@@ -17,11 +17,11 @@ import torch
 from Daddy.core.agreed_settings import describe_sizes
 from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.errors import ConfigError
+from Daddy.core.hyperparameters import seed_for
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.behaviour_metrics import Milestones, MovementStats
 from Daddy.learning.checkpoint import Checkpoint, bytes_to_tensor, select_prefix, tensor_to_bytes
 from Daddy.learning.collector import Collector, new_collector
-from Daddy.learning.hyperparameters import seed_for
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.policy import find_mismatch
 from Daddy.learning.policy_health import PolicyHealth

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import WeightsError
+from Daddy.core.hyperparameters import seed_for
 from Daddy.learning import loop
 from Daddy.learning.collector import new_collector, sample
-from Daddy.learning.hyperparameters import seed_for
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.learner_reporting import record_iteration
 from Daddy.learning.policy import find_mismatch
 from Daddy.learning.rollout_buffer import Rollout
 
 if TYPE_CHECKING:
-    from Daddy.learning.hyperparameters import PpoSettings
+    from Daddy.core.hyperparameters import PpoSettings
     from Daddy.learning.policy import ActorCritic
     from Daddy.learning.vector_rows import VectorEnv
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from Daddy.core.hyperparameters import PpoSettings
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.device import mixed_precision
-from Daddy.learning.hyperparameters import PpoSettings
 from Daddy.learning.policy import ActorCritic
 from Daddy.learning.policy_health import UpdateFigures
 from Daddy.learning.rollout_buffer import Minibatch, Rollout

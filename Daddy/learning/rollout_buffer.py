@@ -19,7 +19,7 @@ from gymnasium.spaces import Space
 from numpy.typing import NDArray
 from torch import Tensor
 
-from Daddy.learning.hyperparameters import PpoSettings
+from Daddy.core.hyperparameters import PpoSettings
 from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.vector_rows import VectorEnv
 

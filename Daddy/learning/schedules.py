@@ -1,9 +1,8 @@
-"""Pure. Computes the learning rate, the time budget of sharing, and a rollout's minibatches."""
+"""Pure. Computes the learning rate and the time budget of sharing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
 
 _SHARE = 0.005
 """Largest share of a learner's time for publishing, and again for checking for newer versions."""
@@ -42,28 +41,3 @@ def affordable(cost: Cost, age_s: float, since_s: float) -> bool:
     """
     within = cost.total_s + cost.last_s <= _SHARE * age_s
     return within and since_s * _SHARE * _BURST >= cost.last_s
-
-
-@dataclass(frozen=True)
-class SequencePlan:
-    """Holds the split of a rollout: sequences of `length` steps, `per_minibatch` sequences each."""
-
-    length: int
-    per_minibatch: int
-
-    def minibatches(self, sequences: int) -> int:
-        """Return the smallest number of equal minibatches that hold `sequences` sequences.
-
-        They are equal since a small last minibatch would weigh as much in the update as a full one.
-        """
-        return -(-sequences // self.per_minibatch)
-
-
-def plan_sequences(horizon: int, num_envs: int, batch_size: int, bptt: int) -> SequencePlan:
-    """Plan sequences of up to `bptt` steps, as many per minibatch as `batch_size` steps hold.
-
-    The length divides the horizon, so that every step is used exactly once per epoch.
-    """
-    length = gcd(horizon, max(1, min(bptt, batch_size)))
-    sequences = num_envs * (horizon // length)
-    return SequencePlan(length, min(sequences, max(1, batch_size // length)))

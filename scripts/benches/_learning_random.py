@@ -24,12 +24,12 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ExitCode
 from Daddy.core.event_log import EventWriter
+from Daddy.core.hyperparameters import resolve_settings, seed_for
 from Daddy.core.job_environment import SLOT
 from Daddy.core.load_config import load_config, run_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import StopSignal
-from Daddy.learning.hyperparameters import resolve_settings, seed_for
 from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.learning.vector_rows import VectorEnv

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 
+from Daddy.core.hyperparameters import resolve_settings, seed_for
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.settings import TrainingSettings
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.learning import loop
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.hyperparameters import resolve_settings, seed_for
 from Daddy.learning.interfaces import NoFrames, WeightExchange
 from Daddy.learning.learner_parts import LoopSchedule, Parts, TensorBoard
 from Daddy.learning.learner_state import LearnerState

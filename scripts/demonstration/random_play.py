@@ -9,8 +9,8 @@ import numpy as np
 
 from Daddy.core.clock import Clock
 from Daddy.core.event_log import EventWriter
+from Daddy.core.hyperparameters import seed_for
 from Daddy.core.settings import Config
-from Daddy.learning.hyperparameters import seed_for
 from Daddy.learning.make_vector import make_vector
 from Daddy.workloads import WORKLOADS
 

@@ -119,4 +119,4 @@ def test_another_way_to_run_them_has_to_gain_by_it() -> None:
     assert choose_backend(facts, usual, [large])[0] == usual
     found, why = choose_backend(facts, usual, [near, fast, large])
     assert found == fast
-    assert why == "pufferlib in 4 groups is 20% faster than what is usual"
+    assert why == "pufferlib (groups: 4) is 20% faster than the usual way"

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from Daddy.core.clock import SystemClock
+from Daddy.core.hyperparameters import PpoSettings
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.hyperparameters import PpoSettings
 from Daddy.learning.interfaces import NoExchange, NoFrames
 from Daddy.learning.learner_parts import LoopSchedule, Parts, TensorBoard
 from Daddy.learning.policy import make_policy

@@ -1,6 +1,6 @@
 import pytest
 
-from Daddy.learning.schedules import Cost, SequencePlan, affordable, learning_rate, plan_sequences
+from Daddy.learning.schedules import Cost, affordable, learning_rate
 
 
 def test_a_linear_rate_falls_to_a_tenth_and_stays_there():
@@ -12,26 +12,6 @@ def test_a_linear_rate_falls_to_a_tenth_and_stays_there():
 def test_an_unlimited_run_has_a_constant_rate():
     assert learning_rate(0.5, "linear", 10**9, 0) == 0.5
     assert learning_rate(0.5, "constant", 90, 100) == 0.5
-
-
-def test_the_demo_has_four_minibatches_of_four_sequences():
-    assert plan_sequences(horizon=64, num_envs=4, batch_size=64, bptt=16) == SequencePlan(16, 4)
-
-
-@pytest.mark.parametrize("horizon", [1, 7, 20, 64, 96, 512])
-@pytest.mark.parametrize("num_envs", [1, 3, 8])
-@pytest.mark.parametrize("batch_size", [1, 5, 64, 2048])
-def test_every_step_is_in_exactly_one_sequence_and_no_batch_is_too_large(
-    horizon, num_envs, batch_size
-):
-    found = plan_sequences(horizon, num_envs, batch_size, bptt=16)
-    assert horizon % found.length == 0
-    assert found.length <= 16
-    assert found.length * found.per_minibatch <= batch_size
-    assert found.per_minibatch >= 1
-    sequences = num_envs * (horizon // found.length)
-    assert (found.minibatches(sequences) - 1) * found.per_minibatch < sequences
-    assert found.minibatches(sequences) * found.per_minibatch >= sequences
 
 
 @pytest.mark.parametrize(("total", "last", "age", "since", "so"), [

@@ -6,7 +6,6 @@ heartbeat alone, on our own clock: after ``SILENCE_S`` without a beat it counts 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,7 +13,13 @@ from typing import Any
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ControllerAliveError
-from Daddy.core.host_and_processes import ProcessId, current_process, host_name, is_stopped
+from Daddy.core.host_and_processes import (
+    ProcessId,
+    current_process,
+    host_name,
+    is_stopped,
+    user_name,
+)
 from Daddy.core.lease import Lease, LeaseView, end_term, is_holder_alive, read_lease
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.run_paths import RunPaths
@@ -30,7 +35,7 @@ def make_holder_record(clock: Clock, *, passing: bool = False) -> dict[str, Any]
     return {
         "host": host_name(),
         **asdict(current_process()),
-        "user": os.environ.get("USER", str(os.getuid())),
+        "user": user_name(),
         "started_ts": round(clock.now(), 3),
         "release": CHECKOUT.name if CHECKOUT.parent.name == "releases" else "",
         "passing": passing,

@@ -203,6 +203,24 @@ def test_local_jobs_that_would_refuse_their_device_are_not_started(person: Perso
     assert not person.run.intent.exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"learning_rate": 10}, "training.learning_rate 10 is above 1"),
+        ({"horizon": 2, "num_envs": 4}, "training.batch_size 64 is more than a rollout of 8 steps"),
+    ],
+)
+def test_hyperparameters_that_jobs_would_refuse_are_not_started(
+    person: Person, given: dict[str, object], says: str
+) -> None:
+    wants(person, training=given)
+    for options in ([], ["--dry-run"]):
+        said = person.says("start", *options)
+        assert said.returncode == 3, said.stdout
+        assert f"error: {says}" in said.stderr
+    assert not person.run.intent.exists()
+
+
 def test_the_real_game_on_cuda_takes_the_tuned_recipe_and_a_begun_run_keeps_its_own(
     person: Person,
 ) -> None:

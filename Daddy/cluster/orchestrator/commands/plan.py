@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import isfinite
 from typing import Any
 
 from Daddy.cluster.orchestrator.action_types import (
@@ -34,6 +33,7 @@ from Daddy.cluster.orchestrator.controller_types import (
     SlotView,
     Snapshot,
 )
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import FOREVER_S
 from Daddy.cluster.orchestrator.decisions.job_submission import SLOT_IS_EMPTY
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold
@@ -44,7 +44,7 @@ from Daddy.cluster.orchestrator.scheduler_factory import choose_executor, make_s
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode
-from Daddy.core.humanize import format_duration
+from Daddy.core.humanize import format_duration, format_span
 from Daddy.core.run_paths import RunPaths
 
 
@@ -89,8 +89,8 @@ def describe_plan(
     if decided.orders is not None:
         yield f"orders   {_describe_orders(decided.orders)}"
     yield f"next     pass in {max(0.0, decided.wake_at - now):.0f} s at the latest"
-    if isfinite(decided.due_at):
-        yield f"due      something would change in {max(0.0, decided.due_at - now):.0f} s"
+    if decided.due_at - now < FOREVER_S / 2:
+        yield f"due      something would change in {format_span(decided.due_at - now)}"
 
 
 def describe_action(action: Action, count: int, empty: Sequence[int]) -> str:

@@ -55,6 +55,7 @@ from Daddy.core.friend_accounts import (
 )
 from Daddy.core.host_and_processes import boot_time, command_lines, mounts
 from Daddy.core.humanize import format_duration, parse_duration
+from Daddy.core.hyperparameters import resolve_settings
 from Daddy.core.load_config import run_paths, shared_paths
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.rom_identity import Rom, load_rom
@@ -201,6 +202,13 @@ def check_login_host(findings: Findings) -> None:
             f"on this host {' and '.join(dangers)}: have the controller started again by cron "
             "(ensure --print-units prints the line), or do without it (start --no-daemon)"
         )
+
+
+def check_hyperparameters(config: Config, findings: Findings) -> None:
+    """Check that jobs accept the hyperparameters; if they choose the device, as on a GPU."""
+    device = config.training.device
+    with findings.catching():
+        resolve_settings(config.training, "cuda" if device == "auto" else device)
 
 
 def check_device(config: Config, executor: str, findings: Findings) -> None:

@@ -22,6 +22,7 @@ from Daddy.cluster.orchestrator.commands.ensure import describe_survival
 from Daddy.cluster.orchestrator.commands.preflight import (
     Findings,
     check_device,
+    check_hyperparameters,
     check_login_host,
     check_places,
     check_slurm,
@@ -119,6 +120,7 @@ def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[C
     if not findings.wrong:
         with findings.catching():
             config = _tune(config, rom, findings)
+    check_hyperparameters(config, findings)
     wanted = DesiredRun(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
     return resolve_paths(config, executor), wanted
 

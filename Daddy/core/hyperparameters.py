@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields
+from math import gcd
 
 from Daddy.core.errors import ConfigError
 from Daddy.core.settings import HyperparameterSettings
-from Daddy.learning.schedules import SequencePlan, plan_sequences
 
 _GPU_ROLLOUT = 65_536
 """Steps per iteration of a GPU learner at most, if the configuration gives neither of the two."""
@@ -16,6 +16,31 @@ _LARGEST_RATE = 1.0
 """Adam moves each weight by about the learning rate in a step, and weights are far below 1."""
 _LEAST_BATCH = 2
 """Steps of a minibatch at least: advantages are normalised within it, and of one step are 0."""
+
+
+@dataclass(frozen=True)
+class SequencePlan:
+    """Holds the split of a rollout: sequences of `length` steps, `per_minibatch` sequences each."""
+
+    length: int
+    per_minibatch: int
+
+    def minibatches(self, sequences: int) -> int:
+        """Return the smallest number of equal minibatches that hold `sequences` sequences.
+
+        They are equal since a small last minibatch would weigh as much in the update as a full one.
+        """
+        return -(-sequences // self.per_minibatch)
+
+
+def plan_sequences(horizon: int, num_envs: int, batch_size: int, bptt: int) -> SequencePlan:
+    """Plan sequences of up to `bptt` steps, as many per minibatch as `batch_size` steps hold.
+
+    The length divides the horizon, so that every step is used exactly once per epoch.
+    """
+    length = gcd(horizon, max(1, min(bptt, batch_size)))
+    sequences = num_envs * (horizon // length)
+    return SequencePlan(length, min(sequences, max(1, batch_size // length)))
 
 
 @dataclass(frozen=True)
@@ -73,16 +98,16 @@ def _refuse_impossible(settings: PpoSettings) -> None:
             "each step of Adam would replace all weights",
             "set training.learning_rate between 0.00001 and 0.01",
         )
-    if batch > rollout:
-        raise ConfigError(
-            f"training.batch_size {batch} is more than a rollout of {played}",
-            f"set training.batch_size to {rollout} or less, or a longer training.horizon",
-        )
     if smallest < _LEAST_BATCH:
         raise ConfigError(
             f"training.batch_size {batch} gives minibatches of a single step in a rollout of "
             f"{played}: the policy would get no gradient",
-            f"set training.batch_size to 64, or to a divisor of {rollout} above 1",
+            "set training.horizon to 64 and training.batch_size to 64",
+        )
+    if batch > rollout:
+        raise ConfigError(
+            f"training.batch_size {batch} is more than a rollout of {played}",
+            f"set training.batch_size to {rollout} or less, or a longer training.horizon",
         )
 
 
