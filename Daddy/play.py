@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy import laptop_common, playback_setup
-from Daddy.core.arguments import ArgumentParser, decimal_number, some_seconds, whole_number
+from Daddy.core.arguments import ArgumentParser, decimal_number, positive_seconds, whole_number
 from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
@@ -49,7 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     video = parser.add_mutually_exclusive_group()
     video.add_argument("--gif", type=Path, metavar="FILE", help="GIF to write, without a window")
     video.add_argument("--mp4", type=Path, metavar="FILE", help="MP4 to write, by ffmpeg")
-    flag("--seconds", type=some_seconds, metavar="N",
+    flag("--seconds", type=positive_seconds, metavar="N",
          help=f"seconds to show (a video: {SECONDS_OF_FILM:g}, a window: no limit)")  # fmt: skip
     flag(
         "--speed",

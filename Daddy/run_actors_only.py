@@ -20,10 +20,10 @@ from Daddy import laptop_common
 from Daddy.background.laptop_tasks import run_laptop_tasks
 from Daddy.core import agreed_settings, host_and_processes, run_subprocess
 from Daddy.core.arguments import (
-    MOST,
+    LARGEST_NUMBER,
     ArgumentParser,
+    nonnegative_seconds,
     port_number,
-    seconds_from_zero,
     whole_number,
 )
 from Daddy.core.assist_compatibility import missing_assists, refuse_missing_assists
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from Daddy.learning.learner_parts import Surroundings
 
 POLL_EVERY_S = 0.5
-ENDLESS: Mapping[str, object] = {"total_steps": 0, "checkpoint_interval": MOST}
+ENDLESS: Mapping[str, object] = {"total_steps": 0, "checkpoint_interval": LARGEST_NUMBER}
 """A laptop has no step limit and writes no checkpoints: it starts from the newest version."""
 AUTO = 0
 """The parsed value of `--num-envs auto`."""
@@ -75,7 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
     flag("--stream-port", type=port_number, default=9999, help="port of the viewer (9999)")
     flag(
         "--wait-seconds",
-        type=seconds_from_zero,
+        type=nonnegative_seconds,
         default=120.0,
         help="seconds to wait for weights (120)",
     )
@@ -87,7 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     flag(
         "--max-seconds",
-        type=seconds_from_zero,
+        type=nonnegative_seconds,
         default=0.0,
         help="seconds after which to end (0: no limit)",
     )

@@ -12,11 +12,11 @@ _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$", re.DOTA
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 
 
-MOST = 10**12 - 1
+LARGEST_NUMBER = 10**12 - 1
 """Largest number of any option or setting: names of checkpoints have twelve digits for steps."""
-MOST_SECONDS = 31_536_000.0
+YEAR_S = 31_536_000.0
 """A year: threads and sockets refuse to wait for much longer."""
-SHORTEST_S = 0.001
+SHORTEST_WAIT_S = 0.001
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -53,7 +53,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def whole_number(least: int, most: int = MOST) -> Callable[[str], int]:
+def whole_number(least: int, most: int = LARGEST_NUMBER) -> Callable[[str], int]:
     """Return a parser of whole numbers from `least` to `most` for argparse's ``type``."""
 
     def parse(text: str) -> int:
@@ -79,6 +79,6 @@ def decimal_number(least: float, most: float) -> Callable[[str], float]:
     return parse
 
 
-seconds_from_zero = decimal_number(0.0, MOST_SECONDS)
-some_seconds = decimal_number(SHORTEST_S, MOST_SECONDS)
+nonnegative_seconds = decimal_number(0.0, YEAR_S)
+positive_seconds = decimal_number(SHORTEST_WAIT_S, YEAR_S)
 port_number = whole_number(1, 65_535)

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from Daddy.core.arguments import MOST
+from Daddy.core.arguments import LARGEST_NUMBER
 from Daddy.core.assist_compatibility import parse_assists
 from Daddy.core.humanize import parse_duration
 
@@ -47,8 +47,8 @@ class SettingsSection(BaseModel):
     @field_validator("*")
     @classmethod
     def _refuse_absurd(cls, value: Any) -> Any:
-        if isinstance(value, int | float) and abs(value) > MOST:
-            raise ValueError(f"a number beyond {MOST:,} has no meaning here")
+        if isinstance(value, int | float) and abs(value) > LARGEST_NUMBER:
+            raise ValueError(f"a number beyond {LARGEST_NUMBER:,} has no meaning here")
         return value
 
 

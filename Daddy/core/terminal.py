@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-WHOLE = 10_000
+UNLIMITED_WIDTH = 10_000
 """Columns where there is no terminal, so that grep finds whole paths and reasons."""
-_USUAL, _LINES = 80, 24
+_DEFAULT_COLUMNS, _DEFAULT_LINES = 80, 24
 """Columns and lines of a terminal that does not know its size."""
 
 Screen = Callable[[int], "RenderableType"]
@@ -24,11 +24,11 @@ Screen = Callable[[int], "RenderableType"]
 
 
 def output_width() -> int:
-    """Return the columns of the terminal (of ``COLUMNS``, if set), `WHOLE` where there is none."""
+    """Return the columns of the terminal, or of ``COLUMNS``; if there is none `UNLIMITED_WIDTH`."""
     if _is_terminal():
-        return shutil.get_terminal_size((_USUAL, _LINES)).columns
+        return shutil.get_terminal_size((_DEFAULT_COLUMNS, _DEFAULT_LINES)).columns
     asked = os.environ.get("COLUMNS", "")
-    return int(asked) if asked.isdecimal() and int(asked) else WHOLE
+    return int(asked) if asked.isdecimal() and int(asked) else UNLIMITED_WIDTH
 
 
 def can_redraw() -> bool:
@@ -46,7 +46,7 @@ def make_console() -> Console:
 
     if can_redraw():
         return Console(highlight=False)
-    return Console(highlight=False, width=output_width(), height=_LINES)  # rich: 80 if dumb
+    return Console(highlight=False, width=output_width(), height=_DEFAULT_LINES)  # rich: 80 if dumb
 
 
 def print_screen(draw: Screen) -> None:

@@ -21,7 +21,7 @@ MOST_WITH_PLENTY = 8
 PLENTY_BYTES = 24 * GIB
 MOST_WITH_GPU = 16
 """Upper limits of the guide's table; higher numbers need a measurement."""
-MOST = 64
+MOST_SWEPT = 64
 """Largest number that a sweep tries."""
 NEAR_ENOUGH = 0.95
 """Share of the highest rate at which a smaller number of environments is preferred."""
@@ -125,7 +125,7 @@ def counts_to_try(facts: MachineFacts) -> tuple[int, ...]:
     """Return the numbers of environments to measure: 1, and 1 to 8 times the free cores."""
     free = facts.free_cores
     counts = {1, free, 2 * free, 4 * free, 8 * free}
-    return tuple(sorted(count for count in counts if count <= MOST))
+    return tuple(sorted(count for count in counts if count <= MOST_SWEPT))
 
 
 def _bound(facts: MachineFacts) -> tuple[int, list[str]]:

@@ -125,7 +125,7 @@ class ConsoleReporter:
         if self._best is not None:
             best = self._best
             where = f" at {best.map_name}" if best.map_name else ""
-            parts.append(f"best {best.badges} badges, {best.story_flags} story flags{where}")
+            parts.append(f"best agent: badges {best.badges}, story flags {best.story_flags}{where}")
         return " · ".join(parts)
 
     def summary_line(self, reason: str) -> str:

@@ -77,7 +77,7 @@ def full_precision(device: torch.device) -> AbstractContextManager[object]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Check that torch can use a device; for programs that do not load it. Raises ConfigError."""
     parser = ArgumentParser(prog="device", description="Check that torch can use a device.")
-    parser.add_argument("name", help="auto, cpu, cuda or mps")
+    parser.add_argument("name", choices=("auto", "cpu", "cuda", "mps"))
     resolve_device(parser.parse_args(argv).name)
     return 0
 

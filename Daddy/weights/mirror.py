@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.arguments import ArgumentParser, some_seconds
+from Daddy.core.arguments import ArgumentParser, positive_seconds
 from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.entry_point import run_entry
@@ -45,7 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_config_flags(parser)
     parser.add_argument(
         "--every",
-        type=some_seconds,
+        type=positive_seconds,
         metavar="SECONDS",
         help="seconds between copies (default: copy once)",
     )

@@ -24,7 +24,7 @@ from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ExitCode
 from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
 from Daddy.core.screen_tables import make_table
-from Daddy.core.terminal import WHOLE, print_screen
+from Daddy.core.terminal import UNLIMITED_WIDTH, print_screen
 from Daddy.weights.evaluations import describe_worse_version
 from Daddy.weights.laptop.laptop_totals import LaptopEffect
 from Daddy.weights.lineage import Record, refusal_text
@@ -41,7 +41,7 @@ _LEAST_PEERS = ("counted", "on", "refused", "share", "steps")
 _STATES = {"lives": "green", "silent": "bold red", "left": "dim", "laptop": "cyan"}
 
 
-def render_status(status: Record, now: float, width: int = WHOLE) -> RenderableType:
+def render_status(status: Record, now: float, width: int = UNLIMITED_WIDTH) -> RenderableType:
     """Return the whole screen; ``now`` in wall seconds. Every colour also has a text."""
     width -= _MARGIN
     parts: list[RenderableType] = [

@@ -21,6 +21,7 @@ from typing import Any
 
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.errors import ExitCode, FileError, UsageError
+from Daddy.core.humanize import printable_line
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.rom_identity import load_rom
 from Daddy.core.run_subprocess import ProcessTimeoutError
@@ -157,7 +158,7 @@ def _read_all(folder: Path, rom: Path | None) -> dict[str, object]:
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
     reports = {}
     for number, path in enumerate(files, 1):
-        print(f"  file {number}/{len(files)}  {path.name}", flush=True)
+        print(f"  file {number}/{len(files)}  {printable_line(path.name)}", flush=True)
         reports[path.name] = (
             read_state_file(path, rom, game.real) if rom and game else read_without_rom(path)
         )

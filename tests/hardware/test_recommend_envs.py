@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from Daddy.hardware.recommend_envs import (
     BYTES_FOR_THE_PERSON,
     GIB,
-    MOST,
+    MOST_SWEPT,
     MachineFacts,
     Measurement,
     choose_backend,
@@ -106,7 +106,7 @@ def test_the_counts_to_try_rise_from_one_and_stay_bounded(cores: int) -> None:
     counts = counts_to_try(MachineFacts(cores, 16 * GIB))
     assert counts[0] == 1
     assert list(counts) == sorted(set(counts))
-    assert counts[-1] <= MOST
+    assert counts[-1] <= MOST_SWEPT
 
 
 def test_another_way_to_run_them_has_to_gain_by_it() -> None:

@@ -100,7 +100,7 @@ def test_the_line_tells_returns_and_the_furthest_agent(console: ConsoleReporter)
     console.send_reports([agent(0, 0)])
     assert console.progress_line() == (
         "step 1,000 · 100 steps/s · 2 episodes · mean return 1.50 · "
-        "best 2 badges, 3 story flags at Town 1"
+        "best agent: badges 2, story flags 3 at Town 1"
     )
 
 
