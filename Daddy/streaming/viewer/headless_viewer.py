@@ -103,7 +103,8 @@ def agent_text(panel: Panel, frames: int, width: int) -> str:
     row = panel.row
     facts = {
         "name": f"{panel.name:<12}",
-        "score": f"score {row.score:3d} = {row.badges} badges + {row.story_flags} flags",
+        "score": f"score {row.score:3d}",
+        "sum": f"= badges {row.badges} + flags {row.story_flags:2d}",
         "map": f"{panel.map_name:<18} L{row.level:<3d}",
         "return": f"return {row.episode_return:8.1f}",
         "step": f"step {row.step:9,d}",
@@ -113,7 +114,9 @@ def agent_text(panel: Panel, frames: int, width: int) -> str:
         "job": f"{panel.peer.host} job {panel.peer.job or '-'}",
     }
     names, widths = [*facts], [len(text) for text in facts.values()]
-    kept = kept_columns(names, widths, width, ("size", "age", "job", "map", "step", "frames"))
+    kept = kept_columns(
+        names, widths, width, ("size", "age", "job", "map", "step", "frames", "sum")
+    )
     return "  ".join(facts[names[place]] for place in kept)
 
 
