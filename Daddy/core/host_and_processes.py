@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import getpass
 import os
 import signal
 import socket
@@ -49,13 +48,13 @@ def full_host_name() -> str:
 
 
 def user_name() -> str:
-    """Return the account's name from the user database, since variables may be wrong."""
+    """Return the account's name in the user database, else ``USER``, else the user id."""
     import pwd  # missing on some systems
 
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
-        return getpass.getuser()
+        return os.environ.get("USER") or str(os.getuid())
 
 
 def usable_cores() -> int:

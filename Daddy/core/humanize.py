@@ -11,6 +11,7 @@ GAP = 2
 """Spaces between two columns of a table."""
 _LEAST = 16
 """Characters that the last column of a table keeps, in which text is wrapped."""
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff]")
 
 
 def format_span(seconds: float) -> str:
@@ -58,6 +59,11 @@ def printable_line(text: str, limit: int = 240) -> str:
     """Return another account's text, ? for what is unprintable, cut to ``limit`` characters."""
     shown = "".join(char if char.isprintable() else "?" for char in text)
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def has_control_character(text: str) -> bool:
+    """Return True for text with a control character, a line separator or undecodable bytes."""
+    return _CONTROL.search(text) is not None
 
 
 def kept_columns(

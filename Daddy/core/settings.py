@@ -19,7 +19,7 @@ from pydantic import (
 
 from Daddy.core.arguments import LARGEST_NUMBER
 from Daddy.core.assist_compatibility import parse_assists
-from Daddy.core.humanize import parse_duration
+from Daddy.core.humanize import has_control_character, parse_duration
 
 _YEAR_S = 366 * 86_400
 MOST_ENVS = 4096
@@ -30,7 +30,8 @@ MOST_UNITS = 4096
 class SettingsSection(BaseModel):
     """The base of all sections: refuses unknown keys, validates values and freezes them.
 
-    Numbers are finite, of at most twelve digits, and not written as true or false.
+    Numbers are finite, of at most twelve digits, and not written as true or false. Text has no
+    control characters: a newline would begin a line of its own in a job script.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -49,6 +50,9 @@ class SettingsSection(BaseModel):
     def _refuse_absurd(cls, value: Any) -> Any:
         if isinstance(value, int | float) and abs(value) > LARGEST_NUMBER:
             raise ValueError(f"a number beyond {LARGEST_NUMBER:,} has no meaning here")
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and has_control_character(text):
+                raise ValueError(f"{text!r} contains a control character, such as a newline")
         return value
 
 

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from Daddy.core.host_and_processes import command_lines, socket_owner
+import pytest
+
+from Daddy.core.host_and_processes import command_lines, socket_owner, user_name
 from tests.components import absent
 
 _DIAL = "import socket, sys; s = socket.create_connection(('127.0.0.1', {port})); s.recv(1)"
@@ -49,3 +51,15 @@ def test_a_program_that_the_loader_was_told_to_run_goes_by_its_own_name() -> Non
     if not loaders:
         absent("a Linux loader")
     assert (started_by(loaders[0]) or "").startswith("python")
+
+
+def test_an_account_without_an_entry_is_named_by_its_shell_or_by_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert user_name() != str(os.getuid())
+    monkeypatch.setattr(os, "getuid", lambda: 2_000_000_019)
+    for name in ("USER", "LOGNAME", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert user_name() == "2000000019"
+    monkeypatch.setenv("USER", "ada")
+    assert user_name() == "ada"

@@ -12,7 +12,7 @@ from Daddy import autotune, play, run_actors_only, train_slim
 from Daddy.cluster.orchestrator import run_controller
 from Daddy.core.errors import ConfigError, UsageError
 from Daddy.core.load_config import load_config, load_release_config
-from Daddy.core.settings import Config
+from Daddy.core.settings import Config, SettingsSection
 from Daddy.streaming import relay, tunnel_server
 from Daddy.weights import friends, mirror, model
 from scripts.demonstration import __main__ as demonstration
@@ -126,3 +126,31 @@ def test_the_numbers_were_found_and_the_error_names_the_value() -> None:
         load_config(None, {"reward.badge": float("nan")})
     with pytest.raises(ConfigError, match="longer than a year"):
         load_config(None, {"slurm.time_limit": "9999999:00:00"})
+
+
+def settings_of_text() -> list[str]:
+    """The settings that take text or a list of texts, by dotted key."""
+    kinds = {str, str | None, list[str]}
+    sections = {name: field.annotation for name, field in Config.model_fields.items()}
+    inner = [
+        f"{name}.{key}"
+        for name, section in sections.items()
+        if isinstance(section, type) and issubclass(section, SettingsSection)
+        for key, field in section.model_fields.items()
+        if field.annotation in kinds
+    ]
+    return [*(name for name, kind in sections.items() if kind in kinds), *inner]
+
+
+@pytest.mark.parametrize(
+    "text", ["a\nb", "a\rb", "\x1b[2J", "a\tb", "a\x7fb", "a\x85b", "a\u2028b", "\udcff"]
+)
+def test_no_setting_takes_a_control_character(text: str) -> None:
+    keys = settings_of_text()
+    assert {"run_dir", "slurm.partition", "slurm.setup", "controller.notify"} <= {*keys}
+    for key in keys:
+        for given in (text, [text]):
+            with pytest.raises(ConfigError) as refused:
+                load_config(None, {key: given})
+            assert key in refused.value.message
+            assert text not in refused.value.message

@@ -51,14 +51,15 @@ def render_job_script(spec: JobSpec) -> str:
 
 
 def _parameters(spec: JobSpec) -> dict[str, object]:
+    logs = str(spec.logs).replace("%", "%%")  # Slurm expands %j, %x and so on in the whole path
     return {
         **spec.request,
         "chdir": spec.work_dir,
-        "error": spec.logs / "slurm-%j.err",
+        "error": f"{logs}/slurm-%j.err",
         "export": ",".join(dict.fromkeys((*_INHERITED, *spec.export))),
         "no-requeue": True,
         "open-mode": "append",
-        "output": spec.logs / "slurm-%j.out",
+        "output": f"{logs}/slurm-%j.out",
         "signal": f"B:USR1@{spec.warn_s}",
     }
 

@@ -98,7 +98,7 @@ def test_a_per_cent_sign_does_not_end_the_command() -> None:
 
 
 def test_the_systemd_units_say_the_same() -> None:
-    text = render_units(ARGV, "/shared/ada", "/l", "slim_run")
+    text = render_units(ARGV, "/shared/100%h", "/l", "slim_run")
     service = text[
         text.index("[Unit]") : text.index("# ~/.config/systemd/user/daddy-slim_run.timer")
     ]
@@ -106,6 +106,7 @@ def test_the_systemd_units_say_the_same() -> None:
     parsed.read_string(service)
     assert parsed["Service"]["execstart"].startswith('"/opt/python 3/bin/python" "-m"')
     assert '"/a/100%%.json"' in parsed["Service"]["execstart"]
+    assert parsed["Service"]["workingdirectory"] == "/shared/100%%h"
     assert parsed["Service"]["killmode"] == "process"  # the daemon outlives the service
     assert "OnUnitActiveSec=5min" in text
 

@@ -57,6 +57,16 @@ def test_folders_that_jobs_need_exist_before_any_is_submitted(tmp_path: Path) ->
     assert f"{tmp_path}/file cannot be written" in refused(tmp_path, run_dir=f"{tmp_path}/file")
 
 
+def test_slurm_would_lose_the_output_of_jobs_below_a_backslash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # a site without sinfo
+    for run_dir, refusals in ((f"{tmp_path}/a\\b", 1), (f"{tmp_path}/a%jb", 0)):
+        found = Findings()
+        check_places(config_of(tmp_path, run_dir=run_dir), "slurm", found)
+        assert len([1 for error in found.wrong if "below a backslash" in error.message]) == refusals
+
+
 def test_each_folder_is_tried_and_not_only_made(tmp_path: Path) -> None:
     run = run_paths(config_of(tmp_path))
     run.logs.parent.mkdir(parents=True)

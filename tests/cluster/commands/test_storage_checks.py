@@ -66,6 +66,12 @@ def test_a_place_that_only_this_host_sees_is_refused_on_a_cluster(path: str) -> 
     assert findings(path, one_host=True) == []
 
 
+def test_a_newline_in_a_path_would_be_a_line_of_the_job_script() -> None:
+    (found,) = findings("/shared/a\n#SBATCH --requeue")
+    assert r"'/shared/a\n#SBATCH --requeue' contains a control character" in found
+    assert "\n" not in found
+
+
 def test_nothing_is_said_where_nothing_is_known() -> None:
     assert find_place_errors("the run directory", "/x", (), one_host=False) == []
 

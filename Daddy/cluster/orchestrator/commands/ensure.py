@@ -120,7 +120,8 @@ def render_units(argv: Sequence[str], folder: str, log: str, name: str) -> str:
     escaped = (word.replace("\\", "\\\\").replace('"', '\\"') for word in argv)
     command = " ".join(f'"{word}"'.replace("%", "%%").replace("$", "$$") for word in escaped)
     crontab = crontab_line(argv, folder, log)
-    return _UNITS.format(crontab=crontab, name=name, folder=folder, command=command)
+    place = folder.replace("%", "%%")
+    return _UNITS.format(crontab=crontab, name=name, folder=place, command=command)
 
 
 def crontab_line(argv: Sequence[str], folder: str, log: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from Daddy.core.errors import FileError
+from Daddy.core.humanize import has_control_character
 from Daddy.core.settings import (
     HISTORY_MB,
     HISTORY_VERSIONS,
@@ -84,8 +85,11 @@ def describe_private_disk(path: str, mounts: Sequence[Mount]) -> str:
 def find_place_errors(
     name: str, path: str, mounts: Sequence[Mount], *, one_host: bool
 ) -> list[FileError]:
-    """Return errors, with ``name``, if ``path`` needs a ticket or is on one host's own disk."""
+    """Return errors, with ``name``: control character, ticket needed, one host's own disk."""
     mount, errors = find_mount(path, mounts), list[FileError]()
+    if has_control_character(path):
+        message = f"{name} {path!r} contains a control character, such as a newline"
+        errors.append(FileError(message, f"rename the folder, or choose another for {name}"))
     if mount is not None and (why := _needs_ticket(mount)):
         message = f"{name} {path} needs a ticket that expires while jobs run: {why}"
         fix = f"put {name} on storage without tickets (often called scratch, project or work)"
