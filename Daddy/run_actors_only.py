@@ -264,7 +264,9 @@ def _surroundings(
     exchange = PlayOnlyExchange(shared, assists, log_event)
     if session.contribute:
         me = (session.user_id, new_incarnation(), session.clock)
-        exchange = LaptopExchange(shared, *me, assists=assists, report=log_event)
+        exchange = LaptopExchange(
+            shared, *me, assists=assists, report=log_event, leaving=limits.is_over
+        )
     return Surroundings(
         peer=session.user_id,
         checkpoints=scratch,

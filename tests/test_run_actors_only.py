@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -299,6 +301,21 @@ def test_what_a_laptop_learnt_is_handed_in_and_the_answer_is_shown(
     assert "accepted 1, refused 0" in running.lines[-1]
     (receipt,) = states(tmp_path, "receipt")
     assert receipt["accepted"] is True
+
+
+def test_a_laptop_that_leaves_contributes_what_it_learnt_last(tmp_path: Path, shared: Path) -> None:
+    Job(shared)
+    with laptop(tmp_path, "--num-envs", "8", "--contribute", "--no-push") as running:
+        running.hears("contribution 1 on v")  # the next is due in a minute
+        running.hears("steps/s")
+        running.hears("steps/s")  # it has learnt more by then
+        running.signal(signal.SIGTERM)
+        code, err = running.ends()
+    assert code == 0, err
+    offers = [json.loads(path.read_bytes()) for path in (shared / "outbox" / "anna").glob("*.json")]
+    played = int(re.findall(r"([\d,]+) steps in", running.lines[-1])[0].replace(",", ""))
+    assert len(offers) > 1
+    assert sum(offer["new_steps"] for offer in offers) > played - 2 * 8 * 64  # two rollouts
 
 
 def test_a_laptop_whose_policy_collapsed_hands_nothing_in_and_ends_with_exit_code_93(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +27,9 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError
 from Daddy.core.host_and_processes import ProcessId
 from Daddy.core.name_validation import new_incarnation
+from Daddy.core.run_subprocess import ProcessTimeoutError
 from Daddy.core.saved_cluster import SETUP, read_saved_cluster, settings_path
+from Daddy.weights.laptop.pull_push import list_outbox
 from Daddy.weights.laptop.ssh_login import find_remote
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 EVERY_S = 15
 POLL_S = 2.0
 GRACE_S = 3.0
+LAST_PUSH_S = 15.0
+"""Longest wait for the last push, after which contributions stay in the outbox."""
 _REPORTED_PREFIXES = ("waiting:", "error")
 _LONGEST_LINE = 300
 
@@ -67,6 +71,19 @@ def push_contributions(
             yield
     finally:
         host_and_processes.terminate_tree(child, GRACE_S)
+        push_rest(shared, report)
+
+
+def push_rest(shared: Path, report: PrintLine) -> None:
+    """Push once what the session leaves in the outbox; report what stays there."""
+    if not list_outbox(shared):
+        return
+    report("pushing the last contribution")
+    with suppress(ProcessTimeoutError):
+        argv = [sys.executable, "-m", "Daddy.weights.sync", "push", "", str(shared)]
+        run_subprocess.run_command(argv, LAST_PUSH_S)
+    if left := len(list_outbox(shared)):
+        report(f"contributions that stay in {shared}/outbox: {left}; the next session pushes them")
 
 
 class PushLogReporter:

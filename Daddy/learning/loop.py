@@ -327,8 +327,7 @@ def end_training(learner: LearnerState, kind: str, reason: str) -> TrainingOutco
             return TrainingOutcome("fenced", _LEASE_LOST, learner.counters.env_steps)
         if learner.health.out_of_bounds:
             return TrainingOutcome(kind, reason, learner.counters.env_steps)
-        if learner.counters.env_steps > learner.last_ran["publish_steps"]:
-            publish_progress(learner)
+        publish_progress(learner)  # also if a laptop waited between two contributions
         write_checkpoint(learner)
     return TrainingOutcome(kind, reason, learner.counters.env_steps)
 

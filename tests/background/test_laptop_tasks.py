@@ -13,10 +13,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from Daddy.background.laptop_tasks import PushLogReporter, push_contributions
+from Daddy.background.laptop_tasks import PushLogReporter, push_contributions, push_rest
+from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import ProcessId
 from Daddy.weights import laptop_attachments
+from Daddy.weights.laptop.pull_push import list_outbox
+from Daddy.weights.merge.contributions import box_name
+from Daddy.weights.store.weight_records import Contribution
 from tests.components import program
 from tests.patience import PATIENCE_S
 from tests.weights.login import Login, running_sshd
@@ -62,6 +66,46 @@ def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, 
     assert laptop_attachments.queued_hashes(local, "anna") == {sha}
     assert said == [f"contributions are pushed every 15 s (log: {log})"]
     soon(lambda: not any(p.is_running() and p.status() != "zombie" for p in child), 20)
+
+
+def offer_in_outbox(local: Path) -> Path:
+    offer = Contribution(
+        run_id="a" * 16, schema="a" * 64, peer="anna", incarnation=OWN, sequence=1,
+        blob=sha256_hex(b"x"), size=1, base_version=0, base_state="b" * 64,
+        env_steps=1, new_steps=1, optimizer_steps=1,
+    )  # fmt: skip
+    box = local / "outbox" / "anna"
+    box.mkdir(parents=True, exist_ok=True)
+    (box / f"{box_name(offer)}.st").write_bytes(b"x")
+    record = box / f"{box_name(offer)}.json"
+    record.write_bytes(offer.to_json_bytes())
+    return record
+
+
+def test_the_last_contribution_is_pushed_when_the_session_ends(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    local, said = tmp_path / "shared", list[str]()
+    log, box = tmp_path / "push.log", tmp_path / "run" / "inbox" / "anna"
+    laptop_attachments.queue_attachment(local, "anna", OWN, 1, b"a milestone")
+    with push_contributions(local, log, environment, tmp_path / "home", SystemClock(), said.append):
+        soon(lambda: list(box.glob("*.claim")))  # the next push is 15 s away
+        record = offer_in_outbox(local)
+    assert said[1:] in ([], ["pushing the last contribution"])  # []: a slow machine's next push
+    assert (box / record.name).exists()
+    assert list_outbox(local) == []
+
+
+def test_contributions_that_cannot_be_pushed_at_the_end_are_told(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SYNC_SSH_CONFIG", str(tmp_path / "none"))
+    offer_in_outbox(tmp_path)
+    said = list[str]()
+    push_rest(tmp_path, said.append)
+    assert said[1] == (
+        f"contributions that stay in {tmp_path}/outbox: 1; the next session pushes them"
+    )
 
 
 def test_without_a_cluster_it_says_that_work_waits_and_where(tmp_path: Path) -> None:

@@ -162,8 +162,9 @@ UNMERGED_LIMIT = 8
 
 
 class LaptopExchange(PlayOnlyExchange):
-    """Also contributes, as ``peer``, at most every ``min_seconds``. ``incarnation`` is a new name
-    for every process (``core.name_validation.new_incarnation``).
+    """Also contributes, as ``peer``, at most every ``min_seconds``, or when ``leaving`` is True.
+
+    ``incarnation`` is a new name for every process (``core.name_validation.new_incarnation``).
     """
 
     def __init__(
@@ -175,8 +176,10 @@ class LaptopExchange(PlayOnlyExchange):
         min_seconds: float = CONTRIBUTE_S,
         assists: tuple[str, ...] = (),
         report: ReportEvent = ignore_event,
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(pulled_dir, assists, report)
+        self._leaving = leaving
         self._peer, self._incarnation = check_peer(peer), incarnation
         self._clock = clock
         self._min_seconds = min_seconds
@@ -232,7 +235,7 @@ class LaptopExchange(PlayOnlyExchange):
         if not is_finite(weights):
             return "not contributed: the weights are not finite"
         left_s = self._next_due_s - self._clock.monotonic()
-        if left_s > 0:
+        if left_s > 0 and not self._leaving():
             return f"not yet: the next contribution is due in {left_s:.0f} s"
         if len(self._progress.unmerged) >= UNMERGED_LIMIT:
             return f"not contributed: {UNMERGED_LIMIT} wait for a receipt; is push running?"
