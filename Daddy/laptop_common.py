@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -19,10 +19,11 @@ from Daddy.core import host_and_processes
 from Daddy.core import load_config as configuration
 from Daddy.core.agreed_settings import adopted_settings
 from Daddy.core.clock import Clock
-from Daddy.core.errors import UsageError
+from Daddy.core.errors import ConfigError, UsageError
 from Daddy.core.name_validation import to_peer
 from Daddy.core.rom_identity import ENVIRONMENT_VARIABLE
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.saved_cluster import SETUP, read_saved_cluster, settings_path
 from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.hardware import env_count_sweep, recommend_envs
@@ -99,7 +100,7 @@ class LaptopSession:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags for the user id, the game, the assists, the device and the niceness."""
     flag = parser.add_argument
-    flag("--user-id", default="", help="your name in the run (this host's name)")
+    flag("--user-id", default="", help="your name in the run (that of setup, or this host's)")
     flag("--profile-dir", type=Path,
          help="folder of profiles that autotune wrote (~/.config/daddy/profiles)")  # fmt: skip
     flag("--rom", help="path of your PokemonRed.gb (DADDY_ROM; if unset, the cartridge)")
@@ -113,11 +114,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def peer_name(text: str) -> str:
-    """Turn `text` (if empty: this host's name) into a peer name; print a change. UsageError."""
-    given = text or host_and_processes.host_name()
-    name = to_peer(given)
+    """Turn `text` (if empty: the name of ``setup``, or this host's) into a peer name. UsageError.
+
+    Print a change, and a name for which ``setup`` made no key.
+    """
+    saved = ""
+    with suppress(ConfigError):  # told where the login is needed
+        saved = read_saved_cluster(settings_path(os.environ, Path.home())).get("peer", "")
+    name = to_peer(text or saved or host_and_processes.host_name())
     if text and name != text:
         print(f"user id {text!r} is written {name!r}: peers use a-z, 0-9 and - only")
+    if saved and name != saved:
+        print(f"user id {name!r} is not {saved!r}, of which setup made this laptop's push key")
+        print(f"  what to do: leave --user-id out, or SYNC_USER_ID={name} {SETUP}")
     return name
 
 

@@ -43,6 +43,22 @@ def test_a_changed_name_is_said_and_a_good_one_is_not(capsys: pytest.CaptureFixt
     assert "'Anna' is written 'anna'" in capsys.readouterr().out
 
 
+def test_the_name_of_setup_stays_when_the_hosts_name_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "daddy").mkdir()
+    (tmp_path / "daddy" / "sync.json").write_text('{"peer": "annas-mbp", "format": 1}')
+    monkeypatch.setattr(host_and_processes, "host_name", lambda: "dhcp-17")
+    assert laptop_common.peer_name("") == "annas-mbp"
+    assert laptop_common.peer_name("annas-mbp") == "annas-mbp"
+    assert capsys.readouterr().out == ""
+    assert laptop_common.peer_name("dhcp-17") == "dhcp-17"
+    said = capsys.readouterr().out
+    assert "user id 'dhcp-17' is not 'annas-mbp', of which setup made" in said
+    assert "SYNC_USER_ID=dhcp-17 ./Daddy/cluster/sync_weights.sh setup" in said
+
+
 def test_a_rom_is_meant_from_where_one_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

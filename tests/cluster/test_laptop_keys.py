@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -201,6 +202,14 @@ def test_another_peers_contribution_is_not_pushed_with_this_laptops_key(installe
     assert done.returncode == UsageError.exit_code
     assert "may write inbox/anna alone, not inbox/bert" in done.stderr
     assert "SYNC_USER_ID=bert" in done.stderr
+
+
+def test_setup_keeps_the_name_that_it_found_first(laptop):
+    laptop.sync("setup", SYNC_USER_ID="annas-mbp")
+    assert json.loads((laptop.keys.parent / "sync.json").read_text())["peer"] == "annas-mbp"
+    said = laptop.sync("setup", SYNC_USER_ID="").stdout  # by then the host has another name
+    assert "daddy-push@annas-mbp" in said
+    assert "daddy-push@bert" in laptop.sync("setup", SYNC_USER_ID="bert").stdout
 
 
 def test_a_line_that_is_not_as_printed_is_told_and_its_key_not_used(installed):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import which
@@ -51,7 +52,10 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     key = _login_key(remote, home)
     print(f"cluster  {remote.login}, folder {remote.folder}")
     print(f"key      {key or 'as ' + remote.ssh_config + ' says'}")
-    save_remote(path, remote, known_facts(remote, before))
+    facts = known_facts(remote, before)
+    with suppress(UsageError):  # told with the keys
+        facts["peer"] = _peer(environ, home)
+    save_remote(path, remote, facts)
     print(f"kept in  {path}")
     if key is not None:
         port = f"-p {remote.port} " if remote.port else ""
@@ -295,9 +299,13 @@ def make_key_ring(
 
 
 def _peer(environ: Mapping[str, str], home: Path) -> str:
-    """Return the peer name: ``SYNC_USER_ID``, the only one with an outbox, or the host's name."""
+    """Return the peer name: ``SYNC_USER_ID``, else that of the setup before, as a host's name can
+    change with its network, else the only one with an outbox, or the host's name.
+    """
     names = outbox_peers(home / DEFAULT_LOCAL.removeprefix("~/"))
-    given = environ.get("SYNC_USER_ID") or (names[0] if len(names) == 1 else host_name())
+    found = names[0] if len(names) == 1 else host_name()
+    saved = read_saved_cluster(settings_path(environ, home))
+    given = environ.get("SYNC_USER_ID") or saved.get("peer") or found
     try:
         return to_peer(given)
     except UsageError as error:
