@@ -12,6 +12,9 @@ PEER = re.compile(r"[a-z0-9][a-z0-9-]{1,30}")
 SLOT = re.compile(r"slot-\d+")
 """A job of the run's own account."""
 
+OWN = re.compile(rf"{SLOT.pattern}|untold")
+"""A contributor whose steps are the run's own: a job, or a copy that names none (``restore``)."""
+
 FRIENDS_JOB = re.compile(rf"{PEER.pattern}\.slot-\d{{1,2}}")
 """A job of a friend's account; names of laptops and of our own jobs have no dot."""
 

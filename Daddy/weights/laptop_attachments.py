@@ -19,7 +19,7 @@ from typing import Final
 
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import DaddyError, FileError
-from Daddy.core.name_validation import SLOT, check_peer
+from Daddy.core.name_validation import OWN, check_peer
 from Daddy.weights.merge.contributions import is_regular_file, laptop_boxes
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.weight_records import AttachmentReceipt, Record, parse
@@ -140,7 +140,7 @@ def _read(box: Path, name: str) -> Attachment | None:
     """Return the attachment if name, kind of file, size and hash are in order; None otherwise."""
     match, path = _NAME.fullmatch(name), box / name
     try:
-        if match is None or SLOT.fullmatch(box.name) or not is_regular_file(path):
+        if match is None or OWN.fullmatch(box.name) or not is_regular_file(path):
             return None
         data = read_bounded(path, MOST_BYTES)
     except (FileError, OSError):

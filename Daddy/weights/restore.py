@@ -47,6 +47,7 @@ from Daddy.weights.backup import (
 from Daddy.weights.exchange_settings import SILENCE_S
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_laptop_head
 from Daddy.weights.locate_shared_weights import add_config_flags
+from Daddy.weights.merge.step_counts import total_of
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
 from Daddy.weights.store.weight_records import LaptopHead, RunCard, Version, is_reverted
@@ -309,7 +310,7 @@ def _next_version(store: Store, plan: RestorePlan, number: int, ts: float) -> Ve
     newest = plan.parent or blank
     base = min(best.version, newest.version)
     totals = Counter(newest.contributors)
-    totals[UNTOLD] += max(0, best.fleet_steps - totals.total())
+    totals[UNTOLD] += max(0, best.fleet_steps - total_of(totals))
     return newest.next_record(
         version=number,
         parent="" if plan.parent is None else store.record_hash(plan.parent.version),
@@ -319,7 +320,7 @@ def _next_version(store: Store, plan: RestorePlan, number: int, ts: float) -> Ve
         merger=f"restore of v{best.version}",
         ts=ts,
         contributors={peer: steps for peer, steps in totals.items() if steps or peer != UNTOLD},
-        fleet_steps=totals.total(),
+        fleet_steps=total_of(totals),
         restored=True,
     )
 

@@ -103,7 +103,7 @@ def test_a_merge_is_due_when_all_but_one_have_published_or_one_has_waited(
     assert (
         is_due(
             waiting_jobs=published,
-            waiting_laptops=laptops,
+            waiting_others=laptops,
             live_jobs=live,
             oldest_s=oldest_s,
             period_s=10.0,

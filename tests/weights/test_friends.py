@@ -106,23 +106,27 @@ def test_eight_jobs_of_two_accounts_are_one_average(tmp_path, owner, clock):
     assert newest(owner).contributors["anna.slot-3"] == 100
 
 
-def test_a_round_waits_for_a_friends_living_jobs_and_not_for_dead_ones(tmp_path, owner, clock):
+def test_a_round_waits_for_no_friends_job_and_counts_living_ones_that_contributed(
+    tmp_path, owner, clock
+):
     ours = begin(owner, "slot-0", clock)
     theirs = [enter(owner, tmp_path / "anna", f"slot-{k}", clock) for k in range(3)]
-    ours.shift(1.0)
-    ours.publish()
-    assert newest(owner).version == 0  # one of four
-    clock.pass_by(4)
+
+    def share() -> float:
+        ours.shift(1.0)
+        ours.publish()
+        return {merged.peer: merged.share for merged in newest(owner).inputs}["slot-0"]
+
+    assert share() == 1.0  # heartbeats alone shrink no share
     for peer in theirs[:2]:
         peer.shift(1.0)
         peer.publish()
-    assert ours.adopt() == 1  # three of four
+    assert share() == pytest.approx(1 / 3)
+    assert share() == pytest.approx(1 / 3)
     clock.pass_by(200)  # the friend's jobs are dead: nobody beats
-    ours.shift(1.0)
-    ours.publish()
     ours.adopt()
-    assert newest(owner).version == 2
-    assert newest(owner).inputs[0].share == 1.0
+    clock.pass_by(1)
+    assert share() == 1.0
 
 
 def test_each_account_writes_only_below_its_own_folder(tmp_path, owner, clock):

@@ -121,12 +121,13 @@ def _limit_sum(shares: Sequence[float], chosen: Sequence[bool], limit: float) ->
 
 
 def is_due(
-    *, waiting_jobs: int, waiting_laptops: int, live_jobs: int, oldest_s: float, period_s: float
+    *, waiting_jobs: int, waiting_others: int, live_jobs: int, oldest_s: float, period_s: float
 ) -> bool:
-    """Return True if all live jobs but one wait for a merge, or a contribution is a period old. A
-    merge does not wait for the last job, so the slowest holds nobody up: its contribution goes into
-    the next version. ``oldest_s`` is measured in seconds on the reading process's own clock.
+    """Return True if all live own jobs but one wait for a merge, or a contribution is a period old.
+    A merge does not wait for the last job, so the slowest holds nobody up: its contribution goes
+    into the next version. No merge waits for laptops or friends (``waiting_others``). ``oldest_s``
+    is measured in seconds on the reading process's own clock.
     """
-    if not waiting_jobs and not waiting_laptops:
+    if not waiting_jobs and not waiting_others:
         return False
     return waiting_jobs >= max(1, live_jobs - 1) or oldest_s >= period_s

@@ -13,6 +13,7 @@ from math import isfinite
 
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.errors import WeightsError
+from Daddy.core.name_validation import OWN
 from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.encoding.state_arithmetic import StateDict, add_scaled, is_finite, norm
 from Daddy.weights.exchange_settings import ExchangeSettings
@@ -34,8 +35,9 @@ from Daddy.weights.merge.averaging_shares import (
     offer_shares,
     round_weight,
 )
-from Daddy.weights.merge.contributions import PendingOffer, is_job_name
+from Daddy.weights.merge.contributions import PendingOffer
 from Daddy.weights.merge.slot_fencing import judge_lease_term, read_fences
+from Daddy.weights.merge.step_counts import fastest_rate, most_steps, total_of
 from Daddy.weights.store.heartbeats import Heartbeat
 from Daddy.weights.store.rebuild_version import displacement, displacement_factors
 from Daddy.weights.store.weight_records import Input, Refusal, Version
@@ -70,10 +72,10 @@ class JudgedOffer:
 class MergeInputs:
     """Everything from which one merge computes a version.
 
-    ``records`` are the last versions and the bases of the contributions, by number. ``live`` names
-    the jobs whose heartbeat moves. ``shared`` is the state of version ``base``; ``states`` are
-    those of the contributions' bases, under "polyak" alone. ``opened`` are the contributions, their
-    records and files judged.
+    ``records`` are the last versions, the bases of the contributions and their authors' last
+    merges, by number. ``live`` names the jobs whose heartbeat moves. ``shared`` is the state of
+    version ``base``; ``states`` are those of the contributions' bases, under "polyak" alone.
+    ``opened`` are the contributions, their records and files judged.
     """
 
     settings: ExchangeSettings
@@ -98,7 +100,7 @@ def judge_all(inputs: MergeInputs) -> list[JudgedOffer]:
     jobs = [_judge_job(offer, merged, inputs.head) for offer in jobs]
     norms = [*inputs.head.norms, *_norms(jobs)]
     laptops = [_judge_values(offer, norms) for offer in inputs.opened if offer.pending.laptop]
-    return _without_waiting([*jobs, *laptops])
+    return _bound_others(inputs, _without_waiting([*jobs, *laptops]))
 
 
 def judge_contribution_record(inputs: MergeInputs, pending: PendingOffer) -> AdmissionVerdict:
@@ -160,26 +162,70 @@ def make_judged(
 
 
 def _job_entries(inputs: MergeInputs, jobs: Iterable[JudgedOffer]) -> list[Input]:
-    """Return entries of jobs' contributions: those in the last versions and admitted new ones."""
+    """Return entries of own jobs, by which all jobs are judged: those in the last versions and
+    admitted new ones. By a friend's tiny ones an own job would be refused.
+    """
     first = inputs.head.version - inputs.settings.keep_versions + 1
     before = [
         merged
         for number, record in inputs.records.items()
         for merged in record.inputs
-        if number >= first and is_job_name(merged.peer) and not merged.laptop
+        if number >= first and OWN.fullmatch(merged.peer)
     ]
-    offered = (job.entry for job in jobs if job.verdict.admitted)
+    offered = (job.entry for job in jobs if job.verdict.admitted and not job.pending.is_capped)
     return before + [entry for entry in offered if isfinite(entry.norm)]
 
 
 def _judge_job(job: JudgedOffer, entries: Sequence[Input], head: Version) -> JudgedOffer:
-    peer = job.entry.peer
-    typical = typical_of_others(peer, entries)
-    before = [last for author, (_, last) in head.consumed.items() if author.split("/")[0] == peer]
-    passed = head.version + 1 - max(before, default=0)
+    typical = typical_of_others(job.entry.peer, entries)
+    passed = head.version + 1 - last_judged(head, job.entry.peer)
     env_steps, new_steps = cap_claimed_steps(job.env_steps, job.entry.new_steps, typical, passed)
-    job = _judge_values(job, head.norms, typical)
-    return replace(job, entry=replace(job.entry, new_steps=new_steps), env_steps=env_steps)
+    return _with_steps(_judge_values(job, head.norms, typical), env_steps, new_steps)
+
+
+def last_judged(head: Version, peer: str) -> int:
+    """Return the version that judged the last contribution of ``peer``, 0 if none is known."""
+    versions = (last for author, (_, last) in head.consumed.items() if author.split("/")[0] == peer)
+    return max(versions, default=0)
+
+
+def _bound_others(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> list[JudgedOffer]:
+    """Return the offers with the steps of laptops and friends bounded (``step_counts``)."""
+    first = inputs.head.version - inputs.settings.keep_versions + 1
+    window = [inputs.records[number] for number in sorted(inputs.records) if number >= first]
+    rate = fastest_rate(window)
+    entries = [offer.entry for offer in judged if offer.verdict.admitted]
+    left: dict[str, int] = {}
+    bounded = []
+    for offer in judged:
+        peer = offer.entry.peer
+        if offer.pending.is_capped and offer.verdict.admitted:
+            if peer not in left:
+                left[peer] = most_steps(rate, inputs.head.ts, _free_since(inputs, peer), entries)
+            steps = min(offer.entry.new_steps, left[peer])
+            most = max(1, left[peer]) if offer.pending.laptop else offer.env_steps
+            left[peer] -= steps
+            bounded.append(_with_steps(offer, min(offer.env_steps, most), steps))
+        else:
+            bounded.append(offer)
+    return bounded
+
+
+def _free_since(inputs: MergeInputs, peer: str) -> float | None:
+    """Return the time (s) from which steps of ``peer`` count: of the version before the one that
+    judged its last contribution. The time of this merge, which is not used, would be each merger's
+    own, so the interval is the one before it.
+    """
+    last = last_judged(inputs.head, peer)
+    record = inputs.records.get(last - 1) or inputs.records.get(last)
+    return record.ts if last and record else None
+
+
+def _with_steps(offer: JudgedOffer, env_steps: int, new_steps: int) -> JudgedOffer:
+    entry = replace(offer.entry, new_steps=new_steps)
+    if offer.pending.laptop:
+        entry = replace(entry, env_steps=env_steps)
+    return replace(offer, entry=entry, env_steps=env_steps)
 
 
 def _judge_values(
@@ -192,9 +238,10 @@ def _judge_values(
     return replace(offer, verdict=verdict, entry=replace(entry, clip=verdict.scale))
 
 
-def _norms(jobs: Iterable[JudgedOffer]) -> list[tuple[float, float]]:
-    """Return (norm, optimizer steps) of admitted offers, as a version's ``norms`` hold them."""
-    entries = (job.entry for job in jobs if job.verdict.admitted)
+def _norms(offers: Iterable[JudgedOffer]) -> list[tuple[float, float]]:
+    """Return (norm, optimizer steps) of own jobs' admitted offers, as ``norms`` holds them."""
+    own = (offer for offer in offers if not offer.pending.is_capped)
+    entries = [offer.entry for offer in own if offer.verdict.admitted]
     return [(entry.norm * entry.clip, entry.optimizer_steps) for entry in entries]
 
 
@@ -249,10 +296,11 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
         ),
         consumed=_consumed(inputs, judged),
         contributors=dict(sorted(totals.items())),
-        norms=extend_norm_history(
-            head.norms, _norms(each for each in admitted if not each.pending.laptop)
-        ),
-        fleet_steps=sum(totals.values()),
+        norms=extend_norm_history(head.norms, _norms(admitted)),
+        # Own jobs alone may end the run: a version without one adds no steps to the total.
+        fleet_steps=total_of(totals)
+        if any(OWN.fullmatch(merged.peer) for merged in entries)
+        else min(head.fleet_steps, total_of(totals)),
         restored=False,
         reverts=(),
         replayed=(),
@@ -276,7 +324,10 @@ def _shares(
     ]
     bad = {each.entry.peer for each in refused if each.verdict.fault is Fault.VALUES}
     bad |= {each.peer for each in head.refused if each.fault == Fault.VALUES.value}
-    counted = {each.peer for each in offers if not each.laptop} | (inputs.live - bad)
+    # A friend's job counts by its contributions: heartbeats alone would shrink everybody's share.
+    seen = {merged.peer for record in inputs.records.values() for merged in record.inputs}
+    live = {peer for peer in inputs.live - bad if OWN.fullmatch(peer) or peer in seen}
+    counted = {each.peer for each in offers if not each.laptop} | live
     full_round_weight = round_weight(offers, len(counted), head.denominator)
     shares, denominator = offer_shares(offers, full_round_weight)
     if settings.rule == "polyak":

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.errors import DaddyError, FileError, WeightsError
-from Daddy.core.name_validation import FRIENDS_JOB, PEER, SLOT
+from Daddy.core.name_validation import FRIENDS_JOB, OWN, PEER, SLOT
 from Daddy.weights.store.heartbeats import PeerProcess, list_folders, list_processes
 from Daddy.weights.store.strict_json import INCARNATION, LIMIT
 from Daddy.weights.store.weight_records import Contribution, OfferKey, Receipt, Version, parse
@@ -168,7 +168,7 @@ def read_box(store: Store, records: Sequence[Path]) -> Iterator[PendingOffer]:
     with contextlib.suppress(OSError):
         for path in records:
             peer = path.parent.name
-            fits = _BOX_NAME.fullmatch(path.name) and not SLOT.fullmatch(peer)
+            fits = _BOX_NAME.fullmatch(path.name) and not OWN.fullmatch(peer)
             offer = _read_offer(path) if fits and is_regular_file(path) else None
             if offer and offer.peer == peer and box_name(offer) == path.stem:
                 yield PendingOffer(offer, path, path.with_suffix(".st"), laptop=True)

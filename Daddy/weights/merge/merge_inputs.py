@@ -29,6 +29,7 @@ from Daddy.weights.merge.compute_version import (
     forget_after_versions,
     judge_contribution_file,
     judge_contribution_record,
+    last_judged,
     make_judged,
 )
 from Daddy.weights.merge.contributions import (
@@ -226,11 +227,15 @@ def _records(
     peers: Peers,
     chosen: Sequence[PendingOffer],
 ) -> dict[int, Version]:
-    """Return records by number: last versions, offers' bases, and last merges of gone authors."""
+    """Return records by number: last versions, offers' bases, last merges of gone authors, and of
+    laptops and friends, with the version before.
+    """
     first, far = max(0, head.version - settings.keep_versions + 1), forget_after_versions(settings)
     needed = {offer.offer.base_version for offer in chosen}
     needed |= {version for author, (_, version) in head.consumed.items()
                if author not in peers.authors and head.version + 1 - version >= far}  # fmt: skip
+    lasts = {last_judged(head, offer.offer.peer) for offer in chosen if offer.is_capped} - {0}
+    needed |= lasts | {last - 1 for last in lasts}
     numbers = sorted(number for number in needed if number < first)
     numbers += range(first, head.version + 1)
     read = (record for number in numbers for record in store.records(number, number))

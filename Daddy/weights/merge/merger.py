@@ -72,14 +72,12 @@ class Merger:
         pending = choose_offers(peers, head, self._refused)
         waiting = [offer for offer in pending if offer.key not in self._refused]
         ages = [self._timer.unchanged_s(("offer", offer.key)) for offer in waiting]
-        jobs = {offer.offer.peer for offer in waiting if not offer.laptop}
+        jobs = {offer.offer.peer for offer in waiting if not offer.is_capped}
         live = self._timer.live_processes(peers.heartbeats, self._settings.silence_s)
-        live_jobs = {pulse.peer for pulse in live if not pulse.laptop} | jobs
-        laptops = sum(offer.laptop for offer in waiting)
         return is_due(
             waiting_jobs=len(jobs),
-            waiting_laptops=laptops,
-            live_jobs=len(live_jobs),
+            waiting_others=sum(offer.is_capped for offer in waiting),
+            live_jobs=len({pulse.peer for pulse in live if pulse.uid is None} | jobs),
             oldest_s=max(ages, default=0.0),
             period_s=period_s,
         )

@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -197,11 +198,13 @@ class Store:
         """Return the readable commit records from ``first`` to ``last``, in order. Others are
         skipped: a purge deletes records, and a restore leaves a gap.
         """
-        records = []
+        return list(self.record_stream(last, first))
+
+    def record_stream(self, last: int, first: int = 0) -> Iterator[Version]:
+        """Yield what `records` returns, one after another: all records of a run are many."""
         for number in range(max(0, first), last + 1):
             with contextlib.suppress(WeightsError):
-                records.append(self.version(number))
-        return records
+                yield self.version(number)
 
     def record_hash(self, number: int) -> str:
         """Return the SHA-256 of a version's commit record, which its child names as parent."""
