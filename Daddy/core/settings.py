@@ -6,6 +6,7 @@ from this module.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import (
@@ -215,6 +216,7 @@ The best public learner never resets the game, and stagnated until it had an arc
 """
 
 SEED_LINES = {
+    "slurm.partition": "gpu-linuxlab",
     "training.total_steps": 5_000_000,
     "training.num_envs": 8,
     "training.batch_size": 64,
@@ -228,17 +230,43 @@ def profile_values(profile: object) -> dict[str, Any]:
 
 
 _SHORT_JOB_S = 600
+_OWN_OPTIONS = (
+    "array", "chdir", "clusters", "comment", "dependency", "error", "export", "export-file", "help",
+    "hold", "job-name", "name", "no-requeue", "nodes", "open-mode", "output", "parsable", "requeue",
+    "signal", "test-only", "time", "time-min", "usage", "version", "wait", "wrap",
+)  # fmt: skip
+"""Options of sbatch that the controller sets or relies on."""
+_OPTION_SETTINGS = {
+    "account": "account", "constraint": "constraint", "cpus-per-task": "cpus_per_job",
+    "exclude": "exclude", "gpus": "gpu_option", "gpus-per-node": "gpu_option",
+    "licenses": "licenses", "mem": "memory", "mem-per-gpu": "mem_per_gpu",
+    "partition": "partition", "qos": "qos", "reservation": "reservation",
+}  # fmt: skip
+"""Option of sbatch → the setting that gives it."""
 
 
 class SlurmSettings(SettingsSection):
     """The resources of a job, and the limits of the site."""
 
-    partition: str = Field("gpu-linuxlab", description="partition to which jobs are submitted")
+    partition: str = Field(
+        "gpu-linuxlab",
+        description="partition to which jobs are submitted, or several, as a list or with commas; "
+        "empty: the site's default",
+    )
     account: str | None = Field(None, description="account to charge")
     qos: str | None = Field(None, description="quality of service (QOS)")
+    constraint: str | None = Field(None, description="features that nodes must have: `a100&nvlink`")
+    reservation: str | None = Field(None, description="reservation in which jobs run")
+    licenses: str | None = Field(None, description="licenses per job, such as `sim:1`")
     time_limit: str = Field("4:00:00", description="time limit of a job, H:MM:SS")
     cpus_per_job: int = Field(8, ge=1, le=4096, description="CPUs per job")
     gpus_per_job: int = Field(1, ge=0, le=64, description="GPUs per job")
+    gpu_type: str = Field(
+        "", pattern=r"^[A-Za-z0-9_.-]*$", description="type of the GPUs, such as a100; empty: any"
+    )
+    gpu_option: Literal["gres", "gpus", "gpus-per-node"] = Field(
+        "gres", description="option of sbatch that asks for GPUs: gres, gpus or gpus-per-node"
+    )
     memory: str | None = Field(None, description="memory per job in Slurm's notation, such as 16G")
     mem_per_gpu: str | None = Field(None, description="memory per GPU in Slurm's notation")
     exclude: list[str] = Field(default_factory=list, description="nodes that jobs must not use")
@@ -250,6 +278,33 @@ class SlurmSettings(SettingsSection):
         default_factory=list,
         description="names of variables that jobs get from the submitting shell",
     )
+    options: list[str] = Field(
+        default_factory=list,
+        description="further options of sbatch, each `--key` or `--key=value`",
+    )
+
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _join_partitions(cls, given: Any) -> Any:
+        is_list = isinstance(given, list) and all(isinstance(name, str) for name in given)
+        return ",".join(given) if is_list else given
+
+    @field_validator("options")
+    @classmethod
+    def _refuse_owned(cls, given: list[str], others: ValidationInfo) -> list[str]:
+        """Refuse options that the controller or a setting gives; sbatch takes shortened names."""
+        for text in given:
+            if (match := re.fullmatch(r"--([a-z][a-z0-9-]*)(=.+)?", text)) is None:
+                raise ValueError(f"{text!r} is not of the form --key or --key=value")
+            if any(own.startswith(match[1]) for own in _OWN_OPTIONS):
+                raise ValueError(f"{text!r}: --{match[1]} belongs to the controller")
+            settings = {**_OPTION_SETTINGS}
+            if others.data.get("gpu_option") == "gres" and others.data.get("gpus_per_job"):
+                settings["gres"] = "gpus_per_job and slurm.gpu_type"
+            for option, name in settings.items():
+                if option.startswith(match[1]):
+                    raise ValueError(f"{text!r}: --{option} is given by slurm.{name}")
+        return given
 
     def limit_interval(self, seconds: float) -> float:
         """Return ``seconds``, but at most 1/20 of the time limit for jobs below ten minutes."""

@@ -72,6 +72,31 @@ def test_every_slurm_setting_reaches_the_job_script(tmp_path: Path) -> None:
     assert spec.warn_s == 180
 
 
+def request_of(tmp_path: Path, **slurm: object) -> dict[str, str | int]:
+    return slurm_request(config_of(tmp_path, slurm={"cpus_per_job": 1, **slurm}))
+
+
+def test_gpus_are_asked_for_by_type_and_by_the_option_that_the_site_wants(tmp_path: Path) -> None:
+    usual = {"partition": "gpu-linuxlab", "cpus-per-task": 1}
+    typed = {"gpu_type": "a100", "gpus_per_job": 2}
+    assert request_of(tmp_path, **typed) == {**usual, "gres": "gpu:a100:2"}
+    assert request_of(tmp_path, **typed, gpu_option="gpus") == {**usual, "gpus": "a100:2"}
+    each = request_of(tmp_path, gpu_option="gpus-per-node")
+    assert each == {**usual, "gpus-per-node": "1"}
+    assert request_of(tmp_path, gpus_per_job=0, gpu_type="a100") == usual
+
+
+def test_what_a_site_may_want_besides_is_asked_for(tmp_path: Path) -> None:
+    assert request_of(
+        tmp_path, partition=["a", "b"], constraint="big|small", reservation="course",
+        licenses="sim:1", gpus_per_job=0, options=["--exclusive", "--gres=shard:2", "--nice=a=b"],
+    ) == {
+        "partition": "a,b", "constraint": "big|small", "reservation": "course", "licenses": "sim:1",
+        "cpus-per-task": 1, "exclusive": True, "gres": "shard:2", "nice": "a=b",
+    }  # fmt: skip
+    assert request_of(tmp_path, partition="", account="", gpus_per_job=0) == {"cpus-per-task": 1}
+
+
 def test_a_release_that_is_tried_is_tried_in_the_resources_it_asks_for(tmp_path: Path) -> None:
     old = config_of(tmp_path, slurm={"partition": "closed", "time_limit": "4:00:00"})
     new = config_of(tmp_path, slurm={"partition": "open", "time_limit": "1:00:00", "memory": "64G"})

@@ -74,6 +74,20 @@ def test_a_limit_of_gpus_is_a_limit_of_jobs() -> None:
     assert site(own=own, qos="students|||||||||\n").max_running == 2
 
 
+@pytest.mark.parametrize(
+    ("asked", "jobs"),
+    [
+        ({"gres": "gpu:a100:2"}, 2),
+        ({"gpus": "a100:2", "gres": "shard:9"}, 2),
+        ({"gpus-per-node": "2"}, 4),
+        ({"gres": "shard:9"}, None),
+    ],
+)
+def test_gpus_are_counted_in_each_way_of_asking(asked: dict[str, str], jobs: int | None) -> None:
+    answers = Answers(qos="students||||gres/gpu=8,gres/gpu:a100=4,gres/gpu:v100=2|||||\n")
+    assert read_site(answers, "student", asked)[0].max_running == jobs
+
+
 def test_limits_that_are_written_down_but_not_enforced_are_none() -> None:
     assert site(config="AccountingStorageEnforce = none\n") == SiteLimits()
 

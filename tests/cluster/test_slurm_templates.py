@@ -73,6 +73,12 @@ def test_a_chained_job_waits_for_its_predecessor_however_that_ends() -> None:
     assert "#SBATCH --dependency=afterany:4711\n" in render_job_script(spec(after=4711))
 
 
+def test_an_option_without_a_value_is_written_as_one() -> None:
+    text = render_job_script(spec(request={"exclusive": True, "constraint": "a|b"}))
+    assert "#SBATCH --constraint='a|b'\n" in text
+    assert "#SBATCH --exclusive\n" in text
+
+
 def test_a_percent_sign_of_the_path_stays_one_and_only_the_job_s_id_is_filled_in() -> None:
     text = render_job_script(spec(logs=Path("/runs/100%j/logs")))
     assert "#SBATCH --output=/runs/100%%j/logs/slurm-%j.out\n" in text

@@ -203,8 +203,8 @@ def test_a_run_does_not_begin_by_a_rule_that_is_gone(tmp_path):
     assert caught.value.exit_code == ExitCode.CONFIGURATION
 
 
-def test_a_run_has_at_most_82_settings():
-    assert len(list(load_config.valid_keys())) <= 82
+def test_a_run_has_at_most_88_settings():
+    assert len(list(load_config.valid_keys())) <= 88
 
 
 @pytest.mark.parametrize(
@@ -224,3 +224,40 @@ def test_a_section_that_is_gone_does_nothing_wherever_it_is_said(tmp_path, capsy
     said = capsys.readouterr().err
     assert said.count("warning") == 1
     assert "checkpointing.max_keep, training.states_dir" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        *((f"--{name}=x", "belongs to the controller") for name in (
+            "name", "job-name", "comment", "output", "error", "chdir", "time", "signal", "requeue",
+            "array", "dependency", "export", "parsable", "wrap", "no-requeue", "open-mode", "nodes",
+            "test-only", "wait", "clusters", "hold", "version", "time-min",
+        )),
+        ("--dep=afterok:1", "--dep belongs to the controller"),  # sbatch takes shortened names
+        ("--partition=x", "given by slurm.partition"),
+        ("--qos=x", "given by slurm.qos"),
+        ("--gpus=2", "given by slurm.gpu_option"),
+        ("--gres=gpu:2", "given by slurm.gpus_per_job and slurm.gpu_type"),
+        ("--exclusive x", "not of the form"),
+        ("-p x", "not of the form"),
+        ("exclusive", "not of the form"),
+        ("--nice=", "not of the form"),
+        ("--nice=1\n#SBATCH --wrap=x", "control character"),
+    ],
+)  # fmt: skip
+def test_an_option_of_sbatch_that_is_not_free_is_refused_by_name(option: str, why: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_config.load_config(None, {"slurm.options": [option]})
+    assert f"slurm.options: {option!r}" in refused.value.message
+    assert why in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [{"partition": ["a", 3]}, {"gpu_type": "a100:2"}, {"gpu_type": "a,b"}, {"gpu_option": "tres"}],
+)
+def test_a_request_that_slurm_would_read_otherwise_is_refused(wishes: dict[str, object]) -> None:
+    (key,) = wishes
+    with pytest.raises(ConfigError, match=rf"slurm\.{key}"):
+        load_config.load_config(None, {f"slurm.{key}": wishes[key]})

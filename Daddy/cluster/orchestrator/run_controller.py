@@ -89,7 +89,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--config", type=Path, help="configuration file (default: the shipped one)")
     add("--site", help="site profile in cluster/sites, such as testbed (default $DADDY_SITE)")
-    partition = "Slurm partition of the jobs (default: slurm.partition)"
+    partition = "Slurm partitions of the jobs, with commas (default: slurm.partition)"
     add("--partition", dest="slurm.partition", metavar="NAME", help=partition)
     slots = "number of slots: jobs that run at once (default: slurm.max_running)"
     add(

@@ -63,19 +63,29 @@ def make_scheduler(
 
 
 def slurm_request(config: Config, exclude: Sequence[str] = ()) -> dict[str, str | int]:
-    """Return the sbatch options of a job by long name; unset ones keep the site's default."""
+    """Return the sbatch options of a job by long name; unset ones keep the site's default.
+
+    True is the value of an option without one.
+    """
     slurm = config.slurm
+    gpus = ":".join(filter(None, (slurm.gpu_type, str(slurm.gpus_per_job))))
+    pairs = (text.removeprefix("--").partition("=") for text in slurm.options)
     options: dict[str, str | int | None] = {
+        **{name: value or True for name, _, value in pairs},
         "partition": slurm.partition,
         "account": slurm.account,
         "qos": slurm.qos,
+        "constraint": slurm.constraint,
+        "reservation": slurm.reservation,
+        "licenses": slurm.licenses,
         "cpus-per-task": slurm.cpus_per_job,
-        "gres": f"gpu:{slurm.gpus_per_job}" if slurm.gpus_per_job else None,
         "mem": slurm.memory,
         "mem-per-gpu": slurm.mem_per_gpu,
-        "exclude": ",".join(dict.fromkeys((*slurm.exclude, *exclude))) or None,
+        "exclude": ",".join(dict.fromkeys((*slurm.exclude, *exclude))),
     }
-    return {name: value for name, value in options.items() if value is not None}
+    if slurm.gpus_per_job:
+        options[slurm.gpu_option] = f"gpu:{gpus}" if slurm.gpu_option == "gres" else gpus
+    return {name: value for name, value in options.items() if value}
 
 
 class SpecMaker:

@@ -117,9 +117,12 @@ def _counts(row: _Row, names: tuple[str, ...], where: str) -> list[_Limit]:
 def _running_limits(row: _Row, where: str, request: Request) -> Iterator[_Limit]:
     """Return limits of jobs, also those from resources such as ``cpu=32,gres/gpu=4``."""
     yield from _counts(row, _RUN, where)
-    gpus = str(request.get("gres", "")).rpartition(":")[2]
+    gres = str(request.get("gres", ""))
+    asked = gres[4:] if gres.startswith("gpu:") else ""
+    asked = str(request.get("gpus", request.get("gpus-per-node", asked)))
+    model, _, gpus = asked.rpartition(":")
     cpus = str(request.get("cpus-per-task", 1))
-    each = {"cpu": cpus, "gres/gpu": gpus, "node": "1"}
+    each = {"cpu": cpus, "gres/gpu": gpus, f"gres/gpu:{model}": gpus, "node": "1"}
     for name in _TRES:
         for part in row.get(name, "").split(","):
             kind, _, most = part.partition("=")

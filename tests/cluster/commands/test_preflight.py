@@ -119,6 +119,15 @@ def test_an_unknown_partition_is_answered_with_the_ones_there_are() -> None:
     assert "--partition gpu-linuxlab" in found
 
 
+def test_of_several_partitions_each_must_exist_and_a_single_suitable_partition_is_enough() -> None:
+    assert findings(partition=["gpu-linuxlab", "long", "broken"], time_limit="4-00:00:00") == []
+    assert findings(partition="") == []  # the site's default
+    (found,) = findings(partition="gpu-linuxlab,log")
+    assert "no partition log" in found
+    (found,) = findings(partition="gpu-linuxlab,long", time_limit="8-00:00:00")
+    assert "over the 168:00:00" in found
+
+
 def test_a_limit_over_the_partition_s_own_would_wait_for_ever() -> None:
     (found,) = findings(time_limit="5:00:00")
     assert "over the 4:00:00" in found

@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -330,22 +331,29 @@ def is_same_boot(text: str, booted_ts: float) -> bool:
 def find_partition_errors(
     slurm: SlurmSettings, partitions: Mapping[str, Partition]
 ) -> list[SchedulerError]:
-    """Return errors: partition missing, not up, limit too short; [] if ``partitions`` is empty."""
-    if not partitions:
+    """Return errors: a partition missing, none up, limits too short; [] where none is known."""
+    if not partitions or not slurm.partition:
         return []
-    name, errors = slurm.partition, list[SchedulerError]()
-    partition = partitions.get(name)
-    if partition is None:
-        (near,) = difflib.get_close_matches(name, partitions, n=1, cutoff=0.0)
-        names = ", ".join(sorted(partitions)[:20])
-        message = f"there is no partition {name}; Slurm lists: {names}"
-        return [SchedulerError(message, f"set slurm.partition or pass --partition {near}")]
-    if not partition.up:
-        message = f"partition {name} is not up: no job starts there"
+    wanted_names, errors = slurm.partition.split(","), list[SchedulerError]()
+    for name in wanted_names:
+        if name not in partitions:
+            (near,) = difflib.get_close_matches(name, partitions, n=1, cutoff=0.0)
+            names = ", ".join(sorted(partitions)[:20])
+            message = f"there is no partition {name}; Slurm lists: {names}"
+            fix = f"set slurm.partition or pass --partition {near}"
+            errors.append(SchedulerError(message, fix))
+    if errors:
+        return errors
+    chosen = [partitions[name] for name in wanted_names]
+    if not any(partition.up for partition in chosen):
+        message = f"partition {slurm.partition} is not up: no job starts there"
         errors.append(SchedulerError(message, "set slurm.partition to one that `sinfo` shows up"))
-    wanted = slurm.time_limit
-    if partition.limit_s is not None and parse_duration(wanted) > partition.limit_s:
-        limit = format_duration(partition.limit_s)
-        message = f"slurm.time_limit {wanted} is over the {limit} that partition {name} allows"
+    wanted, limits = slurm.time_limit, [partition.limit_s for partition in chosen]
+    longest = max(inf if limit_s is None else limit_s for limit_s in limits)
+    if parse_duration(wanted) > longest:
+        limit = format_duration(int(longest))
+        message = (
+            f"slurm.time_limit {wanted} is over the {limit} that partition {slurm.partition} allows"
+        )
         errors.append(SchedulerError(message, f"set slurm.time_limit to {limit}: successors go on"))
     return errors
