@@ -82,7 +82,13 @@ def load_config(
 def with_values_beneath(config: Config, values: Mapping[str, object]) -> Config:
     """Return the configuration with ``values`` for the dotted keys that nobody set. ConfigError."""
     given = _flatten(config.model_dump(exclude_unset=True))
-    return _check(_unflatten({**values, **given}), "the configuration with the tuned recipe")
+    return with_values(config, {**values, **given}, "the configuration with the tuned recipe")
+
+
+def with_values(config: Config, values: Mapping[str, object], source: str) -> Config:
+    """Return the configuration with ``values`` of ``source``, by dotted key. ConfigError."""
+    given = _flatten(config.model_dump(exclude_unset=True))
+    return _check(_unflatten({**given, **values}), source)
 
 
 def load_release_config(path: Path) -> Config:

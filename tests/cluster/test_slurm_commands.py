@@ -9,8 +9,16 @@ import sys
 import time
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands, slurm_environment
+import pytest
+
+from Daddy.cluster.orchestrator.slurm_commands import (
+    SlurmCommands,
+    name_settings,
+    read_shell_settings,
+    slurm_environment,
+)
 from Daddy.core.clock import SystemClock
+from Daddy.core.settings import SlurmSettings
 from tests.cluster.conftest import until
 from tests.components import absent
 
@@ -31,6 +39,52 @@ def test_nothing_that_bends_answers_gets_through() -> None:
     assert slurm_environment(poisoned) == {
         "PATH": "/bin", "SLURM_CONF": "/etc/slurm.conf", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C",
     }  # fmt: skip
+
+
+def test_a_shell_s_variable_fills_a_setting_that_nobody_set_and_others_are_named() -> None:
+    shell = {
+        "PATH": "/bin", "SBATCH_ACCOUNT": "lab", "SBATCH_PARTITION": "big", "SBATCH_QOS": "",
+        "SBATCH_RESERVATION": "course", "SBATCH_CONSTRAINT": "a100",
+    }  # fmt: skip
+    values, notes = read_shell_settings(SlurmSettings(), shell)
+    assert values == {
+        "slurm.account": "lab", "slurm.partition": "big", "slurm.reservation": "course",
+        "slurm.constraint": "a100",
+    }  # fmt: skip
+    assert notes == []
+    given = SlurmSettings(account="ours", partition="big", constraint="")
+    others = {"SBATCH_TIMELIMIT": "1", "SBATCH_EXPORT": "NONE"}
+    values, notes = read_shell_settings(given, {**shell, **others})
+    assert values == {"slurm.reservation": "course", "slurm.constraint": "a100"}
+    (note,) = notes
+    named = "SBATCH_ACCOUNT (slurm.account is set), SBATCH_EXPORT, SBATCH_TIMELIMIT"
+    assert note.startswith(f"not used: {named};")
+
+
+@pytest.mark.parametrize(
+    ("error", "settings"),
+    [
+        ("Invalid account or account/partition combination specified",
+         "slurm.account, slurm.partition"),
+        ("sbatch: error: You must give an account (-A)", "slurm.account"),
+        ("invalid partition specified: nope", "slurm.partition"),
+        ("Invalid qos specification", "slurm.qos"),
+        ("Invalid feature specification", "slurm.constraint"),
+        ("Requested reservation is invalid", "slurm.reservation"),
+        ("Invalid license specification", "slurm.licenses"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "slurm.time_limit"),
+        ("Requested node configuration is not available",
+         "slurm.cpus_per_job, slurm.gpus_per_job, slurm.gpu_type, slurm.memory"),
+        ("Invalid generic resource (gres) specification", "slurm.gpus_per_job, slurm.gpu_type"),
+        ("More processors requested than permitted", "slurm.cpus_per_job"),
+        ("Memory specification can not be satisfied", "slurm.memory"),
+        ("Invalid node name specified", "slurm.exclude"),
+        ("/usr/bin/sbatch: unrecognized option '--foo=3'", "slurm.options"),
+        ("Unable to contact slurm controller (connect failure)", ""),
+    ],
+)  # fmt: skip
+def test_an_error_of_sbatch_leads_to_our_settings(error: str, settings: str) -> None:
+    assert name_settings(error) == settings
 
 
 def test_every_call_is_one_line_of_the_hosts_day(tmp_path: Path) -> None:

@@ -289,7 +289,13 @@ def test_a_time_out_is_no_answer_and_a_refusal_is() -> None:
     assert refusal("") == Unanswered("exit code 1 without a message")
     assert refusal(policy) == Refused(policy)
     assert refusal(limit) == Refused(limit, too_many_waiting=True)
-    assert refusal(nowhere) == Refused(nowhere, permanent=True)
+    assert refusal(nowhere) == Refused(f"{nowhere} (see slurm.partition)", permanent=True)
+    ended = f"{failed}Requested reservation is invalid"
+    assert refusal(ended) == Refused(f"{ended} (see slurm.reservation)", permanent=True)
+    unknown = "/usr/bin/sbatch: unrecognized option '--foo=3'\nTry \"sbatch --help\""
+    assert refusal(unknown) == Refused(
+        "/usr/bin/sbatch: unrecognized option '--foo=3' (see slurm.options)", permanent=True
+    )
 
 
 JOB = f"JobId=17 JobName={NAME} UserId=root(0) GroupId=root(0) QOS=students"

@@ -9,6 +9,7 @@ call of controller, ``status`` and jobs is one line of a file per host and day i
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,10 +19,61 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
 from Daddy.core.host_and_processes import host_name
 from Daddy.core.run_subprocess import Completed, run_command
+from Daddy.core.settings import SlurmSettings
 
 _PREFIXES = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SALLOC_", "SRUN_", "SACCT_", "SCONTROL_",
             "SINFO_")  # fmt: skip
 _READ_TIMEOUT_S = 10.0
+
+
+_SHELL_SETTINGS = {
+    "SBATCH_ACCOUNT": "account", "SBATCH_CONSTRAINT": "constraint", "SBATCH_PARTITION": "partition",
+    "SBATCH_QOS": "qos", "SBATCH_RESERVATION": "reservation",
+}  # fmt: skip
+"""Variable of the person's shell → the setting that it fills where nobody set one."""
+_ERROR_SETTINGS = {
+    r"\baccount\b": "account",
+    r"\bpartition\b": "partition",
+    r"\bqos\b": "qos",
+    r"feature|constraint": "constraint",
+    r"reservation": "reservation",
+    r"license": "licenses",
+    r"time limit": "time_limit",
+    r"node configuration|processors|\bcpus?\b": "cpus_per_job",
+    r"node configuration|generic resource|\bgres\b|\bgpus?\b": "gpus_per_job gpu_type",
+    r"node configuration|\bmemory\b": "memory",
+    r"node name": "exclude",
+    r"unrecognized|invalid option": "options",
+}
+"""Pattern in an error of sbatch → the settings to look at."""
+
+
+def name_settings(text: str) -> str:
+    """Return the settings that an error of sbatch is about, separated by commas, or ""."""
+    found = [
+        f"slurm.{name}"
+        for pattern, names in _ERROR_SETTINGS.items()
+        if re.search(pattern, text, re.IGNORECASE)
+        for name in names.split()
+    ]
+    return ", ".join(found)
+
+
+def read_shell_settings(
+    slurm: SlurmSettings, environ: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return settings by dotted key for keys that nobody set, and a line on what is not used."""
+    given = {name: text for name, text in sorted(environ.items()) if name.startswith("SBATCH_")}
+    values, unused = dict[str, str](), list[str]()
+    for name, text in given.items():
+        key = _SHELL_SETTINGS.get(name, "")
+        before = getattr(slurm, key, None) if key in slurm.model_fields_set else None
+        if key and text and not before:
+            values[f"slurm.{key}"] = text
+        elif text and text != before:
+            unused.append(f"{name} (slurm.{key} is set)" if key else name)
+    notes = [f"not used: {', '.join(unused)}; slurm.options takes options of sbatch"]
+    return values, notes if unused else []
 
 
 def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -32,7 +32,7 @@ from Daddy.cluster.orchestrator.scheduler_interface import (
     Submitted,
     Unanswered,
 )
-from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
+from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands, name_settings
 from Daddy.cluster.orchestrator.slurm_limits import Request, maintenance_begins, read_site
 from Daddy.cluster.orchestrator.slurm_sacct import parse_ends, sacct_argv
 from Daddy.cluster.orchestrator.slurm_squeue import (
@@ -65,14 +65,17 @@ _SQUEUE = ("squeue", "--me", "--noheader", "--array", "--all", "--states=all",
            f"--Format={LISTING}")  # fmt: skip
 _ALREADY_ENDED = ("Invalid job id", "already completing or completed", "already finished")
 """Parts of scancel errors which mean that the job has ended already."""
+_UNKNOWN_OPTION = "unrecognized option"
 _FATAL_REFUSALS = (
     "Invalid account", "Invalid partition", "invalid partition", "Invalid qos",
     "Requested node configuration is not available", "Requested time limit is invalid",
     "Invalid generic resource", "Invalid feature specification",
     "Memory specification can not be satisfied", "Unable to open file",
-    "User's group not permitted",
+    "User's group not permitted", "Requested reservation is invalid", "Invalid license",
+    "More processors requested", "Invalid node name", _UNKNOWN_OPTION,
 )  # fmt: skip
 """Parts of sbatch errors that repeat whenever the same job is submitted."""
+_REFUSED = ("Batch job submission failed", "sbatch: error", _UNKNOWN_OPTION)
 _MAY_EXIST = ("Socket timed out", "Unable to contact", "timed out", "Zero Bytes", "Connection")
 """Parts of sbatch errors after which the job may exist nevertheless."""
 
@@ -156,8 +159,9 @@ class SlurmScheduler:
         if result.returncode != 0:
             raise SchedulerError(
                 f"Slurm would not take the job: {_error_line(result)}",
-                "correct the slurm section of the config (sinfo shows the partitions) or pass "
-                "--partition; if Slurm is down, try again later",
+                f"correct {name_settings(result.stderr) or 'the slurm section'} in the config "
+                "(`sinfo -o '%P %G %f'` lists partitions, GPUs and features) or pass --partition; "
+                "if Slurm is down, try again later",
             )
 
     def signal(self, job: JobRef) -> None:
@@ -240,9 +244,11 @@ def parse_sbatch_answer(result: Completed) -> SubmitResult:
     if result.returncode == 0 and matches:
         return Submitted(int(matches[-1][1]))
     message, text = _error_line(result), result.stderr
-    refused = "Batch job submission failed" in text or "sbatch: error" in text
+    refused = any(part in text for part in _REFUSED)
     if result.returncode != 0 and refused and not any(words in text for words in _MAY_EXIST):
         permanent = any(words in text for words in _FATAL_REFUSALS)
+        settings = name_settings(text) if permanent else ""
+        message += f" (see {settings})" if settings else ""
         return Refused(message, permanent, too_many_waiting="MaxSubmitJob" in text)
     return Unanswered(message)
 

@@ -42,6 +42,7 @@ from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
 from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, choose_executor
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
+from Daddy.cluster.orchestrator.slurm_commands import read_shell_settings
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script
 from Daddy.cluster.release_build import Release, freeze_release
 from Daddy.core.agreed_settings import GAME, agreed_settings
@@ -50,7 +51,7 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode
 from Daddy.core.host_and_processes import user_name
 from Daddy.core.lease import LeaseView, read_lease
-from Daddy.core.load_config import load_release_config, run_paths, shared_paths
+from Daddy.core.load_config import load_release_config, run_paths, shared_paths, with_values
 from Daddy.core.rom_identity import Rom
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
@@ -117,12 +118,26 @@ def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[C
         rom = load_game(config)
         game = describe_game(config, executor, rom)
         findings.notes += [f"warning: {entry.message}" for entry in warned]
+    if executor == "slurm":
+        with findings.catching():
+            config = _fill_from_shell(config, findings)
     if not findings.wrong:
         with findings.catching():
             config = _tune(config, rom, findings)
     check_hyperparameters(config, findings)
     wanted = DesiredRun(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
     return resolve_paths(config, executor), wanted
+
+
+def _fill_from_shell(config: Config, findings: Findings) -> Config:
+    """Return the configuration with the shell's ``SBATCH_*`` where nobody set a value."""
+    values, notes = read_shell_settings(config.slurm, os.environ)
+    config = with_values(config, values, "your shell (SBATCH_*)") if values else config
+    if values:
+        pairs = ", ".join(f"{key} {text}" for key, text in values.items())
+        findings.notes.append(f"from your shell (SBATCH_*), kept in the release: {pairs}")
+    findings.notes += notes
+    return config
 
 
 def _tune(config: Config, rom: Rom | None, findings: Findings) -> Config:
