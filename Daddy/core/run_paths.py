@@ -70,6 +70,8 @@ class RunPaths:
     """The shared weights, unless the configuration names another folder."""
     controller = PathBelow("controller")
     controller_lease = PathBelow("controller/lease")
+    identity = PathBelow("controller/identity.json")
+    """The name of the run's jobs in the queue, fixed at the first start."""
     intent = PathBelow("controller/intent.json")
     """The state that the person asked for: running or stopped."""
     ledger = PathBelow("controller/ledger.jsonl")

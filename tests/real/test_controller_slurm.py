@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -66,6 +67,31 @@ def test_four_slots_are_filled_adopted_handed_over_and_drained(
     assert stopped.returncode == 0, stopped.stderr
     assert ours(cluster) == []
     assert student.sees()["said"].startswith("the run was stopped at ")
+
+
+def test_a_new_run_name_keeps_the_fleet(cluster: Cluster, student: Student) -> None:
+    """1. Jobs train. 2. The name changes. 3. A job is submitted. 4. The controller is replaced."""
+    student.wants(1200, max_running=2, time_limit="0:20:00")
+    assert student.says("start").returncode == 0
+    assert until(lambda: student.training == 2 and len(ours(cluster)) == 4, 40)
+    before = ours(cluster)
+    settings = json.loads(student.config.read_text())
+    student.config.write_text(json.dumps({**settings, "run_name": "other"}))
+    said = student.says("start")
+    assert said.returncode == 0, said.stderr
+    waiting = next(line.split()[0] for line in before if "PENDING" in line)
+    cluster.out("scancel", waiting)
+    assert until(lambda: len(student.ledger("submitted")) == 5, 40)
+    os.kill(student.controller, signal.SIGKILL)
+    passed_ts = student.sees()["ts"]
+    assert student.says("start").returncode == 0
+    for _ in range(2):
+        assert until(lambda: student.sees()["ts"] > passed_ts, 20)  # noqa: B023 - called here
+        passed_ts = student.sees()["ts"]
+    assert student.ledger("absent") == []
+    kept = {line for line in before if line.split()[0] != waiting}
+    assert kept < set(ours(cluster))
+    assert len(ours(cluster)) == len(squeue(cluster)) == 4
 
 
 def test_a_frozen_slurmctld_changes_nothing_and_status_says_what_was_last_known(

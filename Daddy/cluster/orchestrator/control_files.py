@@ -4,21 +4,23 @@
 controller reads that file at every pass, so a request reaches a controller on another login host,
 or one that starts later. ``orders.json``: the controller's list of slots and releases, read by each
 job when it claims a slot. ``failover.json``: the result of a test if jobs may submit jobs, and so
-make the controller's passes. Formats: ``docs/formats.md``.
+make the controller's passes. ``identity.json``: the mark of the run's jobs in the queue. Formats:
+``docs/formats.md``.
 """
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode, Orders
-from Daddy.core.atomic_files import read_json, write_json
+from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json, write_json
 from Daddy.core.errors import FileError
 from Daddy.core.run_paths import RunPaths
 
 VERSION = 1
-"""The version number of each of the three formats."""
+"""The version number of each of the four formats."""
 
 
 def read_intent(run: RunPaths) -> DesiredRun | None:
@@ -103,3 +105,41 @@ def write_probe(run: RunPaths, probe: Probe) -> None:
     """Write the test result to ``failover.json``."""
     record = {**asdict(probe), "ts": round(probe.ts, 3)}
     write_json(run.failover, {"v": VERSION, **record})
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Holds the mark by which a run's jobs are found in the queue, whatever its settings say."""
+
+    run_id: str
+    run_dir: str
+    """Path of the run directory when the mark was given."""
+
+
+def read_identity(run: RunPaths) -> RunIdentity | None:
+    """Return the run's identity; None before its first start, and in a copy of another run.
+
+    Raises FileError if the file is damaged: a guess would disown every running job.
+    """
+    try:
+        record = read_json(run.identity)
+        identity = RunIdentity(str(record["run_id"]), str(record["run_dir"]))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (FileError, KeyError, TypeError) as error:
+        fix = "remove the file and type `run_controller start`, which reads the mark from the queue"
+        raise FileError(f"the run's identity cannot be read: {error!r}", fix) from error
+    return None if _is_another(Path(identity.run_dir), run.root) else identity
+
+
+def _is_another(first: Path, root: Path) -> bool:
+    """Return True if ``first`` still is a run beside ``root``, so ``root`` was copied from it."""
+    return RunPaths(first).identity.exists() and not first.samefile(root)
+
+
+def write_identity(run: RunPaths, identity: RunIdentity) -> RunIdentity:
+    """Write ``identity.json`` unless another start was faster; return the run's identity."""
+    record = {"v": VERSION, **asdict(identity)}
+    if not create_exclusive(run.identity, canonical_json(record)) and read_identity(run) is None:
+        write_json(run.identity, record)  # it is of the run that this folder is a copy of
+    return read_identity(run) or identity

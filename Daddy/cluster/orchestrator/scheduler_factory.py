@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from Daddy.cluster.orchestrator.action_types import Submit
+from Daddy.cluster.orchestrator.control_files import RunIdentity, read_identity, write_identity
+from Daddy.cluster.orchestrator.controller_types import JobState, Snapshot, UnknownQueue
 from Daddy.cluster.orchestrator.scheduler_interface import JobSpec, Scheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import sha256_hex
@@ -39,8 +42,42 @@ def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
 
 
 def run_id(config: Config, run: RunPaths) -> str:
-    """Return the run's name and a hash of its folder, which mark the jobs of this run."""
-    return f"{config.run_name}-{sha256_hex(str(run.root).encode())[:6]}"
+    """Return the mark of this run's jobs, fixed at its first start; before, one by its settings.
+
+    Raises FileError if the run's identity is damaged.
+    """
+    identity = read_identity(run)
+    return f"{config.run_name}{_folder_mark(run)}" if identity is None else identity.run_id
+
+
+def _folder_mark(run: RunPaths) -> str:
+    return f"-{sha256_hex(str(run.root).encode())[:6]}"
+
+
+def fix_run_id(executor: str, config: Config, run: RunPaths, clock: Clock) -> str:
+    """Return the mark of this run's jobs, and fix it at the first start.
+
+    The release before took it from ``run_name`` at each start. For a run that it began the mark is
+    the one that most of its jobs in the queue have. Raises SchedulerError if they cannot be listed.
+    """
+    if read_identity(run) is None:
+        mark = run_id(config, run)
+        if run.ledger.exists():
+            reading = make_scheduler(executor, config, run, clock).snapshot()
+            if isinstance(reading, UnknownQueue):
+                fix = "type start again when squeue answers: it tells the name of this run's jobs"
+                raise SchedulerError(f"the queue cannot be read: {reading.error}", fix)
+            mark = _most_common_mark(reading, mark, _folder_mark(run))
+        return write_identity(run, RunIdentity(mark, str(run.root))).run_id
+    return run_id(config, run)
+
+
+def _most_common_mark(queue: Snapshot, mark: str, ending: str) -> str:
+    """Return the mark of most live jobs of the run whose folder gives ``ending``; else ``mark``."""
+    live = (job for job in (*queue.jobs, *queue.others) if job.state is not JobState.ENDED)
+    marks = Counter(job.run_id or (mark if job.token else "") for job in live)
+    ours = [(count, found) for found, count in marks.items() if found.endswith(ending)]
+    return max(ours)[1] if ours else mark
 
 
 def make_scheduler(
@@ -98,6 +135,7 @@ class SpecMaker:
 
     def __init__(self, config: Config, run: RunPaths, release: Release) -> None:
         self._run = run
+        self._run_id = run_id(config, run)  # as the scheduler's, whatever name a release has
         self._loaded = {"": (release, config), release.ident: (release, config)}
 
     def __call__(self, token: str, number: int, action: Submit) -> JobSpec:
@@ -108,7 +146,7 @@ class SpecMaker:
         return JobSpec(
             token=token,
             number=number,
-            run_id=run_id(config, self._run),
+            run_id=self._run_id,
             argv=(*program, "--config", str(release.config), "--attempt", token),
             environment={
                 "PYTHONPATH": str(release.path),

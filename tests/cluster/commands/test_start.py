@@ -69,6 +69,35 @@ def test_twice_is_once_and_changed_settings_are_handed_to_the_controller_that_li
     assert len({slot["job_id"] for slot in person.sees()["slots"]}) == 2
 
 
+def test_a_new_name_is_a_label(person: Person) -> None:
+    wants(person, training={"max_runtime_seconds": 60})
+    assert person.says("start").returncode == 0
+    mark = json.loads(person.run.identity.read_text())["run_id"]
+    settings = json.loads(person.config.read_text())
+    person.config.write_text(json.dumps({**settings, "run_name": "other"}))
+    said = person.says("start")
+    assert said.returncode == 0, said.stderr
+    assert f"other is a label: in the queue the run's jobs keep the name {mark}" in said.stdout
+    assert json.loads(person.run.identity.read_text())["run_id"] == mark
+
+
+def test_a_controller_of_the_release_before_gets_no_new_name(person: Person) -> None:
+    settings = load_config(person.config).model_copy(update={"run_name": "before"})
+    write_json(person.run.release("old1").config, settings.model_dump(mode="json"))
+    facts = {"executor": "local", "release": "old1", "game": "cartpole"}
+    write_intent(person.run, DesiredRun(Mode.RUN, 2, **facts), 0.0)
+    holder = controller_lease.make_holder_record(CLOCK) | {"release": "old1"}
+    del holder["keeps_run_id"]
+    lease = Lease.acquire(person.run.controller_lease, holder)
+    assert lease is not None
+    refused = person.says("start")
+    lease.release("test")
+    write_intent(person.run, DesiredRun(Mode.STOPPED, 2, **facts), 0.0)
+    assert refused.returncode == 5
+    assert "controller is of the release before and knows the run as 'before'" in refused.stderr
+    assert "type `run_controller stop`, then start" in refused.stderr
+
+
 def test_during_a_drain_it_is_refused_with_what_to_do(person: Person) -> None:
     lease = controlled(person, Mode.DRAIN)
     said = person.says("start")

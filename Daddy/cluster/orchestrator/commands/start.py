@@ -40,7 +40,11 @@ from Daddy.cluster.orchestrator.commands.tuned_recipe import (
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
-from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, choose_executor
+from Daddy.cluster.orchestrator.scheduler_factory import (
+    SpecMaker,
+    choose_executor,
+    fix_run_id,
+)
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
 from Daddy.cluster.orchestrator.slurm_commands import read_shell_settings
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script
@@ -78,6 +82,7 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
     if view is not None:
         findings.raise_found()
         _check_fit(wanted, intent, view, foreground=foreground)
+        _check_name(config, view)
         if intent is not None and _nothing_new(config, intent):
             print(f"{config.run_name} runs already: {_fleet(intent)}")
             print(
@@ -86,6 +91,9 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
             )
             return ExitCode.DONE
     release = _check(config, findings, daemon=daemon)
+    mark = fix_run_id(wanted.executor, config, run, clock)
+    if not mark.startswith(f"{config.run_name}-"):
+        print(f"{config.run_name} is a label: in the queue the run's jobs keep the name {mark}")
     new = replace(wanted, release=release.ident, started_ts=clock.now())
     write_atomic(run.config, release.config.read_bytes())
     write_intent(run, new, clock.now())  # before any controller starts
@@ -225,6 +233,20 @@ def _check_fit(
         if applies:
             message = f"this run already has a controller ({name}), and {why}"
             raise ControllerAliveError(message, "type `run_controller stop`, then start again")
+
+
+def _check_name(config: Config, view: LeaseView) -> None:
+    """Raise ControllerAliveError if a controller of the release before would take a new name.
+
+    It marks jobs by the ``run_name`` of the newest release, lists those of its own, and so takes
+    every job for lost.
+    """
+    kept = run_paths(config).release(str(view.holder.get("release"))).config
+    name = read_json_or_empty(kept).get("run_name", config.run_name)
+    if not view.holder.get("keeps_run_id") and name != config.run_name:
+        message = f"the controller is of the release before and knows the run as {name!r} only"
+        fix = f"type `run_controller stop`, then start; or keep the run_name {name!r}"
+        raise ControllerAliveError(message, fix)
 
 
 def _nothing_new(config: Config, intent: DesiredRun) -> bool:
