@@ -107,18 +107,21 @@ def test_an_account_of_the_shell_is_kept_in_the_release_and_said(
     assert refused.returncode == 4
     assert "Invalid account" in refused.stderr
     assert "correct slurm.account, slurm.partition" in refused.stderr
-    student.env |= {"SBATCH_ACCOUNT": ACCOUNT, "SBATCH_TIMELIMIT": "1"}
+    shell = {"SBATCH_ACCOUNT": ACCOUNT, "SBATCH_QOS": "students", "SBATCH_TIMELIMIT": "1"}
+    student.env |= shell
     said = student.says("start")
     assert said.returncode == 0, said.stderr
-    assert (
-        "from your shell (SBATCH_*), kept in the release: slurm.account research\n" in said.stdout
-    )
+    kept = "from your shell (SBATCH_*), kept in the release: "
+    assert f"{kept}slurm.account research, slurm.qos students\n" in said.stdout
     assert "not used: SBATCH_TIMELIMIT;" in said.stdout
     assert json.loads(student.run.config.read_text())["slurm"]["account"] == ACCOUNT
     assert until(lambda: student.training == 2, 40)
     job = student.sees()["slots"][0]["job_id"]
     assert facts(cluster, job)["Account"] == ACCOUNT
     assert facts(cluster, job)["TimeLimit"] == "00:05:00"
+    del student.env["SBATCH_QOS"]
+    said = student.says("start")
+    assert "changed since the last start: slurm.qos none (was students)\n" in said.stdout
 
 
 @pytest.mark.parametrize(

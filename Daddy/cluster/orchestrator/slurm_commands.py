@@ -76,6 +76,16 @@ def read_shell_settings(
     return values, notes if unused else []
 
 
+def describe_changes(before: SlurmSettings, now: SlurmSettings) -> list[str]:
+    """Return a line on values that the last start had and this shell does not give, if any."""
+    changed = [
+        f"slurm.{key} {getattr(now, key) or 'none'} (was {old})"
+        for key in _SHELL_SETTINGS.values()
+        if (old := getattr(before, key)) and old != getattr(now, key)
+    ]
+    return [f"changed since the last start: {', '.join(changed)}"] if changed else []
+
+
 def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return ``environ`` without the variables that change the output of Slurm's programs."""
     env = {key: value for key, value in environ.items() if not key.startswith(_PREFIXES)}

@@ -46,7 +46,7 @@ from Daddy.cluster.orchestrator.scheduler_factory import (
     fix_run_id,
 )
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
-from Daddy.cluster.orchestrator.slurm_commands import read_shell_settings
+from Daddy.cluster.orchestrator.slurm_commands import describe_changes, read_shell_settings
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script
 from Daddy.cluster.release_build import Release, freeze_release
 from Daddy.core.agreed_settings import GAME, agreed_settings
@@ -145,6 +145,10 @@ def _fill_from_shell(config: Config, findings: Findings) -> Config:
         pairs = ", ".join(f"{key} {text}" for key, text in values.items())
         findings.notes.append(f"from your shell (SBATCH_*), kept in the release: {pairs}")
     findings.notes += notes
+    run = run_paths(config)
+    if run.config.exists():  # another shell may have filled them
+        before = load_release_config(run.config).slurm
+        findings.notes += describe_changes(before, config.slurm)
     return config
 
 
