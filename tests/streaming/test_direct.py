@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,17 +184,34 @@ def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Direct
             silent.append(socket.create_connection(("127.0.0.1", job.port), timeout=PATIENCE_S))
             job.step(began)
         assert len(job.relays) == MAX_UNAUTHENTICATED
-        garbage, unknown = silent[:2]
+        garbage, unknown = silent[-2:]
         garbage.sendall(b"\x05\x00\x00\x00\xff\xff\xff\xff")  # a FRAME of 4 GiB
         unknown.sendall(StreamSession(RELAY, [OTHER], b"r" * 16).take_output())
         assert until(lambda: job.step(began) or len(job.relays) == MAX_UNAUTHENTICATED - 2, 5)
         job.step(began + 3.1)
         assert job.relays == []
-        for wire in silent[:MAX_UNAUTHENTICATED]:
+        for wire in silent:
             assert wire.recv(4096) == b"", "no nonce, no reason, no name of a key"
     finally:
         for wire in silent:
             wire.close()
+
+
+def test_strangers_lock_no_relay_out(tmp_path: Path, job: DirectPort) -> None:
+    with ExitStack() as crowd:
+
+        def come_again() -> None:
+            """Connect as often as there is room for, and once more."""
+            strangers = [relay for relay in job.relays if not relay.greeted]
+            for _ in range(max(1, 4 - len(strangers))):
+                wire = socket.create_connection((job.address, job.port), timeout=PATIENCE_S)
+                crowd.enter_context(wire)
+
+        come_again()
+        job.step(time.monotonic())
+        dial = JobConnections(tmp_path, lambda: ensure_jobs_token(tmp_path))
+        assert served(job, dial, lambda found, now: come_again() or job.authenticated_count)
+        dial.close_all()
 
 
 def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: DirectPort) -> None:

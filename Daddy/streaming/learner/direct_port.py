@@ -27,7 +27,8 @@ from Daddy.streaming.protocol.handshake import VIEWER, SessionSocket, Token
 from Daddy.streaming.protocol.messages import pack_stamps, read_stamps
 from Daddy.streaming.protocol.spool_segment import WriterIdentity
 
-MAX_AUTHENTICATED, MAX_UNAUTHENTICATED = 4, 4
+MAX_AUTHENTICATED, MAX_UNAUTHENTICATED = 4, 32
+"""A newcomer takes the place of the oldest unauthenticated peer: strangers lock no relay out."""
 OUT_LIMIT = 256 * 1024
 """Bytes waiting for a relay above which it is dropped; a segment is less than 64 KiB."""
 _SEND_BUFFER = 64 * 1024
@@ -187,12 +188,10 @@ class DirectPort:
         try:
             for _ in range(MAX_UNAUTHENTICATED):
                 sock, _ = listener.accept()
-                proved = self.authenticated_count
-                unproved = len(self.relays) - proved
-                if unproved < MAX_UNAUTHENTICATED and proved < MAX_AUTHENTICATED:
-                    self._add_relay(sock, now)
-                else:
-                    sock.close()
+                strangers = [relay for relay in self.relays if not relay.greeted]
+                if len(strangers) >= MAX_UNAUTHENTICATED:
+                    self._drop(strangers[0])
+                self._add_relay(sock, now)
         except BlockingIOError:
             pass
         except OSError:
@@ -216,6 +215,8 @@ class DirectPort:
                 pong = Message(MessageKind.PONG, pack_stamps(theirs, round(now * 1000)))
                 relay.session.send(pong)
         if relay.session.established and not relay.greeted:
+            if self.authenticated_count >= MAX_AUTHENTICATED:
+                raise ProtocolError("other relays have all connections", Reason.FULL)
             relay.greeted = True
             for message in self._opening_messages():
                 relay.session.send(message)

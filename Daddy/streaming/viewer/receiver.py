@@ -57,6 +57,9 @@ def listen_on_loopback(port: int, backlog: int, other_port: str) -> list[socket.
 
 
 MAX_CONNECTIONS = 8
+"""Relays that have proved the token."""
+MAX_STRANGERS = 32
+"""Connections that have proved nothing yet; a newcomer takes the place of the oldest."""
 OUT_LIMIT = 64 * 1024
 """Bytes waiting for a relay above which it is disconnected, because it does not read."""
 _NOTES = 12
@@ -150,7 +153,7 @@ class Receiver:
                 with self._lock:
                     if key.data is None:
                         self._accept(key.fileobj)  # type: ignore[arg-type]
-                    else:
+                    elif key.data in self._connections:  # not dropped for a newcomer just now
                         self._serve(key.data)
             with self._lock:
                 for sock, data in self._adopted:
@@ -170,9 +173,9 @@ class Receiver:
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             sock, _ = listener.accept()
-            if len(self._connections) >= MAX_CONNECTIONS:
-                sock.close()
-                return
+            strangers = [c for c in self._connections if c.relay_state is None]
+            if len(strangers) >= MAX_STRANGERS:
+                self._drop(strangers[0])
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._add_connection(sock)
 
@@ -192,6 +195,8 @@ class Receiver:
         try:
             messages = connection.session.receive(data) if data else connection.receive(now)
             if connection.session.established and connection.relay_state is None:
+                if sum(c.relay_state is not None for c in self._connections) >= MAX_CONNECTIONS:
+                    raise ProtocolError("other relays have all connections", Reason.FULL)
                 self.trouble, self._no_relay_since = "", None
                 self.served += 1
                 connection.relay_state = RelayState(connection.peer_program())
