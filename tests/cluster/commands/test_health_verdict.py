@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from Daddy.cluster.orchestrator.commands.health_verdict import assess_health, slot_state
+from Daddy.cluster.orchestrator.commands.health_verdict import (
+    assess_health,
+    describe_late_version,
+    slot_state,
+)
 from Daddy.core.humanize import format_time
 
 SLOT = {
@@ -35,6 +39,7 @@ WELL: dict[str, Any] = {
     "controller": {"alive": True},
     "breaker": [],
     "rollout": "",
+    "late": "",
     "failover": None,
     "passed_s": 4.0,
     "ts": 96.0,
@@ -133,3 +138,33 @@ def test_jobs_that_make_the_passes_of_a_dead_controller_are_told() -> None:
     assert "the jobs make its passes" in said
     _, said = told(controller={"alive": False}, failover={"on": True, "how": ""}, passed_s=4000.0)
     assert "but no controller is alive: start it" in said
+
+
+RHYTHM = [30.0 * n for n in range(9)]
+"""Ages of versions that came every 30 seconds."""
+
+
+def test_a_version_is_late_by_the_runs_own_rhythm() -> None:
+    assert describe_late_version(RHYTHM, 9_999.0) == ""
+    assert describe_late_version([100.0 + age for age in RHYTHM], 9_999.0) == ""
+    late = describe_late_version([720.0 + age for age in RHYTHM], 9_999.0)
+    assert late == "no version of the weights came for 12 min (usual: 30 s)"
+    rare = [720.0 + 20.0 * age for age in RHYTHM]
+    assert describe_late_version(rare, 9_999.0) == "", "ten minutes are usual here"
+    paused = [720.0, 730.0, 760.0, 90_000.0, 90_030.0]
+    assert describe_late_version(paused, 9_999.0).endswith("(usual: 30 s)"), "a night is no rhythm"
+
+
+def test_no_version_is_late_before_a_job_has_trained_for_so_long() -> None:
+    assert describe_late_version([90_000.0 + age for age in RHYTHM], 60.0) == ""
+    assert describe_late_version([], 9_999.0) == ""
+    assert describe_late_version([500.0], 500.0) == ""
+    first = describe_late_version([720.0], 720.0)
+    assert first == "no version of the weights came for 12 min"
+
+
+def test_a_full_fleet_without_a_new_version_is_degraded() -> None:
+    late = "no version of the weights came for 12 min (usual: 30 s)"
+    word, said = told(late=late)
+    assert word == "degraded"
+    assert said == f"2 of 2 slots train, but {late}: type `run_controller logs`"

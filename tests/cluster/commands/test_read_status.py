@@ -261,3 +261,26 @@ def test_hours_are_counted_from_the_ledger_where_the_summary_is_of_the_release_b
     older = {name: value for name, value in known.items() if name not in ("trained_s", "window_s")}
     write_json(run.status, {**older, "ts": CLOCK.now()})
     assert told_by(run, Fixed(FULL))["hours"]["used"] == pytest.approx(known["hours"]["used"], 0.01)
+
+
+@pytest.mark.parametrize(("age_s", "verdict"), [(10.0, "healthy"), (900.0, "degraded")])
+def test_a_run_without_a_new_version_for_longer_than_usual_is_degraded(
+    run: RunPaths, age_s: float, verdict: str
+) -> None:
+    controller_lease.become_controller(run, CLOCK)
+    shared, now = SharedPaths(run.shared_weights), CLOCK.now()
+    shared.merged.mkdir(parents=True)
+    for number in range(9):
+        shared.version(number).write_text("{}")
+        at = now - age_s - 30.0 * (8 - number)
+        os.utime(shared.version(number), (at, at))
+    write_json(shared.head, {"version": 8, "fleet_steps": 4096})
+    jobs = [
+        QueueJob(17 + n, TOKENS[n], JobState.RUNNING, "RUNNING", node="n1", started_ts=now - 3600)
+        for n in range(2)
+    ]
+    told = told_by(run, Fixed(Snapshot(now, tuple(jobs))))
+    assert told["verdict"] == verdict
+    assert ("no version of the weights came for 15 min (usual: 30 s)" in told["said"]) is (
+        verdict == "degraded"
+    )

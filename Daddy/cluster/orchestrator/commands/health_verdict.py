@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
+from statistics import median
 from typing import Any
 
 from Daddy.cluster.orchestrator.controller_types import Mode, WaitReason
@@ -25,6 +27,11 @@ _WAIT_PHRASES = {
     WaitReason.ADMIN.value: "is held by an administrator",
     WaitReason.NEVER.value: "can never start as it is",
 }
+_LATE_FACTOR = 5.0
+_LATE_LEAST_S = 120.0
+_LATE_FIRST_S = 600.0
+"""A version is late after five of the run's usual intervals, at least two minutes; the first one
+after ten minutes."""
 _REASON_LENGTH = 40
 """Most characters of the scheduler's reason."""
 _UNFILLED = ("empty", "ends", "silent")
@@ -56,6 +63,20 @@ def slot_state(slot: Record) -> str:
         if holds:
             return state
     return "trains"
+
+
+def describe_late_version(ages: Sequence[float], training_s: float) -> str:
+    """Return a clause if no version came for longer than the run's own rhythm, "" otherwise.
+
+    ``ages``: of the newest versions, newest first; ``training_s``: for which a job has trained (s).
+    """
+    gaps = [older - newer for newer, older in pairwise(ages)]
+    usual_s = median(gaps) if gaps else 0.0
+    limit_s = max(_LATE_LEAST_S, _LATE_FACTOR * usual_s) if gaps else _LATE_FIRST_S
+    if not ages or min(ages[0], training_s) <= limit_s:
+        return ""
+    usual = f" (usual: {format_age(usual_s)})" if gaps else ""
+    return f"no version of the weights came for {format_age(ages[0])}{usual}"
 
 
 def assess_health(status: Record) -> RunHealth:
@@ -109,6 +130,10 @@ def _assess_slots(status: Record, jobs: int) -> RunHealth:
             f", job {job['job_id']} {describe_wait(job, full=False)}" for job in first
         )
         return RunHealth(ExitCode.DEGRADED, f"{count}: {trouble}" if trouble else count + waiting)
+    if status["late"]:
+        return RunHealth(
+            ExitCode.DEGRADED, f"{count}, but {status['late']}: type `run_controller logs`"
+        )
     return RunHealth(ExitCode.DONE, f"{count}; {trouble}" if trouble else f"all is well: {count}")
 
 

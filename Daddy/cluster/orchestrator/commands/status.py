@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -19,7 +19,12 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from Daddy.cluster.orchestrator.commands.health_verdict import SILENT_S, assess_health, slot_state
+from Daddy.cluster.orchestrator.commands.health_verdict import (
+    SILENT_S,
+    assess_health,
+    describe_late_version,
+    slot_state,
+)
 from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release, load_intent
 from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.cluster.orchestrator.control_parameters import derive_policy
@@ -61,6 +66,8 @@ _PATIENCE_S = 0.8
 _ASK_AGAIN_S = 30.0
 """Least seconds between two listings of the queue with ``--watch``."""
 _HOUR_S = 3600.0
+_RHYTHM = 8
+"""Newest intervals between versions, whose median is the run's rhythm."""
 _MOST_VERSION = 10**9
 """More versions than a run can have; a greater number in a heartbeat is cut to it."""
 _NEEDED = {"ts", "mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s"}
@@ -231,6 +238,9 @@ def _fleet(run: RunPaths, config: Config, record: Mapping[str, Any], now: float)
         "hours": _hours(config, record),
         "steps": {"done": steps_done, "total": total, "per_second": round(rate, 1)},
         "versions_per_hour": _versions_per_hour(shared, head.get("version"), now),
+        "late": _late(shared, head.get("version"), slots, now)
+        if config.collaboration.enabled
+        else "",
         "others": read_friends_jobs(shared, head, now),
         "failover": _failover(run, config),
         "mirror": read_json_or_empty(run.mirrored) or None,
@@ -267,6 +277,18 @@ def _versions_per_hour(shared: SharedPaths, newest: object, now: float) -> int |
         return seconds is not None and seconds <= _HOUR_S
 
     return newest - bisect_left(range(1, newest + 1), x=True, key=is_new)
+
+
+def _late(
+    shared: SharedPaths, newest: object, slots: Sequence[Mapping[str, Any]], now: float
+) -> str:
+    """Return the clause on a late version (`describe_late_version`), "" if none is late."""
+    if not isinstance(newest, int) or not 0 <= newest < _MOST_VERSION:
+        return ""
+    numbers = range(newest, max(-1, newest - _RHYTHM - 1), -1)
+    ages = [age for number in numbers if (age := _age(shared.version(number), now)) is not None]
+    started = [slot["started_ts"] for slot in slots if slot["state"] == "trains"]
+    return describe_late_version(ages, now - min(filter(None, started), default=now))
 
 
 def _age(path: Path, now: float) -> float | None:
