@@ -27,6 +27,7 @@ from Daddy.pokemon.archive.claim_replay import ReplayGame, replay_claim
 from Daddy.pokemon.archive.state_claims import ClaimStore
 from Daddy.weights import laptop_attachments
 from Daddy.weights.laptop_attachments import MOST_BYTES, Attachment
+from Daddy.weights.merge.contributions import plain_reason
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.weight_store import Store
 
@@ -130,6 +131,7 @@ class MilestoneIntake:
         if accepted:
             milestones = len(keys.milestones(claim.held))
             reason = f"{milestones} milestones after {len(claim.inputs):,} steps"
+        reason = plain_reason(reason)
         laptop_attachments.answer_attachment(self._store, parcel, reason, accepted=accepted)
         self._turns.record_result(parcel.peer, self._clock.monotonic(), accepted=accepted)
         self._report(f"milestone of {parcel.peer} {'kept' if accepted else 'refused'}: {reason}")

@@ -20,7 +20,7 @@ from typing import Final
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.name_validation import OWN, check_peer
-from Daddy.weights.merge.contributions import is_regular_file, laptop_boxes
+from Daddy.weights.merge.contributions import is_regular_file, laptop_boxes, plain_reason
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.weight_records import AttachmentReceipt, Record, parse
 from Daddy.weights.store.weight_store import Store
@@ -163,7 +163,7 @@ def answer_attachment(store: Store, attachment: Attachment, reason: str, *, acce
         sequence=attachment.sequence,
         sha256=attachment.sha256,
         accepted=accepted,
-        reason=reason[:300],
+        reason=plain_reason(reason),
     )
     store.writer.create(_answer(store, attachment), receipt.to_json_bytes(), "receipt")
     _drop(attachment.path)

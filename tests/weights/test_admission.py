@@ -58,7 +58,7 @@ def test_a_contribution_in_order_is_admitted():
 @pytest.mark.parametrize(
     ("changes", "fault", "said"),
     [
-        ({"run_id": "another"}, Fault.VALUES, "belongs to run another"),
+        ({"run_id": "another"}, Fault.VALUES, "belongs to another run"),
         ({"schema": OTHER}, Fault.VALUES, "other names or shapes"),
         ({"assists": ("money", "flash")}, Fault.VALUES, "the assists flash, which this run does"),
         ({"sequence": 2}, Fault.LATE, "judged before"),

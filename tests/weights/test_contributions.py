@@ -129,7 +129,7 @@ def rename_pair(record, offer):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"run_id": "other"}, "belongs to run other"),
+        ({"run_id": "other"}, "belongs to another run"),
         ({"base_version": 99}, "does not exist"),
         ({"optimizer_steps": 0}, "nothing was learnt"),
         ({"schema": "ab" * 32}, "names or shapes"),

@@ -195,4 +195,4 @@ def test_another_run_card_put_in_place_while_jobs_run_is_not_theirs(tmp_path, cl
         new.adopt()
     refused = [refusal for v in read_history(paths).versions for refusal in v.refused]
     assert [entry.peer for entry in refused] == ["slot-1"]
-    assert "belongs to run" in refused[0].reason
+    assert "belongs to another run" in refused[0].reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import threading
@@ -15,6 +16,8 @@ from Daddy.core.errors import ExitCode
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import log, status
 from Daddy.weights.lineage_plot import LAPTOPS
+from Daddy.weights.store.weight_records import Refusal
+from Daddy.weights.store.weight_store import Store
 from tests.weights.lineage_run import LineageRun, everything_below
 
 
@@ -251,10 +254,12 @@ def test_a_picture_of_a_damaged_chain_and_of_a_laptops_folder_is_drawn_too(copie
 def test_what_a_stranger_wrote_commands_neither_the_terminal_nor_the_picture(tmp_path, capsys):
     run = LineageRun(tmp_path, jobs=2)
     run.play(1)
-    run.contribute("mallory")
-    (record,) = (run.shared / "inbox" / "mallory").glob("*.json")
-    evil = json.loads(record.read_text()) | {"run_id": "\x1b[2J\nv99 [/b] $\\frac{$ all is well"}
-    record.write_text(json.dumps(evil))
+    store = Store(SharedPaths(run.shared))
+    head = store.version(store.newest())
+    evil = "belongs to run \x1b[2J\nv99 [/b] $\\frac{$ all is well"  # of the release before
+    refusal = Refusal("mallory", "0a" * 4, 1, "values", evil)
+    record = head.next_record(version=head.version + 1, base=head.version, refused=(refusal,))
+    assert store.commit(dataclasses.replace(record, parent=store.record_hash(head.version)))
     run.play(2)
     for entry in (log, status):
         assert run_entry(entry.main, [str(run.run.root)]) == 0

@@ -102,7 +102,7 @@ def judge_record(
 
 def _flaw_of_identity(offer: Contribution, head: Version) -> AdmissionVerdict | None:
     if offer.run_id != head.run_id:
-        return _bad(f"belongs to run {offer.run_id}, this is run {head.run_id}")
+        return _bad(f"belongs to another run than this one, {head.run_id}")
     if offer.schema != head.schema:
         return _bad("its tensors have other names or shapes than this run's (schema hash differs)")
     if foreign := missing_assists(offer.assists, head.assists):

@@ -7,6 +7,7 @@ whose norm is compared with those of all admitted jobs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -35,12 +36,21 @@ from Daddy.weights.merge.averaging_shares import (
     offer_shares,
     round_weight,
 )
-from Daddy.weights.merge.contributions import PendingOffer
+from Daddy.weights.merge.contributions import PendingOffer, plain_reason
 from Daddy.weights.merge.slot_fencing import judge_lease_term, read_fences
 from Daddy.weights.merge.step_counts import fastest_rate, most_steps, total_of
 from Daddy.weights.store.heartbeats import Heartbeat
 from Daddy.weights.store.rebuild_version import displacement, displacement_factors
+from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.weight_records import Input, Refusal, Version
+
+PEER_AUTHORS = 16
+OTHERS_AUTHORS = 192
+"""Process starts of one laptop or friend's job, and of all of them together, of which a commit
+record holds the last judged contribution."""
+
+FREE_BYTES = 512
+"""Bytes of a commit record that stay free for what is set after its size is bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +292,7 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
     totals = dict(head.contributors)
     for merged in entries:
         totals[merged.peer] = totals.get(merged.peer, 0) + merged.new_steps
-    return state, replace(
+    record = replace(
         head,
         version=head.version + 1,
         parent=inputs.parent,
@@ -290,10 +300,7 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
         rule=rule,
         denominator=denominator or head.denominator,
         inputs=tuple(entries),
-        refused=tuple(
-            Refusal(*each.pending.key, each.verdict.fault.value, each.verdict.reason[:300])
-            for each in refused
-        ),
+        refused=tuple(map(_refusal, refused)),
         consumed=_consumed(inputs, judged),
         contributors=dict(sorted(totals.items())),
         norms=extend_norm_history(head.norms, _norms(admitted)),
@@ -305,6 +312,12 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
         reverts=(),
         replayed=(),
     )
+    return state, fit_record(record)
+
+
+def _refusal(offer: JudgedOffer) -> Refusal:
+    verdict = offer.verdict
+    return Refusal(*offer.pending.key, verdict.fault.value, plain_reason(verdict.reason))
 
 
 def _shares(
@@ -340,7 +353,9 @@ def _shares(
 
 
 def _consumed(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> dict[str, tuple[int, int]]:
-    """Return (highest judged sequence, version) per author; forget authors that cannot return."""
+    """Return (highest judged sequence, version) per author; forget authors that cannot return, and
+    of laptops and friends all but the newest: each may choose a new incarnation for each offer.
+    """
     head = inputs.head
     consumed = {
         author: last
@@ -349,7 +364,36 @@ def _consumed(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> dict[str, t
     }
     for offer in sorted(judged, key=lambda offer: offer.pending.key):  # the highest comes last
         consumed[offer.entry.author] = (offer.entry.sequence, head.version + 1)
-    return consumed
+    return newest_authors(consumed)
+
+
+def newest_authors(
+    consumed: Mapping[str, tuple[int, int]], each: int = PEER_AUTHORS, most: int = OTHERS_AUTHORS
+) -> dict[str, tuple[int, int]]:
+    """Return the entries of ``consumed`` of own jobs, and of others those judged last: ``each`` of
+    a peer, ``most`` together.
+    """
+    places: Counter[str] = Counter()
+    others = []
+    for author in sorted(consumed, key=lambda author: consumed[author][1], reverse=True):
+        peer = author.split("/")[0]
+        places[peer] += 1
+        if not OWN.fullmatch(peer) and places[peer] <= each:
+            others.append(author)
+    kept = {*others[:most], *(author for author in consumed if OWN.fullmatch(author.split("/")[0]))}
+    return {author: last for author, last in consumed.items() if author in kept}
+
+
+def fit_record(record: Version, limit: int = LIMIT - FREE_BYTES) -> Version:
+    """Return ``record`` within ``limit`` bytes, if it can be: refusals of laptops and friends are
+    dropped before a merge is, then most of their judged authors.
+    """
+    if len(record.to_json_bytes()) > limit:
+        own = tuple(refusal for refusal in record.refused if OWN.fullmatch(refusal.peer))
+        record = replace(record, refused=own)
+    if len(record.to_json_bytes()) > limit:
+        record = replace(record, consumed=newest_authors(record.consumed, 1, PEER_AUTHORS))
+    return record
 
 
 def _may_come_again(inputs: MergeInputs, number: int) -> bool:

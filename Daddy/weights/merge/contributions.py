@@ -20,6 +20,7 @@ from pathlib import Path
 
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.errors import DaddyError, FileError, WeightsError
+from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import FRIENDS_JOB, OWN, PEER, SLOT
 from Daddy.weights.store.heartbeats import PeerProcess, list_folders, list_processes
 from Daddy.weights.store.strict_json import INCARNATION, LIMIT
@@ -30,6 +31,7 @@ BOX_LIMIT = 64
 """Records read from one laptop's box at a time; the rest waits for the next merge."""
 
 REASON_LIMIT = 300
+"""Characters of a reason in a record."""
 RECEIPTS_REACH = 256
 """Newest versions of a reverted range that get receipts: laptops forget older contributions."""
 
@@ -63,6 +65,13 @@ class PendingOffer:
 def is_job_name(peer: str) -> bool:
     """Return True for the name of a job, ours or a friend's; only laptops get receipts."""
     return bool(SLOT.fullmatch(peer) or FRIENDS_JOB.fullmatch(peer))
+
+
+def plain_reason(text: str) -> str:
+    """Return ``text`` as printable ASCII, ? for any other character, cut to 300: it may hold words
+    of a device, and JSON writes a character beyond ASCII as six or twelve.
+    """
+    return printable_line(text, REASON_LIMIT - 1).encode("ascii", "replace").decode()
 
 
 def box_name(offer: Contribution) -> str:
@@ -225,7 +234,7 @@ def _reverted_receipts(store: Store, record: Version) -> Iterator[Receipt]:
     for revert in record.reverts:
         first = max(revert.first, revert.last - RECEIPTS_REACH)
         for version in store.records(first, revert.last):
-            reason = f"v{version.version} was taken back: {revert.reason}"[:REASON_LIMIT]
+            reason = plain_reason(f"v{version.version} was taken back: {revert.reason}")
             for merged in version.inputs:
                 if merged.key not in again:
                     yield Receipt(*merged.key, False, record.version, 0.0, "reverted", reason)

@@ -99,7 +99,8 @@ class Merger:
         inputs = read_inputs(store, self._settings, self._timer, head, peers, chosen)
         judged = judge_all(inputs)
         if all(offer.pending.is_capped and not offer.verdict.admitted for offer in judged):
-            self._refused |= {offer.pending.key for offer in judged}
+            pending = {offer.key for offer in peers.pending}  # what left its box is forgotten
+            self._refused = (self._refused & pending) | {offer.pending.key for offer in judged}
             return None  # a version is not made for refusals of laptops and friends alone
         state, record = make_version(inputs, judged)
         data = encode(state)

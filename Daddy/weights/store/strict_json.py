@@ -47,6 +47,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "assists": re.compile(r"[a-z_]{1,40}"),
     "terms": re.compile(r"[ -~]{1,200}"),
     "release": re.compile(r"[A-Za-z0-9._-]{0,64}"),
+    "run_id": re.compile(r"[A-Za-z0-9._-]{0,64}"),
 }
 """Pattern by field name, for text that becomes part of a path or is compared with a hash."""
 
