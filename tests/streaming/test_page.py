@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
@@ -297,6 +298,14 @@ def test_who_asks_too_slowly_and_a_crowd_are_closed(page: Page, monkeypatch) -> 
         for sock in crowd:
             sock.close()
     assert until(lambda: _answers(page))
+
+
+def test_idle_strangers_lock_no_browser_out(page: Page, monkeypatch) -> None:
+    monkeypatch.setattr(web_server, "HEAD_S", PATIENCE_S)
+    with ExitStack() as crowd:
+        for _ in range(40):
+            crowd.enter_context(socket.create_connection(("127.0.0.1", page.port), PATIENCE_S))
+        assert Browser(page).enter(page).ask("/style").status == 200
 
 
 def test_who_drips_is_closed_however_steadily(page: Page, monkeypatch) -> None:

@@ -238,6 +238,8 @@ class PageRequestHandler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.FORBIDDEN, objection)
         elif not (self._cookie or self._site.auth.has_cookie(headers)):
             self._refuse(HTTPStatus.FORBIDDEN, NO_KEY)
+        elif not self.server.admit(self.connection):
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "Other browsers have all connections.")
         elif self.command == "POST":
             self._change_top_k(address.path, asked.get("top_k", ""))
         else:
@@ -326,6 +328,9 @@ def read_head(connection: socket.socket, clock: Clock, patience: float) -> bytes
 
 
 MAX_CONNECTIONS = 16
+"""Connections that have shown our cookie or key."""
+MAX_STRANGERS = 32
+"""Connections that have shown neither yet; a newcomer takes the place of the oldest."""
 HOLD_S = 1.0
 """Longest wait of a page for news, seconds; then it gets the ages, which show that we live."""
 _POLL_S = 1 / 60
@@ -356,7 +361,6 @@ class WebServer:
         self._print_line = print_line
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self.connection_slots = threading.Semaphore(MAX_CONNECTIONS)
         listeners = listen_on_loopback(port, MAX_CONNECTIONS, f"--web {port - 1}")
         self.port = int(listeners[0].getsockname()[1])
         self.auth = PageAuth(self.port)
@@ -402,18 +406,32 @@ class _Listener(ThreadingHTTPServer):
         self.socket.close()
         self.socket = listener
         self.site = site
+        self._lock = threading.Lock()
+        self._strangers: list[Any] = []
+        self._admitted: set[Any] = set()
         # serve_forever checks for its end this often.
         threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection; close it if ``MAX_CONNECTIONS`` are open."""
-        if not self.site.connection_slots.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        """Serve a connection; if ``MAX_STRANGERS`` wait, end the oldest of them."""
+        with self._lock, suppress(OSError):
+            self._strangers.append(request)
+            if len(self._strangers) > MAX_STRANGERS:
+                self._strangers.pop(0).shutdown(socket.SHUT_RDWR)
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.site.connection_slots.release()
+            with self._lock, suppress(ValueError):
+                self._admitted.discard(request)
+                self._strangers.remove(request)
+
+    def admit(self, request: Any) -> bool:
+        """Count a connection as a browser's; return False if ``MAX_CONNECTIONS`` are."""
+        with self._lock:
+            if request in self._strangers and len(self._admitted) < MAX_CONNECTIONS:
+                self._strangers.remove(request)
+                self._admitted.add(request)
+            return request in self._admitted
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a broken connection; print the traceback of any other error, which is a bug."""
