@@ -11,8 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Submitted
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.name_validation import new_token
 from tests.patience import PATIENCE_S, until
@@ -92,6 +94,33 @@ def test_a_new_run_name_keeps_the_fleet(cluster: Cluster, student: Student) -> N
     kept = {line for line in before if line.split()[0] != waiting}
     assert kept < set(ours(cluster))
     assert len(ours(cluster)) == len(squeue(cluster)) == 4
+
+
+def test_an_empty_listing_at_exit_code_zero_ends_no_learner_that_beats(
+    cluster: Cluster, student: Student
+) -> None:
+    """squeue lists nothing for longer than two listings take to prove a job gone."""
+    student.wants(1200, max_running=2, time_limit="0:20:00")
+    shim, real = student.config.parent / "bin", shutil.which("squeue", path=student.env["PATH"])
+    shim.mkdir()
+    (shim / "squeue").write_text(f'#!/bin/sh\n[ -e {shim}/blind ] || exec {real} "$@"\n')
+    (shim / "squeue").chmod(0o755)
+    student.env["PATH"] = f"{shim}:{student.env['PATH']}"
+    assert student.says("start").returncode == 0
+    assert until(lambda: student.training == 2 and len(ours(cluster)) == 4, 40)
+    before = sorted(ours(cluster))
+    (shim / "blind").touch()
+    assert until(lambda: student.ledger("absent"), 60)
+    proven_ts = student.ledger("absent")[0]["ts"] + 1.5 * ControllerPolicy().absence_gap_s
+    assert until(lambda: read_json(student.run.status)["ts"] > proven_ts, 120)
+    assert student.sees()["said"].startswith(
+        "the queue cannot be read (squeue lists no job of this run, but heartbeats come from job"
+    )
+    (shim / "blind").unlink()
+    assert until(lambda: student.sees()["verdict"] != "unknown", 60)
+    assert student.training == 2
+    assert sorted(ours(cluster)) == before
+    assert student.ledger("ended") == []
 
 
 def test_a_frozen_slurmctld_changes_nothing_and_status_says_what_was_last_known(

@@ -114,6 +114,10 @@ class RunIdentity:
     run_id: str
     run_dir: str
     """Path of the run directory when the mark was given."""
+    cluster: str = ""
+    """Name of the Slurm cluster that has the run's jobs; empty where it is not known."""
+    asked: str = ""
+    """The place (host, SLURM_CONF, squeue) where that cluster last told its name."""
 
 
 def read_identity(run: RunPaths) -> RunIdentity | None:
@@ -123,7 +127,8 @@ def read_identity(run: RunPaths) -> RunIdentity | None:
     """
     try:
         record = read_json(run.identity)
-        identity = RunIdentity(str(record["run_id"]), str(record["run_dir"]))
+        told = {name: str(record.get(name, "")) for name in ("cluster", "asked")}
+        identity = RunIdentity(str(record["run_id"]), str(record["run_dir"]), **told)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (FileError, KeyError, TypeError) as error:
@@ -137,9 +142,14 @@ def _is_another(first: Path, root: Path) -> bool:
     return RunPaths(first).identity.exists() and not first.samefile(root)
 
 
+def update_identity(run: RunPaths, identity: RunIdentity) -> None:
+    """Replace ``identity.json``."""
+    write_json(run.identity, {"v": VERSION, **asdict(identity)})
+
+
 def write_identity(run: RunPaths, identity: RunIdentity) -> RunIdentity:
     """Write ``identity.json`` unless another start was faster; return the run's identity."""
-    record = {"v": VERSION, **asdict(identity)}
-    if not create_exclusive(run.identity, canonical_json(record)) and read_identity(run) is None:
-        write_json(run.identity, record)  # it is of the run that this folder is a copy of
+    data = canonical_json({"v": VERSION, **asdict(identity)})
+    if not create_exclusive(run.identity, data) and read_identity(run) is None:
+        update_identity(run, identity)  # it is of the run that this folder is a copy of
     return read_identity(run) or identity

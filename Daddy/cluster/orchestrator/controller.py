@@ -36,7 +36,7 @@ from Daddy.cluster.orchestrator.controller_types import (
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence, read_slots
-from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.reconcile import doubt_listing, reconcile
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, Scheduler
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.atomic_files import write_json
@@ -124,8 +124,11 @@ class Controller:
         now = self.applier.clock.now()
         if isinstance(snapshot, Snapshot):
             snapshot = self._ended.with_ended_jobs(self.applier.view, snapshot)
-            self.applier.record_entries(reconcile(self.applier.view, snapshot, slots, policy, now))
+            view = self.applier.view
+            believed = doubt_listing(view, snapshot, slots, policy, now)
+            self.applier.record_entries(reconcile(view, snapshot, slots, policy, now))
             self.applier.record_entries(self._ended.find_cancellers(self.applier.view, now))
+            snapshot = believed
         decided = plan(desired, self.applier.view, snapshot, policy, now)
         self.applier.publish_orders(decided.orders)
         others = snapshot.others_live if isinstance(snapshot, Snapshot) else 0

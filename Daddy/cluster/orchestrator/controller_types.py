@@ -201,6 +201,8 @@ class SlotView:
     """Times that the scheduler had requeued the holder's job when it claimed the slot."""
     silent_s: float = 0.0
     """Seconds without a new heartbeat, by the controller's clock."""
+    beat: int | None = None
+    """The counter of the holder's newest heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,8 @@ class Observed:
     absences: int = 0
     """Consecutive complete listings without the job."""
     absent_ts: float = 0.0
+    absent_beat: int | None = None
+    """Counter of its heartbeat at that time: one that moves proves the listings incomplete."""
     silent_ts: float | None = None
     """Time at which the learner's heartbeat was found stopped; None while it beats."""
 
@@ -244,6 +248,8 @@ class Attempt:
     release: str = ""
     """The release that it runs; before it claims a slot, the newest release at its submission."""
     started_ts: float | None = None
+    ends_ts: float | None = None
+    """Time at which the scheduler ends the job, as listed at its start."""
     ended_ts: float | None = None
     node: str = ""
     slot: int | None = None

@@ -55,7 +55,8 @@ def _submitted(attempt: Attempt, entry: LedgerEntry) -> Attempt:
 def _started(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     began = float(entry.data.get("started_ts") or entry.ts)
     node = str(entry.data.get("node", ""))
-    return replace(attempt, phase=Phase.RUNNING, started_ts=began, node=node)
+    ends_ts = entry.data.get("ends_ts")
+    return replace(attempt, phase=Phase.RUNNING, started_ts=began, ends_ts=ends_ts, node=node)
 
 
 _NO_SLOT: Mapping[str, Any] = {"slot": None, "term": None, "claimed_ts": None, "left_ts": None}
@@ -122,7 +123,10 @@ _ABOUT_ATTEMPTS: Mapping[str, _Change] = {
     ),
     "progressed": lambda attempt, entry: replace(attempt, progressed_ts=entry.ts),
     "absent": lambda attempt, entry: _with_facts(
-        attempt, absences=attempt.observed.absences + 1, absent_ts=entry.ts
+        attempt,
+        absences=attempt.observed.absences + 1,
+        absent_ts=entry.ts,
+        absent_beat=entry.data.get("beat"),
     ),
     "present": lambda attempt, _: _with_facts(attempt, absences=0),
     "silent": lambda attempt, entry: _with_facts(attempt, silent_ts=entry.ts),

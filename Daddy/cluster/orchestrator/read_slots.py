@@ -88,6 +88,7 @@ def _read_slot(run: RunPaths, number: int, silence: HeartbeatSilence | None) -> 
         release=str(lease.holder.get("release", "")),
         restarts=restarts if isinstance(restarts, int) else 0,
         silent_s=still,
+        beat=counter if isinstance(counter, int) else None,
     )
 
 

@@ -1,9 +1,12 @@
 """Pure. Derives ledger entries about each attempt from one queue listing and the slot leases.
 
 Absence counts only in complete listings: an attempt has ended after two listings without it that
-are far enough apart, or after one if its lease has ended. An intent that never shows up is rejected
-by the same rule, so a submission that timed out is not repeated while its job may exist; a listing
-counts for that only when it was requested after the submission must have finished.
+are far enough apart, or after one if its lease has ended. A listing without a job that sends
+heartbeats is not complete, so no job counts as absent in it: the heartbeat is believed until ten
+minutes after the job's own end, then the slot's term ends, which the learner obeys. An intent that
+never shows up is rejected by the same rule, so a submission that timed out is not repeated while
+its job may exist; a listing counts for that only when it was requested after the submission must
+have finished.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from Daddy.cluster.orchestrator.controller_types import (
     Ledger,
     Phase,
     QueueJob,
+    QueueReading,
     SlotView,
     Snapshot,
+    UnknownQueue,
     WaitReason,
 )
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
@@ -48,6 +53,11 @@ _BY_WORD = {
 }
 """Job states of the scheduler that decide the outcome before the exit code does."""
 
+_STANDSTILL_S = 120.0
+"""Seconds in which the heartbeat of a learner moves, as in ``core.slot_lease``."""
+_OVERTIME_S = 600.0
+"""Seconds after a job's own end for which its heartbeat still proves listings incomplete."""
+
 _UNLAUNCHED = "JobLaunchFailure"
 """Slurm's reason for a job script that it could not start, or that was killed."""
 
@@ -60,7 +70,8 @@ def reconcile(
     now: float,
 ) -> tuple[LedgerEntry, ...]:
     """Return the entries to append to the ledger, in order."""
-    comparison = _Comparison(ledger, snapshot, policy, now)
+    beating = find_unlisted(ledger, snapshot, slots, policy, now)
+    comparison = _Comparison(ledger, snapshot, policy, now, frozenset(beating))
     rows, unmarked = _by_token(snapshot.jobs), _without_token(ledger, snapshot)
     leases = {view.token: view for view in slots}
     entries: list[LedgerEntry] = []
@@ -76,6 +87,58 @@ def reconcile(
         entries += comparison.find_orphans(live, slots, entries)
     entries += comparison.learn_limits(entries)
     return tuple(entries)
+
+
+def doubt_listing(
+    ledger: Ledger,
+    snapshot: Snapshot,
+    slots: Sequence[SlotView],
+    policy: ControllerPolicy,
+    now: float,
+) -> QueueReading:
+    """Return an unknown queue if no job of the run is listed although learners beat."""
+    unlisted = find_unlisted(ledger, snapshot, slots, policy, now)
+    if not unlisted or any(job.state is not JobState.ENDED for job in snapshot.jobs):
+        return snapshot
+    jobs = ", ".join(f"job {job_id or '?'}" for job_id in unlisted.values())
+    why = f"squeue lists no job of this run, but heartbeats come from {jobs}"
+    return UnknownQueue(snapshot.begun_ts, why)
+
+
+def find_unlisted(
+    ledger: Ledger,
+    snapshot: Snapshot,
+    slots: Sequence[SlotView],
+    policy: ControllerPolicy,
+    now: float,
+) -> dict[str, int | None]:
+    """Return token → job id of attempts that listings lack although their learners beat."""
+    listed, live = {job.token for job in snapshot.jobs}, {job.token: job for job in ledger.live}
+    held = [view for view in slots if view.token in live.keys() - listed]
+    return {
+        view.token: live[view.token].job_id
+        for view in held
+        if _beats(live[view.token], view, snapshot.begun_ts, policy, now)
+    }
+
+
+def _beats(
+    attempt: Attempt, view: SlotView, listed_ts: float, policy: ControllerPolicy, now: float
+) -> bool:
+    """Return True if a heartbeat moved since the first listing without the job."""
+    observed = attempt.observed
+    limit_s = attempt.requests.limit_s or policy.limit_s
+    ends_ts = attempt.ends_ts or (attempt.started_ts or attempt.intended_ts) + limit_s
+    if observed.absences == 0 or _is_gone(view) or now >= ends_ts + _OVERTIME_S:
+        return False
+    moved_before = observed.absences > 1  # between the two newest of these listings
+    recent = moved_before and listed_ts - observed.absent_ts < _STANDSTILL_S
+    return view.beat != observed.absent_beat or recent
+
+
+def _is_gone(view: SlotView) -> bool:
+    """Return True if its lease ended, or its process is known to be dead."""
+    return view.end_reason is not None or view.holder_alive is False
 
 
 _RANK = {JobState.ENDED: 0, JobState.PENDING: 1, JobState.RUNNING: 2}
@@ -105,6 +168,8 @@ class _Comparison:
     snapshot: Snapshot
     policy: ControllerPolicy
     now: float
+    beating: AbstractSet[str]
+    """Tokens of unlisted attempts whose learners beat."""
 
     def for_attempt(
         self, attempt: Attempt, row: QueueJob | None, view: SlotView | None
@@ -169,8 +234,8 @@ class _Comparison:
         began = attempt.started_ts
         reset = attempt.slot is None and (row.started_ts or 0.0) > (began or 0.0) + 1.0
         if ran and (began is None or again or reset):  # a node may boot first: the start time moves
-            started_ts = row.started_ts or self.now
-            yield self._entry("started", attempt, started_ts=started_ts, node=row.node)
+            times = {"started_ts": row.started_ts or self.now, "ends_ts": row.ends_ts}
+            yield self._entry("started", attempt, **times, node=row.node)
 
     def _end(self, attempt: Attempt, row: QueueJob, view: SlotView | None) -> LedgerEntry:
         holds = view is not None and view.restarts >= row.restarts
@@ -186,10 +251,13 @@ class _Comparison:
         observed, begun_ts = attempt.observed, self.snapshot.begun_ts
         if begun_ts <= (observed.answered_ts or attempt.intended_ts + self.policy.answer_s):
             return
-        gone = view is not None and (view.end_reason is not None or view.holder_alive is False)
-        if observed.absences == 0 and not gone:
-            yield self._entry("absent", attempt)
-        elif not gone and begun_ts - observed.absent_ts < self.policy.absence_gap_s:
+        gone, waited_s = view is not None and _is_gone(view), begun_ts - observed.absent_ts
+        stale = attempt.token in self.beating and waited_s >= _STANDSTILL_S
+        stood_still = view is None or view.silent_s >= _STANDSTILL_S
+        gap_s = self.policy.absence_gap_s if stood_still else _STANDSTILL_S
+        if not gone and (observed.absences == 0 or stale):
+            yield self._entry("absent", attempt, beat=view.beat if view is not None else None)
+        elif not gone and (self.beating or waited_s < gap_s):
             return
         elif attempt.phase is Phase.INTENT:
             yield self._entry("rejected", attempt, reason="it never came to the queue")

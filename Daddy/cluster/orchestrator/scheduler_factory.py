@@ -10,10 +10,17 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from Daddy.cluster.orchestrator.action_types import Submit
-from Daddy.cluster.orchestrator.control_files import RunIdentity, read_identity, write_identity
+from Daddy.cluster.orchestrator.control_files import (
+    RunIdentity,
+    read_identity,
+    update_identity,
+    write_identity,
+)
 from Daddy.cluster.orchestrator.controller_types import JobState, Snapshot, UnknownQueue
+from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.scheduler_interface import JobSpec, Scheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import sha256_hex
@@ -68,8 +75,28 @@ def fix_run_id(executor: str, config: Config, run: RunPaths, clock: Clock) -> st
                 fix = "type start again when squeue answers: it tells the name of this run's jobs"
                 raise SchedulerError(f"the queue cannot be read: {reading.error}", fix)
             mark = _most_common_mark(reading, mark, _folder_mark(run))
-        return write_identity(run, RunIdentity(mark, str(run.root))).run_id
+        write_identity(run, RunIdentity(mark, str(run.root)))
+    if executor == "slurm":
+        _fix_cluster(run, clock)
     return run_id(config, run)
+
+
+def _fix_cluster(run: RunPaths, clock: Clock) -> None:
+    """Record the cluster's name; SchedulerError if the run has jobs on another cluster."""
+    from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+
+    identity, scheduler = read_identity(run), SlurmScheduler("", clock, calls=run.calls)
+    place = scheduler.commands.place
+    if identity is None or (identity.cluster and identity.asked == place):
+        return
+    name = scheduler.read_cluster()
+    if identity.cluster not in ("", name) and read_ledger(run.ledger).live:
+        answer = f"the Slurm cluster {name}" if name else "no Slurm cluster"
+        message = f"{answer} answers here, and this run has jobs on {identity.cluster}"
+        fix = f"type start where `scontrol show config` names {identity.cluster}"
+        raise SchedulerError(message, f"{fix}, or `run_controller stop` there first")
+    if name:
+        update_identity(run, replace(identity, cluster=name, asked=place))
 
 
 def _most_common_mark(queue: Snapshot, mark: str, ending: str) -> str:
@@ -91,6 +118,7 @@ def make_scheduler(
             run_id(config, run),
             clock,
             calls=run.calls,
+            run=run,
             request=slurm_request(config),
             list_timeout_s=patience_s,
         )

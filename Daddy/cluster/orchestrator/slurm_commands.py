@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -101,6 +102,12 @@ class SlurmCommands:
         self._clock = clock
         self._env = slurm_environment(environ)
         self._folder = folder
+
+    @property
+    def place(self) -> str:
+        """Host, SLURM_CONF and squeue, which decide the cluster that answers."""
+        squeue = shutil.which("squeue", path=self._env.get("PATH"))
+        return f"{host_name()} {self._env.get('SLURM_CONF', '')} {squeue}"
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
         """Run and count a program. Raises ProgramMissingError; ProcessTimeoutError (killed)."""

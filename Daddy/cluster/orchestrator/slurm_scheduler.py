@@ -7,14 +7,17 @@ Jobs are signalled, cancelled and changed only where id *and* token match.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.action_types import Amend
+from Daddy.cluster.orchestrator.control_files import read_identity, update_identity
 from Daddy.cluster.orchestrator.controller_types import (
     JobState,
     QueueJob,
@@ -46,6 +49,7 @@ from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, SchedulerError
 from Daddy.core.host_and_processes import user_name
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.run_subprocess import Completed, ProcessTimeoutError, ProgramMissingError
 
 _COMMAND_TIMEOUT_S = 40.0
@@ -93,8 +97,13 @@ class SlurmScheduler:
         request: Request | None = None,
         user_id: int | None = None,
         list_timeout_s: float | None = None,
+        run: RunPaths | None = None,
     ) -> None:
-        """Initialise; ``calls``: folder of call counts, ``request``: sbatch options of the jobs."""
+        """Initialise; ``calls``: folder of call counts, ``request``: sbatch options of the jobs.
+
+        ``run``: the run whose identity names the cluster that listings must come from.
+        """
+        self._run = run
         self._run_id = run_id
         self._clock = clock
         self._request = dict(request or {})
@@ -109,6 +118,8 @@ class SlurmScheduler:
         """List the person's jobs: this run's in ``jobs``, all others in ``others``."""
         begun = self._clock.now()
         try:
+            if wrong := self._find_other_cluster():
+                return UnknownQueue(begun, wrong)
             result = self.commands.run(_SQUEUE, self._list_timeout_s)
             if result.returncode != 0:
                 return UnknownQueue(begun, _error_line(result))
@@ -120,6 +131,30 @@ class SlurmScheduler:
         self._names.update(listing.names)
         maintenance_ts = self._read_maintenance(listing.jobs)
         return Snapshot(begun, listing.jobs, listing.others, maintenance_ts)
+
+    def _find_other_cluster(self) -> str:
+        """Return a reason to believe no listing; "" if the cluster is the run's, or not known.
+
+        With another cluster's ``SLURM_CONF``, squeue lists none of our jobs with exit code 0.
+        """
+        identity = read_identity(self._run) if self._run is not None else None
+        if self._run is None or identity is None or not identity.cluster:
+            return ""
+        if identity.asked == self.commands.place:
+            return ""
+        name = self.read_cluster()
+        if name != identity.cluster:
+            answer = f"cluster {name} answers" if name else "scontrol names no cluster"
+            return f"{answer} here, and this run's jobs are on {identity.cluster}"
+        with contextlib.suppress(OSError):  # then it is asked again
+            update_identity(self._run, replace(identity, asked=self.commands.place))
+        return ""
+
+    def read_cluster(self) -> str:
+        """Return the name of the cluster that answers here; "" without an answer."""
+        text = self.commands.read_output(("scontrol", "show", "config")) or ""
+        match = re.search(r"^ClusterName\s*=\s*(\S+)", text, re.MULTILINE)
+        return match[1] if match else ""
 
     def _read_maintenance(self, jobs: Sequence[QueueJob]) -> float | None:
         """Return the start of the next maintenance (wall seconds) if a job waits for it to end."""

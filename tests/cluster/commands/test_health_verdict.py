@@ -128,7 +128,10 @@ def test_a_drain_goes_on_until_the_last_job_has_left() -> None:
 def test_a_run_that_nobody_looks_after_is_degraded_and_down_without_jobs() -> None:
     assert told(controller={"alive": False})[0] == "degraded"
     nobody = {"known": True, "running": 0, "pending": 0}
-    assert told(controller={"alive": False}, queue=nobody)[0] == "down"
+    beating = told(controller={"alive": False}, queue=nobody)
+    assert beating == ("degraded", "2 of 2 slots train, but no controller is alive: start it")
+    slots = [{**SLOT, "beat_s": None}, {**SLOT, "beat_s": 900.0}]
+    assert told(controller={"alive": False}, queue=nobody, slots=slots)[0] == "down"
     assert told(mode=None)[0] == "down"
 
 

@@ -118,3 +118,14 @@ def test_another_run_of_ours_and_jobs_that_wait_for_their_turn_move_nobody() -> 
     assert decide(known, replace(OWN, run_id="other-run")) == ()
     assert decide(known, replace(OWN, wait_reason=WaitReason.TURN)) == ()
     assert not any(isinstance(action, Submit) for action in decide(known))
+
+
+def test_a_drain_signals_a_running_job_that_the_listing_lacks() -> None:
+    known = Ledger((trains(1, 0), trains(2, 1), waits(3)))
+    seen = queue(Ledger((trains(2, 1), waits(3))))
+    asked = plan(DesiredRun(Mode.DRAIN, 2), known, seen, POLICY, NOW).actions
+    assert {action.token[-1]: type(action) for action in asked} == {
+        "1": Signal,
+        "2": Signal,
+        "3": Cancel,
+    }

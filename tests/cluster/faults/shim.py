@@ -204,7 +204,9 @@ def show(state, words, now):
     what = words[0] if words else ""
     if what == "config":
         enforced = "associations,limits,qos" if state["enforced"] else "none"
-        return f"AccountingStorageEnforce = {enforced}\nSlurmctldPort = 6817\n"
+        name = state.get("cluster", "linuxlab")
+        lines = (f"AccountingStorageEnforce = {enforced}", f"ClusterName             = {name}")
+        return "\n".join((*lines, "SlurmctldPort = 6817", ""))
     if what.startswith("res"):
         rows = [
             f"ReservationName={reservation['name']} StartTime={int(reservation['start'])} "

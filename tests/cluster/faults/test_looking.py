@@ -6,6 +6,9 @@ import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import JobOutcome, Mode
+from Daddy.cluster.orchestrator.scheduler_factory import fix_run_id
+from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+from Daddy.core.errors import SchedulerError
 from tests.cluster.faults.site import HOUR, Login, Site
 
 
@@ -144,3 +147,103 @@ def test_fault_28_a_wait_of_twelve_hours(site: Site, login: Login) -> None:
     assert login.status()["waiting"][0]["expected_ts"] == pytest.approx(
         site.true + 10 * HOUR, abs=5
     )
+
+
+@pytest.mark.parametrize("exit_of", ["nobody", "one learner"])
+def test_a_listing_that_lacks_beating_jobs_ends_none_of_them(
+    site: Site, login: Login, exit_of: str
+) -> None:
+    """squeue prints nothing with exit code 0 for an hour; jobs train on, one may leave."""
+    login.settle()
+    before, jobs = doings(site), {job["id"] for job in site.jobs("RUNNING")}
+    leavers = set[int]()
+    site.fault("squeue", "empty", until=site.true + 3600.0)
+    login.drive(300.0)
+    shown = login.status()
+    assert shown["queue"]["known"] is False
+    assert "squeue lists no job of this run, but heartbeats come from" in shown["queue"]["why"]
+    if exit_of == "one learner":
+        leaver = next(iter(site.learners.values()))
+        leaver.ends = site.true
+        leavers = {leaver.job_id}
+    login.drive(3290.0)
+    assert doings(site) == before, "nothing was submitted or cancelled"
+    login.drive(300.0)
+    assert login.status()["queue"]["known"] is True
+    assert site.training == 4
+    assert jobs - leavers <= {job["id"] for job in site.jobs("RUNNING")}
+    lost = (attempt for attempt in login.ledger.attempts if attempt.outcome is JobOutcome.LOST)
+    assert {attempt.job_id for attempt in lost} <= leavers
+    assert site.twice() == []
+
+
+def test_a_listing_that_lacks_one_beating_job_proves_nothing_about_any_absent_job(
+    site: Site, login: Login
+) -> None:
+    login.settle()
+    before = doings(site)
+    running, waiting = site.jobs("RUNNING")[0]["id"], site.jobs("PENDING")[0]["id"]
+    for job_id in (running, waiting):
+        site.change(job_id, visible=site.true + 3600.0)
+    login.drive(3590.0)
+    assert doings(site) == before
+    assert login.status()["queue"]["known"] is True, "the other jobs are listed"
+    login.drive(300.0)
+    assert site.training == 4
+    assert login.kinds("ended") == []
+    assert site.twice() == []
+
+
+def test_a_heartbeat_is_believed_until_ten_minutes_after_the_jobs_own_end_and_then_fenced(
+    site: Site,
+) -> None:
+    """The job left the queue and its learner beats for ever: it loses its slot by its term."""
+    login = Login(site, settings={"slurm": {"time_limit": "1:00:00"}})
+    login.settle()
+    zombie = site.learners[site.jobs("RUNNING")[0]["id"]]
+    zombie.ends = float("inf")
+    own_end = site.job(zombie.job_id)["start"] + HOUR
+    site.change(zombie.job_id, visible=float("inf"), limit=9 * HOUR)
+    login.drive(own_end + 590.0 - site.true)
+    assert zombie.lease.held()
+    login.drive(300.0)
+    assert not zombie.lease.held()
+
+
+def test_a_job_that_left_the_queue_without_a_word_is_replaced_once_its_heartbeat_stops(
+    site: Site, login: Login
+) -> None:
+    login.settle()
+    gone = site.jobs("RUNNING")[0]["id"]
+    site.finish(gone, "COMPLETED")
+    site.change(gone, visible=float("inf"))
+    login.drive(400.0)
+    assert site.training == 4
+    assert login.kinds("ended")[0].data["outcome"] == "lost"
+
+
+def test_a_listing_of_another_cluster_is_no_listing(
+    site: Site, login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. A run begins. 2. A controller begins with another SLURM_CONF. 3. One with the own."""
+    fix_run_id("slurm", login.config, login.run, site.clock)
+    login.settle()
+    before, asked = doings(site), site.calls("scontrol")
+    assert len(SlurmScheduler("", site.clock, run=login.run).snapshot().others) == 8
+    assert site.calls("scontrol") == asked, "the name is asked where the place changes only"
+    with monkeypatch.context() as elsewhere, site.state() as state:
+        elsewhere.setenv("SLURM_CONF", "/of/another/slurm.conf")
+        state["cluster"], jobs, state["jobs"] = "other", state["jobs"], []
+        login.start()
+        login.one_pass()
+        why = "cluster other answers here, and this run's jobs are on linuxlab"
+        assert login.status()["queue"]["why"] == why
+        login.drive(900.0)
+        with pytest.raises(SchedulerError, match="this run has jobs on linuxlab"):
+            fix_run_id("slurm", login.config, login.run, site.clock)
+        state["cluster"], state["jobs"] = "linuxlab", jobs
+    login.start()
+    login.drive(600.0)
+    assert login.status()["queue"]["known"] is True
+    assert doings(site) == before
+    assert login.kinds("ended") == []

@@ -141,7 +141,9 @@ def _assess_without_controller(status: Record, jobs: int, count: str) -> RunHeal
     """Return a run's health without a controller; None if jobs make its passes as requested."""
     failover, passed = status["failover"], status["passed_s"]
     recent = passed is not None and passed < _ORPHANED_S
-    if jobs == 0:
+    beats = (slot["beat_s"] for slot in status["slots"])
+    beating = any(beat_s is not None and beat_s < SILENT_S for beat_s in beats)
+    if jobs == 0 and not beating:
         return RunHealth(ExitCode.DOWN, "no controller and no job is alive: start it again")
     if not status["daemon"] and recent:
         return None

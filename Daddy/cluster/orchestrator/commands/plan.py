@@ -39,7 +39,7 @@ from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold
 from Daddy.cluster.orchestrator.planner import plan as decide
 from Daddy.cluster.orchestrator.read_slots import read_slots
-from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.reconcile import doubt_listing, reconcile
 from Daddy.cluster.orchestrator.scheduler_factory import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.clock import Clock, SystemClock
@@ -62,7 +62,7 @@ def run_plan(request: Request) -> int:
     policy, now = derive_policy(config, intent.executor), clock.now()
     snapshot = make_scheduler(intent.executor, config, run, clock).snapshot()
     ledger, slots = read_ledger(run.ledger), read_slots(run, max(intent.slots, policy.max_running))
-    entries, ledger = _reconciled(ledger, snapshot, slots, policy, now)
+    entries, ledger, snapshot = _reconciled(ledger, snapshot, slots, policy, now)
     for entry in entries:
         print(f"saw      {entry.kind} {_format_fields(dict(entry.data))}".rstrip())
     held = {attempt.slot for attempt in ledger.live if attempt.left_ts is None}
@@ -165,7 +165,7 @@ def make_summary(
     """Return the summary that a controller would write after this ``snapshot``."""
     desired = intent or DesiredRun(Mode.STOPPED, policy.max_running)
     slots, now = read_slots(run, desired.slots), clock.now()
-    _, ledger = _reconciled(ledger, snapshot, slots, policy, now)
+    _, ledger, snapshot = _reconciled(ledger, snapshot, slots, policy, now)
     decided = decide(desired, ledger, snapshot, policy, now)
     return summarise(intent, ledger, snapshot, slots, decided, policy, now)
 
@@ -176,13 +176,14 @@ def _reconciled(
     slots: Sequence[SlotView],
     policy: ControllerPolicy,
     now: float,
-) -> tuple[list[LedgerEntry], Ledger]:
-    """Return the ledger entries that follow from ``snapshot``, and the ledger with them."""
+) -> tuple[list[LedgerEntry], Ledger, QueueReading]:
+    """Return the entries that follow from ``snapshot``, the ledger with them, and the queue."""
     if not isinstance(snapshot, Snapshot):
-        return [], ledger
+        return [], ledger, snapshot
+    believed = doubt_listing(ledger, snapshot, slots, policy, now)
     entries = [*reconcile(ledger, snapshot, slots, policy, now)]
     ledger = fold(ledger, *entries)
     if any(entry.kind == "intent" for entry in entries):
         again = [*reconcile(ledger, snapshot, slots, policy, now)]
         entries, ledger = [*entries, *again], fold(ledger, *again)
-    return entries, ledger
+    return entries, ledger, believed

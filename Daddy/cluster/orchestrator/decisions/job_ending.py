@@ -35,7 +35,9 @@ def drain_run(inputs: PlanInput) -> tuple[list[Action], list[str]]:
     if not live:
         final = Mode.DONE if mode is Mode.DONE else Mode.STOPPED
         return [Conclude(final, "no job is left")], ["no job is left"]
-    running = {job.token for job in inputs.snapshot.jobs if job.state is JobState.RUNNING}
+    states = {job.token: JobState.RUNNING for job in live if job.phase is Phase.RUNNING}
+    states |= {job.token: job.state for job in inputs.snapshot.jobs}  # some may be missing
+    running = {token for token, state in states.items() if state is JobState.RUNNING}
     wanted = (
         _end_job(attempt, inputs, running=attempt.token in running)
         for attempt in sorted(live, key=lambda attempt: attempt.token in running)
