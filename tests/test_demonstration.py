@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from Daddy.dashboard import Episode
-from scripts.demonstration.__main__ import Enough
+from scripts.demonstration.__main__ import EndConditions
 from scripts.demonstration.summary import judge_learning, tenths
 
 
@@ -19,41 +19,39 @@ def view(steps: int, handovers: int, *live: str) -> Any:
 
 
 def test_it_ends_once_steps_handovers_and_two_live_agents_were_seen() -> None:
-    enough = Enough(steps=1000, handovers=8, expected_s=100.0)
-    assert enough.reason(view(999, 8, "a", "b"), 200.0) is None
-    assert enough.reason(view(1000, 7, "a", "b"), 200.0) is None
-    assert enough.reason(view(1000, 8, "a"), 200.0) is None
-    assert (
-        enough.reason(view(1000, 8, "a", "b"), 201.0) == "1,000 steps and 8 hand-overs after 3 min"
-    )
+    end = EndConditions(steps=1000, handovers=8, expected_s=100.0)
+    assert end.reason(view(999, 8, "a", "b"), 200.0) is None
+    assert end.reason(view(1000, 7, "a", "b"), 200.0) is None
+    assert end.reason(view(1000, 8, "a"), 200.0) is None
+    assert end.reason(view(1000, 8, "a", "b"), 201.0) == "1,000 steps and 8 hand-overs after 3 min"
 
 
 def test_a_slow_machine_is_waited_for_as_long_as_steps_come() -> None:
-    enough = Enough(steps=80_000, handovers=8, expected_s=100.0)
+    end = EndConditions(steps=80_000, handovers=8, expected_s=100.0)
     for minute in range(1, 400):
-        assert enough.reason(view(100 * minute, 3), 60.0 * minute) is None
-    assert "no step and no hand-over" in str(enough.reason(view(39_900, 3), 60.0 * 420))
+        assert end.reason(view(100 * minute, 3), 60.0 * minute) is None
+    assert "no step and no hand-over" in str(end.reason(view(39_900, 3), 60.0 * 420))
 
 
 def test_a_second_live_agent_is_waited_for_thirty_seconds_from_when_all_else_was_seen() -> None:
-    enough = Enough(steps=1000, handovers=8, expected_s=100.0)
-    assert enough.reason(view(999, 8, "a"), 400.0) is None
-    assert enough.reason(view(1000, 8, "a"), 401.0) is None
-    assert enough.reason(view(1000, 8, "a"), 430.0) is None
-    assert enough.reason(view(1000, 8, "a"), 431.0) is not None
+    end = EndConditions(steps=1000, handovers=8, expected_s=100.0)
+    assert end.reason(view(999, 8, "a"), 400.0) is None
+    assert end.reason(view(1000, 8, "a"), 401.0) is None
+    assert end.reason(view(1000, 8, "a"), 430.0) is None
+    assert end.reason(view(1000, 8, "a"), 431.0) is not None
 
 
 def test_progress_names_the_time_left_first_by_the_expected_then_by_the_measured_rate() -> None:
-    enough = Enough(steps=60_000, handovers=8, expected_s=630.0)
-    assert "about 10 min left" in enough.progress(view(0, 0), 30.0)
-    assert "about 20 min left" in enough.progress(view(20_000, 2), 600.0)
+    end = EndConditions(steps=60_000, handovers=8, expected_s=630.0)
+    assert "about 10 min left" in end.progress(view(0, 0), 30.0)
+    assert "about 20 min left" in end.progress(view(20_000, 2), 600.0)
 
 
 @pytest.mark.parametrize(("expected", "limit"), [(100.0, 75.0), (320.0, 100.0), (5000.0, 150.0)])
 def test_jobs_live_a_quarter_of_the_expected_time_within_bounds(
     expected: float, limit: float
 ) -> None:
-    assert Enough(steps=80_000, handovers=8, expected_s=expected).time_limit_s == limit
+    assert EndConditions(steps=80_000, handovers=8, expected_s=expected).time_limit_s == limit
 
 
 def test_tenths_are_of_episodes_so_a_pause_at_the_end_leaves_none_empty() -> None:

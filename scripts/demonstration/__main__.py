@@ -43,7 +43,7 @@ RANDOM_EPISODES = 64
 _LEARNING_COST = 3.0
 """Time of a step of the fleet, starts of jobs included, as a multiple of a step of random play,
 which also has four environments that share the CPUs with whatever else runs here."""
-_LIFETIMES_S = (60.0, 120.0)
+_JOB_RUN_S = (60.0, 120.0)
 """Bounds of a job's run: merges wait for contributions up to a twentieth of the jobs' time limit,
 and learners that share seldom drift apart."""
 SLOTS = 4
@@ -78,18 +78,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         with Progress(console, clock) as progress:
             step_s = play_at_random(config, run.events, RANDOM_EPISODES, clock, progress.show)
         expected_s = args.steps * step_s * _LEARNING_COST
-        enough = Enough(args.steps, args.handovers, expected_s)
+        end = EndConditions(args.steps, args.handovers, expected_s)
         console.print("[b]3[/b] viewer, tunnel, controller, laptop")
         port = _free_port(config.training.stream_port)
         stage.start_viewer(port)
         stage.open_tunnel(port)
         shortest = parse_duration(config.slurm.time_limit)
-        stage.start_controller(port, max(shortest, enough.time_limit_s))
+        stage.start_controller(port, max(shortest, end.time_limit_s))
         stage.start_laptop()
         console.print(
-            f"[b]4[/b] {args.steps:,} steps: about {format_span(enough.expected_s)} on this machine"
+            f"[b]4[/b] {args.steps:,} steps: about {format_span(end.expected_s)} on this machine"
         )
-        _watch(run, clock, console, enough)
+        _watch(run, clock, console, end)
         stage.end_viewer()
         console.print("[b]5[/b] stopping: jobs write a checkpoint and leave")
         console.print(stage.stop_controller().rstrip())
@@ -155,21 +155,21 @@ class Progress:
             print(line, flush=True)
 
 
-def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> None:
-    """Show the dashboard until ``enough`` has a reason to end."""
+def _watch(run: RunPaths, clock: Clock, console: Console, end: EndConditions) -> None:
+    """Show the dashboard until ``end`` has a reason to end."""
     view = RunView(run, clock, (run.root / "laptop" / "events",))
     begin, stop, never = clock.monotonic(), None, threading.Event()
     with Progress(console, clock) as progress:
         while stop is None:
             clock.wait(never, 1.0)
             elapsed = clock.monotonic() - begin
-            stop = enough.reason(view.refresh(), elapsed)
-            progress.show(enough.progress(view, elapsed), view.renderable(console.width))
+            stop = end.reason(view.refresh(), elapsed)
+            progress.show(end.progress(view, elapsed), view.renderable(console.width))
     console.print(stop)
 
 
 @dataclass(slots=True)
-class Enough:
+class EndConditions:
     """Holds the conditions to end the live part: steps, hand-overs, two live agents.
 
     ``expected_s``: seconds that the steps will take by an estimate. No condition is a time, so a
@@ -189,7 +189,7 @@ class Enough:
     def time_limit_s(self) -> float:
         """Time limit of a job with which every slot changes its job often enough."""
         lifetime = self.expected_s / (self.handovers / SLOTS + 2)  # one more: it is an estimate
-        shortest, longest = _LIFETIMES_S
+        shortest, longest = _JOB_RUN_S
         return 1.25 * min(max(lifetime, shortest), longest)  # a fifth is kept for the checkpoint
 
     def reason(self, view: RunView, elapsed: float) -> str | None:
@@ -211,9 +211,10 @@ class Enough:
         steps, passed = view.steps, len(view.fleet.handovers())
         whole = self.steps / steps * elapsed if steps else self.expected_s
         left = format_span(max(0.0, whole - elapsed))
+        needed = f" of {self.handovers}" if passed < self.handovers else ""
         return (
             f"{steps:,} of {self.steps:,} steps, about {left} left · "
-            f"{passed} of {self.handovers} hand-overs · "
+            f"hand-overs {passed}{needed} · "
             f"{view.fleet.viewer.frames.total()} frames shown"
         )
 
