@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import random
 import signal
@@ -165,6 +166,10 @@ def stop_on_signals() -> None:
         signal.signal(number, stop)
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk, on which there may be room again later."""
+
+
 def repeat_exchange(sync: Sync, command: str, interval_s: float) -> int:
     """Exchange every ``interval_s`` seconds until a signal; print only new messages. The pause does
     not grow after a failure during which bytes arrived.
@@ -177,7 +182,9 @@ def repeat_exchange(sync: Sync, command: str, interval_s: float) -> int:
                 message, failures = sync.exchange_once(command), 0
             except HostKeyChangedError:
                 raise
-            except (NetworkError, WeightsError) as error:
+            except (NetworkError, WeightsError, OSError) as error:
+                if isinstance(error, OSError) and error.errno not in _FULL:
+                    raise
                 message = f"waiting: {error}"
                 failures = failures + 1 if folder_bytes(arriving) <= before else 0
             if message != last:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -483,6 +484,27 @@ def test_user_at_host_on_the_command_line_wins(home):
     home.job()
     done = home.sync("pull", f"{home.login.user}@cluster", str(home.local),
                      SYNC_CLUSTER_HOST="wrong.invalid", SYNC_CLUSTER_USER="nobody")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("transport", ["rsync", "sftp"])
+def test_an_ipv6_address_can_be_the_host(home, transport):
+    home.job()
+    config = home.home / "config"
+    config.write_text(home.login.config.read_text().replace("Host cluster", "Host cluster ::1"))
+    changes = {"SYNC_SSH_CONFIG": str(config), "SYNC_TRANSPORT": transport}
+    done = home.sync("pull", SYNC_CLUSTER_HOST="::1", **changes)
+    assert done.returncode == 0, done.stderr
+    assert "pulled v0" in done.stdout
+
+
+def test_ones_own_forwardings_are_not_opened(home):
+    home.job()
+    config = home.home / "config"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        forward = f"  LocalForward {taken.getsockname()[1]} localhost:9\n"
+        config.write_text(f"{home.login.config.read_text()}{forward}  ExitOnForwardFailure yes\n")
+        done = home.sync("pull", SYNC_SSH_CONFIG=str(config))
     assert done.returncode == 0, done.stderr
 
 

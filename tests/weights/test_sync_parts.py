@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -54,6 +55,12 @@ def test_what_could_be_read_as_an_option_or_a_command_is_refused(given):
         find_remote(given, FULL, {})
 
 
+def test_a_key_that_is_not_there_is_named_and_no_other_used(tmp_path):
+    key = str(tmp_path / "id")
+    with pytest.raises(FileError, match=f"SYNC_SSH_KEY names {key}, which does not exist"):
+        find_remote("", {**FULL, "SYNC_SSH_KEY": key}, {})
+
+
 @pytest.mark.parametrize("port", ["0", "65536", "65540", "66000", "70000", "99999", "ssh"])
 def test_a_port_that_does_not_exist_is_refused(port):
     with pytest.raises(UsageError, match="cannot be a port") as caught:
@@ -81,7 +88,9 @@ def test_a_remote_home_is_written_as_everybody_understands_it(folder, meant):
 
 
 def test_settings_come_back_as_they_were_kept(tmp_path):
-    remote = Remote("login", "me", "/data/w", ssh_config="/c", port="2222", key="/k")
+    key = tmp_path / "id"
+    key.touch()
+    remote = Remote("login", "me", "/data/w", ssh_config="/c", port="2222", key=str(key))
     save_remote(tmp_path / "a" / "sync.json", remote)
     assert find_remote("", {}, read_saved_cluster(tmp_path / "a" / "sync.json")) == remote
     assert read_saved_cluster(tmp_path / "none.json") == {}
@@ -269,6 +278,19 @@ class Waits(ManualClock):
         if len(self.waited) == self.most:
             raise StoppedBySignal("the test")
         return stop.is_set()
+
+
+def test_a_full_disk_is_waited_out(tmp_path, capsys):
+    class Full:
+        def prepare(self):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "~/shared_weights/x")
+
+    clock = Waits(3)
+    repeat_exchange(Sync(Full(), Full(), tmp_path, clock), "pull", 5.0)
+    assert len(clock.waited) == 3
+    said = capsys.readouterr().out
+    assert said.startswith("waiting: ")
+    assert said.count("No space left on device: '~/shared_weights/x'") == 1
 
 
 def test_a_line_that_breaks_while_it_carries_is_tried_again_at_once(tmp_path, capsys):

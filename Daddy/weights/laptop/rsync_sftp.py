@@ -134,7 +134,7 @@ class RsyncTransport(FileTransport):
 
     def _remote_path(self, name: str) -> str:
         path = self.remote.path(name.removesuffix("/"))
-        return f"{self.remote.login}:{path}" + "/" * (name.endswith("/") and path != "/")
+        return f"{self.remote.rsync_login}:{path}" + "/" * (name.endswith("/") and path != "/")
 
     def _run(self, arguments: Sequence[str], limit_s: float) -> run_subprocess.Completed:
         try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from shutil import which
 
 from Daddy.core.atomic_files import read_bounded, write_atomic
-from Daddy.core.errors import DaddyError, FileError, UsageError
+from Daddy.core.errors import DaddyError, UsageError
 from Daddy.core.host_and_processes import host_name
 from Daddy.core.name_validation import to_peer
 from Daddy.core.run_paths import STREAM_TOKEN
@@ -93,8 +93,6 @@ def _answers(given: str, environ: Mapping[str, str], saved: Mapping[str, str]) -
 def _login_key(remote: Remote, home: Path) -> Path | None:
     """Return the person's own key, made if missing; None if ssh's config file names the key."""
     key = Path(remote.key).expanduser()
-    if remote.key and not key.exists():
-        raise FileError(f"SYNC_SSH_KEY names {key}, which does not exist", f"ssh-keygen -f {key}")
     if remote.key or remote.ssh_config:
         return key if remote.key else None
     usual = [home / ".ssh" / name for name in ("id_ed25519", "id_ecdsa", "id_rsa")]

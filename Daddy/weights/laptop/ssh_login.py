@@ -45,7 +45,7 @@ VARIABLES = {
 
 _FOUND = ("pull_key", "pull_by", "push_key", "tunnel_key", "peer", "opened")
 _FORMS = {
-    "host": (r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}", "write user@host"),
+    "host": (r"(?:[A-Za-z0-9]|::)[A-Za-z0-9._:%-]{0,252}", "write user@host"),
     "user": (r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}", "write user, or user@host"),
     "port": (
         r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]",
@@ -96,6 +96,12 @@ class Remote:
         return f"{self.user}@{self.host}" if self.user else self.host
 
     @property
+    def rsync_login(self) -> str:
+        """User and host for rsync, for which a ``:`` ends a host without brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.user}@{host}" if self.user else host
+
+    @property
     def socket(self) -> Path:
         """Path of the shared connection's control socket, without ``%C``; its folder is private."""
         return master_socket(self.login, self.port, self.key, self.ssh_config)
@@ -122,12 +128,13 @@ class Remote:
         return f"/{inside}".rstrip("/") or "/"
 
     def options(self) -> list[str]:
-        """Return all ssh options before the host."""
+        """Return all ssh options before the host; a person's own forwardings stay closed."""
+        options = (*OPTIONS, "ClearAllForwardings=yes")
         if self.opened:  # otherwise ssh would try a login of its own
             path = f"ControlPath={self.opened_socket}"
-            return self._options(*OPTIONS, "ControlMaster=no", path, "ProxyCommand=false")
+            return self._options(*options, "ControlMaster=no", path, "ProxyCommand=false")
         path = f"ControlPath={self.socket}-%C"
-        return self._options(*OPTIONS, "ControlMaster=auto", "ControlPersist=90", path)
+        return self._options(*options, "ControlMaster=auto", "ControlPersist=90", path)
 
     def single_use_options(self) -> list[str]:
         """Return ssh options for one command over a connection that nothing else uses."""
@@ -231,6 +238,8 @@ _SIGNS = (
     ("rrsync: ", "{login} has no rrsync where the key's line names one", f"run: {SETUP}"),
     ("rsync: (command )?not found", "rsync is not installed on {login}",
      "ask for it there, or go without: export SYNC_TRANSPORT=sftp"),
+    ("No space left on device|Disk quota exceeded", "no space is left, here or on {login}",
+     "remove files there or here; transfers go on by themselves"),
     ("No such file or directory", "{folder} does not exist on {login}",
      "check SYNC_REMOTE_DIR: it is the run's shared_weights folder; has a learner started yet?"),
 )  # fmt: skip
@@ -245,7 +254,7 @@ def save_remote(path: Path, remote: Remote, facts: Mapping[str, str] | None = No
 def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]) -> Remote:
     """Return the cluster from ``given`` (user or user@host, may be ""), environment and saved
     settings. Raise ConfigError with every missing variable; UsageError for text that cannot be a
-    user, host, port or folder.
+    user, host, port or folder; FileError if the key does not exist.
     """
     of = {name: environ.get(key) or saved.get(name, "") for name, key in VARIABLES.items()}
     user, _, host = given.rpartition("@") if "@" in given else (given, "", "")
@@ -260,6 +269,10 @@ def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]
     for name, (form, fix) in _FORMS.items():
         if of[name] and re.fullmatch(form, of[name]) is None:
             raise UsageError(f"{of[name]!r} cannot be a {name} ({VARIABLES[name]})", fix)
+    if of["key"] and not Path(of["key"]).expanduser().exists():  # ssh would take another key
+        raise FileError(
+            f"SYNC_SSH_KEY names {of['key']}, which does not exist", f"ssh-keygen -f {of['key']}"
+        )
     path = of["folder"].rstrip("/") or "/"  # all start in the home folder
     folder = "." if path == "~" else path.removeprefix("~/")
     return Remote(of["host"], of["user"], folder, of["ssh_config"], of["port"], of["key"])
