@@ -502,7 +502,7 @@ def test_ones_own_forwardings_are_not_opened(home):
     home.job()
     config = home.home / "config"
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        forward = f"  LocalForward {taken.getsockname()[1]} localhost:9\n"
+        forward = f"  LocalForward 127.0.0.1:{taken.getsockname()[1]} localhost:9\n"
         config.write_text(f"{home.login.config.read_text()}{forward}  ExitOnForwardFailure yes\n")
         done = home.sync("pull", SYNC_SSH_CONFIG=str(config))
     assert done.returncode == 0, done.stderr
