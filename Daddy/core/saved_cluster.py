@@ -22,6 +22,12 @@ from Daddy.core.errors import ConfigError, FileError
 SETUP = "./Daddy/cluster/sync_weights.sh setup"
 
 
+def setup_line(user: str, host: str, folder: Path) -> str:
+    """Return the shell line with which a laptop joins the run of this ``shared_weights`` folder."""
+    named = {"SYNC_CLUSTER_USER": user, "SYNC_CLUSTER_HOST": host, "SYNC_REMOTE_DIR": str(folder)}
+    return " ".join([*(f"{name}={shlex.quote(text)}" for name, text in named.items()), SETUP])
+
+
 def settings_path(environ: Mapping[str, str], home: Path) -> Path:
     """Return the path of the file in which ``setup`` saves the login."""
     chosen = environ.get("XDG_CONFIG_HOME")

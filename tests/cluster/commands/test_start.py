@@ -49,6 +49,7 @@ def test_twice_is_once_and_changed_settings_are_handed_to_the_controller_that_li
     assert first.returncode == 0, first.stderr
     assert "disk: " in first.stdout
     assert "free by" in first.stdout
+    assert re.search(r"a laptop joins by: SYNC_CLUSTER_USER=.* SYNC_REMOTE_DIR=/", first.stdout)
     before, pid = read_intent(person.run), person.controller
     until(lambda: person.training == 2)
     again = person.says("start")

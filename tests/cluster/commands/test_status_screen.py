@@ -131,6 +131,9 @@ def test_the_line_to_watch_by_has_the_host_where_the_relay_said_it_is(run: RunPa
     write_json(run.relay, {"v": 1, "host": "login2.cluster.edu", "port": 9998})
     line = line_of(screen(run, jobs()), "watch")
     assert re.search(r"watch +ssh -N -R 9998:localhost:9998 [^@ ]+@login2\.cluster\.edu$", line)
+    whole = "".join(screen(run, jobs()).split())  # the line is folded
+    assert "SYNC_CLUSTER_HOST=login2.cluster.eduSYNC_REMOTE_DIR=/" in whole
+    assert "/shared_weights./Daddy/cluster/sync_weights.shsetup" in whole
     run.relay.write_text('{"v": 1, "host": "login2", "port": "a\\nline"}')
     assert "watch" not in screen(run, jobs())
 

@@ -53,13 +53,14 @@ from Daddy.core.agreed_settings import GAME, agreed_settings
 from Daddy.core.atomic_files import read_json_or_empty, write_atomic
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode
-from Daddy.core.host_and_processes import user_name
+from Daddy.core.host_and_processes import full_host_name, user_name
 from Daddy.core.lease import LeaseView, read_lease
 from Daddy.core.load_config import load_release_config, run_paths, shared_paths, with_values
 from Daddy.core.rom_identity import Rom
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.saved_cluster import setup_line
 from Daddy.core.settings import Config
-from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 
 _LEAVES_S = 10.0
 """Seconds that a controller has to exit after its run ended."""
@@ -288,6 +289,9 @@ def _start_daemon(config: Config, release: Release) -> None:
     print(f"controller: pid {report['pid']} on {report['host']}, term {report['term']}, log {log}")
     for line in describe_survival(user_name(), workers=_jobs_take_over(config)):
         print(f"  {line}")
+    shared = shared_paths(config)
+    if config.collaboration.enabled and not isinstance(shared, JoinedPaths):
+        print(f"a laptop joins by: {setup_line(user_name(), full_host_name(), shared.root)}")
     print("you can close this shell; `run_controller status` shows the slots, `stop` ends the run")
 
 

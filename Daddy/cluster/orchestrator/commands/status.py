@@ -46,8 +46,9 @@ from Daddy.core.humanize import printable_line
 from Daddy.core.lease import is_holder_alive, read_lease
 from Daddy.core.load_config import shared_paths
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.saved_cluster import setup_line
 from Daddy.core.settings import Config
-from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 from Daddy.core.stop_conditions import drain_margin
 from Daddy.core.terminal import print_screen, show_screens
 
@@ -245,6 +246,7 @@ def _fleet(run: RunPaths, config: Config, record: Mapping[str, Any], now: float)
         "failover": _failover(run, config),
         "mirror": read_json_or_empty(run.mirrored) or None,
         "watch": _watch_line(run) if record["controller"]["alive"] is not False else None,
+        "join": _join_line(run, shared) if config.collaboration.enabled else None,
         "calls_today": _calls_today(run, now),
         "next_handover": first and {"slot": first["slot"], "ts": round(first["leaves_ts"], 3)},
         "done_ts": round(now + max(0, total - steps_done) / rate, 3)
@@ -326,6 +328,13 @@ def _watch_line(run: RunPaths) -> str | None:
     if not isinstance(port, int):
         return None
     return f"ssh -N -R {port}:localhost:{port} {user_name()}@{host}"
+
+
+def _join_line(run: RunPaths, shared: SharedPaths) -> str | None:
+    """Return the line with which a laptop joins our own run; None if ``relay.json`` has no host."""
+    host = printable_line(str(read_json_or_empty(run.relay).get("host", "")))
+    known = host and not isinstance(shared, JoinedPaths)
+    return setup_line(user_name(), host, shared.root) if known else None
 
 
 def read_friends_jobs(shared: SharedPaths, head: Mapping[str, Any], now: float) -> dict[str, Any]:

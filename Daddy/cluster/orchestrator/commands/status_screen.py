@@ -214,6 +214,8 @@ def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Tex
         yield "mirror", _mirror(mirror, now)
     if status["watch"]:
         yield "watch", Text(status["watch"])
+    if status["join"]:
+        yield "join", Text(status["join"])
     yield "queue", _queue(status, now)
     yield "control", _control(status, now)
     if status["game"]:
