@@ -135,7 +135,7 @@ def test_the_line_to_watch_by_has_the_host_where_the_relay_said_it_is(run: RunPa
     assert "SYNC_CLUSTER_HOST=login2.cluster.eduSYNC_REMOTE_DIR=/" in whole
     assert "/shared_weights./Daddy/cluster/sync_weights.shsetup" in whole
     run.relay.write_text('{"v": 1, "host": "login2", "port": "a\\nline"}')
-    assert "watch" not in screen(run, jobs())
+    assert "watch " not in screen(run, jobs())
 
 
 @pytest.mark.parametrize("width", [40, 50, 60, 72, 80])
