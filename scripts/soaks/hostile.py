@@ -16,6 +16,7 @@ import torch
 from Daddy.core.atomic_files import canonical_json, sha256_hex
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
+from Daddy.weights.merge.admission import STEPS_LIMIT
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.store.weight_records import Contribution, LaptopHead
 
@@ -33,7 +34,7 @@ class Attack:
     sparse: str = ""
     """Name of a file of 10 GiB that takes no room, made over there."""
     welcome: int = 0
-    """Allowed merged inputs of that incarnation: one, for a fair contribution sent twice."""
+    """Allowed merged inputs of that incarnation: one, for a delta that is fair."""
 
 
 def touching(path: Path) -> bytes:
@@ -71,6 +72,7 @@ class Forge:
             Attack("a pickle as record", "bad00008", {f"bad00008-000001-{'0' * 12}.json": bad}),
             self._attack("a whole run's steps", "bad00009", fair, env_steps=1 << 40),
             self._attack("a slot's name", "bad0000a", fair, peer="slot-0"),
+            self._boasting("steps that end a run", "bad0000c", fair),
         ]
 
     def _delta(self) -> StateDict:
@@ -104,6 +106,11 @@ class Forge:
     def _again(self, name: str, incarnation: str, data: bytes) -> Attack:
         """Return a fair contribution; the caller sends it a second time."""
         return dataclasses.replace(self._attack(name, incarnation, data), welcome=1)
+
+    def _boasting(self, name: str, incarnation: str, data: bytes) -> Attack:
+        """Return a contribution of the most steps that a record may claim: few of them count."""
+        boast = self._attack(name, incarnation, data, env_steps=STEPS_LIMIT, new_steps=STEPS_LIMIT)
+        return dataclasses.replace(boast, welcome=1)
 
     def _sparse(self, name: str, incarnation: str) -> Attack:
         offer = self._offer(incarnation, b"", SPARSE_BYTES)

@@ -181,6 +181,9 @@ def _figures(
     broken = [f"{name} entered a version" for name in inside]
     broken += [f"nothing of {name} was accepted" for name, of in received.items()
                if not of["accepted"]]  # fmt: skip
+    last = versions[-1]
+    own = sum(steps for peer, steps in last.contributors.items() if peer.startswith("slot-"))
+    broken += ["claimed steps were believed"] if last.fleet_steps > 2 * own else []
     broken += ["the return fell"] if after < KEPT_RETURN * before else []
     return {
         "versions": len(versions) - 1,

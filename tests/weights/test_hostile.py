@@ -53,6 +53,7 @@ def test_nothing_hostile_enters_and_what_is_fair_counts_once(besieged, tmp_path)
     assert {entry.name: entered[entry.incarnation] for entry in attacks} == {
         item.name: item.welcome for item in attacks
     }
+    assert versions[-1].fleet_steps <= 2 * versions[-1].contributors["slot-0"]
     assert not (tmp_path / "unpickled").exists()
     assert {path for path in tmp_path.rglob("*") if "shared" not in path.parts} == outside
 
