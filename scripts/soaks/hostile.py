@@ -58,6 +58,7 @@ class Forge:
         """Return one attack of each kind."""
         fair = encode(self._delta(), half=True)
         nan = {name: tensor / 0.0 * 0.0 for name, tensor in self._delta().items()}
+        doubled = {name: 2 * tensor for name, tensor in self._delta().items()}
         named = {"../../../../tmp/x": torch.zeros(3), **self._delta()}
         bad = touching(self._proof)
         return [
@@ -72,7 +73,8 @@ class Forge:
             Attack("a pickle as record", "bad00008", {f"bad00008-000001-{'0' * 12}.json": bad}),
             self._attack("a whole run's steps", "bad00009", fair, env_steps=1 << 40),
             self._attack("a slot's name", "bad0000a", fair, peer="slot-0"),
-            self._boasting("steps that end a run", "bad0000c", fair),
+            self._boasting("steps that end a run", "bad0000c", encode(doubled, half=True)),
+            self._attack("the same bytes anew", "bad0000d", fair),
         ]
 
     def _delta(self) -> StateDict:

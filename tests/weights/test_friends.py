@@ -118,8 +118,8 @@ def test_a_round_waits_for_no_friends_job_and_counts_living_ones_that_contribute
         return {merged.peer: merged.share for merged in newest(owner).inputs}["slot-0"]
 
     assert share() == 1.0  # heartbeats alone shrink no share
-    for peer in theirs[:2]:
-        peer.shift(1.0)
+    for place, peer in enumerate(theirs[:2]):
+        peer.shift(1.0 + place / 10)
         peer.publish()
     assert share() == pytest.approx(1 / 3)
     assert share() == pytest.approx(1 / 3)
@@ -220,8 +220,8 @@ def test_all_friends_together_move_at_most_half_of_a_version(tmp_path, owner, cl
     for name in ("bert", "cora"):
         enlist(owner, tmp_path / name, name, "job")
         theirs += [enter(owner, tmp_path / name, f"slot-{k}", clock) for k in range(2)]
-    for peer in [*theirs, ours]:
-        peer.shift(0.1)
+    for place, peer in enumerate([*theirs, ours]):
+        peer.shift(0.1 + place / 100)
         peer.publish()
     clock.pass_by(10)
     ours.adopt()
@@ -355,8 +355,8 @@ def test_what_is_no_plain_file_of_the_friends_is_not_read(tmp_path, owner, clock
 def test_a_flood_of_offers_crowds_nobody_out(tmp_path, owner, clock):
     ours = begin(owner, "slot-0", clock)
     theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
-    for _ in range(40):
-        theirs.shift(0.01)
+    for number in range(40):
+        theirs.shift(0.01 + number / 10_000)
         theirs.publish()
     record = strip(owner, ours, clock)
     assert sum(merged.peer == "anna.slot-0" for merged in record.inputs) == FRIENDS_INPUTS_LIMIT

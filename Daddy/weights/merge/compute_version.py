@@ -8,7 +8,7 @@ whose norm is compared with those of all admitted jobs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
@@ -82,10 +82,11 @@ class JudgedOffer:
 class MergeInputs:
     """Everything from which one merge computes a version.
 
-    ``records`` are the last versions, the bases of the contributions and their authors' last
-    merges, by number. ``live`` names the jobs whose heartbeat moves. ``shared`` is the state of
-    version ``base``; ``states`` are those of the contributions' bases, under "polyak" alone.
-    ``opened`` are the contributions, their records and files judged.
+    ``records`` are the last versions, the bases of the contributions, their authors' last merges
+    and, with contributions of laptops or friends, all versions that may be a base, by number.
+    ``live`` names the jobs whose heartbeat moves. ``shared`` is the state of version ``base``;
+    ``states`` are those of the contributions' bases, under "polyak" alone. ``opened`` are the
+    contributions, their records and files judged.
     """
 
     settings: ExchangeSettings
@@ -110,7 +111,40 @@ def judge_all(inputs: MergeInputs) -> list[JudgedOffer]:
     jobs = [_judge_job(offer, merged, inputs.head) for offer in jobs]
     norms = [*inputs.head.norms, *_norms(jobs)]
     laptops = [_judge_values(offer, norms) for offer in inputs.opened if offer.pending.laptop]
-    return _bound_others(inputs, _without_waiting([*jobs, *laptops]))
+    once = _refuse_replays(inputs, _without_waiting([*jobs, *laptops]))
+    return _bound_others(inputs, list(once))
+
+
+def _window(inputs: MergeInputs) -> list[Version]:
+    """Return the records of the last versions, oldest first."""
+    first = inputs.head.version - inputs.settings.keep_versions + 1
+    return [inputs.records[number] for number in sorted(inputs.records) if number >= first]
+
+
+def _refuse_replays(inputs: MergeInputs, judged: Iterable[JudgedOffer]) -> Iterator[JudgedOffer]:
+    """Refuse a laptop's or friend's contribution whose bytes the same sender contributed before.
+    Bytes of another sender are no reason: a copy would get the original refused.
+    """
+    counted = {
+        (_sender(merged), merged.blob): version
+        for version, record in inputs.records.items()
+        for merged in record.inputs
+    }
+    for offer in judged:
+        file = _sender(offer.entry), offer.entry.blob
+        repeated = offer.pending.is_capped and offer.verdict.admitted and file in counted
+        if repeated:
+            reason = f"v{counted[file]} counted the same file already"
+            yield replace(offer, verdict=make_refusal(reason, Fault.VALUES))
+        else:
+            yield offer
+        if offer.verdict.admitted:
+            counted.setdefault(file, inputs.head.version + 1)
+
+
+def _sender(merged: Input) -> str:
+    """Return the name of a laptop or of a friend's account, which may have many jobs."""
+    return merged.peer.split(".")[0]
 
 
 def judge_contribution_record(inputs: MergeInputs, pending: PendingOffer) -> AdmissionVerdict:
@@ -175,12 +209,11 @@ def _job_entries(inputs: MergeInputs, jobs: Iterable[JudgedOffer]) -> list[Input
     """Return entries of own jobs, by which all jobs are judged: those in the last versions and
     admitted new ones. By a friend's tiny ones an own job would be refused.
     """
-    first = inputs.head.version - inputs.settings.keep_versions + 1
     before = [
         merged
-        for number, record in inputs.records.items()
+        for record in _window(inputs)
         for merged in record.inputs
-        if number >= first and OWN.fullmatch(merged.peer)
+        if OWN.fullmatch(merged.peer)
     ]
     offered = (job.entry for job in jobs if job.verdict.admitted and not job.pending.is_capped)
     return before + [entry for entry in offered if isfinite(entry.norm)]
@@ -201,9 +234,7 @@ def last_judged(head: Version, peer: str) -> int:
 
 def _bound_others(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> list[JudgedOffer]:
     """Return the offers with the steps of laptops and friends bounded (``step_counts``)."""
-    first = inputs.head.version - inputs.settings.keep_versions + 1
-    window = [inputs.records[number] for number in sorted(inputs.records) if number >= first]
-    rate = fastest_rate(window)
+    rate = fastest_rate(_window(inputs))
     entries = [offer.entry for offer in judged if offer.verdict.admitted]
     left: dict[str, int] = {}
     bounded = []
@@ -338,7 +369,7 @@ def _shares(
     bad = {each.entry.peer for each in refused if each.verdict.fault is Fault.VALUES}
     bad |= {each.peer for each in head.refused if each.fault == Fault.VALUES.value}
     # A friend's job counts by its contributions: heartbeats alone would shrink everybody's share.
-    seen = {merged.peer for record in inputs.records.values() for merged in record.inputs}
+    seen = {merged.peer for record in _window(inputs) for merged in record.inputs}
     live = {peer for peer in inputs.live - bad if OWN.fullmatch(peer) or peer in seen}
     counted = {each.peer for each in offers if not each.laptop} | live
     full_round_weight = round_weight(offers, len(counted), head.denominator)

@@ -8,7 +8,7 @@ process and a few more.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge.admission import Fault, make_refusal
+from Daddy.weights.merge.averaging_shares import laptop_lag
 from Daddy.weights.merge.compute_version import (
     JudgedOffer,
     MergeInputs,
@@ -61,6 +62,9 @@ LAPTOP_INPUTS_LIMIT = 16
 
 FRIENDS_INPUTS_LIMIT = 16
 """Contributions of friends' jobs among them: a round of four jobs of four friends."""
+
+BASES_LIMIT = 256
+"""Newest versions in which the bytes of laptops' and friends' contributions are looked up."""
 
 RELIST_S = 120.0
 """Seconds after which a folder is listed again although no stamp or time changed. Longer than the
@@ -227,8 +231,8 @@ def _records(
     peers: Peers,
     chosen: Sequence[PendingOffer],
 ) -> dict[int, Version]:
-    """Return records by number: last versions, offers' bases, last merges of gone authors, and of
-    laptops and friends, with the version before.
+    """Return records by number: last versions, offers' bases, last merges of gone authors. For
+    laptops and friends also their last merges, with the version before, and all possible bases.
     """
     first, far = max(0, head.version - settings.keep_versions + 1), forget_after_versions(settings)
     needed = {offer.offer.base_version for offer in chosen}
@@ -236,10 +240,21 @@ def _records(
                if author not in peers.authors and head.version + 1 - version >= far}  # fmt: skip
     lasts = {last_judged(head, offer.offer.peer) for offer in chosen if offer.is_capped} - {0}
     needed |= lasts | {last - 1 for last in lasts}
+    if any(offer.is_capped for offer in chosen):
+        needed |= set(_possible_bases(store, head, settings.laptop_max_staleness))
     numbers = sorted(number for number in needed if number < first)
     numbers += range(first, head.version + 1)
     read = (record for number in numbers for record in store.records(number, number))
     return {record.version: record for record in read}
+
+
+def _possible_bases(store: Store, head: Version, max_staleness: int) -> Iterator[int]:
+    """Yield the versions, newest first, on which a laptop's contribution may still be based."""
+    for number in range(head.version, max(-1, head.version - BASES_LIMIT), -1):
+        for record in store.records(number, number):
+            if laptop_lag(head.version - number, head.ts - record.ts) > max_staleness:
+                return
+            yield number
 
 
 def _states(
