@@ -213,6 +213,11 @@ class Accounting:
     def __init__(self) -> None:
         self.known: tuple[QueueJob, ...] = ()
         self.asked = 0
+        self.nodes: list[set[str]] = []
+
+    def read_drained_nodes(self, nodes: set[str]) -> dict[str, str]:
+        self.nodes.append(nodes)
+        return {"n1": "Prolog error"}
 
     def read_ended_jobs(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         self.asked += 1
@@ -282,3 +287,28 @@ def test_of_a_pass_the_missed_and_the_cancelled_are_asked(listed, more, asked) -
     seen = EndedJobLookup(database).with_ended_jobs(history(*more), snapshot)
     assert database.asked == asked
     assert seen.jobs == (*listed, *database.known[:asked])
+
+
+CLAIMED = LedgerEntry("claimed", BEGAN + 5, TOKEN, {"slot": 0, "term": 1})
+PROLOG = replace(DEAD, node="n1")
+
+
+@pytest.mark.parametrize(
+    ("listed", "more", "asked"),
+    [
+        (PROLOG, (), True),
+        (replace(PROLOG, slurm_state="FAILED", exit_code=1), (), True),
+        (replace(PROLOG, slurm_state="FAILED", exit_code=11), (), False),
+        (replace(PROLOG, slurm_state="FAILED", exit_code=3), (), False),
+        (replace(PROLOG, slurm_state="RUNNING", state=JobState.RUNNING), (), False),
+        (PROLOG, (CLAIMED,), False),
+        (PROLOG, (LedgerEntry("dismissed", BEGAN + 5, TOKEN),), False),
+        (DEAD, (), False),
+    ],
+    ids=["a prolog", "a crash", "no slot", "refused", "runs", "claimed", "our wish", "pending"],
+)
+def test_nodes_are_asked_for_only_if_a_job_ended_there_unclaimed(listed, more, asked) -> None:
+    cluster = Accounting()
+    seen = EndedJobLookup(cluster).with_ended_jobs(history(*more), Snapshot(BEGAN + 9, (listed,)))
+    assert cluster.nodes == [{"n1"}] * asked
+    assert [job.drained for job in seen.jobs] == ["Prolog error" if asked else ""]

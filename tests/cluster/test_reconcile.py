@@ -164,6 +164,25 @@ def test_a_launch_failure_after_a_claim_is_a_crash(known, slots, outcome) -> Non
     assert [entry.data["outcome"] for entry in entries if entry.kind == "ended"] == [outcome]
 
 
+@pytest.mark.parametrize(
+    ("known", "word", "reason", "outcome"),
+    [
+        (attempt(), "CANCELLED", "Prolog error", "node failed"),
+        (attempt(), "FAILED", "Prolog error", "node failed"),
+        (attempt(slot=0, term=3), "CANCELLED", "Prolog error", "cancelled"),
+        (attempt(), "CANCELLED", "", "cancelled"),
+    ],
+)
+def test_an_unclaimed_job_on_a_drained_node_is_that_nodes_failure(
+    known, word, reason, outcome
+) -> None:
+    ended = row(JobState.ENDED, word, exit_code=0, node="n1", drained=reason)
+    (entry,) = (entry for entry in seen(Ledger((known,)), ended) if entry.kind == "ended")
+    assert entry.data["outcome"] == outcome
+    if reason:
+        assert entry.data["reason"] == "node n1 is drained: Prolog error"
+
+
 def test_a_claim_progress_and_leaving_are_read_from_the_slot() -> None:
     known = Ledger((attempt(),))
     claimed = seen(known, row(), slots=(view(),))

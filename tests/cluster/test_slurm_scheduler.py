@@ -55,7 +55,7 @@ class ScriptedSlurm:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for name in ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr"):
+        for name in ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr", "sinfo"):
             path = folder / name
             path.write_text(PROGRAM.format(python=sys.executable, folder=str(folder)))
             path.chmod(0o755)
@@ -231,6 +231,28 @@ def test_an_end_that_the_database_has_not_heard_of_is_asked_for_twice(paper: Scr
         SlurmScheduler(RUN, ManualClock(), user_id=1000).read_ended_jobs([JobRef(17, TOKEN)]) == ()
     )
     assert len(paper.heard) == 2
+
+
+def test_a_node_that_is_drained_just_after_the_job_ended_is_asked_for_twice(
+    paper: ScriptedSlurm,
+) -> None:
+    clock = ManualClock()
+    scheduler = SlurmScheduler(RUN, clock, user_id=1000)
+    waited = clock.wait
+
+    def wait(stop: threading.Event, seconds: float) -> bool:
+        paper.says(sinfo=(0, "n1|Prolog error\nn1|Prolog error\n", ""))
+        return waited(stop, seconds)
+
+    clock.wait = wait  # type: ignore[method-assign]
+    assert scheduler.read_drained_nodes(["n2", "n1"]) == {"n1": "Prolog error"}
+    asked = "sinfo --Node --noheader --all --states=drain --format=%N|%E --nodes=n1,n2"
+    assert paper.heard == [asked] * 2
+    paper.says(sinfo=(0, "n1|a \x1b[2J screen | and a bar\n", ""))
+    assert scheduler.read_drained_nodes(["n1"]) == {"n1": "a ?[2J screen | and a bar"}
+    paper.says(sinfo=(1, "", "slurm_load_node: Unable to contact slurm controller\n"))
+    assert scheduler.read_drained_nodes(["n1"]) == {}
+    assert len(paper.heard) == 4
 
 
 def test_a_database_that_hangs_does_not_hold_up_the_start(paper: ScriptedSlurm) -> None:

@@ -36,7 +36,11 @@ from Daddy.cluster.orchestrator.controller_types import (
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence, read_slots
-from Daddy.cluster.orchestrator.reconcile import doubt_listing, reconcile
+from Daddy.cluster.orchestrator.reconcile import (
+    doubt_listing,
+    may_be_node_failure,
+    reconcile,
+)
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, Scheduler
 from Daddy.cluster.orchestrator.status_summary import summarise
 from Daddy.core.atomic_files import write_json
@@ -227,7 +231,7 @@ class Controller:
 
 
 class EndedJobLookup:
-    """Asks Slurm's accounting for the ends of jobs, and for the user that cancelled one.
+    """Asks Slurm's accounting for ends of jobs and the user that cancelled one, sinfo for nodes.
 
     A squeue listing drops ended jobs and never names the canceller. Accounting has both, sometimes
     only minutes later: it is asked at each pass until it answers, at most for ``_LATE_S`` seconds.
@@ -238,11 +242,30 @@ class EndedJobLookup:
         self._answered: set[str] = set()
 
     def with_ended_jobs(self, ledger: Ledger, snapshot: Snapshot) -> Snapshot:
-        """Return ``snapshot`` plus the ends of live jobs that left it or that others cancelled."""
+        """Return ``snapshot`` plus the ends of live jobs that left it or that others cancelled.
+
+        Jobs that a drained node ended are marked as such.
+        """
         words = {job.token: job.slurm_state for job in snapshot.jobs}
         unexplained = (job for job in ledger.live if _is_unexplained(job, words.get(job.token)))
         ended = self._read_ended_jobs(unexplained)
-        return replace(snapshot, jobs=(*snapshot.jobs, *ended)) if ended else snapshot
+        jobs = self._with_drained_nodes(ledger, (*snapshot.jobs, *ended))
+        return replace(snapshot, jobs=jobs)
+
+    def _with_drained_nodes(
+        self, ledger: Ledger, jobs: tuple[QueueJob, ...]
+    ) -> tuple[QueueJob, ...]:
+        """Return ``jobs`` with the reason of the drained node in those that it may have ended."""
+        live = {attempt.token: attempt for attempt in ledger.live}
+        suspects = {
+            job for job in jobs if job.token in live and may_be_node_failure(live[job.token], job)
+        }
+        nodes = {job.node for job in suspects}
+        drained = self._scheduler.read_drained_nodes(nodes) if nodes else {}
+        return tuple(
+            replace(job, drained=drained.get(job.node, "")) if job in suspects else job
+            for job in jobs
+        )
 
     def find_cancellers(self, ledger: Ledger, now: float) -> tuple[LedgerEntry, ...]:
         """Return entries with the user ids that cancelled jobs, as far as accounting has them."""

@@ -74,7 +74,7 @@ class JobOutcome(str, Enum):
     )
     CANCELLED = "cancelled"  # by the controller or a person; no failure
     LOST = "lost"  # gone from the queue, the cause is unknown; no failure
-    NODE_FAILED = "node failed"  # its node crashed or did not boot; no failure
+    NODE_FAILED = "node failed"  # its node crashed, did not boot or was drained at once; no failure
     CRASHED = "crashed"  # any other end; failure if unsaved
     HUNG = "hung"  # its heartbeat had stopped before it ended; failure if unsaved
     UNLAUNCHED = "not launched"  # Slurm could not start its job script; failure
@@ -150,6 +150,8 @@ class QueueJob:
     """Id of the person's other Daddy run that it belongs to; else empty."""
     canceller: int | None = None
     """User id of another person that cancelled it, where the site's accounting records that."""
+    drained: str = ""
+    """Slurm's reason for draining its node, if the job ended there unexplained and unclaimed."""
     wait_reason: WaitReason = WaitReason.TURN
 
 

@@ -12,7 +12,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +163,11 @@ class LocalScheduler:
         """Return nothing: the listing contains the ends of local jobs."""
         del jobs
         return ()
+
+    def read_drained_nodes(self, nodes: Collection[str]) -> Mapping[str, str]:
+        """Return nothing: the local queue drains no node."""
+        del nodes
+        return {}
 
     def read_limits(self) -> tuple[SiteLimits, str]:
         """Return the number of places as the limit of running jobs."""

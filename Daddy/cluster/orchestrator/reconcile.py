@@ -58,6 +58,8 @@ _STANDSTILL_S = 120.0
 _OVERTIME_S = 600.0
 """Seconds after a job's own end for which its heartbeat still proves listings incomplete."""
 
+_UNEXPLAINED = (JobOutcome.CANCELLED, JobOutcome.CRASHED, JobOutcome.UNLAUNCHED)
+"""Outcomes of a job without a slot that its node may have caused, such as by a failing prolog."""
 _UNLAUNCHED = "JobLaunchFailure"
 """Slurm's reason for a job script that it could not start, or that was killed."""
 
@@ -242,6 +244,7 @@ class _Comparison:
         outcome = _outcome(attempt, row, claimed=attempt.slot is not None or holds)
         end_reason = view.end_reason if view is not None else attempt.reason
         ending = f"exit code {row.exit_code}" if row.exit_code else row.slurm_state.lower()
+        ending = f"node {row.node} is drained: {row.drained}" if row.drained else ending
         facts = {"exit_code": row.exit_code, "canceller": row.canceller}
         present = {name: value for name, value in facts.items() if value is not None}
         reason = end_reason or ending
@@ -322,11 +325,20 @@ class _Comparison:
         return LedgerEntry("learnt", self.now, data={"site": facts, "why": why})
 
 
+def may_be_node_failure(attempt: Attempt, row: QueueJob) -> bool:
+    """Return True if a job ended on a node before it claimed, and neither it nor we say why."""
+    if row.state is not JobState.ENDED or not row.node or attempt.slot is not None:
+        return False
+    outcome = _outcome(attempt, row, claimed=False)
+    return outcome in _UNEXPLAINED and not attempt.requests.dismissed
+
+
 def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
     """Return the outcome of an ended job; ``claimed``: it held a slot. The first rule wins."""
     if attempt.observed.silent_ts is not None:
         return JobOutcome.HUNG
-    named = _BY_WORD.get((row.slurm_state.split() or [""])[0].rstrip("+"))
+    word = "NODE_FAIL" if row.drained and not claimed else row.slurm_state
+    named = _BY_WORD.get((word.split() or [""])[0].rstrip("+"))
     if named is not None:
         return named
     if row.slurm_reason == _UNLAUNCHED and not claimed:

@@ -5,7 +5,7 @@ A scheduler carries out commands and reports on jobs; ``planner`` makes all deci
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -100,6 +100,9 @@ class Scheduler(Protocol):
 
     def read_ended_jobs(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         """Return those of the jobs that have ended as far as Slurm's accounting knows."""
+
+    def read_drained_nodes(self, nodes: Collection[str]) -> Mapping[str, str]:
+        """Return those of the nodes that are drained, with Slurm's reason for each."""
 
     def read_limits(self) -> tuple[SiteLimits, str]:
         """Return the site's job limits and, as text, their source."""

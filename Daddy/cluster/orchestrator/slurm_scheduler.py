@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -49,6 +49,7 @@ from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, SchedulerError
 from Daddy.core.host_and_processes import user_name
+from Daddy.core.humanize import printable_line
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.run_subprocess import Completed, ProcessTimeoutError, ProgramMissingError
 
@@ -62,11 +63,12 @@ _RESERVATIONS_REUSED_S = 600.0
 _SACCT_TIMEOUT_S = 10.0
 _SACCT_PAUSE_S = 300.0
 """Seconds without calls of sacct after one failed, because each pass would wait for it."""
-_SACCT_RETRY_DELAY_S = 1.5
-"""Seconds before sacct runs again for jobs that it did not list as ended: it lags behind squeue."""
+_RETRY_DELAY_S = 1.5
+"""Seconds before sacct or sinfo runs again for missing rows: they lag behind squeue."""
 _RETRY_TEXT = "the controller tries it again"
 _SQUEUE = ("squeue", "--me", "--noheader", "--array", "--all", "--states=all",
            f"--Format={LISTING}")  # fmt: skip
+_SINFO = ("sinfo", "--Node", "--noheader", "--all", "--states=drain", "--format=%N|%E")
 _ALREADY_ENDED = ("Invalid job id", "already completing or completed", "already finished")
 """Parts of scancel errors which mean that the job has ended already."""
 _UNKNOWN_OPTION = "unrecognized option"
@@ -243,7 +245,7 @@ class SlurmScheduler:
         """Return the jobs that sacct lists as ended; it runs a second time where some lack."""
         ended = self._run_sacct(jobs)
         if ended is not None and len(ended) < len(jobs):
-            self._clock.wait(threading.Event(), _SACCT_RETRY_DELAY_S)
+            self._clock.wait(threading.Event(), _RETRY_DELAY_S)
             ended = self._run_sacct(jobs)
         return ended or ()
 
@@ -261,6 +263,26 @@ class SlurmScheduler:
             return None
         tokens = {job.job_id: job.token for job in jobs}
         return parse_ends(result.stdout, self._run_id, tokens, self._user_id)
+
+    def read_drained_nodes(self, nodes: Collection[str]) -> Mapping[str, str]:
+        """Return those of the nodes that are drained, with the reason; asked twice where some lack.
+
+        1. A prolog fails. 2. slurmd cancels the job. 3. It reports the prolog, and slurmctld drains
+        the node: a listing between 2 and 3 shows the job's end and a healthy node.
+        """
+        drained = self._run_sinfo(nodes)
+        if drained is not None and len(drained) < len(nodes):
+            self._clock.wait(threading.Event(), _RETRY_DELAY_S)
+            drained = self._run_sinfo(nodes)
+        return drained or {}
+
+    def _run_sinfo(self, nodes: Collection[str]) -> dict[str, str] | None:
+        """Return the reason of each drained node, or None where sinfo fails."""
+        text = self.commands.read_output((*_SINFO, f"--nodes={','.join(sorted(nodes))}"))
+        if text is None:
+            return None
+        rows = (line.partition("|") for line in text.splitlines())
+        return {node: printable_line(reason) for node, bar, reason in rows if bar}
 
     def read_limits(self) -> tuple[SiteLimits, str]:
         """Read the enforced limits of associations and QOS within ``_LIMITS_TIMEOUT_S``."""

@@ -48,6 +48,7 @@ def fresh():
         "enforced": False,
         "partitions": ["gpu-linuxlab"],
         "reservations": [],
+        "drained": {},
     }
 
 
@@ -260,6 +261,11 @@ def sacctmgr(state, argv, now, env, stdin):
 
 
 def sinfo(state, argv, now, env, stdin):
+    options, _ = options_of(argv, "Node noheader all")
+    if options.get("states") == "drain":
+        asked = options["nodes"].split(",")
+        rows = [f"{node}|{why}" for node, why in state["drained"].items() if node in asked]
+        return "".join(f"{row}\n" for row in rows)
     return "".join(f"{name} up infinite 4 idle n[1-4]\n" for name in state["partitions"])
 
 

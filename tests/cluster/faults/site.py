@@ -91,6 +91,8 @@ class Behaviour:
     hangs_after_s: float | None = None
     bad_nodes: tuple[str, ...] = ()
     """Nodes on which jobs crash after 20 s."""
+    bad_prologs: tuple[str, ...] = ()
+    """Nodes that Slurm drains as soon as a job starts there; it cancels that job as user 0."""
     drain_s: float = 2.0
 
 
@@ -303,7 +305,7 @@ class Site:
             job["reason"] = self._why_not(job, busy, live, state)
             if job["reason"] == "None":
                 busy += 1
-                self._begin(job, jobs)
+                self._begin(job, jobs, state["drained"])
 
     def _why_not(  # noqa: PLR0911 - a list of reasons
         self, job: Mapping[str, Any], busy: int, live: set[int], state: Mapping[str, Any]
@@ -325,14 +327,20 @@ class Site:
             return "Priority"
         return job.get("stuck") or "None"
 
-    def _begin(self, job: dict[str, Any], jobs: Sequence[Mapping[str, Any]]) -> None:
-        taken = {job["node"] for job in jobs if job["state"] == "RUNNING"}
+    def _begin(
+        self, job: dict[str, Any], jobs: Sequence[Mapping[str, Any]], drained: dict[str, str]
+    ) -> None:
+        taken = {job["node"] for job in jobs if job["state"] == "RUNNING"} | {*drained}
         excluded = set((job["excluded"] or "").split(","))
         open_nodes = [n for n in NODES if n not in taken and n not in excluded] or ["n9"]
         bad = [node for node in open_nodes if node in self.behaviour.bad_nodes]
         job.update(state="RUNNING", start=self.true, node=(bad or open_nodes)[0], reason="None")
         self.starts.append((self.true, job["id"], job["node"]))
-        if job["name"].startswith("daddy-"):
+        if job["node"] in self.behaviour.bad_prologs:
+            drained[job["node"]] = "Prolog error"
+            job["uid"] = 0 if os.getuid() else 4242
+            self._end(job, "CANCELLED", None)
+        elif job["name"].startswith("daddy-"):
             self._seek(job)
 
     def _settle(self, job: Mapping[str, Any], slot: int, lease: Lease) -> None:

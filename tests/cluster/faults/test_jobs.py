@@ -197,6 +197,19 @@ def test_fault_35_a_maintenance_reservation(site: Site, login: Login) -> None:
     assert site.twice() == []
 
 
+@pytest.mark.parametrize("accounting", [False, True])
+def test_prologs_that_fail_at_the_first_start_cost_their_nodes_and_not_the_run(
+    site: Site, login: Login, accounting: bool
+) -> None:
+    with site.state() as state:
+        state["accounting"] = accounting
+    site.behaviour.bad_prologs = ("n1", "n2")
+    login.settle()
+    assert login.mode is Mode.RUN
+    assert outcomes(login) == [JobOutcome.NODE_FAILED] * 2
+    assert site.calls("sinfo") <= 2, "asked for ended jobs only"
+
+
 @pytest.mark.parametrize("how", ["another user", "held", "all at once"])
 def test_an_administrators_word_pauses_the_run(site: Site, login: Login, how: str) -> None:
     with site.state() as state:

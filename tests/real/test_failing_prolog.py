@@ -1,0 +1,128 @@
+"""Tests jobs that a failing prolog ends, as a user without rights over Slurm."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator.control_files import read_intent
+from Daddy.core.run_paths import RunPaths
+from tests.cluster.conftest import copied_checkout
+from tests.patience import PATIENCE_S, until
+from tests.real.conftest import Cluster, Student, run_testbed, start
+
+PROLOG = '#!/bin/sh\ncase "$SLURMD_NODENAME" in n1|n2) exit 1;; esac\n'
+
+
+@pytest.fixture(scope="module")
+def shared_cluster() -> Iterator[Cluster]:
+    """Start a test cluster of its own, whose prolog fails on two of its four nodes."""
+    folder = Path(tempfile.mkdtemp(prefix="daddy-prolog-", dir="/tmp"))
+    try:
+        cluster = start(folder)
+        prolog = folder / "etc" / "prolog"
+        prolog.write_text(PROLOG)
+        prolog.chmod(0o755)
+        with (folder / "etc" / "slurm.conf").open("a") as conf:
+            conf.write(f"Prolog={prolog}\n")
+        cluster.out("scontrol", "reconfigure")
+        yield cluster
+    finally:
+        run_testbed("down", "--dir", str(folder), "--purge")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def readable_python(folder: Path) -> Path:
+    """Copy this Python to where every account may run it; it imports this one's packages."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    leave = shutil.ignore_patterns("test", "site-packages", "__pycache__", "config-*")
+    base, library = Path(sys.base_prefix), folder / "lib" / version
+    shutil.copytree(base / "lib" / version, library, ignore=leave)
+    for path in (base / "lib").glob("libpython*.so*"):
+        shutil.copy2(path, folder / "lib")
+    (library / "site-packages").mkdir()
+    (library / "site-packages" / "all.pth").write_text(sysconfig.get_path("purelib"))
+    (folder / "bin").mkdir()
+    return Path(shutil.copy2(base / "bin" / version, folder / "bin" / version))
+
+
+class Friend(Student):
+    """The second user of the test cluster, who types on its login node."""
+
+    ssh: tuple[str, ...] = ()
+    python: str = sys.executable
+
+    def says(self, *argv: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
+        module = "Daddy.cluster.orchestrator.run_controller"
+        shell = ["env", "--unset=DADDY_SITE", f"--chdir={self.checkout}"]
+        shell += [f"{name}={text}" for name, text in self.env.items()]
+        words = [*shell, self.python, "-m", module, *argv, "--config", str(self.config)]
+        return subprocess.run(
+            [*self.ssh, shlex.join(words)],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+
+@pytest.fixture
+def student(cluster: Cluster) -> Iterator[Student]:
+    """Return the second user; end the jobs after the test."""
+    if not cluster.facts["friend"]:
+        pytest.skip("only root can be a second user")
+    home = cluster.dir / "home" / "friend"
+    user_id = home.stat().st_uid
+    checkout = copied_checkout(home / "checkout")
+    python = readable_python(home / "python")
+    libraries = str(python.parents[1] / "lib")
+    env = {
+        "LD_LIBRARY_PATH": libraries, "PYTHONPATH": str(checkout),
+        "PATH": f"{cluster.facts['path']}:/usr/bin:/bin",
+    }  # fmt: skip
+    run = RunPaths(home / "runs" / "tiny")
+    someone = Friend(checkout, home / "run.json", run, env)
+    someone.ssh = ("ssh", "-F", str(cluster.ssh_config), "friend")
+    someone.python = str(python)
+    someone.wants(setup=[f"export LD_LIBRARY_PATH={libraries}"])
+    for path in (home, *home.rglob("*")):
+        os.chown(path, user_id, user_id)
+    try:
+        yield someone
+    finally:
+        if run.intent.exists():
+            assert someone.says("stop", "--now").returncode == 0
+
+
+def is_paused(student: Student) -> bool:
+    return student.sees()["mode"] == "paused"
+
+
+def test_a_failing_prolog_is_the_nodes_failure_and_the_run_goes_on(
+    cluster: Cluster, student: Student
+) -> None:
+    """Slurm ends the run's first jobs as cancelled by user 0 and drains their nodes."""
+    said = student.says("start")
+    assert said.returncode == 0, said.stderr
+    assert until(lambda: student.training == 2 or is_paused(student), 60)
+    assert not is_paused(student), read_intent(student.run)
+    ended = student.ledger("ended")
+    assert {(entry["outcome"], entry["reason"], entry["canceller"]) for entry in ended} == {
+        ("node failed", f"node {node} is drained: Prolog error", 0) for node in ("n1", "n2")
+    }
+    assert until(lambda: student.sees()["waiting"], 60)
+    waiting = student.sees()["waiting"][0]["job_id"]
+    cluster.out("scancel", str(waiting))
+    assert until(lambda: is_paused(student), 60), "an administrator cancelled a pending job"
+    intent = read_intent(student.run)
+    assert intent is not None
+    assert intent.reason == f"user 0 cancelled job {waiting}"
