@@ -235,15 +235,10 @@ def test_a_job_that_waits_for_a_slot_leaves_when_it_is_asked_to(site):
     assert site.attempts["a" * 12].facts_of("goodbye")["reason"] == "signal SIGTERM"
 
 
-def test_the_launcher_is_light_and_quick(site):
+def test_the_launcher_is_light(site):
     code = (
         "import sys, Daddy.cluster.launch as launch\n"
         "heavy = {'pydantic', 'torch', 'numpy', 'submitit'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)"
     )
-    times = []
-    for _ in range(3):
-        began = time.monotonic()
-        subprocess.run([sys.executable, "-c", code], cwd=site.release.path, check=True)
-        times.append(time.monotonic() - began)
-    assert min(times) < 1.0
+    subprocess.run([sys.executable, "-c", code], cwd=site.release.path, check=True)

@@ -34,8 +34,6 @@ def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -
     stopped = person.says("stop")
     assert stopped.returncode == 0, stopped.stderr
     fleet = person.fleet
-    gaps = [handover.gap_s for handover in fleet.handovers()]
-    assert sorted(gaps)[len(gaps) // 2] < 3.0
     claimed = [attempt for attempt in fleet.attempts.values() if attempt.slot is not None]
     assert {attempt.facts_of("goodbye")["exit_code"] for attempt in claimed} == {10}
     after = person.sees()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import stat
 import subprocess
 import sys
@@ -113,9 +114,12 @@ def test_headless_loads_neither_pygame_nor_torch_nor_numpy(tmp_path: Path) -> No
 
 
 def test_without_a_display_lines_are_printed_instead(tmp_path: Path) -> None:
-    viewer = start("Daddy.streaming.tunnel_server", "--port", free_port(), "--seconds", 0.5,
-                   home=tmp_path, SDL_VIDEODRIVER="x11", DISPLAY=":4711")  # fmt: skip
-    output = finish_by_itself(viewer)
+    viewer = start("Daddy.streaming.tunnel_server", "--port", free_port(), home=tmp_path,
+                   SDL_VIDEODRIVER="x11", DISPLAY=":4711")  # fmt: skip
+    assert viewer.stdout is not None
+    output = viewer.stdout.readline() + viewer.stdout.readline()
+    viewer.send_signal(signal.SIGINT)
+    finish_by_itself(viewer)
     assert "no window" in output
     assert "--web" in output, "where the same can be seen"
     assert "waiting for the tunnel" in output
