@@ -241,10 +241,11 @@ def _reverted_receipts(store: Store, record: Version) -> Iterator[Receipt]:
 
 
 def round_robin(offers: Sequence[PendingOffer]) -> list[PendingOffer]:
-    """Pure. Order offers: the first of each account, then the second of each, and so on."""
-    place: Counter[int | None] = Counter()
+    """Pure. Order offers: the first of each account or box, then the second of each, and so on."""
+    place: Counter[int | str] = Counter()
     turns = []
     for offer in sorted(offers, key=lambda offer: (offer.offer.sequence, offer.key)):
-        turns.append((place[offer.uid], offer.key, offer))
-        place[offer.uid] += 1
+        sender = offer.offer.peer if offer.uid is None else offer.uid
+        turns.append((place[sender], offer.key, offer))
+        place[sender] += 1
     return [offer for *_, offer in sorted(turns, key=lambda turn: turn[:2])]

@@ -8,6 +8,7 @@ process and a few more.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -185,14 +186,17 @@ class PeerReader:
 
 
 def choose_offers(peers: Peers, head: Version, refused: set[OfferKey]) -> list[PendingOffer]:
-    """Choose the offers that one merge judges; those ``refused`` before come last."""
+    """Choose the offers that one merge judges: each account's and laptop's in turn. Those
+    ``refused`` before, or whose file is not there, come last: they cost nobody else a place.
+    """
     judged = {author: sequence for author, (sequence, _) in head.consumed.items()}
     fresh = [offer for offer in peers.pending if offer.key[2] > judged.get(offer.offer.author, 0)]
-    fresh.sort(key=lambda offer: offer.key in refused)
     jobs = [offer for offer in fresh if not offer.is_capped]
-    friends = round_robin([offer for offer in fresh if not offer.laptop and offer.uid is not None])
-    laptops = [offer for offer in fresh if offer.laptop][:LAPTOP_INPUTS_LIMIT]
-    chosen = [*jobs, *friends[:FRIENDS_INPUTS_LIMIT], *laptops]
+    others = round_robin([offer for offer in fresh if offer.is_capped])
+    others.sort(key=lambda offer: offer.key in refused or not os.path.lexists(offer.blob))
+    friends = [offer for offer in others if not offer.laptop][:FRIENDS_INPUTS_LIMIT]
+    laptops = [offer for offer in others if offer.laptop][:LAPTOP_INPUTS_LIMIT]
+    chosen = [*jobs, *friends, *laptops]
     return sorted(chosen[:INPUTS_LIMIT], key=lambda offer: offer.key)
 
 
