@@ -44,13 +44,16 @@ def shared_cluster() -> Iterator[Cluster]:
 def readable_python(folder: Path) -> Path:
     """Copy this Python to where every account may run it; it imports this one's packages."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    leave = shutil.ignore_patterns("test", "site-packages", "__pycache__", "config-*")
+    leave = shutil.ignore_patterns(
+        "test", "site-packages", "dist-packages", "__pycache__", "config-*"
+    )
     base, library = Path(sys.base_prefix), folder / "lib" / version
     shutil.copytree(base / "lib" / version, library, ignore=leave)
     for path in (base / "lib").glob("libpython*.so*"):
         shutil.copy2(path, folder / "lib")
-    (library / "site-packages").mkdir()
-    (library / "site-packages" / "all.pth").write_text(sysconfig.get_path("purelib"))
+    for name in ("site-packages", "dist-packages"):  # Debian's own Python reads the second
+        (library / name).mkdir(exist_ok=True)
+        (library / name / "all.pth").write_text(sysconfig.get_path("purelib"))
     (folder / "bin").mkdir()
     return Path(shutil.copy2(base / "bin" / version, folder / "bin" / version))
 

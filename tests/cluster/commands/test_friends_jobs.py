@@ -33,8 +33,8 @@ def both(tmp_path: Path) -> tuple[Path, Path]:
     write_friends(SharedPaths(owner), [Friend("anna", str(anna), os.getuid())])
     ours = [begin(owner, f"slot-{k}", clock) for k in range(4)]
     theirs = [enter(owner, anna, f"slot-{k}", clock) for k in range(4)]
-    for peer in [*theirs, *ours]:
-        peer.shift(0.1)
+    for number, peer in enumerate([*theirs, *ours]):
+        peer.shift(0.1 + 0.01 * number)  # equal bytes of one account count once
         peer.publish()
     theirs[0].adopt()
     return owner, anna
