@@ -17,7 +17,7 @@ from Daddy.core.settings import (
     PROFILES,
     REMOVED,
     RENAMED,
-    SEED_LINES,
+    SHIPPED_VALUES,
     TUNED,
     WITHOUT_MEANING,
     Config,
@@ -177,7 +177,7 @@ def configuration() -> str:
 
 def _tuned() -> str:
     rows = "\n".join(f"| `{key}` | `{value}` |" for key, value in TUNED.items())
-    lines = ", ".join(f"`{key}`" for key in SEED_LINES)
+    lines = ", ".join(f"`{key}`" for key in SHIPPED_VALUES)
     return (
         "## The tuned recipe\n\n`start` gives these values, and those of the profile, to a new run "
         "of the real game on `cuda`, where nobody set the key, and prints both values of each. "

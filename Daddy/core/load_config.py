@@ -25,7 +25,7 @@ from Daddy.core.settings import (
     REMOVED,
     REMOVED_VALUES,
     RENAMED,
-    SEED_LINES,
+    SHIPPED_VALUES,
     WITHOUT_MEANING,
     Config,
     profile_values,
@@ -150,14 +150,14 @@ def _read_site(name: str) -> Settings:
 
 
 def _read_config(path: Path) -> Settings:
-    """Read a config file, the shipped one without its unchanged lines of `SEED_LINES`.
+    """Read a config file, the shipped one without its unchanged lines of `SHIPPED_VALUES`.
 
     Other lines of that file do not matter: people write their partition and ROM into it.
     """
     settings = _flatten(_read(path, "config file"))
     if path.resolve() != DEFAULT_CONFIG:
         return settings
-    return {key: value for key, value in settings.items() if SEED_LINES.get(key) != value}
+    return {key: value for key, value in settings.items() if SHIPPED_VALUES.get(key) != value}
 
 
 def _from_environment(environ: Mapping[str, str]) -> Settings:

@@ -32,14 +32,15 @@ class SettingsSection(BaseModel):
     """The base of all sections: refuses unknown keys, validates values and freezes them.
 
     Numbers are finite, of at most twelve digits, and not written as true or false. Text has no
-    control characters: a newline would begin a line of its own in a job script.
+    control characters: a newline would begin a line of its own in a job script. Only ``setup``,
+    which is lines of that script, may have any.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @field_validator("*", mode="before")
     @classmethod
-    def _refuse_switch(cls, given: Any, field: ValidationInfo) -> Any:
+    def _refuse_bool(cls, given: Any, field: ValidationInfo) -> Any:
         """Refuse true and false where a number is wanted: Python counts them as 1 and 0."""
         wanted = cls.model_fields[str(field.field_name)].annotation
         if isinstance(given, bool) and wanted in (int, float, int | None, float | None):
@@ -48,11 +49,13 @@ class SettingsSection(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _refuse_absurd(cls, value: Any) -> Any:
+    def _refuse_unusable(cls, value: Any, field: ValidationInfo) -> Any:
         if isinstance(value, int | float) and abs(value) > LARGEST_NUMBER:
             raise ValueError(f"a number beyond {LARGEST_NUMBER:,} has no meaning here")
         for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and has_control_character(text):
+            if not isinstance(text, str) or field.field_name == "setup":
+                continue
+            if has_control_character(text):
                 raise ValueError(f"{text!r} contains a control character, such as a newline")
         return value
 
@@ -215,7 +218,7 @@ TUNED: dict[str, Any] = {
 The best public learner never resets the game, and stagnated until it had an archive.
 """
 
-SEED_LINES = {
+SHIPPED_VALUES = {
     "slurm.partition": "gpu-linuxlab",
     "training.total_steps": 5_000_000,
     "training.num_envs": 8,

@@ -146,11 +146,16 @@ def settings_of_text() -> list[str]:
     "text", ["a\nb", "a\rb", "\x1b[2J", "a\tb", "a\x7fb", "a\x85b", "a\u2028b", "\udcff"]
 )
 def test_no_setting_takes_a_control_character(text: str) -> None:
-    keys = settings_of_text()
-    assert {"run_dir", "slurm.partition", "slurm.setup", "controller.notify"} <= {*keys}
+    keys = [key for key in settings_of_text() if key != "slurm.setup"]  # lines of a script
+    assert {"run_dir", "slurm.partition", "slurm.options", "controller.notify"} <= {*keys}
     for key in keys:
         for given in (text, [text]):
             with pytest.raises(ConfigError) as refused:
                 load_config(None, {key: given})
             assert key in refused.value.message
             assert text not in refused.value.message
+
+
+def test_setup_may_have_lines_and_tabs() -> None:
+    setup = ["if true; then\n\tmodule load cuda\nfi"]
+    assert load_config(None, {"slurm.setup": setup}).slurm.setup == setup

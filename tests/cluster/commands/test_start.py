@@ -233,6 +233,18 @@ def test_local_jobs_that_would_refuse_their_device_are_not_started(person: Perso
     assert not person.run.intent.exists()
 
 
+@pytest.mark.parametrize("kept", [None, "{", '{"slurm": {"qos": "a\\nb"}}'])
+def test_settings_of_the_last_start_that_cannot_be_read_prevent_none(
+    person: Person, kept: str | None
+) -> None:
+    if kept is not None:
+        person.run.root.mkdir(parents=True)
+        person.run.config.write_text(kept)
+    wants(person, **SLURM)
+    said = person.says("start", "--dry-run")
+    assert said.returncode == 0, said.stderr
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

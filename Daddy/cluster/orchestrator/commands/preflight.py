@@ -151,10 +151,10 @@ def check_places(config: Config, executor: str, findings: Findings) -> None:
         places += [("the Python environment", Path(sys.prefix).resolve())]
         rom = config.training.rom
         places += [("the ROM", Path(rom))] if rom is not None else []
-        argv = ["sinfo", "--noheader", "--all", "--Node", f"--format={_FORMAT}"]
         if "\\" in str(run.root):
             message = f"Slurm writes no output of jobs below a backslash: {run.root}"
             findings.wrong.append(FileError(message, "set run_dir to a path without one"))
+        argv = ["sinfo", "--noheader", "--all", "--Node", f"--format={_FORMAT}"]
         partitions = parse_partitions(_run_slurm(argv, run, findings))
         findings.wrong += find_partition_errors(config.slurm, partitions)
         doubtful = any(describe_private_disk(str(path), mounted) for _, path in places)

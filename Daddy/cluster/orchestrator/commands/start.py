@@ -147,9 +147,8 @@ def _fill_from_shell(config: Config, findings: Findings) -> Config:
         findings.notes.append(f"from your shell (SBATCH_*), kept in the release: {pairs}")
     findings.notes += notes
     run = run_paths(config)
-    if run.config.exists():  # another shell may have filled them
-        before = load_release_config(run.config).slurm
-        findings.notes += describe_changes(before, config.slurm)
+    with contextlib.suppress(ConfigError):  # absent or damaged: nothing to compare with
+        findings.notes += describe_changes(load_release_config(run.config).slurm, config.slurm)
     return config
 
 
