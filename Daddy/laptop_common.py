@@ -67,10 +67,6 @@ class LaptopLimits:
         """Store ``env_steps`` of `data`; `stop_reason` compares them with the limit."""
         self.steps = int(str(data.get("env_steps", self.steps)))
 
-    def is_over(self) -> bool:
-        """Return True if there is a reason to stop."""
-        return self.stop_reason() is not None
-
     def stop_reason(self) -> str | None:
         """Return the reason to stop (a limit is reached or a signal came), or None."""
         if 0 < self.max_steps <= self.steps:

@@ -265,7 +265,7 @@ def _surroundings(
     if session.contribute:
         me = (session.user_id, new_incarnation(), session.clock)
         exchange = LaptopExchange(
-            shared, *me, assists=assists, report=log_event, leaving=limits.is_over
+            shared, *me, assists=assists, report=log_event, stop_reason=limits.stop_reason
         )
     return Surroundings(
         peer=session.user_id,

@@ -162,7 +162,8 @@ UNMERGED_LIMIT = 8
 
 
 class LaptopExchange(PlayOnlyExchange):
-    """Also contributes, as ``peer``, at most every ``min_seconds``, or when ``leaving`` is True.
+    """Also contributes, as ``peer``, every ``min_seconds`` at most; while ``stop_reason`` returns
+    one, at once.
 
     ``incarnation`` is a new name for every process (``core.name_validation.new_incarnation``).
     """
@@ -176,10 +177,10 @@ class LaptopExchange(PlayOnlyExchange):
         min_seconds: float = CONTRIBUTE_S,
         assists: tuple[str, ...] = (),
         report: ReportEvent = ignore_event,
-        leaving: Callable[[], bool] = lambda: False,
+        stop_reason: Callable[[], str | None] = lambda: None,
     ) -> None:
         super().__init__(pulled_dir, assists, report)
-        self._leaving = leaving
+        self._stop_reason = stop_reason
         self._peer, self._incarnation = check_peer(peer), incarnation
         self._clock = clock
         self._min_seconds = min_seconds
@@ -235,7 +236,7 @@ class LaptopExchange(PlayOnlyExchange):
         if not is_finite(weights):
             return "not contributed: the weights are not finite"
         left_s = self._next_due_s - self._clock.monotonic()
-        if left_s > 0 and not self._leaving():
+        if left_s > 0 and not self._stop_reason():
             return f"not yet: the next contribution is due in {left_s:.0f} s"
         if len(self._progress.unmerged) >= UNMERGED_LIMIT:
             return f"not contributed: {UNMERGED_LIMIT} wait for a receipt; is push running?"
