@@ -96,8 +96,11 @@ def run_interactive(argv: Sequence[str]) -> int:
 def _installed(argv: Sequence[str]) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise ProgramMissingError(f"{argv[0]} is not installed", f"install {argv[0]}") from error
+    except PermissionError as error:  # also a folder of PATH that we may not enter
+        fix = f"install {argv[0]}, or take folders that you may not enter from PATH"
+        raise ProgramMissingError(f"{argv[0]} cannot be run: {error.strerror}", fix) from error
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:

@@ -29,6 +29,14 @@ def test_a_child_that_takes_too_long_is_ended_with_all_it_started(tmp_path):
         time.sleep(0.05)
 
 
+def test_a_program_that_may_not_be_run_is_an_error_with_a_cure(tmp_path, monkeypatch):
+    """The same error number as for a folder of PATH that cannot be entered, which root can."""
+    (tmp_path / "quota").touch(0o644)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(run_subprocess.ProgramMissingError, match="quota cannot be run: Permission"):
+        run_subprocess.run_command(["quota", "-w"], PATIENCE_S)
+
+
 def test_a_grandchild_that_keeps_the_pipes_open_keeps_nobody_waiting(tmp_path):
     script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 3000' & sleep 3000"
     began = time.monotonic()
