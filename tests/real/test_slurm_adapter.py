@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Refu
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.clock import SystemClock
 from Daddy.core.name_validation import new_token
-from tests.patience import until
+from tests.components import absent
+from tests.patience import PATIENCE_S, until
 from tests.real.conftest import CHECKOUT, Cluster
 
 RUN = "adapter-000000"
@@ -158,6 +160,24 @@ def test_a_job_that_the_site_renamed_is_known_by_its_comment_and_obeys(adapter: 
     assert adapter.row(job).state is JobState.RUNNING
     adapter.scheduler.cancel(job)
     assert until(lambda: adapter.row(job).state is JobState.ENDED)
+
+
+def test_jobs_are_listed_where_the_user_database_lacks_the_user(
+    adapter: Adapter, tmp_path: Path
+) -> None:
+    """`squeue --me` lists nothing there and exits with 0, so every job would count as gone."""
+    if os.geteuid() != 0:
+        absent("root, to run squeue as a uid without a user")
+    job, real = adapter.submit(), shutil.which("squeue", path=adapter.cluster.env["PATH"])
+    squeue, nobody = tmp_path / "squeue", "setpriv --reuid 54321 --clear-groups"
+    me = f'case " $* " in *" --me "*) exec {nobody} {real} "$@";; esac'
+    squeue.write_text(f'#!/bin/sh\n{me}\nexec {real} "$@"\n')
+    squeue.chmod(0o755)
+    scheduler = adapter.another(PATH=f"{tmp_path}:{adapter.cluster.env['PATH']}")
+    assert "Invalid user:" in scheduler.commands.run(["squeue", "--me"], PATIENCE_S).stderr
+    seen = scheduler.snapshot()
+    assert isinstance(seen, Snapshot), seen
+    assert job in [JobRef(row.job_id, row.token) for row in seen.jobs]
 
 
 def test_a_submit_limit_is_read_and_met(adapter: Adapter) -> None:

@@ -66,8 +66,11 @@ _SACCT_PAUSE_S = 300.0
 _RETRY_DELAY_S = 1.5
 """Seconds before sacct or sinfo runs again for missing rows: they lag behind squeue."""
 _RETRY_TEXT = "the controller tries it again"
-_SQUEUE = ("squeue", "--me", "--noheader", "--array", "--all", "--states=all",
-           f"--Format={LISTING}")  # fmt: skip
+_SQUEUE = ("squeue", "--noheader", "--array", "--all", "--states=all")
+_LIST_IDS = "--Format=UserID:16|,JobID:16|"
+_UNKNOWN_USER = "Invalid user:"
+"""Part of squeue's error where the system's user database lacks the uid: it lists no job then,
+with exit code 0. ``--user`` with the number does the same (Slurm 22.05)."""
 _SINFO = ("sinfo", "--Node", "--noheader", "--all", "--states=drain", "--format=%N|%E")
 _ALREADY_ENDED = ("Invalid job id", "already completing or completed", "already finished")
 """Parts of scancel errors which mean that the job has ended already."""
@@ -122,7 +125,7 @@ class SlurmScheduler:
         try:
             if wrong := self._find_other_cluster():
                 return UnknownQueue(begun, wrong)
-            result = self.commands.run(_SQUEUE, self._list_timeout_s)
+            result = self._list_jobs()
             if result.returncode != 0:
                 return UnknownQueue(begun, _error_line(result))
             listing = parse_listing(result.stdout, self._run_id)
@@ -133,6 +136,22 @@ class SlurmScheduler:
         self._names.update(listing.names)
         maintenance_ts = self._read_maintenance(listing.jobs)
         return Snapshot(begun, listing.jobs, listing.others, maintenance_ts)
+
+    def _list_jobs(self) -> Completed:
+        """List the user's jobs; for a uid without a user, by the ids that all users' listing has.
+
+        That listing has numbers only: another user's job name could otherwise imitate a line.
+        """
+        ours = (*_SQUEUE, f"--Format={LISTING}")
+        result = self.commands.run((*ours, "--me"), self._list_timeout_s)
+        if _UNKNOWN_USER not in result.stderr:
+            return result
+        result = self.commands.run((*_SQUEUE, _LIST_IDS), self._list_timeout_s)
+        rows = (line.split("|") for line in result.stdout.splitlines())
+        ids = dict.fromkeys(row[1].strip() for row in rows if row[0].strip() == str(self._user_id))
+        if result.returncode != 0 or not ids:
+            return replace(result, stdout="")
+        return self.commands.run((*ours, f"--jobs={','.join(ids)}"), self._list_timeout_s)
 
     def _find_other_cluster(self) -> str:
         """Return a reason to believe no listing; "" if the cluster is the run's, or not known.
