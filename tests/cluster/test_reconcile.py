@@ -259,3 +259,11 @@ def test_a_hand_over_that_was_seen_at_once_was_not_slow() -> None:
         entry for entry in seen(known, ended, row(), slots=(view(),)) if entry.kind == "claimed"
     ]
     assert "slow" not in claimed.data
+
+
+def test_a_job_that_our_own_hold_kept_from_an_empty_slot_was_not_slow() -> None:
+    for released_ts, slow in ((0.0, True), (NOW - 20, False)):
+        known = attempt(Phase.SUBMITTED, started_ts=None, released_ts=released_ts)
+        entries = seen(Ledger((known,)), row(), slots=(view(term=1),))
+        (claimed,) = [entry for entry in entries if entry.kind == "claimed"]
+        assert ("slow" in claimed.data) is slow

@@ -232,6 +232,8 @@ class RequestedChanges:
     """The controller wants the job gone, also where no cancel was answered yet."""
     cancelled_ts: float | None = None
     held: bool = False
+    released_ts: float = 0.0
+    """Time at which the controller last ended its own hold."""
     excluded: tuple[str, ...] = ()
     limit_s: int | None = None
     """Time limit in seconds where it was set shorter than the run's."""

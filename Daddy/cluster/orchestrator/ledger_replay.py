@@ -95,6 +95,7 @@ def _amended(attempt: Attempt, entry: LedgerEntry) -> Attempt:
     return _requested(
         attempt,
         held=bool(data.get("hold", before.held)),
+        released_ts=entry.ts if data.get("hold") is False else before.released_ts,
         excluded=tuple(data.get("exclude", before.excluded) or ()),
         limit_s=data.get("limit_s", before.limit_s),
     )

@@ -203,13 +203,13 @@ class _Comparison:
             yield self._entry("left", attempt, reason=view.end_reason)
 
     def _waited(self, attempt: Attempt, view: SlotView) -> float:
-        """Return seconds for which the slot was empty while the job was queued; 0 if unknown."""
+        """Return seconds for which the slot was empty and the job free to start; 0 if unknown."""
         others = (other for other in self.ledger.attempts if other.token != attempt.token)
         before = [other for other in others if other.slot == view.slot]
         if (not before and view.term > 1) or any(other.training for other in before):
             return 0.0
         freed = max((other.left_ts or other.ended_ts or 0.0 for other in before), default=0.0)
-        return self.now - max(freed, attempt.intended_ts)
+        return self.now - max(freed, attempt.intended_ts, attempt.requests.released_ts)
 
     def _heartbeat(self, attempt: Attempt, row: QueueJob, view: SlotView) -> Iterator[LedgerEntry]:
         """Yield an entry if the heartbeat stopped or resumed; a suspended job is never silent."""

@@ -21,6 +21,7 @@ from Daddy.cluster.orchestrator.decisions.job_cap import (
     choose_chaining,
     limits_after_refusal,
     next_submit_time,
+    slow_wait_times,
     submit_allowance,
     successor_count,
 )
@@ -76,6 +77,15 @@ def test_jobs_that_wait_for_a_slot_that_is_empty_show_that_the_queue_is_slow() -
     assert wanted(waits(1, intended_ts=NOW - 50), empty=4) == 0
     leaving = trains(9, 0, left_ts=NOW - 5)  # its slot has been empty for five seconds
     assert wanted(*stuck, leaving, empty=1) == 3
+
+
+def test_our_own_hold_never_counts_as_waiting() -> None:
+    held = tuple(waits(n, intended_ts=NOW - 900, held=True) for n in range(4))
+    released = tuple(waits(n, intended_ts=NOW - 900, released_ts=NOW - 50) for n in range(4))
+    for stuck in (held, released):
+        inputs = replace(given(Ledger(stuck), policy=POLICY), fill=4)
+        assert successor_count(inputs, Chaining.POOL, 0) == 0
+        assert slow_wait_times(inputs.ledger) == [] or min(slow_wait_times(inputs.ledger)) > NOW
 
 
 def test_a_job_too_many_teaches_how_many_fit() -> None:

@@ -65,13 +65,13 @@ def _extra_successors(inputs: PlanInput) -> int:
 
 
 def slow_wait_times(ledger: Ledger) -> list[float]:
-    """Return, per waiting job, the time when its wait is too long; [] if a job was requeued."""
+    """Return, per job that may start, the time when its wait is too long; [] after a requeue."""
     if any(attempt.queued and attempt.observed.restarts for attempt in ledger.live):
         return []
     ever = (attempt for attempt in ledger.attempts if attempt.slot is not None)
     emptied = max((held.left_ts or held.ended_ts or 0.0 for held in ever), default=0.0)
-    waiting = (attempt.intended_ts for attempt in ledger.live if attempt.queued)
-    return [max(stamp, emptied) + SLOW_CLAIM_S for stamp in waiting]
+    ours = (job for job in ledger.live if job.queued and not job.requests.held)
+    return [max(job.intended_ts, job.requests.released_ts, emptied) + SLOW_CLAIM_S for job in ours]
 
 
 def limits_after_refusal(ledger: Ledger, others: int = 0) -> dict[str, object]:
