@@ -173,8 +173,7 @@ REASONS = {
         "ReqNodeNotAvail, UnavailableNodes:n[1-4]",
         "ReqNodeNotAvail, May be reserved for other job",
         "QOSGrpJobsLimit", "QOSGrpGRES", "QOSMaxJobsPerAccountLimit", "QOSMaxGRESPerAccount",
-        "AssocGrpCPURunMinutesLimit", "QOSGrpGRESRunMinutes", "PartitionDown", "NodeDown",
-        "SomethingOfNextYear",
+        "AssocGrpCPURunMinutesLimit", "QOSGrpGRESRunMinutes", "SomethingOfNextYear",
     ),
     WaitReason.CAP: (
         "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit", "QOSMaxGRESPerUser", "QOSMaxCpuPerUserLimit",
@@ -190,6 +189,7 @@ REASONS = {
         "ReqNodeNotAvail(Reserved for maintenance)",
     ),
     WaitReason.ADMIN: ("JobHeldAdmin",),
+    WaitReason.CLOSED: ("PartitionDown", "PartitionInactive", "NodeDown"),
     WaitReason.NEVER: (
         "PartitionTimeLimit", "QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit",
         "QOSMaxGRESPerJob", "QOSMaxCpuPerNode", "QOSMinGRES", "AssocMaxCpuPerJobLimit",

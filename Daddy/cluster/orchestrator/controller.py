@@ -124,7 +124,8 @@ class Controller:
         self._read_limits()
         snapshot = self.applier.scheduler.snapshot()
         self._excuse_suspended(snapshot)
-        slots = read_slots(self.applier.run, max(desired.slots, policy.max_running), self._silence)
+        count = max(desired.slots, policy.max_running, self.applier.view.slots_held)
+        slots = read_slots(self.applier.run, count, self._silence)
         now = self.applier.clock.now()
         if isinstance(snapshot, Snapshot):
             snapshot = self._ended.with_ended_jobs(self.applier.view, snapshot)

@@ -38,7 +38,7 @@ class JobState(str, Enum):
 
 
 class WaitReason(str, Enum):
-    """The scheduler's reason for which a job waits, reduced to six cases."""
+    """The scheduler's reason for which a job waits, reduced to seven cases."""
 
     TURN = "turn"  # it starts in its turn, by priority and free resources
     CAP = "cap"  # the person's limit of running jobs is reached
@@ -46,6 +46,7 @@ class WaitReason(str, Enum):
     RESERVATION = "reservation"  # its time limit reaches into a maintenance reservation
     ADMIN = "admin"  # an administrator holds it
     NEVER = "never"  # it can never start with the resources that it requests
+    CLOSED = "closed"  # its partition or nodes are down
 
 
 class Phase(str, Enum):
@@ -153,6 +154,11 @@ class QueueJob:
     drained: str = ""
     """Slurm's reason for draining its node, if the job ended there unexplained and unclaimed."""
     wait_reason: WaitReason = WaitReason.TURN
+
+    @property
+    def completing(self) -> bool:
+        """True while Slurm runs the epilog of an ended job, or waits for its processes."""
+        return self.slurm_state.startswith("COMPLETING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +327,11 @@ class Ledger:
     @cached_property
     def ended_or_rejected(self) -> tuple[Attempt, ...]:
         return tuple(attempt for attempt in self.attempts if not attempt.live)
+
+    @property
+    def slots_held(self) -> int:
+        """Number of slots up to the last one that is held, also after a start with fewer slots."""
+        return max(((job.slot or 0) + 1 for job in self.live if job.training), default=0)
 
     @property
     def next_number(self) -> int:

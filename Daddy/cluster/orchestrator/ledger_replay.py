@@ -49,6 +49,7 @@ def _submitted(attempt: Attempt, entry: LedgerEntry) -> Attempt:
         phase=Phase.RUNNING if running else Phase.SUBMITTED,
         ended_ts=None,
         outcome=None,
+        reason="",
     )
 
 
@@ -112,7 +113,9 @@ def _with_facts(attempt: Attempt, **facts: Any) -> Attempt:
 _ABOUT_ATTEMPTS: Mapping[str, _Change] = {
     "submitted": _submitted,
     "answered": lambda attempt, entry: _with_facts(attempt, answered_ts=entry.ts),
-    "unanswered": lambda attempt, entry: _with_facts(attempt, answered_ts=entry.ts),
+    "unanswered": lambda attempt, entry: replace(
+        _with_facts(attempt, answered_ts=entry.ts), reason=str(entry.data.get("reason", ""))
+    ),
     "rejected": _ended,
     "started": _started,
     "requeued": _requeued,
@@ -229,11 +232,12 @@ def replay(entries: Iterable[LedgerEntry]) -> Ledger:
     return fold(Ledger(), *entries)
 
 
-def measure_training(ledger: Ledger, now: float) -> dict[str, float]:
-    """Return ``trained_s``, seconds that slots were held, of the last ``window_s`` (a day)."""
+def measure_training(ledger: Ledger, slots: int, now: float) -> dict[str, float]:
+    """Return ``trained_s``, seconds that the slots were held, of the last ``window_s`` (a day)."""
     first = min((attempt.intended_ts for attempt in ledger.attempts), default=now)
     since = max(first, now - _WINDOW_S)
-    held = sum(_held_s(attempt, since, now) for attempt in ledger.attempts)
+    shown = (attempt for attempt in ledger.attempts if (attempt.slot or 0) < slots)
+    held = sum(_held_s(attempt, since, now) for attempt in shown)
     return {"trained_s": round(held, 1), "window_s": round(max(0.0, now - since), 1)}
 
 

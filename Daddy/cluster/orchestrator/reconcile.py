@@ -263,7 +263,8 @@ class _Comparison:
         elif not gone and (self.beating or waited_s < gap_s):
             return
         elif attempt.phase is Phase.INTENT:
-            yield self._entry("rejected", attempt, reason="it never came to the queue")
+            why = f" ({attempt.reason})" if attempt.reason else ""
+            yield self._entry("rejected", attempt, reason=f"it never came to the queue{why}")
         else:
             outcome, reason = _unlisted_outcome(attempt, view)
             yield self._entry("ended", attempt, outcome=outcome.value, reason=reason)

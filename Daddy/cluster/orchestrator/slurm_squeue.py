@@ -38,6 +38,7 @@ _REASONS = (
     (r"ReqNodeNotAvail.*maintenance", WaitReason.RESERVATION),
     (r"Reservation\b|.*Reserved for maintenance", WaitReason.RESERVATION),
     (r"ReservationDeleted", WaitReason.NEVER),
+    (r"Partition(Down|Inactive)|NodeDown", WaitReason.CLOSED),
     # Limits of a single job: waiting does not help.
     (r"(QOS|Assoc)\w*(PerJob|PerNode)\w*", WaitReason.NEVER),
     (r"(QOS|Assoc)Min\w+", WaitReason.NEVER),

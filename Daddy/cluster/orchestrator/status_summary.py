@@ -5,7 +5,9 @@ Format: ``controller/status.json``, version 2 (``docs/formats.md``). Times are w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from Daddy.cluster.orchestrator.action_types import Plan
@@ -43,7 +45,8 @@ def summarise(
 ) -> dict[str, Any]:
     """Return slots, queue, decisions with reasons and the last ended attempts, ready for JSON."""
     rows = {job.token: job for job in snapshot.jobs} if isinstance(snapshot, Snapshot) else {}
-    slot_count = intent.slots if intent is not None else len(slots)
+    wanted = intent.slots if intent is not None else len(slots)
+    slot_count = max(wanted, ledger.slots_held)
     ended = sorted(ledger.ended_or_rejected, key=lambda attempt: attempt.ended_ts or 0.0)
     chaining, chaining_reason = choose_chaining(ledger.site, policy)
     return {
@@ -64,14 +67,15 @@ def summarise(
         "excluded": list(decided.avoided),
         "rollout": decided.rollout,
         "queue": _queue(snapshot),
-        "slots": [_slot(number, ledger, slots, rows) for number in range(slot_count)],
+        "slots": [_slot(number, wanted, ledger, slots, rows) for number in range(slot_count)],
         "waiting": [_waiting(job, rows.get(job.token)) for job in _waiting_attempts(ledger, rows)],
+        "unsubmitted": _describe_unanswered(ledger),
         "reasons": list(decided.reasons) if intent else [],
         "wake_ts": round(decided.wake_at, 3),
         "last": [_end(attempt) for attempt in ended[-_LAST_ENDED:]],
         "attempts": ledger.next_number - 1,
         "used_s": round(ledger.used_s, 1),
-        **measure_training(ledger, now),
+        **measure_training(ledger, slot_count, now),
     }
 
 
@@ -83,18 +87,26 @@ def _facts(record: object, *names: str) -> dict[str, Any]:
 def _queue(snapshot: QueueReading) -> dict[str, Any]:
     if not isinstance(snapshot, Snapshot):
         return {"known": False, "ts": round(snapshot.begun_ts, 3), "why": snapshot.error}
-    states = [job.state for job in snapshot.jobs]
+    ending = [job for job in snapshot.jobs if job.completing]
+    states = [job.state for job in snapshot.jobs if not job.completing]
+    other_runs = Counter(
+        job.run_id for job in snapshot.others if job.run_id and job.state is JobState.RUNNING
+    )
     return {
         "known": True,
         "ts": round(snapshot.begun_ts, 3),
         "running": states.count(JobState.RUNNING),
         "pending": states.count(JobState.PENDING),
+        "ending": [_facts(job, "job_id", "node") for job in ending],
         "others": snapshot.others_live,
+        "other_runs": dict(other_runs),
         "maintenance_ts": snapshot.maintenance_ts,
     }
 
 
-def _slot(number: int, ledger: Ledger, slots: Sequence[SlotView], rows: Rows) -> dict[str, Any]:
+def _slot(
+    number: int, wanted: int, ledger: Ledger, slots: Sequence[SlotView], rows: Rows
+) -> dict[str, Any]:
     view = next((slot for slot in slots if slot.slot == number), SlotView(number, 0, ""))
     holders = (attempt for attempt in ledger.live if attempt.slot == number and attempt.training)
     holder = next(holders, None)
@@ -104,9 +116,19 @@ def _slot(number: int, ledger: Ledger, slots: Sequence[SlotView], rows: Rows) ->
         **_facts(holder, "token", "job_id", "release", "started_ts"),
         **_facts(row, "node", "ends_ts"),
         "word": row.slurm_state if row else None,
-        "training": holder is not None and (row is None or row.state is JobState.RUNNING),
+        "training": holder is not None
+        and (row is None or (row.state is JobState.RUNNING and not row.completing)),
+        "surplus": number >= wanted,
         "leaving": holder is not None and holder.requests.signalled_ts is not None,
     }
+
+
+def _describe_unanswered(ledger: Ledger) -> str:
+    """Return the reason for which the newest two submissions made no job, "" if one did."""
+    newest = (job for job in reversed(ledger.attempts) if job.intended_ts >= ledger.start_seen_ts)
+    answered = (job for job in newest if job.observed.answered_ts or not job.live)
+    reasons = [job.reason for job in islice(answered, 2) if job.job_id is None]
+    return reasons[0] if len(reasons) > 1 else ""
 
 
 def _waiting_attempts(ledger: Ledger, rows: Rows) -> list[Attempt]:

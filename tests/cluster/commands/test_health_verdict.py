@@ -45,6 +45,7 @@ WELL: dict[str, Any] = {
     "ts": 96.0,
     "age_s": 4.0,
     "intent_ts": None,
+    "started_s": 4000.0,
 }
 
 
@@ -63,7 +64,7 @@ def test_who_boots_does_not_train_yet_and_is_no_trouble() -> None:
     boots = {**SLOT, "beat": {"stage": "loading"}}
     assert told(slots=[SLOT, boots]) == ("healthy", "all is well: 1 of 2 slots train, 1 boots")
     assert told(slots=[boots, boots])[1] == "all is well: 0 of 2 slots train, 2 boot"
-    for other in ({"leaving": True}, {"beat": {"stage": "leaving"}}, {"word": "SUSPENDED"}):
+    for other in ({"leaving": True}, {"beat": {"stage": "leaving"}}):
         assert "boot" not in told(slots=[SLOT, {**boots, **other}])[1], "it had its time"
 
 
@@ -118,7 +119,7 @@ def test_a_run_that_is_over_says_since_when() -> None:
 
 
 def test_a_drain_goes_on_until_the_last_job_has_left() -> None:
-    assert told(mode="drain")[1] == "stopping: 3 jobs still have to exit"
+    assert told(mode="drain")[1] == "stopping: 3 jobs still to exit"
     nobody = {"known": True, "running": 0, "pending": 0}
     assert (
         told(mode="done", queue=nobody, why="9 of 9 steps")[1] == "the run finished: 9 of 9 steps"
@@ -171,3 +172,61 @@ def test_a_full_fleet_without_a_new_version_is_degraded() -> None:
     word, said = told(late=late)
     assert word == "degraded"
     assert said == f"2 of 2 slots train, but {late}: type `run_controller logs`"
+
+
+def test_a_suspended_job_does_not_train_and_is_not_called_silent() -> None:
+    suspended = {**SLOT, "slot": 1, "word": "SUSPENDED", "beat_s": 300.0}
+    word, said = told(slots=[SLOT, suspended])
+    assert (word, said) == ("degraded", "1 of 2 slots train, 1 is suspended by Slurm")
+
+
+def test_jobs_that_cannot_start_are_trouble_also_while_all_slots_train() -> None:
+    down = {**WAITING, "waits": "closed", "why": "PartitionDown"}
+    but = "2 of 2 slots train, but job 21 cannot start now (PartitionDown)"
+    assert told(waiting=[down]) == ("degraded", but)
+    never = {**WAITING, "waits": "never", "why": "BadConstraints"}
+    assert told(waiting=[WAITING, never])[0] == "degraded"
+    assert told(waiting=[{**down, "held": True}])[0] == "healthy", "we hold it ourselves"
+
+
+def test_an_sbatch_without_an_answer_is_trouble_with_its_own_words() -> None:
+    word, said = told(unsubmitted="sbatch: error: Socket timed out")
+    assert word == "degraded"
+    assert said.endswith("no further job gets into the queue (sbatch: error: Socket timed out)")
+
+
+def test_a_hold_is_trouble_also_while_all_slots_train() -> None:
+    hold = {"reason": "5 failures in a row: next try in an hour"}
+    assert told(breaker=[hold]) == ("degraded", f"2 of 2 slots train, but {hold['reason']}")
+
+
+def test_a_minute_after_a_start_empty_slots_are_no_trouble() -> None:
+    unseen = {**WAITING, "state": "unseen", "why": "the scheduler has not shown it yet"}
+    empty = {"slots": [{**SLOT, "training": False}] * 2, "waiting": [unseen]}
+    said = "starting: 0 of 2 slots train, job 21 is not listed yet"
+    assert told(started_s=3.0, **empty) == ("healthy", said)
+    assert told(started_s=61.0, **empty)[0] == "degraded"
+    assert told(started_s=3.0, controller={"alive": False}, **empty)[0] == "degraded"
+    down = {**WAITING, "waits": "closed", "why": "PartitionDown"}
+    assert told(started_s=3.0, **{**empty, "waiting": [down]})[0] == "degraded"
+
+
+def test_a_job_that_slurm_still_ends_is_told_with_its_node() -> None:
+    queue = {"known": True, "running": 0, "pending": 0, "ending": [{"job_id": 17, "node": "n3"}]}
+    cause = "job 17 on n3 ends (COMPLETING: the site's epilog, or a process that does not end)"
+    assert told(mode="drain", queue=queue)[1] == f"stopping: 1 job still to exit, {cause}"
+    empty = {**SLOT, "slot": 1, "training": False}
+    assert told(queue=queue, slots=[SLOT, empty], waiting=[])[1].endswith(cause)
+
+
+def test_the_other_run_that_holds_the_cap_is_named() -> None:
+    queue = {"known": True, "running": 0, "pending": 2, "other_runs": {"b-123abc": 4}}
+    capped = {**WAITING, "waits": "cap", "why": "QOSMaxJobsPerUserLimit"}
+    _, said = told(queue=queue, slots=[{**SLOT, "training": False}], waiting=[capped])
+    assert said.endswith("(QOSMaxJobsPerUserLimit): your other run b-123abc has 4 jobs running")
+
+
+def test_slots_beyond_the_wanted_ones_are_shown_as_leaving() -> None:
+    slots = [SLOT, {**SLOT, "slot": 1, "surplus": True}, {**SLOT, "slot": 2, "surplus": True}]
+    assert [slot_state(slot) for slot in slots] == ["trains", "leaves", "leaves"]
+    assert told(slots=slots) == ("healthy", "all is well: 1 of 1 slots train, 2 more leave")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,79 @@ def test_a_fresh_summary_of_a_living_controller_spares_the_queue(run: RunPaths) 
     queue = Fixed(FULL)
     assert told_by(run, queue)["exit_code"] == 0
     assert queue.looks == 0
+
+
+def test_the_intent_wins_over_a_summary_of_before(run: RunPaths) -> None:
+    """A second after `start` the last pass is still that of the run's end."""
+    controller_lease.become_controller(run, CLOCK)
+    wanted = DesiredRun(Mode.RUN, 2, "local", "r1", "x", started_ts=CLOCK.now())
+    ended = {"known": True, "running": 0, "pending": 0, "others": 0, "maintenance_ts": None}
+    known = told_by(run, Fixed(FULL))
+    write_json(run.status, {**known, "ts": CLOCK.now(), "mode": "stopped", "queue": ended})
+    write_intent(run, wanted, CLOCK.now())
+    nothing = Fixed(Snapshot(CLOCK.now(), ()))
+    assert told_by(run, nothing)["mode"] == "run"
+    assert nothing.looks == 1
+    write_intent(run, replace(wanted, mode=Mode.DRAIN), CLOCK.now())
+    assert told_by(run, Fixed(FULL))["said"] == "stopping: 2 jobs still to exit"
+    silent = told_by(run, Fixed(UnknownQueue(CLOCK.now(), "nobody asks")))
+    assert silent["mode"] == "drain"
+    assert silent["queue"]["known"], "the last pass read it"
+
+
+def test_a_job_that_was_suspended_since_the_last_pass_is_no_silent_one(run: RunPaths) -> None:
+    controller_lease.become_controller(run, CLOCK)
+    known = told_by(run, Fixed(FULL))
+    write_json(run.status, {**known, "ts": CLOCK.now()})
+    beat = run.slot(1).lease / "beat.json"
+    os.utime(beat, (CLOCK.now() - 130, CLOCK.now() - 130))
+    suspended = replace(FULL.jobs[1], slurm_state="SUSPENDED")
+    told = told_by(run, Fixed(replace(FULL, jobs=(FULL.jobs[0], suspended))))
+    assert [slot["state"] for slot in told["slots"]] == ["trains", "suspended"]
+    assert told["said"] == "1 of 2 slots train, 1 is suspended by Slurm"
+
+
+def test_a_start_with_fewer_slots_hides_no_job(run: RunPaths) -> None:
+    controller_lease.become_controller(run, CLOCK)
+    write_intent(run, DesiredRun(Mode.RUN, 1, "local", "r1", "x"), CLOCK.now())
+    told = told_by(run, Fixed(FULL))
+    assert [slot["state"] for slot in told["slots"]] == ["trains", "leaves"]
+    assert told["said"] == "all is well: 1 of 1 slots train, 1 more leaves"
+    assert told["hours"]["used"] <= told["hours"]["available"]
+    left = told_by(run, Fixed(rows(JobState.RUNNING, JobState.ENDED)))
+    assert len(left["slots"]) == 1
+    assert left["hours"]["used"] <= left["hours"]["available"], "of the slots that are shown"
+
+
+def test_a_completing_job_neither_trains_nor_runs(run: RunPaths) -> None:
+    controller_lease.become_controller(run, CLOCK)
+    ending = replace(FULL.jobs[1], slurm_state="COMPLETING", node="n3")
+    told = told_by(run, Fixed(replace(FULL, jobs=(FULL.jobs[0], ending))))
+    assert told["queue"]["running"] == 1
+    assert told["queue"]["ending"] == [{"job_id": 18, "node": "n3"}]
+    assert [slot["state"] for slot in told["slots"]] == ["trains", "ends"]
+    assert "job 18 on n3 ends (COMPLETING" in told["said"]
+
+
+def test_two_unanswered_submissions_are_told_until_one_is_answered(run: RunPaths) -> None:
+    controller_lease.become_controller(run, CLOCK)
+    ledger = LedgerFile(run.ledger, 1)
+    for number in (3, 4):
+        ledger.append(LedgerEntry("intent", 2.0, f"{number:012x}", {"number": number}))
+        answer = {"reason": "Socket timed out on send/recv operation"}
+        ledger.append(LedgerEntry("unanswered", 2.0, f"{number:012x}", answer))
+    told = told_by(run, Fixed(FULL))
+    assert told["exit_code"] == 20
+    assert "(Socket timed out on send/recv operation)" in told["said"]
+    ledger.append(LedgerEntry("submitted", 3.0, f"{4:012x}", {"job_id": 20}))
+    assert told_by(run, Fixed(FULL))["exit_code"] == 0
+
+
+def test_other_runs_of_the_person_are_counted_by_name(run: RunPaths) -> None:
+    other = QueueJob(30, "", JobState.RUNNING, "RUNNING", run_id="b-123abc")
+    waiting = QueueJob(31, "", JobState.PENDING, "PENDING", run_id="b-123abc")
+    told = told_by(run, Fixed(replace(FULL, others=(other, waiting))))
+    assert told["queue"]["other_runs"] == {"b-123abc": 1}
 
 
 @pytest.mark.parametrize("mode", [Mode.STOPPED, Mode.DONE])

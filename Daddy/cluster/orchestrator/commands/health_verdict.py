@@ -26,7 +26,11 @@ _WAIT_PHRASES = {
     WaitReason.RESERVATION.value: "waits for the end of a maintenance",
     WaitReason.ADMIN.value: "is held by an administrator",
     WaitReason.NEVER.value: "can never start as it is",
+    WaitReason.CLOSED.value: "cannot start now",
 }
+_STUCK = (WaitReason.CLOSED.value, WaitReason.NEVER.value, WaitReason.BUDGET.value)
+_STARTING_S = 60.0
+"""Age of the last ``start`` up to which empty slots are no trouble."""
 _LATE_FACTOR = 5.0
 _LATE_LEAST_S = 120.0
 _LATE_FIRST_S = 600.0
@@ -34,7 +38,9 @@ _LATE_FIRST_S = 600.0
 after ten minutes."""
 _REASON_LENGTH = 40
 """Most characters of the scheduler's reason."""
-_UNFILLED = ("empty", "ends", "silent")
+_UNSUBMITTED_LENGTH = 160
+_EMPTY = ("empty", "ends")
+_UNFILLED = (*_EMPTY, "silent", "suspended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +61,9 @@ def slot_state(slot: Record) -> str:
     beat = slot["beat"]
     for holds, state in (
         (not slot["training"], "empty" if slot["job_id"] is None else "ends"),
-        ((slot["beat_s"] or 0.0) > SILENT_S, "silent"),
-        (slot["leaving"] or beat.get("stage") == "leaving", "leaves"),
         (slot["word"] == "SUSPENDED", "suspended"),
+        ((slot["beat_s"] or 0.0) > SILENT_S, "silent"),
+        (slot["leaving"] or slot.get("surplus") or beat.get("stage") == "leaving", "leaves"),
         (not beat.get("steps_per_second"), "boots"),
     ):
         if holds:
@@ -92,13 +98,15 @@ def _assess_mode(mode: Mode, status: Record) -> RunHealth:
     queue = status["queue"]
     if not queue["known"] and mode not in (Mode.STOPPED, Mode.DONE):
         return RunHealth(ExitCode.UNKNOWN, _describe_unknown(status))
-    jobs = queue["running"] + queue["pending"] if queue["known"] else 0
+    ending = queue.get("ending", ())
+    jobs = queue["running"] + queue["pending"] + len(ending) if queue["known"] else 0
     if mode is Mode.RUN:
         return _assess_slots(status, jobs)
     if mode is Mode.PAUSED:
         return RunHealth(ExitCode.DEGRADED, f"paused: {status['why']}; type start to go on")
     if jobs:
-        return RunHealth(ExitCode.DEGRADED, f"stopping: {jobs} jobs still have to exit")
+        said = f"stopping: {jobs} job{'s' * (jobs != 1)} still to exit{describe_ending(ending)}"
+        return RunHealth(ExitCode.DEGRADED, said)
     since_ts, now = status["intent_ts"], status["ts"] + status["age_s"]
     at = f" at {format_time(since_ts, now)}" if since_ts else ""
     finished = f"the run finished{at}: {status['why'] or 'all steps were made'}"
@@ -115,26 +123,82 @@ def _describe_unknown(status: Record) -> str:
 
 
 def _assess_slots(status: Record, jobs: int) -> RunHealth:
-    states = [slot["state"] for slot in status["slots"]]
-    filled, booting = sum(state not in _UNFILLED for state in states), states.count("boots")
-    count = f"{filled - booting} of {len(states)} slots train"
-    if booting:
-        count += f", {booting} boot{'s' * (booting == 1)}"
+    states = [slot["state"] for slot in status["slots"] if not slot.get("surplus")]
+    count = _count_slots(status, states)
     alone = status["controller"]["alive"] is False
     if alone and (health := _assess_without_controller(status, jobs, count)):
         return health
-    trouble = next((hold["reason"] for hold in status["breaker"]), status["rollout"])
-    if filled < len(states):
-        first = status["waiting"][:1]
-        waiting = "".join(
-            f", job {job['job_id']} {describe_wait(job, full=False)}" for job in first
-        )
-        return RunHealth(ExitCode.DEGRADED, f"{count}: {trouble}" if trouble else count + waiting)
+    held = next((hold["reason"] for hold in status["breaker"]), "")
+    if {*_UNFILLED}.intersection(states):
+        trouble = held or status["rollout"]
+        return _assess_unfilled(status, states, f"{count}: {trouble}" if trouble else "", count)
+    if stuck := held or _describe_stuck(status):
+        return RunHealth(ExitCode.DEGRADED, f"{count}, but {stuck}")
     if status["late"]:
         return RunHealth(
             ExitCode.DEGRADED, f"{count}, but {status['late']}: type `run_controller logs`"
         )
+    trouble = status["rollout"]
     return RunHealth(ExitCode.DONE, f"{count}; {trouble}" if trouble else f"all is well: {count}")
+
+
+def _assess_unfilled(status: Record, states: Sequence[str], trouble: str, count: str) -> RunHealth:
+    """Return the health of a run some of whose slots do not train: soon after a start it starts."""
+    if trouble:
+        return RunHealth(ExitCode.DEGRADED, trouble)
+    stuck = _describe_stuck(status)
+    waiting = f", {stuck}" if stuck else ""
+    waiting = _describe_empty(status) if {*_EMPTY}.intersection(states) else waiting
+    started_s = status["started_s"]
+    if not stuck and started_s is not None and 0 <= started_s < _STARTING_S:
+        return RunHealth(ExitCode.DONE, f"starting: {count}{waiting}")
+    return RunHealth(ExitCode.DEGRADED, count + waiting)
+
+
+def _count_slots(status: Record, states: Sequence[str]) -> str:
+    """Return the number of slots that train, boot or are suspended, and of jobs beyond them."""
+    filled, booting = sum(state not in _UNFILLED for state in states), states.count("boots")
+    leaving, suspended = len(status["slots"]) - len(states), states.count("suspended")
+    numbers = (
+        (booting, "boots", "boot"),
+        (suspended, "is suspended by Slurm", "are suspended by Slurm"),
+        (leaving, "more leaves", "more leave"),
+    )
+    parts = [f"{n} {single if n == 1 else plural}" for n, single, plural in numbers if n]
+    return ", ".join([f"{filled - booting} of {len(states)} slots train", *parts])
+
+
+def _describe_stuck(status: Record) -> str:
+    """Return the scheduler's reason for which no further job can start, or ""."""
+    if reason := status.get("unsubmitted"):
+        return f"no further job gets into the queue ({str(reason)[:_UNSUBMITTED_LENGTH]})"
+    stuck = (job for job in status["waiting"] if job["waits"] in _STUCK and not job["held"])
+    return next((f"job {job['job_id']} {describe_wait(job)}" for job in stuck), "")
+
+
+def _describe_empty(status: Record) -> str:
+    """Return the reason for which slots are empty: the first waiting job's, or jobs that end."""
+    queue, text = status["queue"], ""
+    for job in status["waiting"][:1]:
+        text = f", job {job['job_id'] or 'without an id'} {describe_wait(job, full=False)}"
+        if job["waits"] == WaitReason.CAP.value and (runs := queue.get("other_runs")):
+            text += f": your other run {describe_runs(runs)}"
+    if status.get("unsubmitted"):
+        text += f", {_describe_stuck(status)}"
+    return text + describe_ending(queue.get("ending", ()))
+
+
+def describe_runs(runs: Mapping[str, int]) -> str:
+    """Return the person's other runs, with the number of their jobs that run."""
+    jobs = ((name, f"{number} job{'s' * (number != 1)}") for name, number in runs.items())
+    return ", ".join(f"{name} has {number} running" for name, number in jobs)
+
+
+def describe_ending(jobs: Sequence[Record]) -> str:
+    """Return the ended jobs that Slurm still lists as COMPLETING, with their nodes, or ""."""
+    names = ", ".join(f"{job['job_id']} on {job['node']}" for job in jobs)
+    cause = "COMPLETING: the site's epilog, or a process that does not end"
+    return f", job {names} ends ({cause})" if jobs else ""
 
 
 def _assess_without_controller(status: Record, jobs: int, count: str) -> RunHealth | None:

@@ -61,7 +61,8 @@ def run_plan(request: Request) -> int:
         config = find_release(run, intent, config)[1]
     policy, now = derive_policy(config, intent.executor), clock.now()
     snapshot = make_scheduler(intent.executor, config, run, clock).snapshot()
-    ledger, slots = read_ledger(run.ledger), read_slots(run, max(intent.slots, policy.max_running))
+    ledger = read_ledger(run.ledger)
+    slots = read_slots(run, max(intent.slots, policy.max_running, ledger.slots_held))
     entries, ledger, snapshot = _reconciled(ledger, snapshot, slots, policy, now)
     for entry in entries:
         print(f"saw      {entry.kind} {_format_fields(dict(entry.data))}".rstrip())
@@ -164,7 +165,8 @@ def make_summary(
 ) -> dict[str, Any]:
     """Return the summary that a controller would write after this ``snapshot``."""
     desired = intent or DesiredRun(Mode.STOPPED, policy.max_running)
-    slots, now = read_slots(run, desired.slots), clock.now()
+    count = max(desired.slots, policy.max_running, ledger.slots_held)
+    slots, now = read_slots(run, count), clock.now()
     _, ledger, snapshot = _reconciled(ledger, snapshot, slots, policy, now)
     decided = decide(desired, ledger, snapshot, policy, now)
     return summarise(intent, ledger, snapshot, slots, decided, policy, now)

@@ -148,11 +148,14 @@ def read_status(
     intent, damage = load_intent(run)
     last, controller, now = read_last_summary(run), _controller(run), clock.now()
     recent = _is_recent(last, now) and controller["alive"] is not False
-    record = last if recent else summarise(intent, read_ledger(run.ledger))
+    current = recent and _follows(last, intent) and not _find_silent(run, last, now)
+    record = last if current else summarise(intent, read_ledger(run.ledger))
     if not record["queue"]["known"] and last.get("slots"):
         record = {**last, **{name: record[name] for name in ("queue", "mode", "why")}}
+        record["queue"] = last["queue"] if recent else record["queue"]
     if "trained_s" not in record:  # written by the release before
-        record = {**record, **measure_training(read_ledger(run.ledger), now)}
+        measured = measure_training(read_ledger(run.ledger), len(record["slots"]), now)
+        record = {**record, **measured}
     record = {
         **record,
         "damage": damage,
@@ -160,6 +163,7 @@ def read_status(
         "age_s": round(now - record["ts"], 1),
         "passed_s": round(now - last["ts"], 1) if last else None,
         "intent_ts": read_json_or_empty(run.intent).get("ts"),
+        "started_s": round(now - intent.started_ts, 1) if intent is not None else None,
         "slots": [_add_measurements(run, config, slot, now) for slot in record["slots"]],
     }
     record |= _fleet(run, config, record, now)
@@ -180,6 +184,22 @@ def _is_recent(summary: Mapping[str, Any], now: float) -> bool:
         return False
     until = max(summary["ts"] + _FRESH_S, (summary.get("wake_ts") or 0.0) + _LATE_S)
     return bool(now <= until)
+
+
+def _follows(summary: Mapping[str, Any], intent: DesiredRun | None) -> bool:
+    """Return True if the summary is of the present intent: a command may have changed it since."""
+    if intent is None:
+        return True
+    slots = sum(not slot.get("surplus") for slot in summary["slots"])
+    before = (summary["mode"], summary.get("release"), slots)
+    return before == (intent.mode.value, intent.release, intent.slots)
+
+
+def _find_silent(run: RunPaths, summary: Mapping[str, Any], now: float) -> bool:
+    """Return True if a slot's heartbeat has stopped: the job may be suspended since that pass."""
+    training = (slot for slot in summary["slots"] if slot["training"] and slot["word"] == "RUNNING")
+    beats = (run.slot(int(slot["slot"])).lease / "beat.json" for slot in training)
+    return any((_age(path, now) or 0.0) > SILENT_S for path in beats)
 
 
 def _controller(run: RunPaths) -> dict[str, Any]:

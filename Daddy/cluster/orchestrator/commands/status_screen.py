@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from Daddy.cluster.orchestrator.commands.health_verdict import (
-    SILENT_S,
     Record,
     assign_successors,
+    describe_ending,
+    describe_runs,
     describe_wait,
 )
 from Daddy.core.humanize import format_age, format_count, format_span, format_time, printable_line
@@ -103,7 +104,7 @@ def _slots(status: Record, now: float, width: int, *, wide: bool) -> Table:
 def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text | str]:
     rate = slot["beat"].get("steps_per_second") if slot["training"] else None
     leaves, beat, state = slot["leaves_ts"], slot["beat_s"], slot["state"]
-    soon, silent = leaves is not None and leaves - now < _SOON_S, (beat or 0) > SILENT_S
+    soon, silent = leaves is not None and leaves - now < _SOON_S, state == "silent"
     return [
         str(slot["slot"]),
         Text(state, "dim" if state == "empty" and not wanted else _STYLES[state]),
@@ -281,7 +282,9 @@ def _queue(status: Record, now: float) -> Text:
     others, closed_ts = queue["others"], queue["maintenance_ts"]
     return _phrases(
         f"{where}: {queue['running']} run, {queue['pending']} wait"
-        + (f", {others} more of yours" if others else ""),
+        + describe_ending(queue.get("ending", ()))
+        + (f", {others} more of yours" if others else "")
+        + (f" ({describe_runs(runs)})" if (runs := queue.get("other_runs")) else ""),
         f"successors: {chaining['mode']} ({chaining['how']})",
         (closed_ts and f"maintenance from {format_time(closed_ts, now)}", "yellow"),
     )
