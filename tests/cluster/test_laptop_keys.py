@@ -18,6 +18,7 @@ from Daddy.core.run_paths import STREAM_TOKEN
 from Daddy.streaming.tunnel_server import _tunnel_info
 from Daddy.streaming.viewer.connect import find_target
 from Daddy.streaming.viewer.connect_plan import StreamRoute, ssh_command
+from Daddy.weights.laptop import key_receiver
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from tests.components import program
@@ -37,7 +38,6 @@ def laptop(tmp_path):
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """Run setup, the command that it prints, and setup again; the run is at version 0."""
-    program("rrsync", "rsync")
     with a_laptop(tmp_path_factory.mktemp("laptop")) as found:
         found.job = begin(found.shared, "slot-0", CLOCK)
         found.first = found.sync("setup").stdout
@@ -96,13 +96,13 @@ def test_pull_push_and_receipts_need_no_other_login(installed):
 def test_a_stolen_pull_key_writes_nothing_and_runs_nothing(installed):
     victim = installed.there / "private"
     victim.write_text("secret")
-    before = sorted(installed.there.rglob("*"))
+    before = paths_below(installed.there)
     for path in ("/", "/wan/", f"{installed.shared}/wan/", "/../../"):
         assert installed.rsync("pull", str(installed.login.config), f"cluster:{path}").returncode
     for path in (str(victim), "/../../private", "../../private"):
         assert installed.rsync("pull", f"cluster:{path}", f"{installed.home}/").returncode
     runs_nothing(installed, "pull")
-    assert sorted(installed.there.rglob("*")) == before
+    assert paths_below(installed.there) == before
     assert not (installed.home / "private").exists()
     assert installed.rsync("pull", "cluster:/wan/HEAD.json", f"{installed.home}/").returncode == 0
 
@@ -111,15 +111,13 @@ def test_a_stolen_push_key_reads_nothing_and_writes_into_its_box_alone(installed
     source = installed.home / "new.json"
     source.write_text("{}")
     (installed.home / "HEAD.json").unlink(missing_ok=True)
-    for path in ("/../bert/", f"{installed.shared}/wan/", "/../../wan/", "../../wan/"):
+    for path in ("/", "/../bert/", f"{installed.shared}/wan/", "/../../wan/", "../../wan/"):
         assert installed.rsync("push", str(source), f"cluster:{path}").returncode
     for path in ("/../../wan/HEAD.json", f"{installed.shared}/wan/HEAD.json", "/new.json"):
         assert installed.rsync("push", f"cluster:{path}", f"{installed.home}/").returncode
     runs_nothing(installed, "push")
     assert not (installed.home / "HEAD.json").exists()
     assert list(installed.there.rglob("new.json")) == []
-    assert installed.rsync("push", str(source), "cluster:/").returncode == 0
-    assert [path.parent.name for path in installed.there.rglob("new.json")] == ["anna"]
 
 
 def test_a_stolen_tunnel_key_listens_on_one_port_and_opens_nothing(installed):
@@ -131,6 +129,11 @@ def test_a_stolen_tunnel_key_listens_on_one_port_and_opens_nothing(installed):
         refused = run([*ssh, "-W", f"localhost:{port}", "cluster"])
         assert "administratively prohibited" in refused.stderr
     runs_nothing(installed, "tunnel")
+
+
+def paths_below(folder: Path) -> list[Path]:
+    """Return all paths but the receiver's notes of refusals."""
+    return sorted(path for path in folder.rglob("*") if ".keys" not in path.parts)
 
 
 def runs_nothing(laptop: Laptop, key: str) -> None:
@@ -243,29 +246,84 @@ def test_a_key_of_ones_own_does_everything(laptop):
     assert "pulled v0" in laptop.sync("pull", **key).stdout
 
 
-def test_without_rrsync_a_key_reads_by_sftp_and_pushes_go_by_ones_own_login(laptop):
+def test_the_receiver_lies_outside_the_run_and_only_its_owner_reads_it(installed):
+    path = installed.there / ".config" / "daddy" / "receiver.py"
+    assert path.stat().st_mode & 0o777 == 0o500
+    assert path.read_text() == Path(key_receiver.__file__).read_text()
+    assert f'-I {path} push {installed.shared} anna"' in installed.authorized.read_text()
+
+
+def test_a_name_whose_line_is_not_installed_is_not_ok(installed):
+    """Everything that bert pushed would be set aside: the line is anna's."""
+    saved = installed.keys.parent / "sync.json"
+    text = saved.read_text()
+    said = installed.sync("setup", SYNC_USER_ID="bert").stdout
+    saved.write_text(text)
+    assert "NO       push key: its line is for push anna in" in said
+    assert "writes inbox/bert alone" not in said
+    assert "push_key" not in said
+
+
+def test_where_rsync_is_missing_there_the_keys_carry_all_files(laptop):
     job = begin(laptop.shared, "slot-0", CLOCK)
-    bare = laptop.login.folder / "bin"
-    bare.mkdir()
-    for name in ("sh", "cat", "mkdir", "rsync", "dirname", "head", "od", "tr", "grep", "sed"):
-        (bare / name).symlink_to(shutil.which(name))
-    own = laptop.login.folder / "authorized_keys"
-    own.write_text(own.read_text().replace("export ", f"export PATH={bare} ", 1))
     laptop.append(laptop.sync("setup").stdout)
+    lines = laptop.authorized.read_text()
+    laptop.authorized.write_text(lines.replace('command="/usr', 'command="PATH=/none /usr'))
     said = laptop.sync("setup").stdout
     assert "ok       pull key: reads, cannot write" in said
-    assert "push key" not in said
-    line = f'restrict,command="internal-sftp -R -d {laptop.shared}"'
-    assert line in laptop.authorized.read_text()
-    assert "pulled v0" in laptop.sync("pull").stdout
-    contribute(laptop)
-    assert "pushed 1" in laptop.sync("push").stdout
-    advance(job, 3)
+    assert "ok       push key: writes inbox/anna alone" in said
     with laptop.own_login_shut_out():
+        assert "pulled v0" in laptop.sync("pull").stdout
+        contribute(laptop)
+        assert "pushed 1" in laptop.sync("push").stdout
+        advance(job, 3)
         assert "pulled v1" in laptop.sync("pull").stdout
         status = laptop.sync("status").stdout
-    assert "sftp, with this laptop's key" in status
+    assert "ssh, with this laptop's key" in status
     assert "1 counted" in status
+
+
+def test_where_python_is_missing_there_only_the_tunnel_gets_a_line(laptop):
+    begin(laptop.shared, "slot-0", CLOCK)
+    own = laptop.login.folder / "authorized_keys"
+    shadow = laptop.login.folder / "sh"
+    no_python = 'case "$2" in *platform-python*) echo looked;; *) exec /bin/sh "$@";; esac'
+    shadow.write_text(f"#!/bin/sh\n{no_python}\n")
+    shadow.chmod(0o700)
+    own.write_text(own.read_text().replace("export ", f"export PATH={shadow.parent}:$PATH ", 1))
+    said = laptop.sync("setup").stdout
+    assert "no Python 3.6 or newer was found there" in said
+    assert "daddy-tunnel@anna" in said
+    assert "daddy-push@anna" not in said
+
+
+def test_lines_of_the_release_before_go_on_and_are_named(laptop):
+    """The push key was tried by that release's setup; its line cannot tell its box."""
+    program("rrsync", "rsync")
+    begin(laptop.shared, "slot-0", CLOCK)
+    laptop.sync("setup")
+    folder, box = laptop.shared, "inbox/anna"
+    old = {
+        "pull": f'restrict,command="rrsync -ro {folder}"',
+        "push": f'restrict,command="cd {folder} && mkdir -p {box} && rrsync -wo {box}"',
+    }
+    public = {name: (laptop.keys / f"{name}.pub").read_text().strip() for name in old}
+    laptop.authorized.parent.mkdir(exist_ok=True)
+    laptop.authorized.write_text("".join(f"{old[name]} {public[name]}\n" for name in old))
+    saved = laptop.keys.parent / "sync.json"
+    facts = {**json.loads(saved.read_text()), "pull_by": "rsync", "peer": "anna",
+             **{f"{name}_key": str(laptop.keys / name) for name in old}}  # fmt: skip
+    saved.write_text(json.dumps(facts))
+    for again in ("as it was", "after this release's setup"):
+        with laptop.own_login_shut_out():
+            pulled = laptop.sync("pull")
+            assert "v0" in pulled.stdout, (again, pulled.stderr)
+            contribute(laptop)
+            assert "pushed 1" in laptop.sync("push").stdout, again
+        said = laptop.sync("setup").stdout
+        assert "pull key: reads all of shared_weights: an older line (rsync)" in said
+        assert "push key: an older line (rrsync), which cannot tell its box" in said
+        assert "remove its authorized_keys line there" in said
 
 
 def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_said(laptop):

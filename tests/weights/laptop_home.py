@@ -15,7 +15,7 @@ from tests.components import program
 from tests.patience import PATIENCE_S
 from tests.weights.login import SCRIPT, Login, running_sshd
 
-FLAGS = ("--times", "--whole-file", "--timeout=30")
+FLAGS = ("--times", "--timeout=30")
 
 
 @dataclass

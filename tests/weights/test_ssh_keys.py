@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
-import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.saved_cluster import read_saved_cluster
+from Daddy.weights.laptop import key_receiver
 from Daddy.weights.laptop.rsync_sftp import RsyncTransport, choose_transport
-from Daddy.weights.laptop.setup_wizard import ClusterFindings, make_key_ring, read_rrsync
-from Daddy.weights.laptop.ssh_keys import Rrsync, make_missing_keys
+from Daddy.weights.laptop.setup_wizard import ClusterFindings, make_key_ring
+from Daddy.weights.laptop.ssh_keys import _REPLACE, KeyCheck, make_missing_keys
 from Daddy.weights.laptop.ssh_login import Remote, explain_error, save_remote
 from tests.components import program
 from tests.weights.laptop_home import a_laptop
@@ -22,27 +23,29 @@ from tests.weights.laptop_home import a_laptop
 REMOTE = Remote("login", "me", "/data/w")
 
 
+HEAD = '{"size": 4096}'
+RECEIVER = f"{sys.executable} -I {key_receiver.__file__}"
+
+
 @pytest.fixture(scope="module")
 def laptop(tmp_path_factory):
-    program("rrsync", "rsync")
     with a_laptop(tmp_path_factory.mktemp("laptop")) as found:
         (found.shared / "wan").mkdir(parents=True)
-        (found.shared / "wan" / "HEAD.json").write_text("{}")
+        (found.shared / "inbox").mkdir()
+        (found.shared / "wan" / "HEAD.json").write_text(HEAD)
         (found.there / ".ssh").mkdir()
         yield found
 
 
-def make_ring(laptop, rrsync: Rrsync):
+def make_ring(laptop, peer: str = "anna"):
     remote = Remote("cluster", laptop.login.user, str(laptop.shared),
                     ssh_config=str(laptop.login.config))  # fmt: skip
-    environ = {"SYNC_USER_ID": "anna", "XDG_CONFIG_HOME": str(laptop.home / ".config")}
-    return make_key_ring(remote, environ, laptop.home, ClusterFindings(rrsync=rrsync))
+    environ = {"SYNC_USER_ID": peer, "XDG_CONFIG_HOME": str(laptop.home / ".config")}
+    return make_key_ring(remote, environ, laptop.home, ClusterFindings(receiver=RECEIVER))
 
 
-def words_known_here() -> tuple[str, ...]:
-    """Return those of setup's flags that this rrsync knows: Debian 12's first lacked some."""
-    help_ = subprocess.run(["rrsync", "-help"], capture_output=True, text=True, check=True).stdout
-    return tuple(entry for entry in ("-munge", "-no-del", "-no-overwrite") if f"[{entry}]" in help_)
+def lines_by_purpose(ring) -> dict[str, str]:
+    return {line.rpartition("daddy-")[2].partition("@")[0]: line for line in ring.key_lines()}
 
 
 @pytest.mark.parametrize(
@@ -50,13 +53,20 @@ def words_known_here() -> tuple[str, ...]:
     [
         ("pull", ("", ""), "reads, cannot write$", True),
         ("pull", ("shared_weights", "none"), "does not exist on", False),
-        ("pull", ("rrsync -ro", "rrsync"), "the key may write, too", False),
-        ("pull", ('"rrsync -ro', '"/no/rrsync -ro'), "has no rrsync where", False),
-        ("pull", ('command="rrsync', 'command="exec $SSH_ORIGINAL_COMMAND #'), "commands", False),
+        ("pull", ("receiver.py pull", "receiver.py push"), "is for push anna in", False),
+        ("pull", ("receiver.py", "no-receiver.py"), "lacks the program that", False),
+        ("pull", ('command="', 'command="exec $SSH_ORIGINAL_COMMAND #'), "commands", False),
+        ("pull", ("restrict,", ""), "opens other ports, too", False),
         ("pull", ("ssh-ed25519", "#"), "not installed on ", False),
         ("push", ("", ""), "writes inbox/anna alone", True),
-        ("push", ("-wo ", ""), "the key may read, too", False),
-        ("push", ("shared_weights &&", "none &&"), "does not exist on", False),
+        (
+            "push",
+            ('weights anna"', 'weights bob"'),
+            "is for push bob in .*not for push anna",
+            False,
+        ),
+        ("push", ("run/shared_weights", "other"), "is for push anna in .*/other, not", False),
+        ("push", ("run/shared_weights", "none"), "does not exist on", False),
         ("tunnel", ("", ""), "listens on 9999 alone", True),
         ("tunnel", ('permitopen="localhost:1",', ""), "opens other ports, too", False),
         ("tunnel", ('listen="localhost', 'listen="127.0.0.1'), "may not listen on port", False),
@@ -65,22 +75,60 @@ def words_known_here() -> tuple[str, ...]:
     ],
 )
 def test_a_line_and_what_is_said_of_its_key(laptop, purpose, change, said, good):
-    ring = make_ring(laptop, Rrsync("rrsync", words_known_here()))
-    lines = {line.rpartition("daddy-")[2].partition("@")[0]: line for line in ring.key_lines()}
-    text = lines[purpose].replace(*change)
-    assert change == ("", "") or text != lines[purpose]
+    (laptop.there / "other").mkdir(exist_ok=True)
+    text = lines_by_purpose(make_ring(laptop))[purpose].replace(*change)
+    assert change == ("", "") or text != lines_by_purpose(make_ring(laptop))[purpose]
     laptop.authorized.write_text(f"{text}\n")
-    found = ring.check_key(purpose)
+    found = make_ring(laptop).check_key(purpose)
     assert re.search(said, found.finding), found
     assert found.good == good
     assert bool(found.fix) != good
-    for path in laptop.shared.rglob(".daddy*"):
-        path.unlink()
+
+
+OLD_PULL_BY_SFTP = 'restrict,command="internal-sftp -R -d {folder}"'
+OLD_PULL = 'restrict,command="rrsync -ro {folder}"'
+OLD_PUSH = 'restrict,command="cd {folder} && mkdir -p inbox/anna && rrsync -wo inbox/anna"'
+
+
+@pytest.mark.parametrize(
+    ("purpose", "line", "said", "good", "by"),
+    [
+        ("pull", OLD_PULL_BY_SFTP, "reads the whole account: an older line", True, "sftp"),
+        ("pull", OLD_PULL, "reads all of shared_weights: an older line", True, "rsync"),
+        ("push", OLD_PUSH, "an older line .rrsync., which cannot tell its box", False, ""),
+    ],
+)
+def test_a_line_of_the_release_before_is_named_as_old(laptop, purpose, line, said, good, by):
+    if "rrsync" in line:
+        program("rrsync", "rsync")
+    ring = make_ring(laptop)
+    public = (ring.folder / f"{purpose}.pub").read_text()
+    laptop.authorized.write_text(f"{line.format(folder=laptop.shared)} {public}\n")
+    found = ring.check_key(purpose)
+    assert re.search(said, found.finding), found
+    assert (found.good, found.old, found.by) == (good, True, by)
+
+
+def test_an_older_push_line_goes_on_for_a_laptop_that_had_tried_it(laptop):
+    ring = make_ring(laptop)
+    old = {"push": KeyCheck(good=False, finding="", fix=_REPLACE)}
+    assert ring.facts(old, {"push_key": "/k/push", "peer": "anna"})["push_key"] == "/k/push"
+    assert "push_key" not in ring.facts(old, {"push_key": "/k/push", "peer": "bert"})
+    new = {"push": KeyCheck(good=True, finding="", by="receiver")}
+    assert ring.facts(new, {})["push_by"] == "receiver"
+
+
+def test_a_pull_goes_on_without_rsync_there(laptop, monkeypatch):
+    """No rsync runs with the account's shell: the key's own command carries the files."""
+    line = lines_by_purpose(make_ring(laptop))["pull"]
+    laptop.authorized.write_text(line.replace('command="', 'command="echo welcome; PATH= ') + "\n")
+    found = make_ring(laptop).check_key("pull")
+    assert (found.good, found.by) == (True, "receiver"), found
 
 
 def test_a_taken_port_does_not_hide_that_the_key_runs_commands(laptop):
-    ring = make_ring(laptop, Rrsync("rrsync", words_known_here()))
-    (line,) = (line for line in ring.key_lines() if "daddy-tunnel@" in line)
+    ring = make_ring(laptop)
+    line = lines_by_purpose(ring)["tunnel"]
     laptop.authorized.write_text(line.replace(',command="cat >/dev/null; false"', "") + "\n")
     with socket.socket() as holder:
         with contextlib.suppress(OSError):  # taken by others is taken, too
@@ -130,6 +178,16 @@ def test_a_key_that_reads_by_sftp_is_used_without_being_told(tmp_path):
     assert choose_transport("push", REMOTE, found, "") == RsyncTransport(REMOTE)
 
 
+def test_a_key_with_the_receiver_needs_no_rsync(tmp_path):
+    found = kept(tmp_path, pull_key="/k/pull", pull_by="receiver", pull_peer="anna",
+                 push_key="/k/push", push_by="receiver", peer="anna")  # fmt: skip
+    for asked in ("", "sftp", "rsync"):
+        assert choose_transport("push", REMOTE, found, asked).name == "ssh"
+    assert choose_transport("pull", REMOTE, found, "").remote.peer == "anna"
+    assert choose_transport("pull", REMOTE, found, "sftp").name == "ssh"
+    assert choose_transport("pull", REMOTE, found, "rsync") == RsyncTransport(REMOTE)
+
+
 def test_over_a_connection_that_a_person_opened_no_key_is_used(tmp_path):
     found = kept(tmp_path, pull_key="/k/pull", opened="yes")
     way = choose_transport("pull", REMOTE, found, "").remote
@@ -171,19 +229,3 @@ def test_keys_are_made_once_and_never_written_over(tmp_path):
     assert after["pull.pub"].split()[:2] == before.pop("pull.pub").split()[:2]
     assert {name: after[name] for name in before} == before
     assert (folder / "push").stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize(
-    ("stdout", "want"),
-    [
-        ("rsync\nrrsync /usr/bin/rrsync -munge -no-del\nlooked\n",
-         Rrsync("/usr/bin/rrsync", ("-munge", "-no-del"))),
-        ("rrsync /usr/bin/perl /usr/share/doc/rsync/support/rrsync\nlooked\n",
-         Rrsync("/usr/bin/perl /usr/share/doc/rsync/support/rrsync")),
-        ("welcome\nlooked\n", Rrsync("")),
-        ("", Rrsync()),
-        ("rrsync /usr/bin/rrsync;reboot\nlooked\n", Rrsync("")),
-    ],
-)  # fmt: skip
-def test_how_rrsync_is_called_there(stdout, want):
-    assert read_rrsync(stdout.splitlines()) == want

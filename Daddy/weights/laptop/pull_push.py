@@ -65,7 +65,8 @@ def pull(transport: FileTransport, local: Path, clock: Clock) -> PullResult:
         prune_published(local)
         transport.fetch_small(f"wan/{CLAIMS}", local / "wan" / CLAIMS)
     for peer in outbox_peers(local):
-        transport.fetch_small(f"receipts/{peer}", local / "receipts" / peer)
+        if transport.remote.peer in ("", peer):
+            transport.fetch_small(f"receipts/{peer}", local / "receipts" / peer)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Adapter for rsync and paramiko (SFTP): copies files between a laptop and the cluster.
+"""Adapter for rsync, paramiko (SFTP) and ssh: copies files between a laptop and the cluster.
 
 macOS ships openrsync or rsync 2.6.9, so only flags that both know are used. Files are immutable and
 named by their hash: compression is of no use, and the delta algorithm only resumes a broken
@@ -12,6 +12,7 @@ names a key (``SYNC_SSH_KEY``) or another transport. Without ``setup`` ssh choos
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from abc import ABC, abstractmethod
@@ -20,12 +21,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar, cast
 
 from Daddy.core import run_subprocess
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.name_validation import check_peer, new_token
+from Daddy.weights.laptop.key_receiver import FILE, MARK
 from Daddy.weights.laptop.ssh_login import Remote, explain_error, known_facts, needs_ssh
 from Daddy.weights.store.strict_json import LIMIT
 
@@ -257,7 +259,111 @@ class SftpTransport(FileTransport):
         return path if self.remote.within is None else path.removeprefix("/")
 
 
+class ReceiverTransport(FileTransport):
+    """Copies over the forced command of a laptop's key (``key_receiver``); a fetch is resumed."""
+
+    name = "ssh"
+
+    def fetch(self, name: str, into: Path, size: int) -> bool:
+        limit, target = size or LIMIT, into / Path(name).name
+        if size and target.exists():  # an immutable file
+            return True
+        part = into / ".part" / target.name
+        part.parent.mkdir(parents=True, exist_ok=True)
+        offset = part.stat().st_size if size and part.exists() else 0
+        with self._session(f"daddy read {name} {offset}", time_limit(limit)) as (_, stream):
+            answer = _read_answer(stream)
+            if answer == "none":
+                return False
+            if not offset <= int(answer) <= limit:
+                part.unlink(missing_ok=True)
+                raise FileError(f"{name} is larger than {limit} bytes", "check SYNC_REMOTE_DIR")
+            with part.open("ab" if offset else "wb") as file:
+                _copy_exactly(stream, file, int(answer) - offset)
+        part.replace(target)
+        return True
+
+    def fetch_small(self, folder: str, into: Path) -> None:
+        into.mkdir(parents=True, exist_ok=True)
+        with self._session(f"daddy list {folder}", time_limit(0)) as (_, stream):
+            entries = list(iter(lambda: _read_answer(stream), "end"))
+        for size, name in (entry.split() for entry in entries[:MOST_FILES]):
+            small = name.endswith(".json") and int(size) <= LIMIT
+            if small and FILE.fullmatch(name) and not (into / name).exists():
+                self.fetch(f"{folder}/{name}", into, 0)
+
+    def send(self, paths: Sequence[Path], folder: str) -> None:
+        self.remote.path(folder)  # the key's own box
+        limit_s = time_limit(sum(path.stat().st_size for path in paths))
+        with self._session("daddy push", limit_s) as (connection, stream):
+            for path in paths:
+                self._offer(path, stream)
+            connection.shutdown(socket.SHUT_WR)
+            _expect(stream, "end")
+
+    def _offer(self, path: Path, stream: BinaryIO) -> None:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            stream.write(f"{path.name} {size}\n".encode())
+            stream.flush()
+            if _expect(stream, f"send {path.name}", f"have {path.name}").startswith("send"):
+                _copy_exactly(file, stream, size)
+                stream.flush()
+                _expect(stream, f"took {path.name}")
+
+    @contextlib.contextmanager
+    def _session(self, request: str, limit_s: float) -> Iterator[tuple[socket.socket, BinaryIO]]:
+        """Open an ssh connection for one request; it is ended after ``limit_s`` seconds."""
+        ours, theirs = socket.socketpair()
+        argv = ["ssh", *self.remote.options(), "--", self.remote.login, request]
+        with theirs, needs_ssh():
+            ssh = run_subprocess.spawn_connected(argv, theirs.fileno())
+        late = threading.Timer(limit_s, ssh.terminate, (LAST_WORDS_S,))
+        late.start()
+        try:
+            with ours, cast("BinaryIO", ours.makefile("rwb")) as stream:
+                yield ours, stream
+        except (EOFError, ValueError, ConnectionError) as error:
+            overdue = late.finished.is_set()
+            ssh.wait(LAST_WORDS_S)
+            ssh.terminate(LAST_WORDS_S)  # then all its output has been read
+            if overdue:
+                raise self._stopped(limit_s) from error
+            raise explain_error("\n".join(ssh.error_lines()), self.remote) from error
+        finally:
+            late.cancel()
+            ssh.terminate(LAST_WORDS_S)
+
+
+def _read_answer(stream: BinaryIO) -> str:
+    """Return the receiver's next answer; a login shell may print text before it. EOFError."""
+    while line := stream.readline(LIMIT):
+        _, found, answer = line.decode("ascii", "replace").partition(MARK)
+        if found:
+            return answer.strip()
+    raise EOFError
+
+
+def _expect(stream: BinaryIO, *answers: str) -> str:
+    answer = _read_answer(stream)
+    if answer not in answers:
+        raise EOFError
+    return answer
+
+
+def _copy_exactly(source: BinaryIO, target: BinaryIO, size: int) -> None:
+    """Copy ``size`` bytes. Raise EOFError if ``source`` has fewer."""
+    while size > 0:
+        chunk = source.read(min(LIMIT, size))
+        if not chunk:
+            raise EOFError
+        target.write(chunk)
+        size -= len(chunk)
+
+
 TRANSPORTS: Mapping[str, type[FileTransport]] = {"rsync": RsyncTransport, "sftp": SftpTransport}
+KEY_TRANSPORTS: Mapping[str, type[FileTransport]] = {**TRANSPORTS, "receiver": ReceiverTransport}
+"""Transports of a laptop's keys, as ``setup`` saves them."""
 
 
 def choose_transport(
@@ -269,10 +375,12 @@ def choose_transport(
     """
     facts = known_facts(remote, saved)
     key, opened = facts.get(f"{task}_key"), bool(facts.get("opened"))
-    by = facts.get("pull_by", "rsync") if task == "pull" else "rsync"
-    if key and not remote.key and not opened and asked in ("", by):
+    by = facts.get(f"{task}_by", "rsync")
+    needs_no_rsync = by == "receiver" and (task == "push" or asked == "sftp")
+    if key and not remote.key and not opened and (asked in ("", by) or needs_no_rsync):
         box = "" if task == "pull" else f"inbox/{check_peer(facts.get('peer', ''))}"
-        return TRANSPORTS[by](replace(remote, key=key, within=box))
+        peer = facts.get(f"{task}_peer", "")
+        return KEY_TRANSPORTS[by](replace(remote, key=key, within=box, peer=peer))
     if asked and asked not in TRANSPORTS:
         raise UsageError(f"SYNC_TRANSPORT is {asked!r}", "use rsync or sftp")
     return TRANSPORTS[asked or "rsync"](replace(remote, opened=opened))

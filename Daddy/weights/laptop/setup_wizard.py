@@ -27,10 +27,15 @@ from Daddy.core.saved_cluster import (
     settings_path,
     short_path,
 )
-from Daddy.weights.laptop import ssh_keys
+from Daddy.weights.laptop import key_receiver, ssh_keys
 from Daddy.weights.laptop.pull_push import outbox_peers
-from Daddy.weights.laptop.rsync_sftp import INSTALL, TRANSPORTS, RsyncTransport, choose_transport
-from Daddy.weights.laptop.ssh_keys import KeyCheck, Rrsync
+from Daddy.weights.laptop.rsync_sftp import (
+    INSTALL,
+    KEY_TRANSPORTS,
+    RsyncTransport,
+    choose_transport,
+)
+from Daddy.weights.laptop.ssh_keys import PURPOSES, KeyCheck
 from Daddy.weights.laptop.ssh_login import (
     CONNECT_S,
     DEFAULT_LOCAL,
@@ -111,6 +116,9 @@ def _print_findings(findings: ClusterFindings, remote: Remote) -> None:
             print_finding(False, "the stream's token is missing", "ask the run's owner for a line")
         return
     print_finding(findings.rsync, f"rsync is installed on {remote.login}", "ask its staff for it")
+    if findings.rsync_version and version_of(findings.rsync_version) < SAFER_RSYNC:
+        print(f"         its version, {findings.rsync_version}, had security holes before 3.4.0,")
+        print("         unless its distribution mended them")
     print_finding(findings.folder, f"{remote.folder} exists there",
          "it appears when the first learner starts; is the path right?")  # fmt: skip
     print_finding(findings.token, "the viewer knows the cluster's token",
@@ -128,16 +136,16 @@ def _check_own_keys(
         return
     before = known_facts(remote, read_saved_cluster(path))
     if findings.error is None or findings.refused:
-        good = {}
-        for purpose in ring.purposes:
-            verdict = ring.check_key(purpose)
-            print_finding(verdict.good, verdict.finding, verdict.fix)
-            good[purpose] = verdict.good
-        needed = not good["pull"] and (findings.over_opened or findings.error is not None)
-        facts = {f"{name}_key": str(ring.folder / name) for name in good if good[name]}
-        facts |= {"pull_by": ring.by, "peer": ring.peer}
+        tried = [p for p in PURPOSES if p in ring.purposes or before.get(f"{p}_key")]
+        checks = {purpose: ring.check_key(purpose) for purpose in tried}
+        for check in checks.values():
+            print_finding(check.good, check.finding, check.fix)
+            if check.good and check.old:
+                print(f"           {check.fix}")
+        facts = ring.facts(checks, before)
+        needed = "pull_key" not in facts and (findings.over_opened or findings.error is not None)
         save_remote(path, remote, {**facts, "opened": before.get("opened", "") if needed else ""})
-        if all(good.values()):
+        if all(check.good and not check.old for check in checks.values()):
             return
     elif before.get("pull_key"):
         return
@@ -161,25 +169,24 @@ def print_finding(good: bool, text: str, fix: str) -> None:
     print(f"{'ok ' if good else 'NO '}      {text}" + ("" if good else f"\n           {fix}"))
 
 
-_PLACES = (
-    '"$(command -v rrsync)" "$HOME/bin/rrsync" "$HOME/.local/bin/rrsync" '
-    "/usr/share/doc/rsync/support/rrsync /usr/share/rsync/scripts/rrsync"
-)
 _PROBE = (
-    "command -v rsync >/dev/null && echo rsync; "
-    f'for f in {_PLACES}; do if [ -f "$f" ] && [ -r "$f" ]; then '
-    'by=; [ -x "$f" ] || by="$(sed -n "1s/^#[^/]*//p" "$f") "; flags=; '
-    "for w in -munge -no-del -no-overwrite; do "
-    'grep -q -e "[\\"\']$w[\\"\']" "$f" && flags="$flags $w"; done; '
-    'echo "rrsync $by$f$flags"; break; fi; done; '
+    "rsync --version 2>/dev/null | head -n 1; "
+    'for f in /usr/bin/python3 /usr/libexec/platform-python "$(command -v python3)"; do '
+    'if "$f" -I -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null; then '
+    'echo "python $f"; break; fi; done; '
     'cd "$1" 2>/dev/null && echo folder; echo looked'
 )
-"""One line, because a csh takes no others. A package may install rrsync without execute permission:
-the interpreter is then read from its first line."""
-_RRSYNC = re.compile(r"rrsync ([A-Za-z0-9_./+-]+(?: [A-Za-z0-9_./+-]+)??)((?: -[a-z-]+)*)")
-
-
-UNKNOWN = Rrsync()
+"""One line, because a csh takes no others."""
+_RSYNC = re.compile(r"rsync +version v?([0-9.]{3,12})")
+_PYTHON = re.compile(r"python ([A-Za-z0-9_./+-]+)")
+_INSTALL_RECEIVER = (
+    'umask 077; d="$HOME/.config/daddy"; mkdir -p "$d" && cat >"$d/.receiver.$$" && '
+    'chmod 500 "$d/.receiver.$$" && mv -f "$d/.receiver.$$" "$d/receiver.py" && '
+    'echo "receiver $d/receiver.py"'
+)
+_RECEIVER = re.compile(r"receiver ([A-Za-z0-9_.~/+@=,-]+)")
+UNKNOWN = "python3 -I .config/daddy/receiver.py"
+"""Command of the receiver in an account that setup cannot enter; it runs in the home folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +199,14 @@ class ClusterFindings:
     rsync: bool = False
     folder: bool = False
     token: bool = False
-    rrsync: Rrsync = UNKNOWN
+    rsync_version: str = ""
+    receiver: str = UNKNOWN
 
 
 def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
-    """Look for rsync and the folder, fetch the stream's token. Raise FileError without ssh."""
+    """Look for rsync and the folder, put the receiver in place, fetch the stream's token. Raise
+    FileError without ssh.
+    """
     opened = replace(remote, opened=True)
     with needs_ssh():
         over_opened = opened.is_open()
@@ -208,23 +218,44 @@ def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
             refused = "Permission denied" in result.stderr
             return ClusterFindings(explain_error(result.stderr, login), refused=refused)
         lines = result.stdout.splitlines()
+        version = first_match(_RSYNC, lines)
         return ClusterFindings(
             over_opened=over_opened,
-            rsync="rsync" in lines,
+            rsync=bool(version),
+            rsync_version=version,
             folder="folder" in lines,
             token=fetch_stream_token(login, home),
-            rrsync=read_rrsync(lines),
+            receiver=install_receiver(login, lines),
         )
     finally:
         login.close()  # the next check makes a login of its own
 
 
-def read_rrsync(lines: Sequence[str]) -> Rrsync:
-    """Return the rrsync script in the probe's output; the default if the probe itself failed."""
-    script = next((candidate for line in lines if (candidate := _RRSYNC.fullmatch(line))), None)
-    if script is not None:
-        return Rrsync(script[1], tuple(script[2].split()))
-    return Rrsync("") if "looked" in lines else UNKNOWN
+def first_match(form: re.Pattern[str], lines: Sequence[str]) -> str:
+    """Return the first group of the first line that matches ``form``; "" without one."""
+    return next((match[1] for line in lines if (match := form.match(line))), "")
+
+
+def install_receiver(login: Remote, lines: Sequence[str]) -> str:
+    """Copy the receiver into the account, beside the stream's token; return the command that runs
+    it there, "" if Python is missing. ``lines``: output of the probe.
+    """
+    python = next((match[1] for line in lines if (match := _PYTHON.fullmatch(line))), "")
+    if not python:
+        return "" if "looked" in lines else UNKNOWN
+    words = ["sh", "-c", _INSTALL_RECEIVER]
+    source = Path(key_receiver.__file__).read_text(encoding="utf-8")
+    told = login.run_command(words, 3.0 * CONNECT_S, source).stdout.splitlines()
+    path = next((match[1] for line in told if (match := _RECEIVER.fullmatch(line))), "")
+    return f"{python} -I {path}" if path else ""
+
+
+SAFER_RSYNC = (3, 4, 0)
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version such as 3.2.7."""
+    return tuple(int(part) for part in text.split(".") if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,24 +266,39 @@ class KeyRing:
     remote: Remote
     peer: str
     by: str
-    rrsync: Rrsync
+    receiver: str
     home: Path
 
     @property
     def purposes(self) -> tuple[str, ...]:
-        """Keys to install: without rrsync no push key, as nothing else confines it to its box."""
-        return ssh_keys.PURPOSES if self.by == "rsync" else ("pull", "tunnel")
+        """Keys to install: nothing confines pulls and pushes without the receiver there."""
+        return PURPOSES if self.receiver else ("tunnel",)
 
     def check_key(self, purpose: str) -> KeyCheck:
         """Check the key of ``purpose`` over a new connection that only this check uses."""
         within = f"inbox/{self.peer}" if purpose == "push" else ""
         key = str(self.folder / purpose)
-        remote = replace(self.remote, opened=False, key=key, within=within)
-        return ssh_keys.check_key(purpose, TRANSPORTS[self.by](remote))
+        remote = replace(self.remote, opened=False, key=key, within=within, peer=self.peer)
+        by = "receiver" if purpose == "push" else self.by
+        return ssh_keys.check_key(purpose, KEY_TRANSPORTS[by](remote))
+
+    def facts(self, checks: Mapping[str, KeyCheck], before: Mapping[str, str]) -> dict[str, str]:
+        """Return what programs need to know of the good keys. An older push line, which cannot be
+        checked any more, goes on as it was checked ``before``.
+        """
+        good = {purpose: check for purpose, check in checks.items() if check.good}
+        facts = {f"{purpose}_key": str(self.folder / purpose) for purpose in good}
+        facts |= {f"{purpose}_by": check.by for purpose, check in good.items() if check.by}
+        facts |= {"peer": self.peer}
+        if "pull" in good and not good["pull"].old:
+            facts["pull_peer"] = self.peer
+        if "push" in checks and checks["push"].old and before.get("peer") == self.peer:
+            facts["push_key"] = before.get("push_key", "")
+        return facts
 
     def key_lines(self) -> list[str]:
         """Return a line for each key, for ``authorized_keys`` on the cluster."""
-        how = (self.remote.folder, self.peer, self.by, self.rrsync)
+        how = (self.remote.folder, self.peer, self.receiver)
         publics = {name: (self.folder / f"{name}.pub").read_text() for name in self.purposes}
         return [ssh_keys.key_line(name, publics[name], *how) for name in publics]
 
@@ -267,7 +313,7 @@ class KeyRing:
         return [
             "this laptop's own keys: one line each for ~/.ssh/authorized_keys there:",
             *(f"  {line}" for line in lines),
-            *(_WITHOUT_RRSYNC if "push" not in self.purposes else ()),
+            *(() if self.receiver else _WITHOUT_PYTHON),
             "to append them, over a login of your own (or send the file, which holds no secret,",
             "to the owner of the account):",
             f"  {ssh} {remote.login} '{_APPEND}' <{name}",
@@ -276,10 +322,9 @@ class KeyRing:
 
 
 _APPEND = "umask 077; mkdir -p .ssh; cat >>.ssh/authorized_keys"
-_WITHOUT_RRSYNC = (
-    "without rrsync the first key reads all that the account may read, not the run alone,",
-    "and pushes go on with your own login. rrsync is one script of rsync's: put it into",
-    "~/bin there, run setup again, and a key is confined to its folder",
+_WITHOUT_PYTHON = (
+    "no Python 3.6 or newer was found there, which the keys for pulls and pushes need: both go on",
+    "with your own login",
 )
 
 
@@ -291,9 +336,8 @@ def make_key_ring(
     if ssh_keys.make_missing_keys(folder, peer):
         print(f"made     {folder}: pull, push, tunnel (no passphrase: nobody is there")
         print("         to type one in the background)")
-    confinable = bool(findings.rrsync.command) and environ.get("SYNC_TRANSPORT") != "sftp"
-    by = "rsync" if confinable and which("rsync") else "sftp"
-    return KeyRing(folder, remote, peer, by, findings.rrsync, home)
+    by = "rsync" if which("rsync") and environ.get("SYNC_TRANSPORT") != "sftp" else "receiver"
+    return KeyRing(folder, remote, peer, by, findings.receiver, home)
 
 
 def _peer(environ: Mapping[str, str], home: Path) -> str:

@@ -14,13 +14,22 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from Daddy.core import run_subprocess
 from Daddy.core.atomic_files import create_exclusive, write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
+from Daddy.core.humanize import printable_line
+from Daddy.core.saved_cluster import SETUP
 from Daddy.core.shared_types import TUNNEL_PORT
-from Daddy.weights.laptop.rsync_sftp import FileTransport
+from Daddy.weights.laptop.key_receiver import MARK, NAME
+from Daddy.weights.laptop.rsync_sftp import (
+    KEY_TRANSPORTS,
+    TRANSPORTS,
+    FileTransport,
+    RsyncTransport,
+)
 from Daddy.weights.laptop.ssh_login import CONNECT_S, Remote, explain_error, needs_ssh
 
 PURPOSES = ("pull", "push", "tunnel")
@@ -68,49 +77,42 @@ TUNNEL = (
 keeps a session open until the person leaves, and does nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rrsync:
-    """The script that confines rsync to a folder: its command on the cluster and its flags. Without
-    rrsync (``command`` empty) a key can be kept from writing, but not from reading elsewhere.
+def key_line(purpose: str, public: str, folder: str, peer: str, receiver: str) -> str:
+    """Return a line for ``authorized_keys``; its comment names purpose and laptop. ``receiver``:
+    the command that runs key_receiver there. "pull" reads versions and the peer's receipts in the
+    shared ``folder``, "push" adds files to the peer's folder below ``inbox/``.
     """
-
-    command: str = "rrsync"
-    flags: tuple[str, ...] = ()
-
-
-def key_line(purpose: str, public: str, folder: str, peer: str, by: str, rrsync: Rrsync) -> str:
-    """Return a line for ``authorized_keys``; its comment names purpose and laptop. "pull" reads the
-    shared ``folder`` by rsync, or all that the account may read by sftp. "push" adds files to the
-    peer's folder below ``inbox/``, which the line's command creates.
-    """
-    box, reader = f"inbox/{peer}", f"{rrsync.command} -ro {folder}"
-    if by == "sftp":
-        reader = f"internal-sftp -R -d {folder}"
-    writer = " ".join([rrsync.command, "-wo", *rrsync.flags, box])
-    options = {
-        "pull": f'restrict,command="{reader}"',
-        "push": f'restrict,command="cd {folder} && mkdir -p {box} && {writer}"',
-        "tunnel": TUNNEL,
-    }
+    options = TUNNEL
+    if purpose != "tunnel":
+        options = f'restrict,command="{receiver} {purpose} {folder} {peer}"'
     kind, blob = public.split()[:2]
-    return f"{options[purpose]} {kind} {blob} daddy-{purpose}@{peer}"
+    return f"{options} {kind} {blob} daddy-{purpose}@{peer}"
 
 
 PROBE = ".daddy-setup-was-here"
-"""File that a check of the push key leaves in the laptop's own box; mergers read only ``.json``."""
+"""File that a check of an older pull line tries to write."""
 ANSWER_S = 3.0 * CONNECT_S
-_MARK = "daddy-ran-this"
+_MARK = NAME.split()[-1]
 _INSTALL_LINE = "append the key's line (below) to authorized_keys, over your own login"
 _OLDER = "remove this laptop's older authorized_keys lines: the first line of a key counts"
+_REPLACE = "remove its authorized_keys line there and append the new one (below)"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """Result of a key's check: usable or not, the finding, and the remedy."""
+    """Result of a key's check: usable or not, the finding, and the remedy (of a usable key: its
+    line is of an older release); ``by``: the transport that works with a pull or push key.
+    """
 
     good: bool
     finding: str
     fix: str = ""
+    by: str = ""
+
+    @property
+    def old(self) -> bool:
+        """True for a line of an older release, which goes on working until it is replaced."""
+        return self.fix == _REPLACE
 
 
 def check_key(purpose: str, transport: FileTransport) -> KeyCheck:
@@ -118,40 +120,88 @@ def check_key(purpose: str, transport: FileTransport) -> KeyCheck:
     with tempfile.TemporaryDirectory() as scratch:
         try:
             with closing(transport):
-                finding = _CHECKS[purpose](transport, Path(scratch))
+                found = _CHECKS[purpose](transport, Path(scratch))
         except DaddyError as error:
             return KeyCheck(good=False, finding=f"{purpose} key: {error.message}", fix=error.fix)
-    return KeyCheck(good=True, finding=f"{purpose} key: {finding}")
+    return replace(found, finding=f"{purpose} key: {found.finding}")
 
 
-def _check_pull(transport: FileTransport, scratch: Path) -> str:
+def _check_pull(transport: FileTransport, scratch: Path) -> KeyCheck:
     """Raise DaddyError unless the key reads the head, cannot write and runs no command."""
-    _refuse_commands(transport.remote)
-    exists = transport.fetch("wan/HEAD.json", scratch, 0)
-    if _succeeds(lambda: transport.send([_probe(scratch)], "wan")):
-        raise UsageError("the key may write, too", _OLDER)
-    return "reads, cannot write" + " (no version there yet)" * (not exists)
+    remote = transport.remote
+    if not _is_identified("pull", remote):
+        return _check_old_pull(remote, scratch)
+    by = "rsync" if isinstance(transport, RsyncTransport) else "receiver"
+    try:
+        exists = transport.fetch("wan/HEAD.json", scratch, 0)
+    except DaddyError:
+        if by == "receiver":
+            raise
+        by = "receiver"  # no rsync there, or one that does not understand ours
+        exists = KEY_TRANSPORTS[by](remote).fetch("wan/HEAD.json", scratch, 0)
+    finding = "reads, cannot write" + " (no version there yet)" * (not exists)
+    return KeyCheck(good=True, finding=finding, by=by)
 
 
-def _check_push(transport: FileTransport, scratch: Path) -> str:
+def _check_old_pull(remote: Remote, scratch: Path) -> KeyCheck:
+    """Check a pull line of an older release: rrsync, or SFTP. Raise DaddyError if it is useless."""
+    errors = []
+    for by in TRANSPORTS:
+        with closing(TRANSPORTS[by](replace(remote, peer=""))) as transport:
+            try:
+                transport.fetch("wan/HEAD.json", scratch, 0)
+            except (NetworkError, FileError) as error:
+                errors.append(error)
+                continue
+            if _succeeds(partial(transport.send, [_probe(scratch)], "wan")):
+                raise UsageError("the key may write, too", _OLDER)
+        sees = "the whole account" if by == "sftp" else "all of shared_weights"
+        return KeyCheck(True, f"reads {sees}: an older line ({by})", _REPLACE, by)
+    raise errors[0]
+
+
+def _check_push(transport: FileTransport, scratch: Path) -> KeyCheck:  # noqa: ARG001 - no files
     """Raise DaddyError unless the key adds files to its inbox folder, and does nothing else."""
-    box = transport.remote.within or ""
-    _refuse_commands(transport.remote)
-    transport.send([_probe(scratch)], box)
-    if _succeeds(lambda: transport.fetch(f"{box}/{PROBE}", scratch / "back", 0)):
-        raise UsageError("the key may read, too", _OLDER)
-    outside = replace(transport, remote=replace(transport.remote, folder="/../..", within=None))
-    with closing(outside):
-        if _succeeds(lambda: outside.send([_probe(scratch)], "wan")):
-            raise UsageError("the key writes outside its inbox folder", _OLDER)
-    return f"writes {box} alone"
+    remote = transport.remote
+    if not _is_identified("push", remote):
+        finding = "an older line (rrsync), which cannot tell its box"
+        return KeyCheck(good=False, finding=finding, fix=_REPLACE)
+    transport.send([], remote.within or "")
+    return KeyCheck(good=True, finding=f"writes {remote.within} alone", by="receiver")
 
 
-def _check_tunnel(transport: FileTransport, scratch: Path) -> str:  # noqa: ARG001 - it copies no files
+def _is_identified(purpose: str, remote: Remote) -> bool:
+    """Return True if the key's line names purpose, peer and folder as expected, False for a line
+    of an older release. Raise DaddyError for any other line.
+    """
+    result = _refuse_commands(remote, request=NAME)
+    told = result.stdout.partition(MARK)[2].split("\n")[0].split(" ")
+    if told == [purpose, remote.peer, remote.folder]:
+        _refuse_ports(remote)
+        return True
+    if len(told) == len(("purpose", "peer", "folder")):
+        names = printable_line(f"{told[0]} {told[1]} in {told[2]}")
+        wanted = f"{purpose} {remote.peer} in {remote.folder}"
+        raise UsageError(f"its line is for {names}, not for {wanted}", _REPLACE_NAME)
+    if "receiver" in (messages := _messages(result.stderr)):
+        raise explain_error(messages, remote)
+    _refuse_commands(remote)
+    return False
+
+
+_REPLACE_NAME = f"SYNC_USER_ID=NAME {SETUP}, with the name in that line; or replace the line"
+
+
+def _refuse_ports(remote: Remote) -> None:
+    if "prohibited" not in _ssh(remote, ["-W", "localhost:9", "--", remote.login]).stderr:
+        raise UsageError("the key opens other ports, too (ssh -L)", _OLDER)
+
+
+def _check_tunnel(transport: FileTransport, scratch: Path) -> KeyCheck:  # noqa: ARG001 - no files
     """Raise DaddyError unless the key listens on the tunnel's port, and does nothing else."""
     listen = ["-o", "ExitOnForwardFailure=yes", "-R", f"{TUNNEL_PORT}:localhost:1"]  # nobody
     remote = transport.remote
-    messages = _refuse_commands(remote, listen)
+    messages = _refuse_commands(remote, listen).stderr
     if "port forwarding refused" in messages or "disabled port forwarding" in messages:
         raise UsageError(
             f"the key may not listen on port {TUNNEL_PORT}",
@@ -159,26 +209,32 @@ def _check_tunnel(transport: FileTransport, scratch: Path) -> str:  # noqa: ARG0
         )
     if taken := "remote port forwarding failed" in messages:
         _refuse_commands(remote)  # ssh had exited before it tried one
-    if "prohibited" not in _ssh(remote, ["-W", "localhost:9", "--", remote.login]).stderr:
-        raise UsageError("the key opens other ports, too (ssh -L)", _OLDER)
-    return f"listens on {TUNNEL_PORT} alone" + " (taken there, at the moment)" * taken
+    _refuse_ports(remote)
+    finding = f"listens on {TUNNEL_PORT} alone" + " (taken there, at the moment)" * taken
+    return KeyCheck(good=True, finding=finding)
 
 
 _CHECKS = {"pull": _check_pull, "push": _check_push, "tunnel": _check_tunnel}
 
 
-def _refuse_commands(remote: Remote, arguments: Sequence[str] = ()) -> str:
-    """Log in; return ssh's stderr. Raise DaddyError if the key is refused, or may run a command."""
-    result = _ssh(remote, [*arguments, "--", remote.login, f"echo {_MARK}"])
+def _refuse_commands(
+    remote: Remote, arguments: Sequence[str] = (), request: str = f"echo {_MARK}"
+) -> run_subprocess.Completed:
+    """Log in; return ssh's result. Raise DaddyError if the key is refused, or may run a command."""
+    result = _ssh(remote, [*arguments, "--", remote.login, request])
     refused = re.search(r"Permission denied \([a-z,-]*publickey", result.stderr)
     if refused or _used_another_key(result.stderr, remote.key):
         raise NetworkError(f"the key is not installed on {remote.login}", _INSTALL_LINE)
     if _MARK in result.stdout:
         raise UsageError("the key runs commands", _OLDER)
     if "Authenticated to " not in result.stderr:
-        messages = [line for line in result.stderr.splitlines() if not line.startswith("debug")]
-        raise explain_error("\n".join(messages), remote)
-    return result.stderr
+        raise explain_error(_messages(result.stderr), remote)
+    return result
+
+
+def _messages(stderr: str) -> str:
+    """Return what ``ssh -v`` printed, without its own debug lines."""
+    return "\n".join(line for line in stderr.splitlines() if not line.startswith("debug"))
 
 
 def _used_another_key(stderr: str, key: str) -> bool:

@@ -43,7 +43,9 @@ VARIABLES = {
 }
 """Environment variable of each field of a remote; ``setup`` saves the fields under these names."""
 
-_FOUND = ("pull_key", "pull_by", "push_key", "tunnel_key", "peer", "opened")
+_FOUND = (
+    "pull_key", "pull_by", "pull_peer", "push_key", "push_by", "tunnel_key", "peer", "opened",
+)  # fmt: skip
 _FORMS = {
     "host": (r"(?:[A-Za-z0-9]|::)[A-Za-z0-9._:%-]{0,252}", "write user@host"),
     "user": (r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}", "write user, or user@host"),
@@ -77,8 +79,8 @@ class Remote:
     """The cluster's shared weights, and ssh to them; ``user`` may be empty (ssh then decides).
 
     ``within``: the folder to which a key is confined, relative to ``folder`` ("": that folder
-    itself); None for a login that sees everything. ``opened``: use the connection that a person
-    opened.
+    itself); None for a login that sees everything. ``peer``: the one whose receipts the key reads
+    ("": all). ``opened``: use the connection that a person opened.
     """
 
     host: str
@@ -89,6 +91,7 @@ class Remote:
     key: str = ""
     within: str | None = None
     opened: bool = False
+    peer: str = ""
 
     @property
     def login(self) -> str:
@@ -160,11 +163,12 @@ class Remote:
         """Return the ssh command for rsync's ``-e``, which splits it as a shell does."""
         return shlex.join(["ssh", *self.options()])
 
-    def run_command(self, words: Sequence[str], timeout_s: float) -> run_subprocess.Completed:
+    def run_command(
+        self, words: Sequence[str], timeout_s: float, stdin: str | None = None
+    ) -> run_subprocess.Completed:
         """Run a remote command; ``words`` are quoted for the remote shell."""
-        return run_subprocess.run_command(
-            ["ssh", *self.options(), "--", self.login, shlex.join(words)], timeout_s
-        )
+        argv = ["ssh", *self.options(), "--", self.login, shlex.join(words)]
+        return run_subprocess.run_command(argv, timeout_s, stdin=stdin)
 
     def drop_dead_connection(self) -> None:
         """End and unlink a shared connection that no longer answers; do nothing without one. Raise
@@ -210,6 +214,8 @@ def explain_error(stderr: str, remote: Remote) -> DaddyError:
             kind = HostKeyChangedError if sign == _CHANGED else NetworkError
             return kind(message.format(login=remote.login, folder=remote.folder),
                         fix.format(login=remote.login, host=remote.host))  # fmt: skip
+    if said := re.search(r"daddy-receiver: ([ -~]{1,200})", stderr):
+        return NetworkError(f"the key's command on {remote.login} says: {said[1]}", f"see: {SETUP}")
     *_, last = ["no reason was given", *stderr.strip().splitlines()]
     return NetworkError(
         f"{remote.login} cannot be reached: {last}",
@@ -233,9 +239,11 @@ _SIGNS = (
     ("Connection refused", "{login} refuses connections", "is the port right (SYNC_SSH_PORT)?"),
     ("timed out|No route to host", "{login} does not answer",
      "are you online, and does the host need a VPN?"),
-    ("Restricted directory does not exist", "{folder} does not exist on {login}",
+    ("Restricted directory does not exist|daddy-receiver: no folder",
+     "{folder} does not exist on {login}",
      "check SYNC_REMOTE_DIR: it is the run's shared_weights folder; has a learner started yet?"),
-    ("rrsync: ", "{login} has no rrsync where the key's line names one", f"run: {SETUP}"),
+    ("rrsync: |can't open file '[^']*receiver.py'",
+     "{login} lacks the program that the key's line names", f"run: {SETUP}"),
     ("rsync: (command )?not found", "rsync is not installed on {login}",
      "ask for it there, or go without: export SYNC_TRANSPORT=sftp"),
     ("No space left on device|Disk quota exceeded", "no space is left, here or on {login}",
