@@ -68,7 +68,7 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "read the sentence at its end; run it again",
     ),
     ExitCode.DEGRADED: (
-        "`status`: slots do not train, no controller is alive, or the run is paused or stopping",
+        "`status`: slots do not train, no job can start, no controller is alive; paused, stopping",
         "read the reasons",
     ),
     ExitCode.DOWN: ("`status`: no controller, no job", "`start`"),

@@ -2,6 +2,9 @@
 
 ``start`` returns the shell while the controller runs on; the other commands work with and without
 one. A command's module is imported when the command is used, so ``--help`` prints at once.
+
+If this checkout or its configuration is broken, the run's own release carries out ``status``,
+``stop``, ``logs``, ``attach`` and ``ensure``; so nothing of Daddy is imported at the top.
 """
 
 from __future__ import annotations
@@ -9,16 +12,14 @@ from __future__ import annotations
 import argparse
 import atexit
 import gc
+import json
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import cast
-
-from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
-from Daddy.core.entry_point import run_entry
-from Daddy.core.log_setup import LEVEL, add_log_flags
 
 _COMMANDS = "Daddy.cluster.orchestrator.commands"
 _HELP = {
@@ -34,6 +35,8 @@ _HELP = {
 }
 _MODULES = {"attach": "logs", "once": "ensure"}
 """Command → module, where the module has another name."""
+_OF_RELEASE = ("status", "stop", "logs", "attach", "ensure")
+"""Commands that the run's own release can carry out."""
 _COLLECT_AT = 100_000
 """New objects before a garbage collection; imports leave no garbage to collect.
 
@@ -45,6 +48,9 @@ _DEFAULT_THRESHOLD = gc.get_threshold()
 
 def _parser() -> argparse.ArgumentParser:
     """Return the parser; each option has the name of a parameter of the command's function."""
+    from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
+    from Daddy.core.log_setup import add_log_flags
+
     parser = ArgumentParser(
         prog="run_controller",
         description="Keeps a run training past its jobs' time limits, on Slurm or this machine.",
@@ -59,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     start("--foreground", action="store_true", help="a controller in this terminal, no daemon")
     no_daemon = "no daemon: the jobs make the controller's passes"
     start("--no-daemon", dest="daemon", action="store_false", help=no_daemon)
+    start("--yes", action="store_true", help="consent to a controller that ends with this job")
     start("--ready-fd", type=int, help=argparse.SUPPRESS)
     start("--release", type=Path, help=argparse.SUPPRESS)
     status = parsers["status"].add_argument
@@ -86,6 +93,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
     """Add the options that override a setting; ``dest`` is the setting's name."""
+    from Daddy.core.arguments import whole_number
+
     add = command.add_argument
     add("--config", type=Path, help="configuration file (default: the shipped one)")
     add("--site", help="site profile in cluster/sites, such as testbed (default $DADDY_SITE)")
@@ -107,6 +116,9 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse ``argv``, call the command and return its exit code."""
+    from Daddy.core.errors import ConfigError
+    from Daddy.core.log_setup import LEVEL
+
     options = vars(_parser().parse_args(argv))
     word, release = options.pop("command"), options.pop("release", None)
     ready_fd = options.pop("ready_fd", None)
@@ -122,14 +134,72 @@ def main(argv: Sequence[str] | None = None) -> int:
     overrides = {name: options.pop(name) for name in [*options] if "." in name}
     request = Request(options.pop("config"), options.pop("site"), overrides)
     module = import_module(f"{_COMMANDS}.{_MODULES.get(word, word)}")
-    return cast("Callable[..., int]", getattr(module, f"run_{word}"))(request, **options)
+    command = cast("Callable[..., int]", getattr(module, f"run_{word}"))
+    try:
+        return command(request, **options)
+    except ConfigError as error:
+        _continue_from_release(sys.argv[1:] if argv is None else argv, error.message)
+        raise
+
+
+def _continue_from_release(argv: Sequence[str], why: str) -> None:
+    """Replace this process by the same command of the run's release; return if there is none."""
+    root = _find_run(argv, os.environ)
+    release = _find_release(root)
+    if release is None or not set(argv[:1]) & {*_OF_RELEASE} or _is_release(Path(__file__)):
+        return
+    print(f"warning: {why}\n  the run's own release {release.name} goes on", file=sys.stderr)
+    kept = re.sub(r"(^|\0)--(config|site)(=|\0)[^\0]*", "", "\0".join(argv)).split("\0")
+    words = ["-m", "Daddy.cluster.orchestrator.run_controller", *kept]
+    environ = {name: text for name, text in os.environ.items() if not name.startswith("DADDY_")}
+    sys.stdout.flush()
+    os.chdir(root)  # Python imports from the working folder first
+    argv = [sys.executable, *words, "--config", str(release / "config.json")]
+    os.execve(argv[0], argv, {**environ, "PYTHONPATH": str(release)})  # noqa: S606 - no shell
+
+
+def _find_run(argv: Sequence[str], environ: Mapping[str, str]) -> Path:
+    """Return the run directory of a command line, although its configuration cannot be read."""
+    given = dict(re.findall(r"--(config|site)[=\0]([^\0]*)", "\0".join(argv)))
+    package = Path(__file__).resolve().parents[2]
+    site = given.get("site", environ.get("DADDY_SITE", ""))
+    config = given.get("config", package / "cluster" / "cluster_config.json")
+    found = [environ.get("DADDY_RUN_DIR", "")]
+    for file in (package.parent / "cluster" / "sites" / f"{site}.json", Path(config)):
+        text = file.read_text(errors="replace") if file.is_file() else ""
+        found += re.findall(r'"run_dir"\s*:\s*("(?:[^"\\\n]|\\.)*")', text)
+    names = [json.loads(name) if name.startswith('"') else name for name in found if name]
+    return Path(next(iter(names), "runs/slim_run")).expanduser().resolve()
+
+
+def _find_release(root: Path) -> Path | None:
+    """Return the folder of the release that the run's intent names, or None."""
+    try:
+        ident = json.loads((root / "controller" / "intent.json").read_text())["release"]
+        release = root / "releases" / Path(str(ident)).name
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return release if (release / "config.json").is_file() else None
+
+
+def _is_release(module: Path) -> bool:
+    return module.resolve().parents[4].name == "releases"
 
 
 def cli() -> None:
-    """Run ``main`` as the installed command."""
+    """Run ``main`` as the installed command; if this checkout is broken, that of the release."""
     gc.set_threshold(_COLLECT_AT)
     atexit.register(gc.freeze)
-    sys.exit(run_entry(main))
+    try:
+        from Daddy.core.entry_point import run_entry
+
+        code = run_entry(main)
+    except Exception as error:
+        _continue_from_release(
+            sys.argv[1:], f"this checkout is broken: {type(error).__name__}: {error}"
+        )
+        raise
+    sys.exit(code)
 
 
 if __name__ == "__main__":
