@@ -109,7 +109,7 @@ class Stage:
         env = {"DADDY_TRAINING__STREAM_PORT": str(target)}
         if time_limit_s:
             env["DADDY_SLURM__TIME_LIMIT"] = format_duration(time_limit_s)
-        result = self._controller("start", "--ddp-world-size", "4", **env)
+        result = self._controller("start", "--yes", "--ddp-world-size", "4", **env)
         print(result.stdout, end="")
         if result.returncode:
             raise SchedulerError(

@@ -162,7 +162,7 @@ def test_what_ends_a_daemon_on_this_host_is_told_with_the_remedy(
         monkeypatch.setattr(preflight.resource, "getrlimit", lambda _, limit=limit: limit)
         monkeypatch.setattr(preflight, "command_lines", lambda running=running: running)
         found = Findings()
-        check_login_host(found)
+        check_login_host(found, {}, yes=False)
         assert len(found.notes) == bool(said)
         assert all(words in found.notes[0] for words in said)
         assert found.wrong == []

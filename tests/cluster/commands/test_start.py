@@ -49,6 +49,7 @@ def test_twice_is_once_and_changed_settings_are_handed_to_the_controller_that_li
     assert first.returncode == 0, first.stderr
     assert "disk: " in first.stdout
     assert "free by" in first.stdout
+    assert "checkpoints" not in first.stdout, "the parts of the sum are for -v"
     assert re.search(r"a laptop joins by: SYNC_CLUSTER_USER=.* SYNC_REMOTE_DIR=/", first.stdout)
     before, pid = read_intent(person.run), person.controller
     until(lambda: person.training == 2)
@@ -68,6 +69,31 @@ def test_twice_is_once_and_changed_settings_are_handed_to_the_controller_that_li
     assert (person.run.releases / after.release / "config.json").is_file()
     assert person.controller == pid
     assert len({slot["job_id"] for slot in person.sees()["slots"]}) == 2
+
+
+def test_inside_a_job_a_daemon_is_refused_without_yes(person: Person) -> None:
+    wants(person, training={"max_runtime_seconds": 60})
+    person.env |= {"SLURM_JOB_ID": "217", "SLURMD_NODENAME": "n3"}
+    refused = person.says("start")
+    assert refused.returncode == 2
+    assert "this shell is in Slurm job 217 on n3: the controller would end" in refused.stderr
+    assert not person.run.intent.exists()
+    begun = person.says("start", "--yes", "-v")
+    assert begun.returncode == 0, begun.stderr
+    assert "it ends with Slurm job 217" in begun.stdout
+    assert "survives" not in begun.stdout
+    assert "checkpoints" in begun.stdout
+
+
+def test_a_squeue_that_is_too_old_is_found_at_the_start(person: Person, site: Shim) -> None:
+    site("scontrol", f"echo 'NodeName=n1 BootTime={int(_booted())}'")
+    site("squeue", "echo \"squeue: unrecognized option '--me'\" >&2; exit 1")
+    wants(person, **SLURM)
+    said = person.says("start")
+    assert said.returncode == 4
+    assert "the controller could not read the queue: squeue: unrecognized option" in said.stderr
+    assert "Daddy needs Slurm 20.02 or newer" in said.stderr
+    assert not person.run.intent.exists()
 
 
 def test_a_new_name_is_a_label(person: Person) -> None:

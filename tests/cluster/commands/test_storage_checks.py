@@ -125,7 +125,7 @@ def test_a_place_with_too_little_room_is_a_finding_that_names_what_needs_most() 
 
 def test_the_forecast_is_told_in_two_lines_with_its_parts() -> None:
     room = FreeSpace(74_000_000_000, "the disk at /")
-    total, parts = describe_forecast(forecast_disk_use(CONFIG, None, None), room).splitlines()
+    total, parts = describe_forecast(forecast_disk_use(CONFIG, None, None), room)
     assert "74.0 GB free by the disk at /" in total
     assert "checkpoints 237.5 MB" in parts
 

@@ -31,6 +31,7 @@ from Daddy.cluster.orchestrator.commands.storage_checks import (
     forecast_disk_use,
     parse_quota,
 )
+from Daddy.cluster.orchestrator.controller_types import UnknownQueue
 from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, run_id
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
@@ -58,6 +59,7 @@ from Daddy.core.host_and_processes import boot_time, command_lines, mounts
 from Daddy.core.humanize import format_duration, parse_duration
 from Daddy.core.hyperparameters import resolve_settings
 from Daddy.core.load_config import run_paths, shared_paths
+from Daddy.core.log_setup import LEVEL
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.rom_identity import Rom, load_rom
 from Daddy.core.run_paths import RunPaths
@@ -65,6 +67,10 @@ from Daddy.core.run_subprocess import run_command as run_program
 from Daddy.core.settings import Config, SlurmSettings
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 
+JOB_ID = "SLURM_JOB_ID"
+"""Variable that Slurm sets in the shell of each job and allocation."""
+_OLDEST_SLURM = "20.02"
+"""First release whose squeue has ``--me`` and a suffix in a field's format."""
 _SINFO_TIMEOUT_S = 15.0
 _QUOTA_TIMEOUT_S = 5.0
 _TORCH_TIMEOUT_S = 120.0
@@ -191,8 +197,13 @@ def check_accounts(shared: SharedPaths, findings: Findings) -> None:
             findings.notes.append("\n  ".join([note, *lines]))
 
 
-def check_login_host(findings: Findings) -> None:
-    """Add a note where a CPU-time limit or a reaper program may end a daemon on this host."""
+def check_login_host(findings: Findings, environ: Mapping[str, str], *, yes: bool) -> None:
+    """Refuse a daemon inside a job unless ``yes``; note CPU-time limits and reaper programs."""
+    if (job := environ.get(JOB_ID)) and not yes:
+        node = environ.get("SLURMD_NODENAME") or "its node"
+        message = f"this shell is in Slurm job {job} on {node}: the controller would end with it"
+        fix = "type start on a login node; or add --yes, or --no-daemon (jobs make the passes)"
+        findings.wrong.append(UsageError(message, fix))
     dangers = []
     limit_s, _ = resource.getrlimit(resource.RLIMIT_CPU)
     if limit_s != resource.RLIM_INFINITY:
@@ -232,11 +243,16 @@ def check_device(config: Config, executor: str, findings: Findings) -> None:
 
 
 def check_slurm(config: Config, release: Release, findings: Findings) -> None:
-    """Let Slurm check the job script (``sbatch --test-only``); add its error to ``findings``."""
+    """Let Slurm check the job script (``sbatch --test-only``) and list the queue; add errors."""
     run = run_paths(config)
     scheduler = SlurmScheduler(run_id(config, run), SystemClock(), calls=run.calls)
     with findings.catching():
         scheduler.check_script(SpecMaker(config, run, release)("0" * 12, 0, Submit("script test")))
+    reading = scheduler.snapshot()
+    if isinstance(reading, UnknownQueue):
+        message = f"the controller could not read the queue: {reading.error}"
+        fix = f"Daddy needs Slurm {_OLDEST_SLURM} or newer (see `squeue --version`, `squeue --me`)"
+        findings.wrong.append(SchedulerError(message, fix))
 
 
 def _run_slurm(argv: list[str], run: RunPaths, findings: Findings) -> str:
@@ -265,7 +281,8 @@ def _check_space(
     checkpoint = _largest(run.slots, "*/checkpoints/*.safetensors")
     items = forecast_disk_use(config, checkpoint, _largest(shared_paths(config).blobs, "*/*.st"))
     space = _free_space(run.root, mounted)
-    findings.notes.append(describe_forecast(items, space))
+    total, parts = describe_forecast(items, space)
+    findings.notes += [total, *([parts] if os.environ.get(LEVEL) == "DEBUG" else [])]
     if error := find_shortage(items, space, str(run.root)):
         findings.wrong.append(error)
 

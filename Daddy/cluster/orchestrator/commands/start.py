@@ -20,6 +20,7 @@ from Daddy.cluster.orchestrator.action_types import Submit
 from Daddy.cluster.orchestrator.commands.daemon import launch_controller, run_daemon
 from Daddy.cluster.orchestrator.commands.ensure import describe_survival
 from Daddy.cluster.orchestrator.commands.preflight import (
+    JOB_ID,
     Findings,
     check_device,
     check_hyperparameters,
@@ -66,8 +67,10 @@ _LEAVES_S = 10.0
 """Seconds that a controller has to exit after its run ended."""
 
 
-def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = True) -> int:
-    """Check the run, write its intent, start a controller; ``dry_run``: only print the actions."""
+def run_start(
+    request: Request, *, dry_run: bool, foreground: bool, daemon: bool = True, yes: bool = False
+) -> int:
+    """Check the run, write its intent, start a controller; ``yes``: also one inside a job."""
     findings, clock = Findings(), SystemClock()
     config, wanted = _configure(request, findings, daemon=daemon)
     run = run_paths(config)
@@ -76,9 +79,7 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
         findings.print_notes()
         _print_dry_run(config, wanted)
         return ExitCode.DONE
-    intent, damage = load_intent(run)
-    if damage:
-        print(f"{damage}: `start` writes the intent anew")
+    intent = _load_intent(run)
     view = _controller(run, intent, clock)
     if view is not None:
         findings.raise_found()
@@ -86,12 +87,12 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
         _check_name(config, view)
         if intent is not None and _nothing_new(config, intent):
             print(f"{config.run_name} runs already: {_fleet(intent)}")
-            print(
-                f"controller: {controller_lease.describe(view.holder)}, term {view.term}; "
-                "nothing was changed"
-            )
+            name = controller_lease.describe(view.holder)
+            print(f"controller: {name}, term {view.term}; nothing was changed")
             return ExitCode.DONE
-    release = _check(config, findings, daemon=daemon)
+    if daemon and not foreground and view is None:
+        check_login_host(findings, os.environ, yes=yes)
+    release = _check(config, findings)
     mark = fix_run_id(wanted.executor, config, run, clock)
     if not mark.startswith(f"{config.run_name}-"):
         print(f"{config.run_name} is a label: in the queue the run's jobs keep the name {mark}")
@@ -107,9 +108,21 @@ def run_start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool
     if daemon:
         _start_daemon(config, release)
     else:
-        print(make_single_pass(run, release, clock))
-        print("no daemon is started: jobs make the controller's passes (see them by `status`)")
+        _start_without_daemon(run, release, clock)
     return ExitCode.DONE
+
+
+def _load_intent(run: RunPaths) -> DesiredRun | None:
+    """Return the intent; None before a start, and for a damaged one, with a line."""
+    intent, damage = load_intent(run)
+    if damage:
+        print(f"{damage}: `start` writes the intent anew")
+    return intent
+
+
+def _start_without_daemon(run: RunPaths, release: Release, clock: Clock) -> None:
+    print(make_single_pass(run, release, clock))
+    print("no daemon is started: jobs make the controller's passes (see them by `status`)")
 
 
 def _fleet(intent: DesiredRun) -> str:
@@ -189,14 +202,12 @@ def _measured_rates(run: RunPaths, slots: int) -> Iterator[float]:
             yield float(rate)
 
 
-def _check(config: Config, findings: Findings, *, daemon: bool) -> Release:
+def _check(config: Config, findings: Findings) -> Release:
     """Run the remaining checks, print notes, return the new release. Raises the errors found."""
     executor = config.controller.executor
     scheduled = not any(error.exit_code == ExitCode.SCHEDULER for error in findings.wrong)
     check_places(config, executor if scheduled else "local", findings)
     check_device(config, executor, findings)
-    if daemon:
-        check_login_host(findings)
     findings.raise_found()
     release = freeze_release(run_paths(config), config)
     if executor == "slurm":
@@ -286,8 +297,11 @@ def _start_daemon(config: Config, release: Release) -> None:
         return
     log = run.logs / "controller.log"
     print(f"controller: pid {report['pid']} on {report['host']}, term {report['term']}, log {log}")
-    for line in describe_survival(user_name(), workers=_jobs_take_over(config)):
-        print(f"  {line}")
+    if job := os.environ.get(JOB_ID):
+        print(f"  it ends with Slurm job {job}: type start again on a login node then")
+    else:
+        for line in describe_survival(user_name(), workers=_jobs_take_over(config)):
+            print(f"  {line}")
     shared = shared_paths(config)
     if config.collaboration.enabled and not isinstance(shared, JoinedPaths):
         print(f"a laptop joins by: {setup_line(user_name(), full_host_name(), shared.root)}")

@@ -126,11 +126,11 @@ def _weights_bytes(encoder: int, lstm: int) -> int:
     return 4 * (_CONVOLUTIONS + _INPUTS * encoder + 4 * lstm * (encoder + lstm + 2))
 
 
-def describe_forecast(items: Mapping[str, int], space: FreeSpace) -> str:
-    """Return the forecast as two lines: the sum, and its parts."""
+def describe_forecast(items: Mapping[str, int], space: FreeSpace) -> tuple[str, str]:
+    """Return two lines: the forecast's sum, and its parts."""
     parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in items.items())
     needed, free = format_bytes(sum(items.values())), format_bytes(space.free)
-    return f"disk: {needed} in a month, {free} free by {space.by}\n  {parts}"
+    return f"disk: {needed} in a month, {free} free by {space.by}", f"  {parts}"
 
 
 def find_shortage(items: Mapping[str, int], space: FreeSpace, place: str) -> FileError | None:
