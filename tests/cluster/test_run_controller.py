@@ -16,7 +16,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
-from Daddy.core.lease import Lease
+from Daddy.core.lease import Lease, read_lease
 from tests.cluster.conftest import ROOT, Person, small_config, until
 from tests.patience import PATIENCE_S
 
@@ -109,6 +109,37 @@ def test_stop_works_without_a_controller_and_nothing_comes_back(person: Person) 
     assert stopped.returncode == 0, stopped.stderr
     seen = person.sees()
     assert (seen["mode"], seen["queue"]["running"], seen["queue"]["pending"]) == ("stopped", 0, 0)
+
+
+def test_a_start_beside_a_stop_gets_a_controller_of_its_own(person: Person) -> None:
+    """`stop` became the controller, when `start` changed the intent that it read before."""
+    config = small_config(person.run.root, training={"max_runtime_seconds": 600})
+    person.config.write_text(json.dumps(config))
+    assert person.says("start").returncode == 0
+    until(lambda: person.training == 2)
+    wanted = read_intent(person.run)
+    assert wanted is not None
+    views = [read_lease(person.run.slot(slot).lease) for slot in (0, 1)]
+    learners = [int(view.holder["pid"]) for view in views if view is not None]
+    for pid in learners:
+        os.kill(pid, signal.SIGSTOP)  # so the drain cannot end first
+    os.kill(person.controller, signal.SIGKILL)
+    module = "Daddy.cluster.orchestrator.run_controller"
+    stop = subprocess.Popen(
+        [sys.executable, "-m", module, "stop", "--config", str(person.config)],
+        cwd=person.checkout, env=person.env, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        until(lambda: person.controller == stop.pid)
+        write_intent(person.run, wanted, 0.0)
+        said, _ = stop.communicate(timeout=PATIENCE_S)
+    finally:
+        for pid in learners:
+            os.kill(pid, signal.SIGCONT)
+    assert stop.returncode == 0
+    assert "start was typed meanwhile: the run goes on" in said
+    assert person.controller != stop.pid
+    assert person.sees()["controller"]["alive"]
 
 
 def test_stop_on_another_login_host_is_carried_out_by_the_controller_there(person: Person) -> None:

@@ -72,6 +72,8 @@ class Controller:
     """Seconds between two reads of intent and leases."""
     measured: HeartbeatSilence | None = None
     """The silence of heartbeats that a sidecar measured before this single pass."""
+    ends_run: bool = False
+    """True for `stop`: the passes end when the run is to go on."""
     _last_snapshot: Snapshot | None = field(default=None, init=False)
     _last_beat: float = field(default=float("-inf"), init=False)
     _steps: tuple[int, int] = field(default=(0, 0), init=False)
@@ -85,6 +87,8 @@ class Controller:
 
     def run_passes(self, stop: threading.Event) -> Mode | None:
         """Make passes until the run ends (return its final mode) or ``stop`` is set (return None).
+
+        With ``ends_run`` also until a `start` is typed (return RUN).
 
         Logs a failed pass and tries again later. Raises ControllerAliveError if the lease is lost.
         """
@@ -120,6 +124,8 @@ class Controller:
         """Make one pass; return (final mode or None, wall seconds at which the next is due)."""
         self._beat()
         desired = self._desired()
+        if self.ends_run and desired.mode is Mode.RUN:
+            return desired.mode, 0.0
         self._policy = policy = self.policy_of(desired.release)
         self._read_limits()
         snapshot = self.applier.scheduler.snapshot()

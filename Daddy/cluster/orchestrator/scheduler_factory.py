@@ -117,7 +117,7 @@ def make_scheduler(
         return SlurmScheduler(
             run_id(config, run),
             clock,
-            calls=run.calls,
+            calls=run.calls if run.controller.is_dir() else None,  # leave no file without a run
             run=run,
             request=slurm_request(config),
             list_timeout_s=patience_s,

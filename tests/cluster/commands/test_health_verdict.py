@@ -133,7 +133,10 @@ def test_a_run_that_nobody_looks_after_is_degraded_and_down_without_jobs() -> No
     assert beating == ("degraded", "2 of 2 slots train, but no controller is alive: start it")
     slots = [{**SLOT, "beat_s": None}, {**SLOT, "beat_s": 900.0}]
     assert told(controller={"alive": False}, queue=nobody, slots=slots)[0] == "down"
-    assert told(mode=None)[0] == "down"
+    assert told(mode=None, queue=nobody) == ("down", "no run was ever started here")
+    word, said = told(mode=None)
+    assert word == "degraded"
+    assert said.startswith("3 jobs of this run are in the queue, and nothing is recorded here")
 
 
 def test_jobs_that_make_the_passes_of_a_dead_controller_are_told() -> None:

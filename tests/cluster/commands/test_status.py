@@ -14,6 +14,9 @@ import pytest
 
 from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
+from Daddy.cluster.orchestrator.scheduler_factory import run_id
+from Daddy.cluster.orchestrator.slurm_squeue import FIELDS, job_name
+from Daddy.core.load_config import load_config
 from tests.cluster.commands.conftest import Shim
 from tests.cluster.conftest import Person
 from tests.patience import PATIENCE_S
@@ -83,6 +86,27 @@ def in_a_terminal(person: Person, env: dict[str, str]) -> str:
     finally:
         os.close(ours)
     return text.decode()
+
+
+def test_a_removed_run_folder_is_looked_for_in_the_queue(person: Person, site: Shim) -> None:
+    mark = run_id(load_config(person.config), person.run)
+    token = "0" * 12
+    fields = {"JobID": "17", "State": "RUNNING", "Name": job_name(mark, token)}
+    row = "|".join(fields.get(name, "") for name in FIELDS) + "|"
+    gone = person.config.with_name("cancelled")
+    site("squeue", f"[ -e {gone} ] || echo '{row}'")
+    site("scancel", f"touch {gone}")
+    settings = json.loads(person.config.read_text())
+    person.config.write_text(json.dumps({**settings, "controller": {"executor": "slurm"}}))
+    told = person.sees()
+    assert told["exit_code"] == 20
+    assert told["said"].startswith("1 job of this run is in the queue, and nothing is recorded")
+    stopped = person.says("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert "1 of its jobs are in the queue: they are cancelled" in stopped.stdout
+    assert "nothing to stop" in person.says("stop").stdout
+    assert person.sees()["exit_code"] == 21
+    assert not person.run.root.exists()
 
 
 def test_looking_does_not_change_anything(person: Person, site: Shim, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller import Controller
+from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.controller_wiring import build_controller
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
@@ -74,8 +75,13 @@ def run_daemon(release_path: Path, *, ready_fd: int | None) -> int:
 
 
 def run_until_over(run: RunPaths, release: Release, config: Config, clock: Clock) -> int:
-    """Run the controller here, without child processes, until the run ends or a signal comes."""
-    return _run_controller(_make_controller(run, release, config, clock, children=False))
+    """Run the controller here, without child processes, until the run ends or is to go on.
+
+    A signal ends it as well.
+    """
+    controller = _make_controller(run, release, config, clock, children=False)
+    controller.ends_run = True
+    return _run_controller(controller)
 
 
 def _make_controller(
@@ -90,6 +96,7 @@ def _run_controller(controller: Controller) -> int:
     """Make passes until the run ends or SIGTERM or SIGINT comes (jobs go on); end the lease."""
     final = controller.run_passes(event_on_signals(signal.SIGTERM, signal.SIGINT))
     reason = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
+    reason = "start was typed: the jobs go on" if final is Mode.RUN else reason
     controller.applier.lease.release(reason)
     logging.getLogger(__name__).info("the controller ends: %s", reason)
     return ExitCode.DONE

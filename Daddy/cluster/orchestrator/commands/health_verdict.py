@@ -90,8 +90,18 @@ def assess_health(status: Record) -> RunHealth:
     if status["damage"]:
         return RunHealth(ExitCode.DEGRADED, f"{status['damage']}: type start or stop again")
     if status["mode"] is None:
-        return RunHealth(ExitCode.DOWN, "no run was ever started here")
+        return _assess_unrecorded(status["queue"])
     return _assess_mode(Mode(status["mode"]), status)
+
+
+def _assess_unrecorded(queue: Record) -> RunHealth:
+    """Return the health of a run without an intent: its folder may have been moved or removed."""
+    jobs = queue["running"] + queue["pending"] if queue["known"] else 0
+    if not jobs:
+        return RunHealth(ExitCode.DOWN, "no run was ever started here")
+    names = f"{jobs} job{'s' * (jobs != 1)} of this run {'is' if jobs == 1 else 'are'} in the queue"
+    moved = "its folder was moved or removed: move it back, or type stop to cancel them"
+    return RunHealth(ExitCode.DEGRADED, f"{names}, and nothing is recorded here: {moved}")
 
 
 def _assess_mode(mode: Mode, status: Record) -> RunHealth:

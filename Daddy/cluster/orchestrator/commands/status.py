@@ -39,7 +39,7 @@ from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.ledger_replay import measure_training
 from Daddy.core.atomic_files import JSON_LIMIT, parse_json, read_json_or_empty
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ExitCode, FileError
+from Daddy.core.errors import ExitCode, FileError, SchedulerError
 from Daddy.core.friend_accounts import AccountFolder, account_folders
 from Daddy.core.host_and_processes import user_name
 from Daddy.core.humanize import printable_line
@@ -114,10 +114,13 @@ class _Reader:
     def _summarise(self, intent: DesiredRun | None, ledger: Ledger) -> dict[str, Any]:
         """Return the summary of a queue listing that is at most ``_ASK_AGAIN_S`` seconds old."""
         from Daddy.cluster.orchestrator.commands.plan import make_summary
-        from Daddy.cluster.orchestrator.scheduler_factory import make_scheduler
+        from Daddy.cluster.orchestrator.scheduler_factory import choose_executor, make_scheduler
 
         config, run, clock, now = self.config, self.run, self.clock, self.clock.monotonic()
-        executor = intent.executor if intent is not None else "local"
+        executor = "local" if intent is None else intent.executor
+        if intent is None:  # its folder may have been moved while its jobs go on
+            with contextlib.suppress(SchedulerError):
+                executor = choose_executor(config, os.environ)
         if self.queue is None:
             self.queue = make_scheduler(executor, config, run, clock, _PATIENCE_S)
         if self.listing is None or now - self.listing[0] >= _ASK_AGAIN_S:

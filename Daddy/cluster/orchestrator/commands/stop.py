@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator import controller_lease
-from Daddy.cluster.orchestrator.commands.daemon import run_until_over
+from Daddy.cluster.orchestrator.commands.daemon import launch_controller, run_until_over
 from Daddy.cluster.orchestrator.commands.run_selection import (
     Request,
     find_release,
@@ -16,8 +17,14 @@ from Daddy.cluster.orchestrator.commands.run_selection import (
 )
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
-from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
-from Daddy.cluster.orchestrator.scheduler_factory import choose_executor
+from Daddy.cluster.orchestrator.controller_types import (
+    DesiredRun,
+    JobState,
+    Mode,
+    UnknownQueue,
+)
+from Daddy.cluster.orchestrator.scheduler_factory import choose_executor, make_scheduler
+from Daddy.cluster.orchestrator.scheduler_interface import JobRef
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, ExitCode, SchedulerError
 from Daddy.core.lease import newest_term
@@ -38,8 +45,7 @@ def run_stop(request: Request, *, now: bool) -> int:
         executor, game = choose_executor(config, os.environ), config.training.workload
         intent = DesiredRun(Mode.DRAIN, config.slurm.max_running, executor, "", game)
     if intent is None:
-        print(f"nothing to stop: no run was ever started in {run.root}")
-        return ExitCode.DONE
+        return _stop_unrecorded(config, run, clock)
     intent = replace(intent, mode=Mode.NOW if now else Mode.DRAIN, reason="stop was typed")
     write_intent(run, intent, clock.now())
     how = "the jobs are cancelled" if now else "the jobs write checkpoints and exit"
@@ -47,11 +53,38 @@ def run_stop(request: Request, *, now: bool) -> int:
     return _wait(run, intent, config, clock)
 
 
+def _stop_unrecorded(config: Config, run: RunPaths, clock: Clock) -> int:
+    """Cancel the jobs of a run whose folder was moved or removed; say so if there are none."""
+    scheduler = make_scheduler(choose_executor(config, os.environ), config, run, clock)
+    until, asked = clock.monotonic() + _GRACE_S, False
+    while True:
+        reading = scheduler.snapshot()
+        if isinstance(reading, UnknownQueue):
+            raise SchedulerError(f"the queue cannot be read: {reading.error}", "type stop again")
+        jobs = [job for job in reading.jobs if job.state is not JobState.ENDED]
+        if not jobs:
+            none = f"nothing to stop: no run was ever started in {run.root}"
+            print("stopped: no job is left" if asked else none)
+            return ExitCode.DONE
+        if clock.monotonic() > until:
+            names = ", ".join(str(job.job_id) for job in jobs)
+            raise SchedulerError(f"still in the queue: {names}", "type stop again, or scancel")
+        if not asked:
+            print(f"{run.root} records no run, and {len(jobs)} of its jobs are in the queue: "
+                  "they are cancelled", flush=True)  # fmt: skip
+            for job in jobs:
+                scheduler.cancel(JobRef(job.job_id, job.token))
+            asked = True
+        clock.wait(threading.Event(), 1.0)
+
+
 def _wait(run: RunPaths, intent: DesiredRun, config: Config, clock: Clock) -> int:
     release, config = find_release(run, intent, resolve_paths(config, intent.executor))
     until = clock.monotonic() + ControllerPolicy().drain_s + _GRACE_S
     remote_term = 0  # of a controller on another host, which reads the same intent
     while not _is_over(run):
+        if (wanted := read_intent(run)) is not None and wanted.mode is Mode.RUN:
+            return _leave(run, wanted, config)
         if clock.monotonic() > until:
             raise SchedulerError(
                 "the controller has not seen all jobs leave yet, and goes on waiting",
@@ -64,11 +97,26 @@ def _wait(run: RunPaths, intent: DesiredRun, config: Config, clock: Clock) -> in
             except ControllerAliveError:
                 remote_term = newest_term(run.controller_lease)
             else:
+                if (wanted := read_intent(run)) is not None and wanted.mode is Mode.RUN:
+                    continue
                 again = "interrupted by a signal: type `run_controller stop` again"
                 print("stopped: no job is left" if _is_over(run) else again)
                 return code
         clock.wait(threading.Event(), _POLL_S)
     print("stopped: no job is left")
+    return ExitCode.DONE
+
+
+def _leave(run: RunPaths, wanted: DesiredRun, config: Config) -> int:
+    """Leave the run to the `start` that was typed meanwhile, with a controller of its own.
+
+    1. `stop` becomes the controller. 2. `start` changes the intent, and its own controller finds
+    ours. 3. Ours ends: the run would have none.
+    """
+    print("start was typed meanwhile: the run goes on")
+    if wanted.daemon:
+        with contextlib.suppress(ControllerAliveError):
+            launch_controller(run, find_release(run, wanted, config)[0])
     return ExitCode.DONE
 
 
