@@ -7,7 +7,8 @@ import secrets
 
 from Daddy.core.errors import UsageError
 
-PEER = re.compile(r"[a-z0-9][a-z0-9-]{1,30}")
+LONGEST_PEER = 31
+PEER = re.compile(rf"[a-z0-9][a-z0-9-]{{1,{LONGEST_PEER - 1}}}")
 
 SLOT = re.compile(r"slot-\d+")
 """A job of the run's own account."""
@@ -35,7 +36,7 @@ def check_peer(name: str, form: re.Pattern[str] = PEER) -> str:
 def to_peer(text: str) -> str:
     """Turn a host name into a peer name (``Anna's-Mac.local``: ``anna-s-mac``). UsageError."""
     first = text.strip().lower().split(".")[0]
-    return check_peer(re.sub(r"[^a-z0-9]+", "-", first).strip("-")[:31])
+    return check_peer(re.sub(r"[^a-z0-9]+", "-", first).strip("-")[:LONGEST_PEER])
 
 
 def new_incarnation() -> str:

@@ -20,7 +20,12 @@ from typing import Final
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.name_validation import OWN, check_peer
-from Daddy.weights.merge.contributions import is_regular_file, laptop_boxes, plain_reason
+from Daddy.weights.merge.contributions import (
+    is_regular_file,
+    laptop_boxes,
+    plain_reason,
+    set_box_file_aside,
+)
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.weight_records import AttachmentReceipt, Record, parse
 from Daddy.weights.store.weight_store import Store
@@ -129,7 +134,7 @@ def _from_box(store: Store, box: Path) -> Iterator[Attachment]:
             attachment = _read(box, name)
             if attachment is None:
                 with contextlib.suppress(OSError):
-                    store.set_aside(box / name, "parcel")
+                    set_box_file_aside(store, box / name, "parcel", MOST_BYTES)
             elif _answer(store, attachment).exists():
                 _drop(attachment.path)
             else:

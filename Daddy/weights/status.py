@@ -124,7 +124,10 @@ def _run_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
     ]
     yield from _list("pending", pending or ["none"], MOST_PENDING)
     boxes = [
-        f"{box['peer']}: {box['waiting']} ({decimal(box['bytes'])})" for box in status["inbox"]
+        f"{box['peer']}: {box['waiting']} ({decimal(box['bytes'])} of {decimal(box['limit'])})"
+        + f", {box['refused']} requests of its key refused today: {box['last']}"
+        * bool(box["refused"])
+        for box in status["inbox"]
     ]
     yield "inbox", ", ".join(boxes) or "empty"
     friends = [f"{box['name']}: {box['trouble'] or box['folder']}" for box in status["friends"]]

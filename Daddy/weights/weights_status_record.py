@@ -8,13 +8,16 @@ cannot show that a counter stands still. A laptop's record needs no connection.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from Daddy.core.atomic_files import read_json
 from Daddy.core.errors import DaddyError
 from Daddy.core.friend_accounts import trust_note
+from Daddy.core.humanize import printable_line
 from Daddy.core.settings import KEPT_VERSIONS
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.backup import find_missing
@@ -83,7 +86,7 @@ def report_run(shared: SharedPaths, now: float) -> Record:
         **_rate(versions),
         "peers": _peers(store, versions, now),
         "pending": _pending(store, head, now),
-        "inbox": _inbox(store),
+        "inbox": _inbox(store, head.size if head else 0, now),
         "friends": _friends(store),
         "refused": [
             {"version": record.version, **fields(refusal, *REFUSAL)}
@@ -159,15 +162,28 @@ def _pending(store: Store, head: Version | None, now: float) -> list[Record]:
     return pending
 
 
-def _inbox(store: Store) -> list[Record]:
-    """Return numbers and bytes of contributions in each laptop's box; no file is opened."""
+def _inbox(store: Store, state_bytes: int, now: float) -> list[Record]:
+    """Return each laptop's box that is not empty, or whose key was refused a request today: number
+    and bytes of contributions (no file is opened), most bytes allowed, refusals and the last one.
+    """
     sizes = folder_usage(store.paths.inbox)
-    counts = {box.name: len([*box.glob("*.json")]) for box in contributions.laptop_boxes(store)}
-    return [
-        {"peer": peer, "waiting": count, "bytes": sizes[peer]["bytes"]}
-        for peer, count in counts.items()
-        if count and peer in sizes
-    ]
+    limit = contributions.box_limit(contributions.largest_state(state_bytes))
+    boxes = [
+        {"peer": box.name, "waiting": len([*box.glob("*.json")]), "limit": limit,
+         "bytes": sizes.get(box.name, {}).get("bytes", 0), **_key_note(store, box.name, now)}
+        for box in contributions.laptop_boxes(store)
+    ]  # fmt: skip
+    return [box for box in boxes if box["waiting"] or box["bytes"] or box["refused"]]
+
+
+def _key_note(store: Store, peer: str, now: float) -> Record:
+    """Return the refusals that the key's command noted today (UTC)."""
+    day, note = time.strftime("%Y-%m-%d", time.gmtime(now)), {}
+    with contextlib.suppress(FileNotFoundError, DaddyError):
+        note = read_json(store.paths.inbox / ".keys" / f"{peer}.json")
+    refused = note.get("refused") if note.get("day") == day else 0
+    number = refused if isinstance(refused, int) else 0
+    return {"refused": number, "last": printable_line(str(note.get("last", ""))) * bool(number)}
 
 
 def _friends(store: Store) -> list[Record]:

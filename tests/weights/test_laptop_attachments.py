@@ -83,7 +83,7 @@ def test_a_strange_name_is_set_aside(shared: Path, called: str) -> None:
     assert len(list((shared / "quarantine" / "parcel").iterdir())) == 1
 
 
-def test_links_pipes_and_sparse_files_are_set_aside_unread(shared: Path, tmp_path: Path) -> None:
+def test_links_pipes_and_sparse_files_are_removed_unread(shared: Path, tmp_path: Path) -> None:
     box = shared / "inbox" / "mallory"
     box.mkdir(parents=True)
     secret = tmp_path / "secret"

@@ -217,6 +217,14 @@ def test_what_lies_outside_a_confined_keys_world_is_refused_here(name):
         replace(REMOTE, within="inbox/anna").path(name)
 
 
+def test_a_name_that_no_box_can_have_is_refused_with_the_length_allowed(tmp_path):
+    environ = {"SYNC_USER_ID": 254 * "a", "XDG_CONFIG_HOME": str(tmp_path)}
+    with pytest.raises(UsageError, match="cannot name a peer") as refused:
+        make_key_ring(REMOTE, environ, tmp_path, ClusterFindings())
+    assert "2 to 31" in refused.value.fix
+    assert not (tmp_path / "daddy").exists()
+
+
 def test_keys_are_made_once_and_never_written_over(tmp_path):
     program("ssh-keygen", "openssh-client")
     folder = tmp_path / "keys"

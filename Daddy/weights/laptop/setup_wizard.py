@@ -18,7 +18,7 @@ from shutil import which
 from Daddy.core.atomic_files import read_bounded, write_atomic
 from Daddy.core.errors import DaddyError, UsageError
 from Daddy.core.host_and_processes import host_name
-from Daddy.core.name_validation import to_peer
+from Daddy.core.name_validation import LONGEST_PEER, check_peer, to_peer
 from Daddy.core.run_paths import STREAM_TOKEN
 from Daddy.core.saved_cluster import (
     SETUP,
@@ -349,6 +349,8 @@ def _peer(environ: Mapping[str, str], home: Path) -> str:
     saved = read_saved_cluster(settings_path(environ, home))
     given = environ.get("SYNC_USER_ID") or saved.get("peer") or found
     try:
+        if environ.get("SYNC_USER_ID") and len(given.split(".")[0]) > LONGEST_PEER:
+            check_peer(given)  # a person's name is not cut, as a host's is
         return to_peer(given)
     except UsageError as error:
         raise UsageError(error.message, f"SYNC_USER_ID=NAME {SETUP}; {error.fix}") from error

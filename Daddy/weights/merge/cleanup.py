@@ -8,6 +8,7 @@ peer, and the states of the versions in ``kept.json`` (``version_retention``).
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.weights.evaluations import best_evaluated
 from Daddy.weights.merge import contributions
 from Daddy.weights.merge.compute_version import Peers
-from Daddy.weights.merge.contributions import PendingOffer
+from Daddy.weights.merge.contributions import BoxFile, PendingOffer, set_box_file_aside
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store import version_retention
 from Daddy.weights.store.heartbeats import StallTimer
+from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.version_retention import KeptState, read_kept, write_kept
 from Daddy.weights.store.weight_records import Version, is_reverted
 from Daddy.weights.store.weight_store import Store
@@ -36,6 +38,11 @@ GAP_S = 2 * SWEEP_S
 KEEP_TERMS = 8
 KEEP_RECEIPTS = 64
 KEEP_EVIDENCE = 64
+EVIDENCE_BYTES, SENDER_BYTES = 64 << 20, 16 << 20
+"""Files and bytes that each folder of quarantine/ may hold, and bytes of one laptop among them; the
+newest stay."""
+BOXES_S = 60.0
+"""Seconds between two looks at the bytes of all boxes."""
 
 
 class Sweeper:
@@ -47,11 +54,14 @@ class Sweeper:
         self._timer = timer
         self._reader = reader
         self._sweeps = 0
+        self._looks = 0
+        self._size = 0
         self._kept: list[KeptState] | None = None
         self._best: tuple[list[str], int | None] = ([], None)
 
     def after_merge(self, record: Version, judged: Sequence[PendingOffer], peers: Peers) -> None:
         """Remove files not needed since ``record``; ``peers`` are those read for its merge."""
+        self._size = record.size
         refused = {refusal.key for refusal in record.refused}
         for offer in judged:
             self._drop_offer(offer, refused=offer.key in refused)
@@ -66,6 +76,10 @@ class Sweeper:
         leaving = record.version - self._keep
         for number in sorted({leaving - 1, leaving, *gone}):  # the version before was its base
             self._drop_blobs(number, needed)
+        from_boxes = any(offer.laptop and offer.uid is None for offer in judged)
+        if from_boxes or self._timer.unchanged_s("boxes", self._looks) >= BOXES_S:
+            self._looks += 1
+            self.bound_laptops(record)
         if self._timer.unchanged_s("sweep", self._sweeps) >= SWEEP_S:
             self._sweeps += 1
             self.sweep(record)
@@ -84,9 +98,18 @@ class Sweeper:
         for box in _folders(paths.receipts):
             for form in ("????????-??????.json", "claim-*.json"):
                 _remove(sorted(box.glob(form))[:-KEEP_RECEIPTS])
-        for evidence in _folders(paths.quarantine):
-            _remove(sorted(evidence.iterdir())[:-KEEP_EVIDENCE])
         self.sweep_orphans(needed)
+
+    def bound_laptops(self, record: Version) -> None:
+        """Remove unread what exceeds the limits of boxes and of quarantine."""
+        largest, taken = contributions.largest_state(record.size), 0
+        for box in contributions.laptop_boxes(self._store):
+            files = list(contributions.list_box_files(box))
+            excess, kept = contributions.choose_excess(files, largest, taken)
+            _remove(file.path for file in excess)
+            taken += kept
+        for folder in _folders(self._store.paths.quarantine):
+            _remove(choose_old_evidence(list(contributions.list_box_files(folder))))
 
     def _keep_history(self, record: Version) -> set[int]:
         """Bring ``kept.json`` up to date; return the versions that are not in it any more."""
@@ -146,8 +169,9 @@ class Sweeper:
             return  # a friend's jobs remove their own files
         with contextlib.suppress(OSError):
             if offer.laptop and refused:
-                self._store.set_aside(offer.blob, "refused")
-                self._store.set_aside(offer.record, "refused")
+                most = contributions.largest_state(self._size)
+                set_box_file_aside(self._store, offer.record, "refused", LIMIT)
+                set_box_file_aside(self._store, offer.blob, "refused", most)
                 return
             offer.record.unlink(missing_ok=True)
             if offer.laptop:
@@ -186,6 +210,20 @@ class Sweeper:
 def blobs_of(record: Version) -> set[str]:
     """Return the hashes of a version's state and of the contributions in it."""
     return {record.state} | {merged.blob for merged in (*record.replayed, *record.inputs)}
+
+
+def choose_old_evidence(files: Sequence[BoxFile]) -> list[Path]:
+    """Pure. Choose the files of one quarantine folder that exceed a limit, the oldest of them."""
+    old, total, by_sender = [], 0, Counter[str]()
+    newest_first = sorted(files, key=lambda file: (file.changed, file.path.name), reverse=True)
+    for number, file in enumerate(newest_first):
+        sender = file.path.name.partition(".")[0] if file.path.name.count(".") > 1 else ""
+        by_sender[sender] += file.size
+        total += file.size
+        over = total > EVIDENCE_BYTES or (sender and by_sender[sender] > SENDER_BYTES)
+        if number >= KEEP_EVIDENCE or over:
+            old.append(file.path)
+    return old
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -12,6 +12,7 @@ import contextlib
 import heapq
 import os
 import re
+import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,10 @@ from Daddy.weights.store.weight_store import BLOB_LIMIT, Store
 
 BOX_LIMIT = 64
 """Records read from one laptop's box at a time; the rest waits for the next merge."""
+
+BOX_BYTES, BOX_FILES, BOXES = 256 << 20, 1024, 4
+"""Bytes (at least four files of the largest size) and files that one box may hold; all boxes
+together may hold four times the bytes. A laptop's key of this release keeps within them."""
 
 REASON_LIMIT = 300
 """Characters of a reason in a record."""
@@ -174,15 +179,75 @@ def read_box(store: Store, records: Sequence[Path]) -> Iterator[PendingOffer]:
     """Yield the contributions in the ``records`` of a laptop's box; move invalid ones to
     quarantine. Name, kind and link count must be in order, and the record must name the box's peer.
     """
-    with contextlib.suppress(OSError):
-        for path in records:
+    for path in records:
+        with contextlib.suppress(OSError):  # one file that cannot be read must not stop the rest
             peer = path.parent.name
             fits = _BOX_NAME.fullmatch(path.name) and not OWN.fullmatch(peer)
             offer = _read_offer(path) if fits and is_regular_file(path) else None
             if offer and offer.peer == peer and box_name(offer) == path.stem:
                 yield PendingOffer(offer, path, path.with_suffix(".st"), laptop=True)
             else:
-                store.set_aside(path, "inbox")
+                set_box_file_aside(store, path, "inbox", LIMIT)
+
+
+def set_box_file_aside(store: Store, path: Path, reason: str, most: int) -> None:
+    """Move a refused file of a box to quarantine; delete it unread if it is no plain file, or has
+    more than ``most`` bytes. Raise OSError.
+    """
+    with contextlib.suppress(FileNotFoundError):  # another merger was faster
+        if is_regular_file(path) and path.lstat().st_size <= most:
+            store.set_aside(path, reason, sender=path.parent.name)
+        elif stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFile:
+    """A file in a laptop's box; ``changed``: its ctime, which no sender can set."""
+
+    path: Path
+    size: int
+    changed: float
+
+
+def largest_state(size: int) -> int:
+    """Pure. Return the most bytes of a contribution to a run whose states have ``size`` bytes."""
+    return size + max(size // 2, 4096)
+
+
+def box_limit(largest: int) -> int:
+    """Pure. Return the most bytes of one box, if a contribution may have ``largest`` bytes."""
+    return max(BOX_BYTES, 4 * largest)
+
+
+def choose_excess(files: Sequence[BoxFile], largest: int, taken: int) -> tuple[list[BoxFile], int]:
+    """Pure. Choose the files of one box that exceed a limit: too large, or the newest beyond the
+    box's files and bytes, or beyond those of all boxes, of which ``taken`` are used. Return them
+    and the bytes of the rest.
+    """
+    most = box_limit(largest)
+    room, kept, excess = min(most, BOXES * most - taken), 0, []
+    for number, file in enumerate(sorted(files, key=lambda file: (file.changed, file.path.name))):
+        own_limit = largest if file.path.suffix not in (".json", ".claim") else LIMIT
+        if number >= BOX_FILES or file.size > min(own_limit, room - kept):
+            excess.append(file)
+        else:
+            kept += file.size
+    return excess, kept
+
+
+def list_box_files(box: Path) -> Iterator[BoxFile]:
+    """Yield the files of a laptop's box; remove folders, as no program of ours makes any there."""
+    with contextlib.suppress(OSError), os.scandir(box) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # gone meanwhile
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path)
+                else:
+                    facts = entry.stat(follow_symlinks=False)
+                    yield BoxFile(Path(entry.path), facts.st_size, facts.st_ctime)
 
 
 def is_regular_file(path: Path) -> bool:

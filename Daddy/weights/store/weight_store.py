@@ -27,6 +27,7 @@ from Daddy.weights.store.weight_records import Head, LaptopHead, RunCard, Versio
 BLOB_LIMIT = 1 << 30
 """Bytes of the largest blob that is read: a hundred times our policy."""
 
+_NAME_BYTES = 200
 MOST_TOLD = 4
 """Differing settings that an error message names."""
 Hint = TypeVar("Hint", Head, LaptopHead)
@@ -162,15 +163,18 @@ class Store:
             os.link(path, self._evidence(path, "damaged"))
         self.writer.replace(path, data, "state", mode=0o444)
 
-    def set_aside(self, path: Path, reason: str) -> None:
-        """Move a damaged or refused file into ``quarantine/``, below the folder ``reason``."""
+    def set_aside(self, path: Path, reason: str, sender: str = "") -> None:
+        """Move a damaged or refused file into ``quarantine/``, below the folder ``reason``, with
+        the name of its ``sender`` first.
+        """
         with contextlib.suppress(FileNotFoundError):  # another merger was faster
-            path.rename(self._evidence(path, reason))
+            path.rename(self._evidence(path, reason, sender))
 
-    def _evidence(self, path: Path, reason: str) -> Path:
+    def _evidence(self, path: Path, reason: str, sender: str = "") -> Path:
         folder = self.paths.quarantine / reason
         folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"{uuid.uuid4().hex[:8]}-{path.name}"
+        name = os.fsdecode(os.fsencode(path.name)[-_NAME_BYTES:])  # a file system takes 255 bytes
+        return folder / f"{f'{sender}.' * bool(sender)}{uuid.uuid4().hex[:8]}-{name}"
 
     # -- versions
 
