@@ -4,7 +4,7 @@
 #   launchd/install.sh [pull|bidirectional] [user or user@host] [folder] [seconds]
 #   launchd/install.sh --print [...]     print the file, install nothing
 # Account and host: run ./Daddy/cluster/sync_weights.sh setup first, or export SYNC_CLUSTER_USER,
-# SYNC_CLUSTER_HOST, SYNC_REMOTE_DIR (and SYNC_SSH_*): they are written into the agent.
+# SYNC_CLUSTER_HOST, SYNC_REMOTE_DIR (and SYNC_SSH_*, SYNC_TRANSPORT): they are written into the agent.
 set -eu
 case " $* " in *" -h "* | *" --help "*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
@@ -14,7 +14,7 @@ checkout=$(cd "$(dirname "$0")/.." && pwd)
 command=${1:-pull} user=${2:-} folder=${3:-$HOME/shared_weights} seconds=${4:-5}
 label=com.pokemon.sync
 system=${DADDY_INIT:-$([ "$(uname -s)" = Darwin ] && echo launchd || echo systemd)}
-names="SYNC_CLUSTER_USER SYNC_CLUSTER_HOST SYNC_REMOTE_DIR SYNC_SSH_CONFIG SYNC_SSH_PORT SYNC_SSH_KEY"
+names="SYNC_CLUSTER_USER SYNC_CLUSTER_HOST SYNC_REMOTE_DIR SYNC_SSH_CONFIG SYNC_SSH_PORT SYNC_SSH_KEY SYNC_TRANSPORT"
 
 fail() { printf 'error: %s\n  what to do: %s\n' "$1" "$2" >&2; exit "$3"; }
 

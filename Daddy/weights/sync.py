@@ -14,11 +14,12 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
@@ -27,21 +28,28 @@ from Daddy.core.errors import ExitCode, NetworkError, UsageError, WeightsError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.humanize import format_age
-from Daddy.core.saved_cluster import read_saved_cluster, settings_path
+from Daddy.core.saved_cluster import SETUP, read_saved_cluster, settings_path
 from Daddy.weights.laptop import pull_push
 from Daddy.weights.laptop.pull_push import PullResult, folder_bytes, lock_folder
-from Daddy.weights.laptop.rsync_sftp import FileTransport, choose_transport
+from Daddy.weights.laptop.rsync_sftp import (
+    DiskFullError,
+    FileTransport,
+    RsyncUnusableError,
+    choose_transport,
+)
 from Daddy.weights.laptop.setup_wizard import run_setup
 from Daddy.weights.laptop.ssh_login import (
     DEFAULT_LOCAL,
     HostKeyChangedError,
     find_remote,
     open_login,
+    remember_sftp,
 )
 from Daddy.weights.store.weight_records import LaptopHead
 
 COMMANDS = ("pull", "push", "bidirectional", "status", "setup", "login")
 LONGEST_PAUSE_S = 60.0
+T = TypeVar("T")
 DAY_S = 86_400.0
 
 
@@ -70,43 +78,54 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sync:
-    """Exchanges one laptop folder with one cluster; ``reader``, ``writer`` may have other keys."""
+    """Exchanges one laptop folder with one cluster; ``reader``, ``writer`` may have other keys.
+
+    ``by_sftp``: the two to use where rsync cannot be; None if the person chose a transport.
+    ``remember`` saves that they were used.
+    """
 
     reader: FileTransport
     writer: FileTransport
     local: Path
     clock: Clock
+    by_sftp: tuple[FileTransport, FileTransport] | None = None
+    remember: Callable[[], None] = lambda: None
 
     def exchange_once(self, command: str) -> str:
-        """Pull, push or both, with the folder locked; return one line on the result."""
+        """Pull, push or both, by SFTP if rsync cannot be used; return one line on the result."""
+        return self._by_either(partial(self._exchange, command))
+
+    def _by_either(self, action: Callable[[FileTransport, FileTransport], T]) -> T:
+        """Return the result of ``action``; change to SFTP for good if that works and rsync not."""
+        try:
+            return action(self.reader, self.writer)
+        except RsyncUnusableError as error:
+            if self.by_sftp is None:
+                raise
+            reader, writer = self.by_sftp
+            result = _explained(error, lambda: action(reader, writer))
+            self.reader, self.writer, self.by_sftp = reader, writer, None
+            self.remember()
+            print(f"by SFTP from now on: {error}; {SETUP} tries rsync again", file=sys.stderr)
+            return result
+
+    def _exchange(self, command: str, reader: FileTransport, writer: FileTransport) -> str:
+        """Pull, push or both, with the folder locked."""
         results = []
         with lock_folder(self.local, self.clock):
             if command in ("push", "bidirectional"):
-                self.writer.prepare()
-                sent = pull_push.push(self.writer, self.local, self.clock)
+                writer.prepare()
+                sent = pull_push.push(writer, self.local, self.clock)
                 results.append(f"pushed {sent} contribution(s)" if sent else "nothing to push")
             if command in ("pull", "bidirectional"):
-                self.reader.prepare()
+                reader.prepare()
                 started = self.clock.monotonic()
-                pulled = pull_push.pull(self.reader, self.local, self.clock)
-                results.append(self._describe_pull(pulled, self.clock.monotonic() - started))
+                pulled = pull_push.pull(reader, self.local, self.clock)
+                seconds = self.clock.monotonic() - started
+                results.append(_describe_pull(pulled, seconds, reader.name))
         return "; ".join(results)
-
-    def _describe_pull(self, pull: PullResult, seconds: float) -> str:
-        """Return one line on a pull; write an event if a version was fetched."""
-        head, route = pull.head, pull.route
-        if route is None:
-            return f"v{head.version} is here already" + (f" ({pull.remark})" * bool(pull.remark))
-        _write_pull_event(head, {
-            "version": head.version,
-            "bytes": route.size,
-            "route": route.reason,
-            "seconds": round(seconds, 3),
-            "transport": self.reader.name,
-        })  # fmt: skip
-        return f"pulled v{head.version} ({route.size / 1e6:.2f} MB in {seconds:.1f} s)"
 
     def close(self) -> None:
         """Close the connections of reader and writer."""
@@ -123,7 +142,7 @@ class Sync:
         print_status(here, now)
         print(f"route   {self.reader}")
         self.reader.prepare()
-        remote = pull_push.fetch_remote_head(self.reader, self.local)
+        remote = self._by_either(lambda reader, _: pull_push.fetch_remote_head(reader, self.local))
         print(
             f"cluster {self.reader.remote.login}: v{remote.version} of run {remote.run!r} "
             f"({remote.workload}), merged {format_age(now - remote.ts)} ago, "
@@ -134,6 +153,32 @@ class Sync:
         )
         print("        " + (f"behind by {behind}" if behind else "up to date"))
         return 0
+
+
+def _describe_pull(pull: PullResult, seconds: float, transport: str) -> str:
+    """Return one line on a pull; write an event if a version was fetched."""
+    head, route = pull.head, pull.route
+    if route is None:
+        return f"v{head.version} is here already" + (f" ({pull.remark})" * bool(pull.remark))
+    _write_pull_event(head, {
+        "version": head.version,
+        "bytes": route.size,
+        "route": route.reason,
+        "seconds": round(seconds, 3),
+        "transport": transport,
+    })  # fmt: skip
+    return f"pulled v{head.version} ({route.size / 1e6:.2f} MB in {seconds:.1f} s)"
+
+
+def _explained(error: RsyncUnusableError, by_sftp: Callable[[], T]) -> T:
+    """Return the result of ``by_sftp``; if the network fails there, name rsync's ``error``, too."""
+    try:
+        return by_sftp()
+    except HostKeyChangedError:
+        raise
+    except NetworkError as second:
+        message = f"{error.message}; by SFTP: {second.message}"
+        raise NetworkError(message, f"{error.fix}; {second.fix}") from second
 
 
 def _write_pull_event(head: LaptopHead, facts: Mapping[str, object]) -> None:
@@ -182,7 +227,7 @@ def repeat_exchange(sync: Sync, command: str, interval_s: float) -> int:
                 message, failures = sync.exchange_once(command), 0
             except HostKeyChangedError:
                 raise
-            except (NetworkError, WeightsError, OSError) as error:
+            except (NetworkError, WeightsError, DiskFullError, OSError) as error:
                 if isinstance(error, OSError) and error.errno not in _FULL:
                     raise
                 message = f"waiting: {error}"
@@ -228,8 +273,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     local = Path(args.local_dir or DEFAULT_LOCAL).expanduser()
     local.mkdir(parents=True, exist_ok=True)
     asked = os.environ.get("SYNC_TRANSPORT", "")
-    reader, writer = (choose_transport(task, remote, saved, asked) for task in ("pull", "push"))
-    with contextlib.closing(Sync(reader, writer, local, SystemClock())) as sync:
+    choose = partial(choose_transport, remote=remote, saved=saved)
+    sync = Sync(
+        choose("pull", asked=asked),
+        choose("push", asked=asked),
+        local,
+        SystemClock(),
+        None if asked else (choose("pull", asked="sftp"), choose("push", asked="sftp")),
+        partial(remember_sftp, settings, remote, saved),
+    )
+    with contextlib.closing(sync):
         if args.command == "status":
             return sync.print_status()
         if args.interval is None:

@@ -414,19 +414,26 @@ def programs(folder: Path, *names: str) -> str:
     return str(folder)
 
 
-def test_without_rsync_the_message_says_how_to_install_it(home):
+def test_without_rsync_sftp_pulls_and_the_message_says_how_to_install_it(home):
     home.job()
-    done = sync_python(home, "pull", PATH=programs(home.home / "bin", "ssh"))
-    assert done.returncode == 9
-    assert "rsync is not installed on this machine" in done.stderr
-    assert "brew install rsync" in done.stderr
+    path = programs(home.home / "bin", "ssh")
+    done = sync_python(home, "pull", PATH=path)
+    assert "pulled v0" in done.stdout
+    for said in ("by SFTP from now on: rsync is not installed on this machine", "brew install"):
+        assert said in done.stderr
+    only = sync_python(home, "pull", PATH=path, SYNC_TRANSPORT="rsync")
+    assert (only.returncode, "rsync is not installed" in only.stderr) == (9, True)
 
 
 def test_setup_without_rsync_ends_with_the_pull_that_works(home):
     home.job()
-    done = sync_python(home, "setup", PATH=programs(home.home / "bin", "ssh", "bash", "dirname"))
+    path = programs(home.home / "bin", "ssh", "ssh-keygen", "bash", "dirname")
+    done = sync_python(home, "setup", PATH=path)
     assert "NO       rsync is installed here" in done.stdout
-    assert done.stdout.endswith("ready: SYNC_TRANSPORT=sftp ./Daddy/cluster/sync_weights.sh pull\n")
+    assert "ok       sftp: carries files both ways" in done.stdout
+    assert done.stdout.endswith("ready (by SFTP): ./Daddy/cluster/sync_weights.sh pull\n")
+    pulled = sync_python(home, "pull", PATH=path)
+    assert ("pulled v0" in pulled.stdout, pulled.stderr) == (True, "")
 
 
 def test_without_an_installation_the_door_says_the_one_command(home, tmp_path):

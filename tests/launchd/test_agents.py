@@ -16,7 +16,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 INSTALL = CHECKOUT / "launchd" / "install.sh"
 UNINSTALL = CHECKOUT / "launchd" / "uninstall.sh"
 SCRIPT = str(CHECKOUT / "Daddy" / "cluster" / "sync_weights.sh")
-ODD = {"SYNC_CLUSTER_USER": "a&b", "SYNC_REMOTE_DIR": '/x y/%h/$z"q\\<w>'}
+ODD = {
+    "SYNC_CLUSTER_USER": "a&b",
+    "SYNC_REMOTE_DIR": '/x y/%h/$z"q\\<w>',
+    "SYNC_TRANSPORT": "sftp",
+}
 
 
 def run(home: Path, system: str, *words: str, script: Path = INSTALL, **changes: str):
@@ -95,6 +99,7 @@ def test_the_unit_runs_the_same_command_with_the_same_settings(home):
     assert f'ExecStart="{SCRIPT}" pull "" "/data/my w" 5' in lines
     assert 'Environment="SYNC_CLUSTER_USER=a&b"' in lines
     assert 'Environment="SYNC_REMOTE_DIR=/x y/%%h/$z\\"q\\\\<w>"' in lines
+    assert 'Environment="SYNC_TRANSPORT=sftp"' in lines
     assert "Restart=always" in lines
 
 

@@ -81,7 +81,9 @@ def _write_configs(login: Login, settings: str) -> None:
         f"PidFile {folder}/sshd.pid\n"
         f"AuthorizedKeysFile {folder}/authorized_keys {folder}/home/.ssh/authorized_keys\n"
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-        "PermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n"
+        "PermitRootLogin prohibit-password\n"
+        + "Subsystem sftp internal-sftp\n"
+        * ("Subsystem" not in settings)
     )
     host_key = (folder / "host.pub").read_text().split()[:2]
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{login.port} {' '.join(host_key)}\n")

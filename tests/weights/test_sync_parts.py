@@ -14,7 +14,14 @@ import pytest
 from Daddy.core.errors import ConfigError, FileError, NetworkError, UsageError
 from Daddy.core.saved_cluster import read_saved_cluster
 from Daddy.weights.laptop.pull_push import show_progress
-from Daddy.weights.laptop.rsync_sftp import FLAGS, PARTIAL, RsyncTransport, time_limit
+from Daddy.weights.laptop.rsync_sftp import (
+    FLAGS,
+    PARTIAL,
+    DiskFullError,
+    RsyncTransport,
+    RsyncUnusableError,
+    time_limit,
+)
 from Daddy.weights.laptop.ssh_login import (
     HostKeyChangedError,
     Remote,
@@ -55,10 +62,11 @@ def test_what_could_be_read_as_an_option_or_a_command_is_refused(given):
         find_remote(given, FULL, {})
 
 
-def test_a_key_that_is_not_there_is_named_and_no_other_used(tmp_path):
-    key = str(tmp_path / "id")
-    with pytest.raises(FileError, match=f"SYNC_SSH_KEY names {key}, which does not exist"):
-        find_remote("", {**FULL, "SYNC_SSH_KEY": key}, {})
+@pytest.mark.parametrize("name", ["SYNC_SSH_KEY", "SYNC_SSH_CONFIG"])
+def test_a_file_that_is_not_there_is_named_and_no_other_used(tmp_path, name):
+    path = str(tmp_path / "id")
+    with pytest.raises(ConfigError, match=f"{name} names {path}, which does not exist"):
+        find_remote("", {**FULL, name: path}, {})
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "65540", "66000", "70000", "99999", "ssh"])
@@ -88,9 +96,10 @@ def test_a_remote_home_is_written_as_everybody_understands_it(folder, meant):
 
 
 def test_settings_come_back_as_they_were_kept(tmp_path):
-    key = tmp_path / "id"
+    key, config = tmp_path / "id", tmp_path / "config"
     key.touch()
-    remote = Remote("login", "me", "/data/w", ssh_config="/c", port="2222", key=str(key))
+    config.touch()
+    remote = Remote("login", "me", "/data/w", str(config), port="2222", key=str(key))
     save_remote(tmp_path / "a" / "sync.json", remote)
     assert find_remote("", {}, read_saved_cluster(tmp_path / "a" / "sync.json")) == remote
     assert read_saved_cluster(tmp_path / "none.json") == {}
@@ -117,6 +126,13 @@ REMOTE = Remote("login", "me", "/data/w")
         ("ssh: connect to host login port 22: Connection timed out", "does not answer"),
         ("kex_exchange_identification: read: reset\n", "kex_exchange"),
         ("", "no reason was given"),
+        ("odd: x\x1b[2J\nDisconnected from 10.0.0.1\nrsync error: (code 12)", r"odd: x?[2J"),
+        ("Received disconnect: Too many authentication failures\nDisconnected", "too many keys"),
+        ("Cannot execute command-line and remote command.", "sets RemoteCommand"),
+        (
+            "mismatch -- is your shell clean?\n(see the rsync manpage)\nrsync error: x",
+            "prints text",
+        ),
     ],
 )
 def test_failures_are_said_in_words_with_a_way_out(stderr, said):
@@ -124,6 +140,22 @@ def test_failures_are_said_in_words_with_a_way_out(stderr, said):
     assert said in error.message
     assert error.exit_code == 8
     assert error.fix
+
+
+@pytest.mark.parametrize(
+    ("stderr", "fix"),
+    [
+        ("x", "try: ssh -F ~/c -p 2222 -i /k me@login true"),
+        ("Host key verification failed", "run once: ssh -F ~/c -p 2222 -i /k me@login;"),
+        ("Permission denied (publickey)", "ssh-copy-id -F ~/c -p 2222 -i /k me@login"),
+        ("REMOTE HOST IDENTIFICATION HAS CHANGED", "ssh-keygen -R '[login]:2222', then ssh -F ~/c"),
+        ("REMOTE HOST IDENTIFICATION HAS CHANGED\nOffending ED25519 key in /h/known_hosts:7",
+         "remove line 7 of /h/known_hosts, then ssh -F ~/c -p 2222"),
+    ],
+)  # fmt: skip
+def test_a_cure_carries_port_config_and_key(stderr, fix):
+    remote = Remote("login", "me", "/data/w", ssh_config="~/c", port="2222", key="/k")
+    assert fix in explain_error(stderr, remote).fix
 
 
 def test_a_changed_host_key_is_never_tried_again():
@@ -225,8 +257,11 @@ def test_a_signal_breaks_off_what_is_under_way():
         (24, "file has vanished: /data/w/x", NetworkError, 8),
         (30, "rsync error: timeout in data send/receive (code 30)", NetworkError, 8),
         (255, "ssh: connect to host login port 22: Connection refused", NetworkError, 8),
-        (11, "rsync: write failed on 'x': No space left on device (28)", FileError, 9),
-        (1, "rsync: unrecognized option `--partial-dir=.part'", FileError, 9),
+        (11, "rsync: write failed on 'x': No space left on device (28)", DiskFullError, 9),
+        (11, "rsync: mkdir '/x' failed: Permission denied (13)", FileError, 9),
+        (1, "rsync: unrecognized option `--partial-dir=.part'", RsyncUnusableError, 9),
+        (2, "rsync error: protocol incompatibility (code 2)", RsyncUnusableError, 9),
+        (127, "bash: line 1: rsync: command not found", RsyncUnusableError, 9),
     ],
 )
 def test_every_way_in_which_rsync_ends_is_said_in_words(
@@ -280,17 +315,27 @@ class Waits(ManualClock):
         return stop.is_set()
 
 
-def test_a_full_disk_is_waited_out(tmp_path, capsys):
+NO_SPACE = "No space left on device: '~/shared_weights/x'"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "~/shared_weights/x"),
+        DiskFullError(NO_SPACE),
+    ],
+)
+def test_a_full_disk_is_waited_out(tmp_path, capsys, error):
     class Full:
         def prepare(self):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "~/shared_weights/x")
+            raise error
 
     clock = Waits(3)
     repeat_exchange(Sync(Full(), Full(), tmp_path, clock), "pull", 5.0)
     assert len(clock.waited) == 3
     said = capsys.readouterr().out
     assert said.startswith("waiting: ")
-    assert said.count("No space left on device: '~/shared_weights/x'") == 1
+    assert said.count(NO_SPACE) == 1
 
 
 def test_a_line_that_breaks_while_it_carries_is_tried_again_at_once(tmp_path, capsys):

@@ -6,7 +6,8 @@ transfer. ``--inplace``, ``--append`` and ``-u`` would show torn files. rsync's 
 does not fire when the far side is frozen: every call has a wall-clock limit of ours.
 
 A key that ``setup`` checked is used only at the remote where it was checked, and not if the person
-names a key (``SYNC_SSH_KEY``) or another transport. Without ``setup`` ssh chooses the key.
+names a key (``SYNC_SSH_KEY``) or another transport. Without ``setup`` ssh chooses the key. SFTP is
+used where rsync cannot be: ``RsyncUnusableError`` tells the caller.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.name_validation import check_peer, new_token
 from Daddy.weights.laptop.key_receiver import FILE, MARK
-from Daddy.weights.laptop.ssh_login import Remote, explain_error, known_facts, needs_ssh
+from Daddy.weights.laptop.ssh_login import (
+    Remote,
+    explain_error,
+    known_facts,
+    needs_ssh,
+    telling_line,
+)
 from Daddy.weights.store.strict_json import LIMIT
 
 FLAGS = ("--times", "--timeout=30")
@@ -36,6 +43,8 @@ PARTIAL = (*FLAGS, "--ignore-existing", "--partial-dir=.part")
 NOTHING_THERE = frozenset({23, 24})
 LOCAL_FOLDER = 11
 UNKNOWN_FLAG = 1
+UNUSABLE = frozenset({1, 2, 4, 127})
+"""Exit codes of rsync: unknown flag, protocol incompatibility, action not supported, no rsync."""
 MOST_FILES, TYPICAL_BYTES = 4096, 1024
 """Files of a remote folder that are listed, and typical bytes of one."""
 
@@ -43,12 +52,17 @@ SMALL_S = 60.0
 SLOWEST_BYTES_PER_S = 16_000
 """Speed of a very slow line: a transfer may take that long, and a minute more."""
 
-INSTALL = (
-    "install it: sudo apt install rsync (Debian, Ubuntu), brew install rsync (macOS); "
-    "or go without: export SYNC_TRANSPORT=sftp"
-)
+INSTALL = "install it: sudo apt install rsync (Debian, Ubuntu), brew install rsync (macOS)"
 LAST_WORDS_S = 2.0
 """Seconds to wait for ssh's last messages after it ended."""
+
+
+class RsyncUnusableError(FileError):
+    """rsync cannot copy between these two machines; SFTP may."""
+
+
+class DiskFullError(FileError):
+    """The local disk is full; there may be room again later."""
 
 
 def time_limit(size: int) -> float:
@@ -144,20 +158,23 @@ class RsyncTransport(FileTransport):
                 ["rsync", "-e", self.remote.command(), *arguments], limit_s
             )
         except run_subprocess.ProgramMissingError as error:
-            raise FileError("rsync is not installed on this machine", INSTALL) from error
+            raise RsyncUnusableError("rsync is not installed on this machine", INSTALL) from error
         except run_subprocess.ProcessTimeoutError as error:
             raise self._stopped(limit_s) from error
 
     def _failure(self, result: run_subprocess.Completed) -> DaddyError:
-        line = next(iter(result.stderr.strip().splitlines()), "no reason was given")
+        line, full = telling_line(result.stderr), "No space left" in result.stderr
         if result.returncode == LOCAL_FOLDER and "No such file" not in result.stderr:
-            return FileError(f"rsync cannot write: {line}", "check space and permissions")
+            kind = DiskFullError if full else FileError
+            return kind(f"rsync cannot write: {line}", "check space and permissions")
+        explained = explain_error(result.stderr, self.remote)
         if result.returncode == UNKNOWN_FLAG:
-            return FileError(
-                f"rsync here or there lacks a flag: {line}",
-                "please report what `rsync --version` says; until then: export SYNC_TRANSPORT=sftp",
+            return RsyncUnusableError(
+                f"rsync here or there lacks a flag: {line}", "brew install rsync (macOS)"
             )
-        return explain_error(result.stderr, self.remote)
+        if result.returncode in UNUSABLE or "not installed on" in explained.message:
+            return RsyncUnusableError(explained.message, explained.fix)
+        return explained
 
 
 class _Pipe(socket.socket):
@@ -243,12 +260,13 @@ class SftpTransport(FileTransport):
                 yield sftp
         except PermissionError as error:
             raise explain_error(f'"{self.remote.folder}": {error.strerror}', self.remote) from error
-        except (EOFError, OSError, paramiko.SSHException) as error:
+        except (EOFError, OSError, paramiko.SSHException, paramiko.SFTPError) as error:
             ssh.wait(LAST_WORDS_S)
             ssh.terminate(LAST_WORDS_S)  # then all its output has been read
             if too_late.is_set():
                 raise self._stopped(limit_s) from error
-            raise explain_error("\n".join(ssh.error_lines()), self.remote) from error
+            garbage = ["is your shell clean?"] * isinstance(error, paramiko.SFTPError)
+            raise explain_error("\n".join([*ssh.error_lines(), *garbage]), self.remote) from error
         finally:
             late.cancel()
             ssh.terminate(LAST_WORDS_S)
@@ -366,6 +384,32 @@ KEY_TRANSPORTS: Mapping[str, type[FileTransport]] = {**TRANSPORTS, "receiver": R
 """Transports of a laptop's keys, as ``setup`` saves them."""
 
 
+def try_transport(transport: FileTransport, scratch: Path) -> DaddyError | None:
+    """Send one byte into the account's home and fetch it, with the flags of all transfers; return
+    the error, or None. The file there is removed again.
+    """
+    home = replace(transport, remote=replace(transport.remote, folder="."))
+    folder, path = f".daddy-{new_token()}", scratch / "byte"
+    write_atomic(path, b"1", durable=False)
+    try:
+        home.send([path], folder)
+        home.fetch_small(folder, scratch / "small")
+        if not home.fetch(f"{folder}/{path.name}", scratch / "back", 1):
+            return NetworkError(f"a file sent to {home.remote.login} is not there", "try again")
+    except DaddyError as error:
+        return error
+    finally:
+        with contextlib.suppress(run_subprocess.ProcessTimeoutError):
+            home.remote.run_command(["rm", "-rf", folder], SMALL_S)
+    return None
+
+
+def refuse_unknown_transport(asked: str) -> None:
+    """Raise UsageError for a ``SYNC_TRANSPORT`` other than rsync, sftp or ""."""
+    if asked and asked not in TRANSPORTS:
+        raise UsageError(f"SYNC_TRANSPORT is {asked!r}", "use rsync or sftp")
+
+
 def choose_transport(
     task: str, remote: Remote, saved: Mapping[str, str], asked: str
 ) -> FileTransport:
@@ -373,14 +417,16 @@ def choose_transport(
     ``SYNC_TRANSPORT`` or "". The laptop's own key is used if ``setup`` checked it, the person's
     login otherwise. No connection is made. Raise UsageError for an unknown transport.
     """
+    refuse_unknown_transport(asked)
     facts = known_facts(remote, saved)
+    asked = asked or facts.get("transport", "")
     key, opened = facts.get(f"{task}_key"), bool(facts.get("opened"))
     by = facts.get(f"{task}_by", "rsync")
+    if task == "pull" and asked == "sftp" and facts.get("pull_peer"):
+        by = "receiver"  # the same key's command reads files without rsync
     needs_no_rsync = by == "receiver" and (task == "push" or asked == "sftp")
     if key and not remote.key and not opened and (asked in ("", by) or needs_no_rsync):
         box = "" if task == "pull" else f"inbox/{check_peer(facts.get('peer', ''))}"
         peer = facts.get(f"{task}_peer", "")
         return KEY_TRANSPORTS[by](replace(remote, key=key, within=box, peer=peer))
-    if asked and asked not in TRANSPORTS:
-        raise UsageError(f"SYNC_TRANSPORT is {asked!r}", "use rsync or sftp")
     return TRANSPORTS[asked or "rsync"](replace(remote, opened=opened))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import which
 
@@ -32,8 +33,10 @@ from Daddy.weights.laptop.pull_push import outbox_peers
 from Daddy.weights.laptop.rsync_sftp import (
     INSTALL,
     KEY_TRANSPORTS,
-    RsyncTransport,
+    TRANSPORTS,
     choose_transport,
+    refuse_unknown_transport,
+    try_transport,
 )
 from Daddy.weights.laptop.ssh_keys import PURPOSES, KeyCheck
 from Daddy.weights.laptop.ssh_login import (
@@ -51,6 +54,8 @@ from Daddy.weights.laptop.ssh_login import (
 
 def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     """Make and check keys, save settings, print findings; return 0 if a pull would work."""
+    asked = environ.get("SYNC_TRANSPORT", "")
+    refuse_unknown_transport(asked)
     path = settings_path(environ, home)
     before = read_saved_cluster(path)
     remote = find_remote(given, environ, {**before, **_answers(given, environ, before)})
@@ -63,10 +68,12 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     save_remote(path, remote, facts)
     print(f"kept in  {path}")
     if key is not None:
-        port = f"-p {remote.port} " if remote.port else ""
         print("\nif the key is not installed there yet (asks for your password once):")
-        print(f"  ssh-copy-id {port}-i {key}.pub {remote.login}")
-    findings = probe_cluster(remote, home)
+        print(f"  {replace(remote, key=str(key)).typed('ssh-copy-id')}")
+    findings = probe_cluster(remote, home, asked)
+    by = asked or findings.choose_transport(facts.get("transport", ""))
+    environ = {**environ, "SYNC_TRANSPORT": by}
+    save_remote(path, remote, {**facts, "transport": by})
     _print_findings(findings, remote)
     if remote.key:
         print(f"one key does everything; for confined keys: remove {path}, run setup again")
@@ -119,6 +126,9 @@ def _print_findings(findings: ClusterFindings, remote: Remote) -> None:
     if findings.rsync_version and version_of(findings.rsync_version) < SAFER_RSYNC:
         print(f"         its version, {findings.rsync_version}, had security holes before 3.4.0,")
         print("         unless its distribution mended them")
+    for name, error in findings.transfers.items():
+        text = error.message if error else "carries files both ways"
+        print_finding(error is None, f"{name}: {text}", error.fix if error else "")
     print_finding(findings.folder, f"{remote.folder} exists there",
          "it appears when the first learner starts; is the path right?")  # fmt: skip
     print_finding(findings.token, "the viewer knows the cluster's token",
@@ -142,7 +152,7 @@ def _check_own_keys(
             print_finding(check.good, check.finding, check.fix)
             if check.good and check.old:
                 print(f"           {check.fix}")
-        facts = ring.facts(checks, before)
+        facts = ring.facts(checks, before) | {"transport": before.get("transport", "")}
         needed = "pull_key" not in facts and (findings.over_opened or findings.error is not None)
         save_remote(path, remote, {**facts, "opened": before.get("opened", "") if needed else ""})
         if all(check.good and not check.old for check in checks.values()):
@@ -155,12 +165,12 @@ def _check_own_keys(
 def _end(findings: ClusterFindings, remote: Remote, path: Path, environ: Mapping[str, str]) -> int:
     asked = environ.get("SYNC_TRANSPORT", "")
     transport = choose_transport("pull", remote, read_saved_cluster(path), asked)
-    confined = transport.remote.within is not None
-    if findings.error is not None and not confined:
-        raise findings.error
-    by_rsync = isinstance(transport, RsyncTransport) and not confined
-    lacks_rsync = by_rsync and not (which("rsync") and findings.rsync)
-    print(f"\nready: {'SYNC_TRANSPORT=sftp ' * lacks_rsync}./Daddy/cluster/sync_weights.sh pull")
+    errors = [findings.error] if findings.error else [*findings.transfers.values()]
+    error = None if None in errors else errors[0]
+    if error is not None and transport.remote.within is None:
+        raise error
+    by = "" if transport.name != "sftp" else " (by SFTP)"
+    print(f"\nready{by}: ./Daddy/cluster/sync_weights.sh pull")
     return 0
 
 
@@ -201,10 +211,18 @@ class ClusterFindings:
     token: bool = False
     rsync_version: str = ""
     receiver: str = UNKNOWN
+    transfers: Mapping[str, DaddyError | None] = field(default_factory=dict)
+
+    def choose_transport(self, before: str) -> str:
+        """Return "sftp" if it works and rsync does not, else ""; ``before`` without a login."""
+        if self.error is not None:
+            return before
+        return "sftp" if self.transfers.get("rsync") and self.transfers.get("sftp") is None else ""
 
 
-def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
-    """Look for rsync and the folder, put the receiver in place, fetch the stream's token. Raise
+def probe_cluster(remote: Remote, home: Path, asked: str = "") -> ClusterFindings:
+    """Look for rsync and the folder, put the receiver in place, fetch the stream's token, move a
+    byte by each transport that may be used; ``asked``: the one that the person named, or "". Raise
     FileError without ssh.
     """
     opened = replace(remote, opened=True)
@@ -226,6 +244,7 @@ def probe_cluster(remote: Remote, home: Path) -> ClusterFindings:
             folder="folder" in lines,
             token=fetch_stream_token(login, home),
             receiver=install_receiver(login, lines),
+            transfers=_try_transports(login, asked),
         )
     finally:
         login.close()  # the next check makes a login of its own
@@ -256,6 +275,17 @@ SAFER_RSYNC = (3, 4, 0)
 def version_of(text: str) -> tuple[int, ...]:
     """Return the numbers of a version such as 3.2.7."""
     return tuple(int(part) for part in text.split(".") if part)
+
+
+def _try_transports(login: Remote, asked: str) -> dict[str, DaddyError | None]:
+    """Return the error, or None, of each transport that was tried, the first that works last."""
+    tried: dict[str, DaddyError | None] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in [asked] if asked else TRANSPORTS:
+            tried[name] = try_transport(TRANSPORTS[name](login), Path(scratch, name))
+            if tried[name] is None:
+                break
+    return tried
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from pathlib import Path
 from Daddy.core import run_subprocess
 from Daddy.core.atomic_files import write_json
 from Daddy.core.errors import ConfigError, DaddyError, FileError, NetworkError, UsageError
-from Daddy.core.saved_cluster import SETUP, login_socket, master_socket
+from Daddy.core.humanize import printable_line
+from Daddy.core.saved_cluster import SETUP, login_socket, master_socket, short_path
 
 CONNECT_S = 10
 CHECK_S = 5.0
@@ -30,6 +31,7 @@ OPTIONS = (
     "ServerAliveInterval=15",
     "ServerAliveCountMax=2",
     "StrictHostKeyChecking=yes",
+    "RequestTTY=no",
 )
 DEFAULT_LOCAL = "~/shared_weights"
 LOGIN = "./Daddy/cluster/sync_weights.sh login"
@@ -44,8 +46,9 @@ VARIABLES = {
 """Environment variable of each field of a remote; ``setup`` saves the fields under these names."""
 
 _FOUND = (
-    "pull_key", "pull_by", "pull_peer", "push_key", "push_by", "tunnel_key", "peer", "opened",
-)  # fmt: skip
+    *("pull_key", "pull_by", "pull_peer", "push_key", "push_by", "tunnel_key", "peer", "opened"),
+    "transport",
+)
 _FORMS = {
     "host": (r"(?:[A-Za-z0-9]|::)[A-Za-z0-9._:%-]{0,252}", "write user@host"),
     "user": (r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}", "write user, or user@host"),
@@ -159,6 +162,13 @@ class Remote:
             options.append("IdentityAgent=none")
         return arguments + [part for option in (*options, *more) for part in ("-o", option)]
 
+    def typed(self, program: str = "ssh") -> str:
+        """Return the command that a person types to log in, with config, port and own key."""
+        key = self.key if self.within is None else ""
+        flags = {"-F": self.ssh_config, "-p": self.port, "-i": key}
+        words = [word for flag, text in flags.items() if text for word in (flag, text)]
+        return " ".join([program, *(short_path(word, Path.home()) for word in words), self.login])
+
     def command(self) -> str:
         """Return the ssh command for rsync's ``-e``, which splits it as a shell does."""
         return shlex.join(["ssh", *self.options()])
@@ -213,27 +223,56 @@ def explain_error(stderr: str, remote: Remote) -> DaddyError:
         if re.search(sign, stderr):
             kind = HostKeyChangedError if sign == _CHANGED else NetworkError
             return kind(message.format(login=remote.login, folder=remote.folder),
-                        fix.format(login=remote.login, host=remote.host))  # fmt: skip
+                        fix.format(ssh=remote.typed(), copy_id=remote.typed("ssh-copy-id"),
+                                   forget=_forget_host_key(stderr, remote)))  # fmt: skip
     if said := re.search(r"daddy-receiver: ([ -~]{1,200})", stderr):
         return NetworkError(f"the key's command on {remote.login} says: {said[1]}", f"see: {SETUP}")
-    *_, last = ["no reason was given", *stderr.strip().splitlines()]
     return NetworkError(
-        f"{remote.login} cannot be reached: {last}",
-        f"try: ssh {remote.login} true; or run: {SETUP}",
+        f"{remote.login} cannot be reached: {telling_line(stderr)}",
+        f"try: {remote.typed()} true; or run: {SETUP}",
     )
+
+
+def telling_line(stderr: str) -> str:
+    """Return the line of ssh's or rsync's ``stderr`` that explains most: the last that is no mere
+    summary; printable and short, because the other machine may have written it.
+    """
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    reasons = [line for line in lines if _SUMMARY.match(line) is None]
+    *_, last = ["no reason was given", *lines, *reasons]
+    return printable_line(last)
+
+
+_SUMMARY = re.compile(r"rsync error: |Disconnected from |\(see the rsync man")
+
+
+def _forget_host_key(stderr: str, remote: Remote) -> str:
+    """Return the action that removes a changed host key: the line that ssh names, or a command."""
+    if found := re.search(r"Offending \S+ key in ([^\n\r]+):(\d+)", stderr):
+        return f"remove line {found[2]} of {printable_line(found[1])}"
+    entry = f"[{remote.host}]:{remote.port}" if remote.port else remote.host
+    return f"ssh-keygen -R {shlex.quote(entry)}"
 
 
 _CHANGED = "REMOTE HOST IDENTIFICATION HAS CHANGED"
 _SIGNS = (
     (_CHANGED, "{login} shows another host key than before",
-     "ask the cluster's people whether it changed; if so: ssh-keygen -R {host}, then ssh {login}"),
+     "ask the cluster's people whether it changed; if so: {forget}, then {ssh}"),
+    ("Too many authentication failures", "{login} was offered too many keys before the right one",
+     "name the right one: SYNC_SSH_KEY; or IdentityFile and IdentitiesOnly in your ssh config"),
+    ("Cannot execute command-line and remote command",
+     "your ssh configuration sets RemoteCommand for {login}, so no other command can run there",
+     "write a Host of another name for it without RemoteCommand; SYNC_CLUSTER_HOST is that name"),
+    ("is your shell clean|protocol incompatibility",
+     "{login} prints text before rsync begins: its shell's start file is not silent",
+     "begin ~/.bashrc there with: [[ $- == *i* ]] || return; try: {ssh} true (prints nothing)"),
     ("Host key verification failed", "the host key of {login} is not known here yet",
-     "run once: ssh {login}; compare the fingerprint with the cluster's page and answer yes"),
+     "run once: {ssh}; compare the fingerprint with the cluster's page and answer yes"),
     (r'Permission denied \(13\)|": Permission denied',
      "{login} may not read or write what was asked for in {folder}",
      f"see who may use the folder there; check the keys: {SETUP}"),
     ("Permission denied", "{login} refuses our key",
-     f"install the key: ssh-copy-id {{login}} (or: {SETUP}); if it asks for more: {LOGIN}"),
+     f"install the key: {{copy_id}} (or: {SETUP}); if it asks for more: {LOGIN}"),
     ("Could not resolve hostname", "the name of {login} cannot be resolved",
      "check the spelling of SYNC_CLUSTER_HOST and whether you are online (or need a VPN)"),
     ("Connection refused", "{login} refuses connections", "is the port right (SYNC_SSH_PORT)?"),
@@ -245,7 +284,7 @@ _SIGNS = (
     ("rrsync: |can't open file '[^']*receiver.py'",
      "{login} lacks the program that the key's line names", f"run: {SETUP}"),
     ("rsync: (command )?not found", "rsync is not installed on {login}",
-     "ask for it there, or go without: export SYNC_TRANSPORT=sftp"),
+     "ask for it there; SFTP works without"),
     ("No space left on device|Disk quota exceeded", "no space is left, here or on {login}",
      "remove files there or here; transfers go on by themselves"),
     ("No such file or directory", "{folder} does not exist on {login}",
@@ -261,8 +300,8 @@ def save_remote(path: Path, remote: Remote, facts: Mapping[str, str] | None = No
 
 def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]) -> Remote:
     """Return the cluster from ``given`` (user or user@host, may be ""), environment and saved
-    settings. Raise ConfigError with every missing variable; UsageError for text that cannot be a
-    user, host, port or folder; FileError if the key does not exist.
+    settings. Raise ConfigError with every missing variable or file; UsageError for what can be no
+    user, host, port or folder.
     """
     of = {name: environ.get(key) or saved.get(name, "") for name, key in VARIABLES.items()}
     user, _, host = given.rpartition("@") if "@" in given else (given, "", "")
@@ -277,10 +316,9 @@ def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]
     for name, (form, fix) in _FORMS.items():
         if of[name] and re.fullmatch(form, of[name]) is None:
             raise UsageError(f"{of[name]!r} cannot be a {name} ({VARIABLES[name]})", fix)
-    if of["key"] and not Path(of["key"]).expanduser().exists():  # ssh would take another key
-        raise FileError(
-            f"SYNC_SSH_KEY names {of['key']}, which does not exist", f"ssh-keygen -f {of['key']}"
-        )
+    for name, fix in (("key", f"ssh-keygen -f {of['key']}"), ("ssh_config", "write it, or unset")):
+        if of[name] and not Path(of[name]).expanduser().exists():  # ssh would take another key
+            raise ConfigError(f"{VARIABLES[name]} names {of[name]}, which does not exist", fix)
     path = of["folder"].rstrip("/") or "/"  # all start in the home folder
     folder = "." if path == "~" else path.removeprefix("~/")
     return Remote(of["host"], of["user"], folder, of["ssh_config"], of["port"], of["key"])
@@ -288,9 +326,19 @@ def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]
 
 def known_facts(remote: Remote, saved: Mapping[str, str]) -> dict[str, str]:
     """Return the facts that ``setup`` or ``login`` saved on exactly this remote, or {}."""
-    if any(saved.get(name, "") != getattr(remote, name) for name in VARIABLES):
+    if not _is_saved(remote, saved):
         return {}
     return {name: saved[name] for name in _FOUND if saved.get(name)}
+
+
+def _is_saved(remote: Remote, saved: Mapping[str, str]) -> bool:
+    return all(saved.get(name, "") == getattr(remote, name) for name in VARIABLES)
+
+
+def remember_sftp(settings: Path, remote: Remote, saved: Mapping[str, str]) -> None:
+    """Save that SFTP is to be used, if ``remote`` is the saved one; otherwise do nothing."""
+    if _is_saved(remote, saved):
+        save_remote(settings, remote, {**known_facts(remote, saved), "transport": "sftp"})
 
 
 def open_login(remote: Remote, settings: Path, saved: Mapping[str, str]) -> int:
