@@ -18,13 +18,18 @@ checkout=$(cd "$(dirname "$here")/../.." && pwd)
 PATH=${PATH:-}:/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin
 export PATH
 
-for python in "${DADDY_PYTHON:-}" "$checkout/.venv/bin/python"; do
-  if [ -n "$python" ] && [ -x "$python" ]; then
-    PYTHONPATH=$checkout${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m Daddy.weights.sync "$@"
-  fi
-done
+run() {
+  for python in "${DADDY_PYTHON:-}" "$checkout/.venv/bin/python"; do
+    if [ -n "$python" ] && [ -x "$python" ]; then
+      PYTHONPATH=$checkout${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m Daddy.weights.sync "$@"
+    fi
+  done
+}
+run "$@"
 
 case " $* " in *" -h "* | *" --help "*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 echo "error: Daddy is not installed in $checkout: there is no .venv/bin/python" >&2
 echo "  what to do: cd $checkout && ./scripts/install" >&2
+# launchd would start an agent again at once, into a log without an end: wait for the installation.
+while [ -f "${HOME:-}/Library/LaunchAgents/${XPC_SERVICE_NAME:-}.plist" ]; do sleep 60; run "$@"; done
 exit 9

@@ -1,7 +1,9 @@
 """Entry of ``sync_weights.sh``: pull, push, bidirectional, status, setup, login; no torch.
 
 Runs once, or every ``interval`` seconds until a signal. In a loop an error is printed when it
-changes, and the exchange is tried again after growing pauses; a changed host key ends the loop.
+changes, and the exchange is tried again after growing pauses; a changed host key ends the loop, and
+so does a wrong setting. As an agent of launchd, which starts it again, it waits first
+(``launchd_agent``).
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from typing import TypeVar
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ExitCode, NetworkError, UsageError, WeightsError
+from Daddy.core.errors import ConfigError, ExitCode, NetworkError, UsageError, WeightsError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.humanize import format_age
 from Daddy.core.saved_cluster import SETUP, read_saved_cluster, settings_path
 from Daddy.weights.laptop import pull_push
+from Daddy.weights.laptop.launchd_agent import FileWatch, bound_log, find_plist
 from Daddy.weights.laptop.pull_push import PullResult, folder_bytes, lock_folder
 from Daddy.weights.laptop.rsync_sftp import (
     DiskFullError,
@@ -215,9 +218,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a full disk, on which there may be room again later."""
 
 
-def repeat_exchange(sync: Sync, command: str, interval_s: float) -> int:
+def repeat_exchange(sync: Sync, command: str, interval_s: float, plist: Path | None = None) -> int:
     """Exchange every ``interval_s`` seconds until a signal; print only new messages. The pause does
-    not grow after a failure during which bytes arrived.
+    not grow after a failure during which bytes arrived. ``plist``: of the agent that this loop is.
     """
     failures, last, arriving = 0, "", sync.local / "incoming"
     try:
@@ -234,6 +237,8 @@ def repeat_exchange(sync: Sync, command: str, interval_s: float) -> int:
                 failures = failures + 1 if folder_bytes(arriving) <= before else 0
             if message != last:
                 print(message, flush=True)
+            if plist is not None:
+                bound_log(plist)
             last = message
             sync.clock.wait(threading.Event(), next_pause_s(interval_s, failures, random.random()))
     except StoppedBySignal as stopped:
@@ -260,6 +265,35 @@ def _interval(text: str) -> float | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Codes: 0 done, 2 usage, 3 not set up, 6 no version, 8 network, 9 files."""
+    plist = find_plist(os.environ, Path.home())
+    return _run(argv, None) if plist is None else _run_agent(argv, plist)
+
+
+def _run_agent(argv: Sequence[str] | None, plist: Path) -> int:
+    """Run the command as launchd's agent; after an error that only a person can mend, print it and
+    return its exit code once a file of the settings has changed.
+    """
+    named = (os.environ.get(name, "") for name in ("SYNC_SSH_CONFIG", "SYNC_SSH_KEY"))
+    files = [settings_path(os.environ, Path.home()), plist, Path("~/.ssh/known_hosts")]
+    watch = FileWatch(path.expanduser() for path in [*files, *map(Path, filter(None, named))])
+    bound_log(plist)
+    try:
+        return _run(argv, plist)
+    except (ConfigError, UsageError, HostKeyChangedError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = int(error.exit_code)
+    except SystemExit as ended:  # argparse has printed why
+        code = int(ended.code or 0)
+    if code:
+        print(f"waiting until one changes: {', '.join(map(str, files))}", file=sys.stderr)
+        with contextlib.suppress(StoppedBySignal):
+            stop_on_signals()
+            watch.wait(SystemClock())
+    return code
+
+
+def _run(argv: Sequence[str] | None, plist: Path | None) -> int:
+    """Run the command; ``plist``: of the agent of launchd that this process is, or None."""
     args = make_parser().parse_args(argv)
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
@@ -289,7 +323,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(sync.exchange_once(args.command))
             return int(ExitCode.DONE)
         stop_on_signals()
-        return repeat_exchange(sync, args.command, args.interval)
+        return repeat_exchange(sync, args.command, args.interval, plist)
 
 
 def cli() -> None:

@@ -101,6 +101,7 @@ def test_the_unit_runs_the_same_command_with_the_same_settings(home):
     assert 'Environment="SYNC_REMOTE_DIR=/x y/%%h/$z\\"q\\\\<w>"' in lines
     assert 'Environment="SYNC_TRANSPORT=sftp"' in lines
     assert "Restart=always" in lines
+    assert "RestartPreventExitStatus=2 3 8" in lines
 
 
 def test_a_broken_unit_would_be_noticed(home, tmp_path):
