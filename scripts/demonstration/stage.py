@@ -120,6 +120,10 @@ class Stage:
         """Run ``run_controller stop`` and return its output; jobs write a checkpoint first."""
         return self._stop_controller()
 
+    def status(self) -> str:
+        """Return the output of ``run_controller status``."""
+        return self._controller("status").stdout
+
     def start_laptop(self) -> None:
         """Run ``sync_weights.sh pull`` every few seconds, and play with the pulled weights."""
         shared = self.run.shared_weights

@@ -33,6 +33,7 @@ class Attack:
     files: Mapping[str, bytes]
     sparse: str = ""
     """Name of a file of 10 GiB that takes no room, made over there."""
+    raid: int = 0
     welcome: int = 0
     """Allowed merged inputs of that incarnation: one, for a delta that is fair."""
 
@@ -51,45 +52,57 @@ def _endless(size: int) -> bytes:
 class Forge:
     """Makes attacks against the run whose newest version a laptop has pulled."""
 
-    def __init__(self, peer: str, frame: LaptopHead, weights: StateDict, proof: Path) -> None:
+    def __init__(
+        self, peer: str, frame: LaptopHead, weights: StateDict, proof: Path, raid: int
+    ) -> None:
         self._peer, self._frame, self._weights, self._proof = peer, frame, weights, proof
+        self._raid = raid
 
     def all(self) -> list[Attack]:
-        """Return one attack of each kind."""
+        """Return one attack of each kind, and a flood of two; their incarnations name the raid."""
         fair = encode(self._delta(), half=True)
         nan = {name: tensor / 0.0 * 0.0 for name, tensor in self._delta().items()}
-        doubled = {name: 2 * tensor for name, tensor in self._delta().items()}
+        boast = encode({name: -2 * tensor for name, tensor in self._delta().items()}, half=True)
         named = {"../../../../tmp/x": torch.zeros(3), **self._delta()}
-        bad = touching(self._proof)
+        bad, most = touching(self._proof), STEPS_LIMIT
         return [
-            self._attack("not finite", "bad00001", encode(nan, half=True)),
-            self._attack("another run", "bad00002", fair, run_id="0123456789abcdef"),
-            self._again("the same twice", "bad00003", fair),
-            self._sparse("ten gibibytes that are none", "bad00004"),
-            self._attack("a tensor that climbs", "bad00005", encode(named, half=True)),
-            self._climbing("a file that climbs", "bad00006", fair),
-            self._attack("a pickle", "bad00007", bad),
-            self._attack("a shape without end", "bad0000b", _endless(len(fair))),
-            Attack("a pickle as record", "bad00008", {f"bad00008-000001-{'0' * 12}.json": bad}),
-            self._attack("a whole run's steps", "bad00009", fair, env_steps=1 << 40),
-            self._attack("a slot's name", "bad0000a", fair, peer="slot-0"),
-            self._boasting("steps that end a run", "bad0000c", encode(doubled, half=True)),
-            self._attack("the same bytes anew", "bad0000d", fair),
+            self._attack("not finite", 1, encode(nan, half=True)),
+            self._attack("another run", 2, fair, 0, run_id="0123456789abcdef"),
+            self._attack("the same bytes twice", 3, fair, 1),
+            self._sparse("ten gibibytes that are none", 4),
+            self._attack("a tensor that climbs", 5, encode(named, half=True)),
+            self._climbing("a file that climbs", 6, fair),
+            self._attack("a pickle", 7, bad),
+            self._attack("a shape without end", 8, _endless(len(fair))),
+            self._files(
+                "a pickle as record", 9, {f"{self._incarnation(9)}-000001-{'0' * 12}.json": bad}
+            ),
+            self._attack("a whole run's steps", 10, fair, 0, env_steps=1 << 40),
+            self._attack("a slot's name", 11, fair, 0, peer="slot-0"),
+            self._attack("steps that end a run", 12, boast, 1, env_steps=most, new_steps=most),
+            self._attack("the same bytes twice", 13, fair),
+            self._attack("a tensor twice", 14, _twice(fair)),
+            *(self._attack("colours", 32 + n, b"x", 0, run_id="\x1b[31m" * 400) for n in range(16)),
+            *(self._without_file("no file", 64 + n, fair) for n in range(8)),
         ]
 
     def _delta(self) -> StateDict:
-        return {name: torch.full_like(tensor, _SMALL) for name, tensor in self._weights.items()}
+        value = _SMALL * (1.0 + self._raid / 100)
+        return {name: torch.full_like(tensor, value) for name, tensor in self._weights.items()}
 
-    def _offer(self, incarnation: str, data: bytes, size: int, **lies: object) -> Contribution:
+    def _incarnation(self, number: int) -> str:
+        return f"bad{self._raid:03x}{number:02x}"
+
+    def _offer(self, number: int, data: bytes, **lies: object) -> Contribution:
         frame = self._frame
         offer = Contribution(
             run_id=frame.run_id,
             schema=frame.schema,
             peer=self._peer,
-            incarnation=incarnation,
+            incarnation=self._incarnation(number),
             sequence=1,
             blob=sha256_hex(data),
-            size=size,
+            size=len(data),
             base_version=frame.version,
             base_state=frame.state,
             env_steps=1_000,
@@ -98,31 +111,39 @@ class Forge:
         )
         return dataclasses.replace(offer, **lies)  # type: ignore[arg-type]
 
-    def _attack(self, name: str, incarnation: str, data: bytes, **lies: object) -> Attack:
-        offer = self._offer(incarnation, data, len(data), **lies)
+    def _files(self, name: str, number: int, files: Mapping[str, bytes]) -> Attack:
+        return Attack(name, self._incarnation(number), files, raid=self._raid)
+
+    def _attack(
+        self, name: str, number: int, data: bytes, welcome: int = 0, **lies: object
+    ) -> Attack:
+        offer = self._offer(number, data, **lies)
         stem = box_name(offer)
-        return Attack(
-            name, incarnation, {f"{stem}.st": data, f"{stem}.json": offer.to_json_bytes()}
+        attack = self._files(
+            name, number, {f"{stem}.st": data, f"{stem}.json": offer.to_json_bytes()}
         )
+        return dataclasses.replace(attack, welcome=welcome)
 
-    def _again(self, name: str, incarnation: str, data: bytes) -> Attack:
-        """Return a fair contribution; the caller sends it a second time."""
-        return dataclasses.replace(self._attack(name, incarnation, data), welcome=1)
+    def _without_file(self, name: str, number: int, data: bytes) -> Attack:
+        offer = self._offer(number, data)
+        return self._files(name, number, {f"{box_name(offer)}.json": offer.to_json_bytes()})
 
-    def _boasting(self, name: str, incarnation: str, data: bytes) -> Attack:
-        """Return a contribution of the most steps that a record may claim: few of them count."""
-        boast = self._attack(name, incarnation, data, env_steps=STEPS_LIMIT, new_steps=STEPS_LIMIT)
-        return dataclasses.replace(boast, welcome=1)
+    def _sparse(self, name: str, number: int) -> Attack:
+        offer = self._offer(number, b"", size=SPARSE_BYTES)
+        attack = self._files(name, number, {f"{box_name(offer)}.json": offer.to_json_bytes()})
+        return dataclasses.replace(attack, sparse=f"{box_name(offer)}.st")
 
-    def _sparse(self, name: str, incarnation: str) -> Attack:
-        offer = self._offer(incarnation, b"", SPARSE_BYTES)
-        stem = box_name(offer)
-        return Attack(
-            name, incarnation, {f"{stem}.json": offer.to_json_bytes()}, sparse=f"{stem}.st"
-        )
-
-    def _climbing(self, name: str, incarnation: str, data: bytes) -> Attack:
-        facts = dataclasses.asdict(self._offer(incarnation, data, len(data)))
+    def _climbing(self, name: str, number: int, data: bytes) -> Attack:
+        facts = dataclasses.asdict(self._offer(number, data))
         record = canonical_json({"format": 1, **facts, "peer": "../../peers/slot-0"})
-        stem = f"{incarnation}-000001-{facts['blob'][:12]}"
-        return Attack(name, incarnation, {f"..{stem}.st": data, f"{stem}.json": record})
+        stem = f"{self._incarnation(number)}-000001-{facts['blob'][:12]}"
+        return self._files(name, number, {f"..{stem}.st": data, f"{stem}.json": record})
+
+
+def _twice(data: bytes) -> bytes:
+    """Return ``data`` with its header's first tensor named a second time."""
+    size = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + size].rstrip()
+    first = header[1 : header.index(b"}") + 1]
+    header = b"{" + first + b"," + header[1:]
+    return len(header).to_bytes(8, "little") + header + data[8 + size :]

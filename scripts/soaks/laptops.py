@@ -1,40 +1,66 @@
-"""Two laptops contribute while four jobs train and are replaced; then one turns hostile.
+"""Two laptops contribute while four jobs train and are replaced; for half of the time a third lies.
 
-Two homes, two keys, two users of a real sshd; ``sync_weights.sh`` and ``run_actors_only`` as people
-type them. Checked by the commit records and the receipts: contributions of both must be merged, no
-attack may be, and the run's returns must not fall.
+Own homes, two users of a real sshd; ``sync_weights.sh`` and ``run_actors_only`` as people type
+them. The hostile one has an account of its own and writes into its box without our software, every
+``RAID_S`` seconds all attacks at once; strangers hold connections to the viewer. Checked by commit
+records, receipts, disk and ``status``: versions come as often as in the peaceful half, both honest
+laptops are counted in both halves, no attack is, the disk is bounded, the run's returns do not
+fall, the viewer goes on, and ``status`` names the enemy.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
+import socket
 import statistics
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from Daddy.core import host_and_processes, run_subprocess
 from Daddy.core.errors import SchedulerError
 from Daddy.core.event_log import read_events
 from Daddy.core.load_config import CHECKOUT
+from Daddy.core.name_validation import SLOT
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.pulled_folder import newest_verified, read_receipts
 from Daddy.weights.store.weight_records import Version
+from scripts.benches._stream_login import free_port
 from scripts.demonstration.stage import Stage, fresh_run
 from scripts.soaks.hostile import SPARSE_BYTES, Attack, Forge
 from scripts.version_history import read_history
 
 SITE = "demo"
-BOOT_S, GRACE_S, SIEGE_S = 180.0, 10.0, 90.0
+BOOT_S, GRACE_S, RAID_S = 600.0, 10.0, 20.0
 KEPT_RETURN = 0.8
-"""Share of the mean return that must be left a minute and a half after the attacks."""
+"""Share of the mean return that must be left at the end."""
+RHYTHM = 0.9
+"""Versions per second of the besieged half by those of the peaceful one, at least."""
+SPOILT_BYTES = 64 << 20
+"""Most bytes of boxes and quarantine together at the end."""
+STRANGERS = 16
+"""Connections to the viewer that prove nothing and stay."""
+ENEMY = "mallory"
+_ODD = """
+cd {box}
+ln -sfn "$HOME" {stem}-000001-aaaaaaaaaaaa.json
+ln -sfn /etc/passwd {stem}-000001-aaaaaaaaaaaa.st
+mkfifo {stem}-000002-bbbbbbbbbbbb.json
+mkdir -p {stem}-000003-cccccccccccc.json/deep {stem}-folder/deep
+truncate -s {sparse} {stem}-000004-dddddddddddd.st
+head -c 20000000 /dev/urandom > {stem}-000005-eeeeeeeeeeee.st
+echo '[' > {stem}-000005-eeeeeeeeeeee.json
+"""
+"""Shell commands that leave links, a pipe, folders and files without a use in the box."""
 
 
 @dataclass
@@ -50,10 +76,13 @@ class Laptop:
     def shared(self) -> Path:
         return self.home / "shared_weights"
 
-    def start(self, who: str) -> None:
-        """Start the two programs that its person types in two terminals."""
+    def sync(self, direction: str, who: str) -> None:
+        """Start ``sync_weights.sh``, as its person types it in one terminal."""
         script = str(CHECKOUT / "Daddy" / "cluster" / "sync_weights.sh")
-        self._type("sync", [script, "bidirectional", "", str(self.shared), "5"], who)
+        self._type("sync", [script, direction, "", str(self.shared), "5"], who)
+
+    def play(self, who: str) -> None:
+        """Start ``run_actors_only``, as its person types it in the other."""
         play = [sys.executable, "-m", "Daddy.run_actors_only", "--shared-dir", str(self.shared)]
         play += ["--contribute", "--num-envs", "4", "--device", "cpu", "--cartridge"]
         play += ["--user-id", self.name, "--run-dir", str(self.home / "run")]
@@ -91,21 +120,19 @@ class Laptop:
         found = read_receipts(self.shared, self.name)
         return Counter("accepted" if item.accepted else item.reason for item in found)
 
-    def lay(self, attack: Attack) -> None:
-        """Send an attack's files as this laptop's own user, without our software."""
+    def raid(self, attacks: Sequence[Attack], number: int) -> None:
+        """Lay all attacks into the box at once, as this laptop's own user, without our software."""
         folder = self.home / "hostile"
-        folder.mkdir(exist_ok=True)
-        for name, data in attack.files.items():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name, data in (pair for attack in attacks for pair in attack.files.items()):
             (folder / name).write_bytes(data)
         box = f"{self.stage.run.shared_weights}/inbox/{self.name}"
-        if attack.sparse:
-            self._over_there(f"truncate -s {SPARSE_BYTES} {box}/{attack.sparse}")
-        names = [str(folder / name) for name in sorted(attack.files, reverse=True)]
-        ssh = f"ssh -F {self.stage.node.ssh_config}"
-        self._run(["rsync", "-e", ssh, *names, f"{self.login}:{box}/"])
-
-    def _over_there(self, command: str) -> None:
-        self._run(["ssh", "-F", self.stage.node.ssh_config, self.login, command])
+        odd = _ODD.format(box=box, stem=f"bad{number:03x}ff", sparse=SPARSE_BYTES)
+        sparse = [f"truncate -s {SPARSE_BYTES} {item.sparse}" for item in attacks if item.sparse]
+        ssh = ["ssh", "-F", self.stage.node.ssh_config]
+        self._run([*ssh, self.login, "\n".join([odd, *sparse])])
+        self._run(["rsync", "-r", "-e", " ".join(ssh), f"{folder}/", f"{self.login}:{box}/"])
 
     def _run(self, argv: Sequence[str]) -> None:
         env = {**os.environ, "PATH": self.stage.node.path}
@@ -115,7 +142,7 @@ class Laptop:
 
 
 def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
-    """Contribute for ``minutes``, then attack; return the figures. ``seed`` is not used."""
+    """Contribute for ``minutes``, under attack in their second half. ``seed`` is not used."""
     del seed
     with (
         fresh_run(keep, SITE) as (folder, paths),
@@ -124,77 +151,137 @@ def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
         stage.start_login_node()
         if not stage.node.by_ssh or not stage.node.facts.get("friend"):
             raise SchedulerError("this soak needs two users of an sshd", "run it as root")
-        laptops = _laptops(stage, folder)
+        shutil.rmtree(folder / "homes", ignore_errors=True)
+        laptops = [
+            Laptop(name, login, folder / "homes" / name, stage)
+            for name, login in (("anna", "login"), ("ben", "login"), (ENEMY, "friend"))
+        ]
         try:
-            return _siege(stage, laptops, minutes * 60.0)
+            port = _begin(stage, *laptops)
+            return _soak(stage, laptops[:2], laptops[2], port, minutes * 30.0)
         finally:
             for laptop in laptops:
                 laptop.end()
 
 
-def _laptops(stage: Stage, folder: Path) -> list[Laptop]:
-    shutil.rmtree(folder / "homes", ignore_errors=True)
-    return [
-        Laptop("anna", "login", folder / "homes" / "anna", stage),
-        Laptop("ben", "friend", folder / "homes" / "ben", stage),
-    ]
-
-
-def _siege(stage: Stage, laptops: list[Laptop], seconds: float) -> dict[str, Any]:
-    stage.start_controller(9999)
+def _begin(stage: Stage, anna: Laptop, ben: Laptop, enemy: Laptop) -> int:
+    """Start run, viewer and laptops; wait until all of them take part; return the viewer's port."""
+    port = free_port()
+    stage.start_viewer(port)
+    stage.open_tunnel(port)
+    stage.start_controller(port)
     shared = SharedPaths(stage.run.shared_weights)
     _wait_for(shared.run.exists, "no job wrote the run's card")
-    box = shared.inbox / "ben"  # what an owner does for a friend with an account of his own
+    box = shared.inbox / ENEMY  # what an owner does for a friend with an account of his own
     box.mkdir(parents=True, exist_ok=True)
     box.chmod(0o777)
-    for laptop, key in zip(laptops, ("user", "friend"), strict=True):
-        laptop.start(str(stage.node.facts[key]))
-    _let_pass(seconds, "contributing", laptops)
-    received = {entry.name: entry.receipts() for entry in laptops}
-    before, hostile = _mean_return(stage.run), laptops[1]
-    hostile.end()
-    attacks, proof = _attacks(hostile), hostile.home / "unpickled"
-    for attack in [*attacks, *(item for item in attacks if item.welcome)]:
-        hostile.lay(attack)
-    _let_pass(SIEGE_S, "under attack", laptops)
-    figures = _figures(stage, received, attacks, before)
-    figures["broken"] += ["a pickle was loaded"] * proof.exists()
+    for laptop in (anna, ben):
+        laptop.sync("bidirectional", str(stage.node.facts["user"]))
+        laptop.play(str(stage.node.facts["user"]))
+    enemy.sync("pull", str(stage.node.facts["friend"]))
+    _wait_for(lambda: newest_verified(enemy.shared) is not None, "the enemy pulled no version")
+    _wait_for(lambda: anna.receipts()["accepted"] > 0, "anna was not counted")
+    _wait_for(lambda: ben.receipts()["accepted"] > 0, "ben was not counted")
+    return port
+
+
+def _soak(
+    stage: Stage, honest: list[Laptop], enemy: Laptop, port: int, seconds: float
+) -> dict[str, Any]:
+    attacks: list[Attack] = []
+    marks = [_Mark.read(stage, honest)]
+    _let_pass(seconds, "at peace", honest)
+    marks.append(_Mark.read(stage, honest))
+    with ExitStack() as strangers:
+        for _ in range(STRANGERS):
+            stranger = socket.create_connection(("127.0.0.1", port))
+            strangers.enter_context(stranger)
+        _let_pass(seconds, "under attack", honest, lambda: attacks.extend(_raid(enemy, attacks)))
+        marks.append(_Mark.read(stage, honest))
+    figures = _figures(stage, marks, attacks)
+    figures["broken"] += ["a pickle was loaded"] * (enemy.home / "unpickled").exists()
     stage.stop_controller()
     return figures
 
 
-def _attacks(hostile: Laptop) -> list[Attack]:
-    newest = newest_verified(hostile.shared)
+def _raid(enemy: Laptop, laid: Sequence[Attack]) -> list[Attack]:
+    """Forge all attacks anew against the newest version, lay them into the box, return them."""
+    newest, number = newest_verified(enemy.shared), len({item.raid for item in laid})
     if newest is None:
-        raise SchedulerError("the second laptop has pulled no version")
+        raise SchedulerError("the hostile laptop has no version any more")
     weights = decode(newest.data, newest.head.schema)
-    return Forge(hostile.name, newest.head, weights, hostile.home / "unpickled").all()
+    forge = Forge(enemy.name, newest.head, weights, enemy.home / "unpickled", number)
+    attacks = forge.all()
+    enemy.raid(attacks, number)
+    return attacks
 
 
-def _figures(
-    stage: Stage, received: dict[str, Counter[str]], attacks: list[Attack], before: float
-) -> dict[str, Any]:
-    versions = read_history(SharedPaths(stage.run.shared_weights)).versions
-    after = _mean_return(stage.run)
+class _Mark(NamedTuple):
+    """The run at one moment: seconds, contributions accepted, mean return, the viewer's lines."""
+
+    at: float
+    accepted: dict[str, int]
+    mean_return: float
+    viewer_lines: int
+
+    @classmethod
+    def read(cls, stage: Stage, honest: Sequence[Laptop]) -> _Mark:
+        accepted = {entry.name: entry.receipts()["accepted"] for entry in honest}
+        lines = (stage.run.logs / "viewer.log").read_text(errors="replace").count("\n")
+        return cls(time.time(), accepted, _mean_return(stage.run), lines)
+
+
+def _figures(stage: Stage, marks: list[_Mark], attacks: list[Attack]) -> dict[str, Any]:
+    shared = SharedPaths(stage.run.shared_weights)
+    history, screen = read_history(shared), stage.status()
+    versions, halves = history.versions, list(itertools.pairwise(marks))
+    rhythm = [
+        60.0 * sum(first.at < version.ts <= last.at for version in versions) / (last.at - first.at)
+        for first, last in halves
+    ]
+    accepted = {
+        name: [last.accepted[name] - first.accepted[name] for first, last in halves]
+        for name in marks[0].accepted
+    }
+    lines = [last.viewer_lines - first.viewer_lines for first, last in halves]
+    spoilt = sum(_bytes_on_disk(folder) for folder in (shared.inbox, shared.quarantine))
     entered = Counter(merged.incarnation for version in versions for merged in version.inputs)
-    inside = [attack.name for attack in attacks if entered[attack.incarnation] > attack.welcome]
-    broken = [f"{name} entered a version" for name in inside]
-    broken += [f"nothing of {name} was accepted" for name, of in received.items()
-               if not of["accepted"]]  # fmt: skip
-    last = versions[-1]
-    own = sum(steps for peer, steps in last.contributors.items() if peer.startswith("slot-"))
-    broken += ["claimed steps were believed"] if last.fleet_steps > 2 * own else []
-    broken += ["the return fell"] if after < KEPT_RETURN * before else []
+    surplus = Counter[tuple[str, int]]()
+    for item in attacks:
+        surplus[item.name, item.raid] += entered[item.incarnation] - item.welcome
+    inside = sorted({name for (name, _), count in surplus.items() if count > 0})
+    own = sum(steps for peer, steps in versions[-1].contributors.items() if SLOT.fullmatch(peer))
+    faults = {
+        history.flaw: not history.chained,
+        f"{inside} entered a version": inside,
+        "an honest laptop was not counted": not all(min(of) for of in accepted.values()),
+        "claimed steps were believed": versions[-1].fleet_steps > 2 * own,
+        "versions came seldom": rhythm[1] < RHYTHM * rhythm[0],
+        "the return fell": marks[2].mean_return < KEPT_RETURN * marks[1].mean_return,
+        "the enemy's files are kept": spoilt > SPOILT_BYTES,
+        "status does not name the enemy": ENEMY not in screen,
+        "the viewer stood still": not lines[1],
+    }
     return {
         "versions": len(versions) - 1,
         "jobs": len({item.incarnation for version in versions for item in version.inputs
-                     if item.peer.startswith("slot-")}),
-        "receipts": {name: dict(of) for name, of in received.items()},
-        "share": {name: _share(versions, name) for name in received},
-        "refused": {entry.name: _refusal(versions, entry) for entry in attacks},
-        "mean_return": {"before": round(before, 2), "after": round(after, 2)},
-        "broken": broken,
+                     if SLOT.fullmatch(item.peer)}),
+        "raids": len({item.raid for item in attacks}),
+        "versions_per_minute": [round(value, 2) for value in rhythm],
+        "accepted": accepted,
+        "share": {name: _share(versions, name) for name in (*accepted, ENEMY)},
+        "refused": {item.name: _refusal(versions, item) for item in attacks},
+        "spoilt_bytes": spoilt,
+        "viewer_lines": lines,
+        "mean_return": [round(mark.mean_return, 2) for mark in marks],
+        "status": screen.splitlines(),
+        "broken": [name for name, found in faults.items() if found],
     }  # fmt: skip
+
+
+def _bytes_on_disk(folder: Path) -> int:
+    """Return the bytes that ``folder`` really takes."""
+    return sum(512 * path.lstat().st_blocks for path in folder.rglob("*"))
 
 
 def _share(versions: Sequence[Version], peer: str) -> float:
@@ -222,12 +309,15 @@ def _mean_return(run: RunPaths, newest: int = 60) -> float:
     return statistics.mean(values) if values else 0.0
 
 
-def _let_pass(seconds: float, what: str, laptops: list[Laptop]) -> None:
+def _let_pass(
+    seconds: float, what: str, laptops: list[Laptop], act: Callable[[], object] = int
+) -> None:
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
+        act()
         said = ", ".join(f"{laptop.name} {dict(laptop.receipts())}" for laptop in laptops)
         print(f"  {what}, {left:.0f} s left: {said}", file=sys.stderr, flush=True)
-        time.sleep(min(15.0, left))
+        time.sleep(min(RAID_S, max(0.0, until - time.monotonic())))
 
 
 def _wait_for(ready: Callable[[], bool], said: str) -> None:
