@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from Daddy.weights.laptop.ssh_login import Remote
 from tests.patience import PATIENCE_S
 from tests.weights.laptop_home import a_laptop
 
-FEATURES = "e.LsfxCIvu"
 STATE = "0123abcd-000001-0123456789ab.st"
 RECORD = STATE.replace(".st", ".json")
 SECRET = "the account's secret"
@@ -49,6 +49,8 @@ def box(laptop):
     (laptop.there / "private").write_text(SECRET)
     (laptop.shared / "wan" / "HEAD.json").write_text('{"size": 4096}')
     (laptop.shared / "receipts" / "bert" / "r.json").write_text(SECRET)
+    (laptop.shared / "wan" / "pipe").unlink(missing_ok=True)
+    os.mkfifo(laptop.shared / "wan" / "pipe")
     for name, target in (("link", "private"), ("up", ".")):
         link = laptop.shared / "wan" / name
         link.unlink(missing_ok=True)
@@ -77,41 +79,58 @@ def tree(folder: Path) -> dict[str, object]:
 
 
 PULLS = {
-    "another folder": f"rsync --server --sender -te{FEATURES[1:]} . /private",
-    "up and out": "rsync --server --sender -te.LsfxCIvu . /wan/../../../private",
-    "a link": "rsync --server --sender -te.LsfxCIvu . /wan/link",
-    "through a link": "rsync --server --sender -te.LsfxCIvu . /wan/up/private",
-    "links followed": "rsync --server --sender -tLe.LsfxCIvu . /wan/link",
-    "links copied": "rsync --server --sender -te.LsfxCIvu --copy-unsafe-links . /wan/link",
-    "a list of files": "rsync --server --sender -te.LsfxCIvu --files-from=/etc/passwd . /wan/x",
-    "arguments on stdin": "rsync --server --sender -ste.LsfxCIvu",
-    "a log elsewhere": "rsync --server --sender -te.LsfxCIvu --log-file=private . /wan/HEAD.json",
-    "two paths": "rsync --server --sender -te.LsfxCIvu . /wan/HEAD.json ../../private",
-    "a daemon": "rsync --server --daemon --config=/tmp/evil .",
-    "a receiver": "rsync --server -lte.LsfxCIvu . /wan/",
-    "removal": "rsync --server --sender -te.LsfxCIvu --remove-source-files . /wan/HEAD.json",
-    "a shell behind": "daddy read wan/HEAD.json 0; touch ran",
-    "a shell within": "rsync --server --sender -te.LsfxCIvu . /wan/$(touch${IFS}ran)",
-    "read up and out": "daddy read wan/../../../private 0",
-    "read a link": "daddy read wan/link 0",
-    "read through a link": "daddy read wan/up/private 0",
-    "read another's receipts": "daddy read receipts/bert/r.json 0",
-    "list all": "daddy list .",
-    "list through a link": "daddy list wan/up",
-    "push with the pull key": "daddy push",
-    "SFTP": "/usr/lib/openssh/sftp-server",
-    "nothing": "true",
-}  # fmt: skip
+    "rsync": ("rsync --server --sender -te.LsfxCIvu . /wan/HEAD.json", ""),
+    "rsync, all of a folder": ("rsync --server --sender -tre.LsfxCIvu . wan/", ""),
+    "a daemon": ("rsync --server --daemon --config=/tmp/evil .", ""),
+    "a receiver": ("rsync --server -lte.LsfxCIvu . /wan/", ""),
+    "a shell behind": ("daddy pull; touch ran", ""),
+    "a shell within": ("daddy pull $(touch${IFS}ran)", ""),
+    "another folder": ("daddy pull", "read private 0\n"),
+    "an absolute path": ("daddy pull", "read /etc/passwd 0\n"),
+    "up and out": ("daddy pull", "read wan/../../../private 0\n"),
+    "a link": ("daddy pull", "read wan/link 0\n"),
+    "through a link": ("daddy pull", "read wan/up/private 0\n"),
+    "another's receipts": ("daddy pull", "read receipts/bert/r.json 0\n"),
+    "a folder as a file": ("daddy pull", "read wan/claims 0\n"),
+    "a pipe": ("daddy pull", "read wan/pipe 0\n"),
+    "no offset": ("daddy pull", "read wan/HEAD.json -1\n"),
+    "two paths": ("daddy pull", "read wan/HEAD.json ../../private 0\n"),
+    "an endless line": ("daddy pull", "read " + 10_000 * "x"),
+    "list all": ("daddy pull", "list .\n"),
+    "list through a link": ("daddy pull", "list wan/up\n"),
+    "list another's receipts": ("daddy pull", "list receipts/bert\n"),
+    "push with the pull key": ("daddy push", ""),
+    "SFTP": ("/usr/lib/openssh/sftp-server", ""),
+    "scp": ("scp -f private", "\0"),
+    "nothing": ("true", ""),
+}
 
 
-@pytest.mark.parametrize("request_", PULLS.values(), ids=PULLS.keys())
-def test_a_hostile_pull_reads_and_writes_nothing(laptop, box, request_):
+@pytest.mark.parametrize(("request_", "lines"), PULLS.values(), ids=PULLS.keys())
+def test_a_hostile_pull_reads_and_writes_nothing(laptop, box, request_, lines):
     before = tree(laptop.there)
-    done = ask(laptop, "pull", request_)
+    done = ask(laptop, "pull", request_, lines.encode())
     assert done.returncode
     assert SECRET.encode() not in done.stdout + done.stderr
+    assert done.stdout == b""
     assert tree(laptop.there) == before
-    assert re.search(rb"daddy-receiver: |is a link", done.stderr), done.stderr
+    assert done.stderr.startswith(b"daddy-receiver: "), done.stderr
+
+
+def test_filter_rules_of_a_lying_rsync_read_no_file(laptop, box):
+    """An rsync that sends reads the files that its client's rules name, and prints their lines."""
+    private = laptop.there / "private"
+    done = laptop.rsync("pull", "-rt", f"--filter=: {private}", "cluster:/wan/", f"{laptop.home}/")
+    assert done.returncode
+    assert "daddy-receiver: refused" in done.stderr
+    assert not re.search(f"{SECRET}|filter rule", done.stderr)
+
+
+def test_one_session_answers_many_requests(laptop, box):
+    """No request leaves a file open."""
+    done = ask(laptop, "pull", "daddy pull", 2_000 * b"read wan/HEAD.json 0\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(b'{"size": 4096}') == 2_000
 
 
 def offer(*files: tuple[str, bytes]) -> bytes:
@@ -145,7 +164,7 @@ def test_a_lying_push_writes_at_most_its_own_whole_file(laptop, box, sent):
 
 
 @pytest.mark.parametrize(
-    "request_", ["rsync --server -lte.LsfxCIvu . /", "scp -t .", "daddy read wan/HEAD.json 0", "sh"]
+    "request_", ["rsync --server -lte.LsfxCIvu . /", "scp -t .", "daddy pull", "sh"]
 )
 def test_a_push_key_understands_nothing_else(laptop, box, request_):
     before = tree(laptop.there)
@@ -184,7 +203,7 @@ def test_no_file_is_written_over(laptop, box):
 def test_a_refusal_is_one_sentence_and_a_note(laptop, box):
     done = ask(laptop, "push", "daddy push", offer(("<script>", b"x")))
     assert done.stderr == b"daddy-receiver: refused: that is no name of a contribution\n"
-    ask(laptop, "pull", "daddy list /etc")
+    ask(laptop, "pull", "daddy pull", b"list /etc\n")
     note = json.loads((laptop.shared / "inbox" / ".keys" / "anna.json").read_text())
     assert note["refused"] == 2
     assert note["last"] == "this key reads wan/ and receipts/anna alone"
@@ -217,25 +236,6 @@ def test_files_go_both_ways_whole_and_an_interrupted_fetch_goes_on(laptop, box, 
     pulling.fetch_small("receipts/anna", tmp_path / "receipts")
     assert [path.name for path in (tmp_path / "receipts").glob("*.json")] == ["x.json"]
     pulling.close()
-
-
-FORMS = {
-    "3.5.0": "rsync --server --sender -te.LsfxCIvu --timeout=30 . /wan/HEAD.json",
-    "2.6.9": "rsync --server --sender -t --timeout=30 . /wan/HEAD.json",
-    "a release to come": "rsync --server --sender -te32.1iLsfxCIvuq --timeout=30 . /wan/HEAD.json",
-    "openrsync": "rsync --server --sender -t --timeout=30 --max-size=65536 . /wan/HEAD.json",
-}
-
-
-@pytest.mark.parametrize("request_", FORMS.values(), ids=FORMS.keys())
-def test_words_of_an_honest_rsync_are_built_anew(request_):
-    words, parts = key_receiver.rsync_words(request_, "anna")
-    assert (words[:3], words[-2:]) == (["rsync", "--server", "--sender"], [".", "wan/HEAD.json"])
-    assert parts == ["wan", "HEAD.json"]
-    folder = request_.replace(" -t", " -tr").replace("wan/HEAD.json", "receipts/anna/")
-    words, _ = key_receiver.rsync_words(folder, "anna")
-    assert words[3].startswith("-tr")
-    assert words[-1] == "receipts/anna/"
 
 
 @pytest.mark.parametrize(

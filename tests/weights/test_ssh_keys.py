@@ -118,8 +118,7 @@ def test_an_older_push_line_goes_on_for_a_laptop_that_had_tried_it(laptop):
     assert ring.facts(new, {})["push_by"] == "receiver"
 
 
-def test_a_pull_goes_on_without_rsync_there(laptop, monkeypatch):
-    """No rsync runs with the account's shell: the key's own command carries the files."""
+def test_a_pull_needs_no_rsync_and_no_silent_shell_there(laptop):
     line = lines_by_purpose(make_ring(laptop))["pull"]
     laptop.authorized.write_text(line.replace('command="', 'command="echo welcome; PATH= ') + "\n")
     found = make_ring(laptop).check_key("pull")
@@ -183,9 +182,7 @@ def test_a_key_with_the_receiver_needs_no_rsync(tmp_path):
                  push_key="/k/push", push_by="receiver", peer="anna")  # fmt: skip
     for asked in ("", "sftp", "rsync"):
         assert choose_transport("push", REMOTE, found, asked).name == "ssh"
-    assert choose_transport("pull", REMOTE, found, "").remote.peer == "anna"
-    assert choose_transport("pull", REMOTE, found, "sftp").name == "ssh"
-    assert choose_transport("pull", REMOTE, found, "rsync") == RsyncTransport(REMOTE)
+        assert choose_transport("pull", REMOTE, found, asked).remote.peer == "anna"
 
 
 def test_over_a_connection_that_a_person_opened_no_key_is_used(tmp_path):

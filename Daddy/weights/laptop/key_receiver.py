@@ -2,10 +2,11 @@
 
 ``setup`` copies this file to ``~/.config/daddy/receiver.py`` on the cluster; a key's line in
 ``authorized_keys`` runs ``python3 -I receiver.py pull|push FOLDER PEER``. sshd passes the client's
-words in ``SSH_ORIGINAL_COMMAND``. No word is passed on: a request is compared with the known forms
-and rebuilt from checked parts. "push" writes new files with known names into ``inbox/PEER``, within
-byte limits. "pull" reads files of ``wan/`` and ``receipts/PEER``. No symbolic link below FOLDER is
-followed. A refusal is one sentence on stderr and a note in ``inbox/.keys/PEER.json``.
+words in ``SSH_ORIGINAL_COMMAND``; each has to be one of three. "daddy push" writes new files with
+known names into ``inbox/PEER``, within byte limits. "daddy pull" reads files of ``wan/`` and
+``receipts/PEER``. No symbolic link below FOLDER is followed and no program is run: an rsync that
+sends would obey filter rules of its client, which make it read, and print, any file of the account.
+A refusal is one sentence on stderr and a note in ``inbox/.keys/PEER.json``.
 """
 
 import fcntl
@@ -37,16 +38,9 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _SENT = re.compile(r"[0-9a-f]{8}-[0-9]{6}-(?:[0-9a-f]{12}\.(?:st|json)|[0-9a-f]{64}\.claim)")
 _OFFER = re.compile(r"(\S{1,100}) ([0-9]{1,12})\n")
-_READ = re.compile(r"daddy read (\S{1,200}) ([0-9]{1,12})")
-_LIST = re.compile(r"daddy list (\S{1,200})")
+_READ = re.compile(r"read (\S{1,200}) ([0-9]{1,12})\n")
+_LIST = re.compile(r"list (\S{1,200})\n")
 FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_RSYNC = re.compile(
-    r"rsync --server --sender"
-    r"((?: -[tr]{1,4}(?:e(?:[0-9]{1,3}\.[0-9]{1,3}|\.)[A-Za-z]{0,20})?"
-    r"| --timeout=[0-9]{1,4}| --max-size=[0-9]{1,12}){0,6}) \. /?(\S{1,200})"
-)
-
-
 _STDIN = io.BufferedReader(io.FileIO(0, closefd=False))
 
 
@@ -66,10 +60,8 @@ def main(arguments: "list[str]", request: str) -> int:
     try:
         if request == NAME:
             _answer(f"{purpose} {peer} {folder}")
-        elif purpose == "push" and request == "daddy push":
-            receive(root, peer)
-        elif purpose == "pull":
-            _serve(root, peer, request)
+        elif request == "daddy " + purpose:
+            (receive if purpose == "push" else serve)(root, peer)
         else:
             raise DeniedError(f"this key may {purpose} alone")
     except DeniedError as refusal:
@@ -95,25 +87,36 @@ def _answer(text: str) -> None:
 
 def _enter(folder: int, *names: str, make: bool = False) -> int:
     """Open a folder below ``folder``; no part of the way may be a link."""
+    root = folder
     for name in names:
-        if make:
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=folder)
-        folder = os.open(name, READ | os.O_DIRECTORY, dir_fd=folder)
+        try:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=folder)
+            below = os.open(name, READ | os.O_DIRECTORY, dir_fd=folder)
+        finally:
+            if folder != root:
+                os.close(folder)
+        folder = below
     return folder
 
 
 # -- pull
 
 
-def _serve(root: int, peer: str, request: str) -> None:
-    read, listed = _READ.fullmatch(request), _LIST.fullmatch(request)
-    if read:
-        _send(root, readable_path(read.group(1), peer), int(read.group(2)))
-    elif listed:
-        _list(root, readable_folder(listed.group(1), peer))
-    else:
-        _run_rsync(root, *rsync_words(request, peer))
+def serve(root: int, peer: str) -> None:
+    """Answer lines from stdin: "read PATH OFFSET" by a file's bytes, "list FOLDER" by its names."""
+    line = _read_line()
+    while line:
+        signal.alarm(QUIET_S)
+        read, listed = _READ.fullmatch(line), _LIST.fullmatch(line)
+        if read:
+            _send(root, readable_path(read.group(1), peer), int(read.group(2)))
+        elif listed:
+            _list(root, readable_folder(listed.group(1), peer))
+        else:
+            raise DeniedError("that is no request that Daddy's programs make")
+        line = _read_line()
 
 
 def readable_path(path: str, peer: str) -> "list[str]":
@@ -131,59 +134,31 @@ def readable_folder(folder: str, peer: str) -> "list[str]":
     return folder.split("/")
 
 
-def rsync_words(request: str, peer: str) -> "tuple[list[str], list[str]]":
-    """Pure. Return rsync's words, built anew, and the parts of the path that they name. Raise
-    DeniedError unless the request reads one file or one folder, as a laptop's own rsync does.
-    """
-    match = _RSYNC.fullmatch(request)
-    if not match:
-        raise DeniedError("that is no request that Daddy's programs make")
-    options, path = match.groups()
-    features = re.search(r" -[tr]*(e\S+)", options)
-    seconds = re.search(r"--timeout=([0-9]+)", options)
-    recursive = bool(re.search(r" -t?r", options))
-    parts = readable_folder(path[:-1], peer) if path.endswith("/") else readable_path(path, peer)
-    short = "-t" + "r" * recursive + (features.group(1) if features else "")
-    words = ["rsync", "--server", "--sender", short]
-    words += ["--timeout=" + seconds.group(1)] if seconds else []
-    return [*words, ".", "/".join(parts) + "/" * path.endswith("/")], parts
-
-
-def _run_rsync(root: int, words: "list[str]", parts: "list[str]") -> None:
-    """Become rsync in the folder ``root``, with a small environment."""
-    with suppress(FileNotFoundError):  # rsync tells its client so
-        folder = _enter(root, *parts[:-1])
-        if stat.S_ISLNK(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode):
-            raise DeniedError("that is a link")
-    signal.alarm(0)
-    os.fchdir(root)
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    try:
-        os.execvpe("rsync", words, kept)  # noqa: S606
-    except FileNotFoundError:
-        sys.stderr.write("rsync: not found\n")
-
-
 def _send(root: int, parts: "list[str]", offset: int) -> None:
     """Write a file's size, and its bytes from ``offset``; "none" for a file that is not there."""
     try:
-        file = os.open(parts[-1], READ, dir_fd=_enter(root, *parts[:-1]))
+        folder = _enter(root, *parts[:-1])
+        try:
+            file = os.fdopen(os.open(parts[-1], READ, dir_fd=folder), "rb")
+        finally:
+            os.close(folder)
     except FileNotFoundError:
         return _answer("none")
-    facts = os.fstat(file)
-    if not stat.S_ISREG(facts.st_mode):
-        raise DeniedError("that is no plain file")
-    _answer(str(facts.st_size))
-    os.lseek(file, offset, os.SEEK_SET)
-    left = facts.st_size - offset
-    while left > 0:
-        signal.alarm(QUIET_S)
-        chunk = os.read(file, min(CHUNK, left))
-        if not chunk:
-            raise EOFError
-        sys.stdout.buffer.write(chunk)
+    with file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise DeniedError("that is no plain file")
+        _answer(str(facts.st_size))
+        file.seek(offset)
+        left = facts.st_size - offset
+        while left > 0:
+            signal.alarm(QUIET_S)
+            chunk = file.read(min(CHUNK, left))
+            if not chunk:
+                raise EOFError
+            sys.stdout.buffer.write(chunk)
+            left -= len(chunk)
         sys.stdout.buffer.flush()
-        left -= len(chunk)
     return None
 
 
@@ -197,6 +172,7 @@ def _list(root: int, parts: "list[str]") -> None:
                 facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if stat.S_ISREG(facts.st_mode):
                     _answer(f"{facts.st_size} {name}")
+        os.close(folder)
     _answer("end")
 
 

@@ -28,7 +28,7 @@ from Daddy.core import run_subprocess
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.name_validation import check_peer, new_token
-from Daddy.weights.laptop.key_receiver import FILE, MARK
+from Daddy.weights.laptop.key_receiver import FILE, MARK, MOST_LISTED
 from Daddy.weights.laptop.ssh_login import (
     Remote,
     explain_error,
@@ -304,26 +304,32 @@ class ReceiverTransport(FileTransport):
         part = into / ".part" / target.name
         part.parent.mkdir(parents=True, exist_ok=True)
         offset = part.stat().st_size if size and part.exists() else 0
-        with self._session(f"daddy read {name} {offset}", time_limit(limit)) as (_, stream):
-            answer = _read_answer(stream)
-            if answer == "none":
-                return False
-            if not offset <= int(answer) <= limit:
-                part.unlink(missing_ok=True)
-                raise FileError(f"{name} is larger than {limit} bytes", "check SYNC_REMOTE_DIR")
-            with part.open("ab" if offset else "wb") as file:
-                _copy_exactly(stream, file, int(answer) - offset)
+        with self._session("daddy pull", time_limit(limit)) as (_, stream):
+            return self._read(stream, name, target, offset, limit)
+
+    def _read(self, stream: BinaryIO, name: str, target: Path, offset: int, limit: int) -> bool:
+        part = target.parent / ".part" / target.name
+        answer = _ask(stream, f"read {name} {offset}")
+        if answer == "none":
+            return False
+        if not offset <= int(answer) <= limit:
+            part.unlink(missing_ok=True)
+            raise FileError(f"{name} is larger than {limit} bytes", "check SYNC_REMOTE_DIR")
+        with part.open("ab" if offset else "wb") as file:
+            _copy_exactly(stream, file, int(answer) - offset)
         part.replace(target)
         return True
 
     def fetch_small(self, folder: str, into: Path) -> None:
-        into.mkdir(parents=True, exist_ok=True)
-        with self._session(f"daddy list {folder}", time_limit(0)) as (_, stream):
-            entries = list(iter(lambda: _read_answer(stream), "end"))
-        for size, name in (entry.split() for entry in entries[:MOST_FILES]):
-            small = name.endswith(".json") and int(size) <= LIMIT
-            if small and FILE.fullmatch(name) and not (into / name).exists():
-                self.fetch(f"{folder}/{name}", into, 0)
+        (into / ".part").mkdir(parents=True, exist_ok=True)
+        with self._session("daddy pull", time_limit(MOST_FILES * LIMIT)) as (_, stream):
+            entries = [_ask(stream, f"list {folder}")]
+            while entries[-1] != "end" and len(entries) <= MOST_LISTED:
+                entries.append(_read_answer(stream))
+            for size, name in (entry.split() for entry in entries[:-1][:MOST_FILES]):
+                small = name.endswith(".json") and int(size) <= LIMIT
+                if small and FILE.fullmatch(name) and not (into / name).exists():
+                    self._read(stream, f"{folder}/{name}", into / name, 0, LIMIT)
 
     def send(self, paths: Sequence[Path], folder: str) -> None:
         self.remote.path(folder)  # the key's own box
@@ -332,17 +338,16 @@ class ReceiverTransport(FileTransport):
             for path in paths:
                 self._offer(path, stream)
             connection.shutdown(socket.SHUT_WR)
-            _expect(stream, "end")
+            _check(_read_answer(stream), "end")
 
     def _offer(self, path: Path, stream: BinaryIO) -> None:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            stream.write(f"{path.name} {size}\n".encode())
-            stream.flush()
-            if _expect(stream, f"send {path.name}", f"have {path.name}").startswith("send"):
+            answer = _ask(stream, f"{path.name} {size}")
+            if _check(answer, f"send {path.name}", f"have {path.name}").startswith("send"):
                 _copy_exactly(file, stream, size)
                 stream.flush()
-                _expect(stream, f"took {path.name}")
+                _check(_read_answer(stream), f"took {path.name}")
 
     @contextlib.contextmanager
     def _session(self, request: str, limit_s: float) -> Iterator[tuple[socket.socket, BinaryIO]]:
@@ -377,9 +382,15 @@ def _read_answer(stream: BinaryIO) -> str:
     raise EOFError
 
 
-def _expect(stream: BinaryIO, *answers: str) -> str:
-    answer = _read_answer(stream)
-    if answer not in answers:
+def _ask(stream: BinaryIO, line: str) -> str:
+    """Send one line; return the first answer. EOFError."""
+    stream.write(f"{line}\n".encode())
+    stream.flush()
+    return _read_answer(stream)
+
+
+def _check(answer: str, *expected: str) -> str:
+    if answer not in expected:
         raise EOFError
     return answer
 
@@ -437,12 +448,9 @@ def choose_transport(
     asked = asked or facts.get("transport", "")
     key, opened = facts.get(f"{task}_key"), bool(facts.get("opened"))
     by = facts.get(f"{task}_by", "rsync")
-    if task == "pull" and asked == "sftp" and facts.get("pull_peer"):
-        by = "receiver"  # the same key's command reads files without rsync
-    needs_no_rsync = by == "receiver" and (task == "push" or asked == "sftp")
     if task == "push" and facts.get("push_folder"):  # the account of a friend of the run's owner
         remote, key = replace(remote, folder=facts["push_folder"], shows_boxes=True), None
-    if key and not remote.key and not opened and (asked in ("", by) or needs_no_rsync):
+    if key and not remote.key and not opened and (asked in ("", by) or by == "receiver"):
         box = "" if task == "pull" else f"inbox/{check_peer(facts.get('peer', ''))}"
         peer = facts.get(f"{task}_peer", "")
         return KEY_TRANSPORTS[by](replace(remote, key=key, within=box, peer=peer))

@@ -34,8 +34,8 @@ from Daddy.weights.laptop import key_receiver, ssh_keys
 from Daddy.weights.laptop.pull_push import outbox_peers
 from Daddy.weights.laptop.rsync_sftp import (
     INSTALL,
-    KEY_TRANSPORTS,
     TRANSPORTS,
+    ReceiverTransport,
     choose_transport,
     refuse_unknown_transport,
     try_transport,
@@ -345,12 +345,11 @@ def _try_transports(login: Remote, asked: str) -> dict[str, DaddyError | None]:
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """Holds the laptop's keys in ``folder``, its peer name, its transport for pulls (``by``)."""
+    """Holds the laptop's keys in ``folder`` and its peer name."""
 
     folder: Path
     remote: Remote
     peer: str
-    by: str
     receiver: str
     home: Path
     pushes: bool = True
@@ -368,8 +367,7 @@ class KeyRing:
         within = f"inbox/{self.peer}" if purpose == "push" else ""
         key = str(self.folder / purpose)
         remote = replace(self.remote, opened=False, key=key, within=within, peer=self.peer)
-        by = "receiver" if purpose == "push" else self.by
-        return ssh_keys.check_key(purpose, KEY_TRANSPORTS[by](remote))
+        return ssh_keys.check_key(purpose, ReceiverTransport(remote))
 
     def facts(self, checks: Mapping[str, KeyCheck], before: Mapping[str, str]) -> dict[str, str]:
         """Return what programs need to know of the good keys. An older push line, which cannot be
@@ -425,8 +423,7 @@ def make_key_ring(
     if ssh_keys.make_missing_keys(folder, peer):
         print(f"made     {folder}: pull, push, tunnel (no passphrase: nobody is there")
         print("         to type one in the background)")
-    by = "rsync" if which("rsync") and environ.get("SYNC_TRANSPORT") != "sftp" else "receiver"
-    return KeyRing(folder, remote, peer, by, findings.receiver, home, findings.friend is None)
+    return KeyRing(folder, remote, peer, findings.receiver, home, findings.friend is None)
 
 
 def _peer(environ: Mapping[str, str], home: Path) -> str:

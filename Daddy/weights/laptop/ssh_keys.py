@@ -25,10 +25,8 @@ from Daddy.core.saved_cluster import SETUP
 from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.weights.laptop.key_receiver import MARK, NAME
 from Daddy.weights.laptop.rsync_sftp import (
-    KEY_TRANSPORTS,
     TRANSPORTS,
     FileTransport,
-    RsyncTransport,
 )
 from Daddy.weights.laptop.ssh_login import CONNECT_S, Remote, explain_error, needs_ssh
 
@@ -131,16 +129,9 @@ def _check_pull(transport: FileTransport, scratch: Path) -> KeyCheck:
     remote = transport.remote
     if not _is_identified("pull", remote):
         return _check_old_pull(remote, scratch)
-    by = "rsync" if isinstance(transport, RsyncTransport) else "receiver"
-    try:
-        exists = transport.fetch("wan/HEAD.json", scratch, 0)
-    except DaddyError:
-        if by == "receiver":
-            raise
-        by = "receiver"  # no rsync there, or one that does not understand ours
-        exists = KEY_TRANSPORTS[by](remote).fetch("wan/HEAD.json", scratch, 0)
+    exists = transport.fetch("wan/HEAD.json", scratch, 0)
     finding = "reads, cannot write" + " (no version there yet)" * (not exists)
-    return KeyCheck(good=True, finding=finding, by=by)
+    return KeyCheck(good=True, finding=finding, by="receiver")
 
 
 def _check_old_pull(remote: Remote, scratch: Path) -> KeyCheck:
