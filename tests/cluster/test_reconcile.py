@@ -134,6 +134,8 @@ def test_a_job_of_ours_that_the_ledger_lost_is_adopted() -> None:
         ("FAILED", 1, "crashed"),
         ("FAILED", 137, "crashed"),
         ("OUT_OF_MEMORY", 125, "crashed"),
+        ("OUT_OF_MEMORY", 0, "crashed"),
+        ("DEADLINE", 0, "drained"),
         ("TIMEOUT", 0, "drained"),
         ("PREEMPTED", 0, "drained"),
         ("NODE_FAIL", 0, "node failed"),
@@ -144,6 +146,48 @@ def test_a_job_of_ours_that_the_ledger_lost_is_adopted() -> None:
 def test_what_an_end_means(word: str, code: int | None, outcome: str) -> None:
     entries = seen(Ledger((attempt(),)), row(JobState.ENDED, word, exit_code=code))
     assert entries[-1].data["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "reason"),
+    [
+        ("OUT_OF_MEMORY", 253, "out of memory (OUT_OF_MEMORY): raise slurm.memory or lower"),
+        ("OUT_OF_MEMORY", 0, "out of memory (OUT_OF_MEMORY): raise slurm.memory or lower"),
+        ("FAILED", 137, "exit code 137 (killed by SIGKILL, often for lack of memory: raise"),
+        ("FAILED", 127, "exit code 127 (a program was not found: check slurm.setup"),
+        ("FAILED", 139, "exit code 139 (killed by SIGSEGV)"),
+        ("FAILED", 9, "exit code 9"),
+        ("NODE_FAIL", 1, "node n1 failed (NODE_FAIL)"),
+        ("TIMEOUT", 143, "timeout"),
+        ("PREEMPTED", 143, "preempted"),
+        ("CANCELLED by 0", 143, "cancelled"),
+        ("DEADLINE", 0, "deadline"),
+    ],
+)
+def test_the_scheduler_s_word_for_an_end_counts_more_than_the_number(
+    word: str, code: int, reason: str
+) -> None:
+    entries = seen(Ledger((attempt(),)), row(JobState.ENDED, word, exit_code=code, node="n1"))
+    assert entries[-1].data["reason"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("word", "own", "outcome", "reason"),
+    [
+        ("OUT_OF_MEMORY", "exit code 1: a process ended", "crashed", "out of memory ("),
+        ("NODE_FAIL", "signal SIGTERM", "node failed", "node n1 failed (NODE_FAIL)"),
+    ],
+)
+def test_slurm_s_word_is_told_beside_the_learner_s_own_reason(
+    word: str, own: str, outcome: str, reason: str
+) -> None:
+    """Slurm killed one of the learner's processes, or sent SIGTERM as it gave the node up."""
+    known = Ledger((attempt(slot=0, term=3),))
+    ended = row(JobState.ENDED, word, exit_code=3, node="n1")
+    *_, entry = seen(known, ended, slots=(view(end_reason=own),))
+    assert entry.data["outcome"] == outcome
+    assert entry.data["reason"].startswith(reason)
+    assert entry.data["reason"].endswith(f"; {own}")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +205,10 @@ def test_a_launch_failure_after_a_claim_is_a_crash(known, slots, outcome) -> Non
         JobState.ENDED, "FAILED", exit_code=137, slurm_reason="JobLaunchFailure", restarts=1
     )
     entries = seen(Ledger((known,)), ended, slots=slots)
-    assert [entry.data["outcome"] for entry in entries if entry.kind == "ended"] == [outcome]
+    (entry,) = [entry for entry in entries if entry.kind == "ended"]
+    assert entry.data["outcome"] == outcome
+    assert "exit code 137 (killed by SIGKILL, often for lack of memory" in entry.data["reason"]
+    assert ("JobLaunchFailure" in entry.data["reason"]) == (outcome == "not launched")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from Daddy.cluster.orchestrator.controller_types import JobState
 from Daddy.cluster.orchestrator.slurm_sacct import parse_ends, sacct_argv
 
@@ -9,8 +11,10 @@ RUN, TOKEN = "tiny-000000", "0123456789ab"
 NAME = f"daddy-{RUN}-{TOKEN}"
 
 
-def ask(text: str, own_id: int = 1000):
-    return parse_ends(text, RUN, {17: TOKEN}, own_id)
+def ask(text: str, own_id: int = 1000, memory: str = "2G|"):
+    """Parse lines, each with the two cells of memory that an allocation has."""
+    lines = "".join(f"{line}|{memory}\n" for line in text.splitlines())
+    return parse_ends(lines, RUN, {17: TOKEN}, own_id)
 
 
 def test_somebody_elses_cancel_is_told_and_ones_own_is_not() -> None:
@@ -46,6 +50,24 @@ def test_a_requeued_job_has_not_ended() -> None:
 
 def test_lines_that_are_no_rows_are_passed_over() -> None:
     assert ask("sacct: something went wrong\n\n") == ()
+
+
+def test_the_memory_of_the_largest_step_is_told_beside_what_was_asked_for() -> None:
+    row, step = f"17|{NAME}|OUT_OF_MEMORY|0:125|1|2|n1|2G|\n", "17.{0}|{0}|FAILED|0:9|1|2|n1||{1}\n"
+    steps = step.format("batch", "1.5G") + step.format("extern", "812K") + step.format("0", "")
+    other = "17|wrap|COMPLETED|0:0|1|2|n1|9G|\n" + step.format("batch", "8G")
+    (job,) = parse_ends(other + row + steps, RUN, {17: TOKEN}, 1000)
+    assert (job.used_bytes, job.asked_memory) == (3 * 2**29, "2G")
+    (job,) = parse_ends(row, RUN, {17: TOKEN}, 1000)
+    assert job.used_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"), [("4000Mn", "4000M"), ("2Gc", "2G per CPU"), ("0", "0"), ("", "")]
+)
+def test_the_notations_of_requested_memory(text: str, asked: str) -> None:
+    (job,) = ask(f"17|{NAME}|FAILED|1:0|1|2|n1", memory=f"{text}|")
+    assert job.asked_memory == asked
 
 
 def test_many_are_asked_for_at_once() -> None:

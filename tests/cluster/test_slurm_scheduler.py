@@ -220,13 +220,13 @@ def test_sacct_that_fails_is_left_alone_for_minutes_and_asked_again(paper: Scrip
     assert [scheduler.read_ended_jobs([JobRef(17, TOKEN)]) for _ in range(3)] == [()] * 3
     assert len(paper.heard) == 1
     clock.ahead += 301
-    paper.says(sacct=(0, f"17|{NAME}|CANCELLED by 0|0:15|1795287306|1795287328|n1\n", ""))
+    paper.says(sacct=(0, f"17|{NAME}|CANCELLED by 0|0:15|1795287306|1795287328|n1|2G|\n", ""))
     (job,) = scheduler.read_ended_jobs([JobRef(17, TOKEN)])
     assert job.canceller == 0
 
 
 def test_an_end_that_the_database_has_not_heard_of_is_asked_for_twice(paper: ScriptedSlurm) -> None:
-    paper.says(sacct=(0, f"17|{NAME}|RUNNING|0:0|1795287306|Unknown|n1\n", ""))
+    paper.says(sacct=(0, f"17|{NAME}|RUNNING|0:0|1795287306|Unknown|n1|2G|\n", ""))
     assert (
         SlurmScheduler(RUN, ManualClock(), user_id=1000).read_ended_jobs([JobRef(17, TOKEN)]) == ()
     )

@@ -151,6 +151,10 @@ class QueueJob:
     """Id of the person's other Daddy run that it belongs to; else empty."""
     canceller: int | None = None
     """User id of another person that cancelled it, where the site's accounting records that."""
+    asked_memory: str = ""
+    """Memory that it requested, in Slurm's notation; as ``used_bytes``, from accounting alone."""
+    used_bytes: int | None = None
+    """Most memory that one of its steps used."""
     drained: str = ""
     """Slurm's reason for draining its node, if the job ended there unexplained and unclaimed."""
     wait_reason: WaitReason = WaitReason.TURN

@@ -49,9 +49,23 @@ _BY_WORD = {
     "CANCELLED": JobOutcome.CANCELLED,
     "NODE_FAIL": JobOutcome.NODE_FAILED,
     "BOOT_FAIL": JobOutcome.NODE_FAILED,
+    "OUT_OF_MEMORY": JobOutcome.CRASHED,
+    "DEADLINE": JobOutcome.DRAINED,
     "LOST": JobOutcome.LOST,
 }
 """Job states of the scheduler that decide the outcome before the exit code does."""
+
+_MEMORY = "raise slurm.memory or lower training.num_envs"
+_NUMBERED = ("FAILED", "COMPLETED", "COMPLETING", "")
+"""Job states that say nothing beyond the exit code."""
+_EXIT_CODES = {
+    126: "a program is not executable: check slurm.setup",
+    127: "a program was not found: check slurm.setup and `run_controller logs --failed`",
+    137: f"killed by SIGKILL, often for lack of memory: {_MEMORY}",
+    134: "killed by SIGABRT",
+    135: "killed by SIGBUS",
+    139: "killed by SIGSEGV",
+}
 
 _STANDSTILL_S = 120.0
 """Seconds in which the heartbeat of a learner moves, as in ``core.slot_lease``."""
@@ -243,11 +257,9 @@ class _Comparison:
         holds = view is not None and view.restarts >= row.restarts
         outcome = _outcome(attempt, row, claimed=attempt.slot is not None or holds)
         end_reason = view.end_reason if view is not None else attempt.reason
-        ending = f"exit code {row.exit_code}" if row.exit_code else row.slurm_state.lower()
-        ending = f"node {row.node} is drained: {row.drained}" if row.drained else ending
         facts = {"exit_code": row.exit_code, "canceller": row.canceller}
         present = {name: value for name, value in facts.items() if value is not None}
-        reason = end_reason or ending
+        reason = _describe_end(row, end_reason or "", outcome)
         return self._entry("ended", attempt, outcome=outcome.value, reason=reason, **present)
 
     def _missing(self, attempt: Attempt, view: SlotView | None) -> Iterator[LedgerEntry]:
@@ -338,8 +350,7 @@ def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
     """Return the outcome of an ended job; ``claimed``: it held a slot. The first rule wins."""
     if attempt.observed.silent_ts is not None:
         return JobOutcome.HUNG
-    word = "NODE_FAIL" if row.drained and not claimed else row.slurm_state
-    named = _BY_WORD.get((word.split() or [""])[0].rstrip("+"))
+    named = _BY_WORD.get("NODE_FAIL" if row.drained and not claimed else _word(row))
     if named is not None:
         return named
     if row.slurm_reason == _UNLAUNCHED and not claimed:
@@ -349,6 +360,38 @@ def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> JobOutcome:
     if row.exit_code is None and row.slurm_state.startswith("COMPLETED"):
         return JobOutcome.DONE
     return JobOutcome.CRASHED if attempt.requests.cancelled_ts is None else JobOutcome.CANCELLED
+
+
+def _word(row: QueueJob) -> str:
+    """Return the scheduler's word for the job's state, without the user that cancelled it."""
+    return (row.slurm_state.split() or [""])[0].rstrip("+")
+
+
+def _describe_end(row: QueueJob, end_reason: str, outcome: JobOutcome) -> str:
+    """Return the reason of a job's end and its remedy; ``end_reason``: the learner's own, or "".
+
+    A word of the scheduler that tells the cause counts more than the exit code.
+    """
+    word, node = _word(row), row.node or "its node"
+    known = {
+        "OUT_OF_MEMORY": f"out of memory ({word}): {_MEMORY}",
+        "NODE_FAIL": f"node {node} failed ({word})",
+        "BOOT_FAIL": f"node {node} did not boot ({word})",
+    }
+    if word in known:
+        return f"{known[word]}; {end_reason}" if end_reason else known[word]
+    if end_reason or row.drained:
+        return end_reason or f"node {node} is drained: {row.drained}"
+    number = _describe_exit_code(row.exit_code) if row.exit_code else ""
+    if outcome is JobOutcome.UNLAUNCHED:
+        why = f"Slurm could not start the job script, or ended it ({_UNLAUNCHED})"
+        return f"{why}: {number}" if number else why
+    return number if number and word in _NUMBERED else word.lower()
+
+
+def _describe_exit_code(code: int) -> str:
+    known = _EXIT_CODES.get(code, "")
+    return f"exit code {code} ({known})" if known else f"exit code {code}"
 
 
 def _unlisted_outcome(attempt: Attempt, view: SlotView | None) -> tuple[JobOutcome, str]:

@@ -26,7 +26,7 @@ _HELP = {
     "start": "fill the slots and keep them filled",
     "status": "show the state of the run (exit code 0, 20, 21 or 22)",
     "stop": "let the jobs write a checkpoint and exit",
-    "logs": "show the last lines of the controller's and the jobs' logs",
+    "logs": "show the last lines of the controller's and the jobs' logs, or jobs that ended",
     "attach": "follow one slot's output from job to job",
     "plan": "print the actions of the controller's next pass without executing them",
     "once": "make one pass of the controller, without a daemon",
@@ -75,12 +75,20 @@ def _parser() -> argparse.ArgumentParser:
     stop.add_argument("--now", action="store_true", help="immediate end: the jobs are cancelled")
     drain = "orderly end: each job writes a checkpoint and exits (default)"
     stop.add_argument("--drain", dest="now", action="store_false", default=False, help=drain)
-    for word in ("logs", "attach"):
-        slot = "number of one slot (default: all; attach: the lowest that trains)"
-        parsers[word].add_argument("--slot", type=whole_number(0, 63), metavar="N", help=slot)
     logs = parsers["logs"].add_argument
+    chosen = parsers["logs"].add_mutually_exclusive_group()
+    for add in (chosen.add_argument, parsers["attach"].add_argument):
+        slot = "number of one slot (default: all; attach: the lowest that trains)"
+        add("--slot", type=whole_number(0, 63), metavar="N", help=slot)
+    job = "number of one job, also of an ended one"
+    chosen.add_argument("--job", type=whole_number(1), metavar="N", help=job)
+    for word in ("failed", "ended"):
+        text = f"list of the jobs that {word}: reason, node, memory, last line of errors"
+        chosen.add_argument(
+            f"--{word}", dest="listed", action="store_const", const=word, default="", help=text
+        )
     logs("-f", "--follow", dest="keep_on", action="store_true", help="new lines too, until Ctrl-C")
-    lines = "lines of each file (default 20)"
+    lines = "lines of each file, or jobs of a list (default 20)"
     logs("--lines", dest="last", type=whole_number(1), default=20, help=lines)
     units = "a crontab line and a systemd timer, printed and not installed"
     parsers["ensure"].add_argument("--print-units", action="store_true", help=units)

@@ -14,6 +14,8 @@ import pytest
 from Daddy.cluster.orchestrator.commands.logs import LogFollower
 from Daddy.cluster.orchestrator.control_files import DesiredRun, write_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
+from Daddy.cluster.orchestrator.ledger_file import LedgerFile
+from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.core.lease import Lease
 from tests.cluster.conftest import Person, until
 from tests.patience import PATIENCE_S
@@ -115,6 +117,70 @@ def test_a_slot_that_is_not_there_is_a_usage_error(person: Person, fleet: list[L
     said = person.says("logs", "--slot", "2")
     assert said.returncode == 2
     assert "choose a slot from 0 to 1" in said.stderr
+
+
+def ended(person: Person, *jobs: tuple[int, int | None, str, str]) -> None:
+    """Write ends of jobs (id, slot, outcome, reason) into the ledger, and a line of errors each."""
+    ledger = LedgerFile(person.run.ledger, 1)
+    for job, slot, outcome, reason in jobs:
+        token, ts = f"{job:012x}", float(job)
+        facts: dict[str, dict[str, object]] = {
+            "intent": {"number": job},
+            "submitted": {"job_id": job},
+            "started": {"started_ts": ts, "node": "n1"},
+            "claimed": {"slot": slot, "term": 1},
+            "ended": {"outcome": outcome, "reason": reason},
+        }
+        for kind, data in facts.items():
+            if kind != "claimed" or slot is not None:
+                when = ts + 41 if kind == "ended" else ts
+                ledger.append(LedgerEntry(kind, when, token, data))
+        (person.run.logs / f"slurm-{job}.err").write_text(f"begins\n{job} \x1b[31mfails\n\n")
+
+
+def test_a_job_that_failed_before_it_claimed_a_slot_is_shown_too(
+    person: Person, fleet: list[Lease]
+) -> None:
+    ended(person, (20, None, "crashed", "exit code 127"), (21, None, "crashed", "exit code 127"))
+    said = person.says("logs")
+    assert "── job 21, which failed before it claimed a slot, errors ──\nbegins\n21 " in said.stdout
+    assert "job 20" not in said.stdout
+    ended(person, (22, 0, "drained", "wall time"))
+    assert "before it claimed" not in person.says("logs").stdout
+
+
+def test_the_output_of_one_job_is_found_by_its_number(person: Person, fleet: list[Lease]) -> None:
+    ended(person, (20, None, "crashed", "exit code 127"))
+    said = person.says("logs", "--job", "20", "--lines", "3")
+    assert said.stdout.splitlines()[:2] == ["── job 20, errors ──", "begins"]
+    unknown = person.says("logs", "--job", "99")
+    assert unknown.returncode == 9
+    assert "job 99 has no output" in unknown.stderr
+    assert "logs --ended" in unknown.stderr
+
+
+def test_ended_jobs_are_listed_with_reason_node_memory_and_last_error(
+    person: Person, fleet: list[Lease]
+) -> None:
+    assert person.says("logs", "--failed").stdout == "no job of the run has failed yet\n"
+    ended(
+        person,
+        (20, 1, "drained", "wall time"),
+        (21, 0, "crashed", "out of memory"),
+        (22, None, "crashed", "exit code 127"),
+    )
+    said = person.says("logs", "--ended").stdout.splitlines()
+    assert [line.split("  ", 1)[1] for line in said if not line.startswith(" ")] == [
+        "job 20, slot 1, ran 41 s on n1: drained: wall time",
+        "job 21, slot 0, ran 41 s on n1: crashed: out of memory",
+        "job 22, no slot, ran 41 s on n1: crashed: exit code 127",
+    ]
+    assert said.count("    memory: unknown (no accounting of this job)") == 3
+    assert "    last line of errors: 21 ?[31mfails" in said
+    failed = person.says("logs", "--failed", "--lines", "1").stdout
+    assert "job 22" in failed
+    assert "job 20" not in failed
+    assert "job 21" not in failed
 
 
 def test_before_any_start_there_are_no_logs(person: Person) -> None:

@@ -1,8 +1,9 @@
-"""Implements ``logs`` and ``attach``: prints the output of controller and jobs by slot.
+"""Implements ``logs`` and ``attach``: prints the output of controller and jobs, and ended jobs.
 
 ``logs`` prints the end of each file, and with ``-f`` new lines; ``attach`` follows one slot, over
 all its jobs. Several growing files are read in turn, with a heading wherever the file changes; the
-set of files is determined anew at every poll.
+set of files is determined anew at every poll. Ended jobs are those of the ledger; the memory that
+they used is asked from the scheduler's accounting.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.commands.run_selection import Request, load_intent
-from Daddy.cluster.orchestrator.controller_types import Mode
+from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release, load_intent
+from Daddy.cluster.orchestrator.controller_types import Attempt, JobOutcome, Mode, QueueJob
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import is_failure
+from Daddy.cluster.orchestrator.ledger_file import read_ledger
+from Daddy.cluster.orchestrator.scheduler_interface import JobRef
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, FileError, UsageError
+from Daddy.core.humanize import format_span, format_time, printable_line
 from Daddy.core.lease import read_lease
 from Daddy.core.run_paths import RunPaths
 
@@ -26,29 +31,133 @@ LAST = 20
 _CHUNK = 1 << 20
 """Most bytes read from one file in one poll."""
 _POLL_S = 0.5
+_FAILED = (JobOutcome.CRASHED, JobOutcome.HUNG, JobOutcome.LOST, JobOutcome.NODE_FAILED)
+"""Outcomes that count as failed also after a checkpoint."""
 
 Sources = Callable[[], Mapping[str, Path]]
 """Returns heading → file, in the order of reading."""
 
 
-def run_logs(request: Request, *, slot: int | None, keep_on: bool, last: int = LAST) -> int:
-    """Print the last lines of one slot's output (None: all slots' and the controller's log)."""
+def run_logs(
+    request: Request,
+    *,
+    slot: int | None,
+    keep_on: bool,
+    job: int | None = None,
+    listed: str = "",
+    last: int = LAST,
+) -> int:
+    """Print the last lines of a slot's or job's output (neither: of all slots and the controller).
+
+    ``listed``: a list of the jobs that ``ended``, or of those that ``failed``, instead.
+    """
     run, slots = _run(request, slot)
-    wanted = range(slots) if slot is None else (slot,)
-
-    def sources() -> dict[str, Path]:
-        paths = {"controller": run.logs / "controller.log"} if slot is None else {}
-        for number in wanted:
-            paths |= _slot_output(run, number)
-        return {heading: path for heading, path in paths.items() if path.exists()}
-
-    follower = LogFollower(sources, last)
+    if listed:
+        return _list_ended(request, run, last, only_failed=listed == "failed")
+    follower = LogFollower(lambda: _existing(run, slots, slot, job), last)
     if not _print(follower.read_first()):
+        if job is not None:
+            fix = "`run_controller logs --ended` lists the run's jobs"
+            raise FileError(f"job {job} has no output in {run.logs}", fix)
         print(f"the run has no output yet in {run.logs}")
     if keep_on:
         with contextlib.suppress(KeyboardInterrupt):
             _follow(follower, SystemClock(), lambda: "")
     return ExitCode.DONE
+
+
+def _existing(run: RunPaths, slots: int, slot: int | None, job: int | None) -> dict[str, Path]:
+    """Return heading → file of the wanted job, of the wanted slot's job, or of all."""
+    if job is not None:
+        paths = _job_output(run, f"job {job}", job)
+    elif slot is not None:
+        paths = _slot_output(run, slot)
+    else:
+        paths = {"controller": run.logs / "controller.log"}
+        for number in range(slots):
+            paths |= _slot_output(run, number)
+        paths |= _unclaimed_output(run)
+    return {heading: path for heading, path in paths.items() if path.exists()}
+
+
+def _unclaimed_output(run: RunPaths) -> dict[str, Path]:
+    """Return the output of the job that ended last, if it failed before it claimed a slot."""
+    ended = [attempt for attempt in _ended(run) if attempt.job_id is not None]
+    if not ended or ended[-1].slot is not None or not has_failed(ended[-1]):
+        return {}
+    job = ended[-1].job_id or 0
+    return _job_output(run, f"job {job}, which failed before it claimed a slot", job)
+
+
+def _ended(run: RunPaths) -> list[Attempt]:
+    """Return the attempts that ended, in the order of their ends."""
+    attempts = read_ledger(run.ledger).ended_or_rejected
+    return sorted(attempts, key=lambda attempt: attempt.ended_ts or 0.0)
+
+
+def _list_ended(request: Request, run: RunPaths, last: int, *, only_failed: bool) -> int:
+    """Print the newest ``last`` ended jobs with reason, node, memory and last line of errors."""
+    ended = [job for job in _ended(run) if not only_failed or has_failed(job)][-last:]
+    if not ended:
+        print(f"no job of the run has {'failed' if only_failed else 'ended'} yet")
+        return ExitCode.DONE
+    memory, now = _read_memory(request, run, ended), SystemClock().now()
+    for attempt in ended:
+        errors = run.logs / f"slurm-{attempt.job_id}.err"
+        for line in describe_ended(attempt, memory.get(attempt.token), _last_line(errors), now):
+            print(line)
+    return ExitCode.DONE
+
+
+def _read_memory(
+    request: Request, run: RunPaths, attempts: Sequence[Attempt]
+) -> dict[str, QueueJob]:
+    """Return token → job as accounting has it; {} without accounting."""
+    from Daddy.cluster.orchestrator.scheduler_factory import make_scheduler
+
+    intent, _ = load_intent(run)
+    config = find_release(run, intent, request.find_run()[0])[1]
+    executor = intent.executor if intent is not None else "local"
+    scheduler = make_scheduler(executor, config, run, SystemClock())
+    jobs = [JobRef(job.job_id, job.token) for job in attempts if job.job_id is not None]
+    return {job.token: job for job in scheduler.read_ended_jobs(jobs)}
+
+
+def has_failed(attempt: Attempt) -> bool:
+    """Return True if a person must look at an end: a failure, also after a checkpoint."""
+    return attempt.outcome in _FAILED or is_failure(attempt)
+
+
+def describe_ended(
+    attempt: Attempt, counted: QueueJob | None, last_line: str, now: float
+) -> Iterator[str]:
+    """Yield the lines on one ended job; ``counted``: as accounting has it."""
+    job = f"job {attempt.job_id}" if attempt.job_id is not None else "no job"
+    slot = f"slot {attempt.slot}" if attempt.slot is not None else "no slot"
+    ended_ts = attempt.ended_ts or now
+    started_ts = attempt.started_ts
+    ran = f"ran {format_span(ended_ts - started_ts)}" if started_ts else "never ran"
+    node = f" on {attempt.node}" if attempt.node else ""
+    word = (attempt.outcome or attempt.phase).value
+    why = f": {attempt.reason}" if attempt.reason not in ("", word) else ""
+    yield f"{format_time(ended_ts, now)}  {job}, {slot}, {ran}{node}: {word}{why}"
+    yield f"    memory: {_describe_memory(counted)}"
+    if last_line:
+        yield f"    last line of errors: {last_line}"
+
+
+def _describe_memory(counted: QueueJob | None) -> str:
+    if counted is None:
+        return "unknown (no accounting of this job)"
+    used, asked = counted.used_bytes, counted.asked_memory
+    shown = "an unknown amount" if used is None else f"{used / 2**20:,.0f} MiB"
+    return f"{shown} used of {asked or 'the default'} asked"
+
+
+def _last_line(path: Path) -> str:
+    """Return the last line of a file that is not blank, made printable; "" without one."""
+    lines, _ = _whole_lines(path, None)
+    return printable_line(next((line for line in reversed(lines) if line.strip()), ""))
 
 
 def run_attach(request: Request, *, slot: int | None) -> int:
@@ -80,7 +189,11 @@ def _slot_output(run: RunPaths, number: int) -> dict[str, Path]:
     job = str(view.holder.get("job_id", "")) if view is not None else ""
     if not job.isdigit():
         return {}
-    name, stem = f"slot {number}, job {job}", run.logs / f"slurm-{job}"
+    return _job_output(run, f"slot {number}, job {job}", int(job))
+
+
+def _job_output(run: RunPaths, name: str, job: int) -> dict[str, Path]:
+    stem = run.logs / f"slurm-{job}"
     return {name: stem.with_suffix(".out"), f"{name}, errors": stem.with_suffix(".err")}
 
 
