@@ -25,6 +25,7 @@ _COMMANDS = "Daddy.cluster.orchestrator.commands"
 _HELP = {
     "start": "fill the slots and keep them filled",
     "status": "show the state of the run (exit code 0, 20, 21 or 22)",
+    "runs": "list all your runs, with their state",
     "stop": "let the jobs write a checkpoint and exit",
     "logs": "show the last lines of the controller's and the jobs' logs, or jobs that ended",
     "attach": "follow one slot's output from job to job",

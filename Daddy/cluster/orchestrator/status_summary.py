@@ -113,7 +113,7 @@ def _slot(
     row = rows.get(holder.token) if holder is not None else None
     return {
         **_facts(view, "slot", "term", "checkpoint_term", "checkpoint_step"),
-        **_facts(holder, "token", "job_id", "release", "started_ts"),
+        **_facts(holder, "token", "job_id", "release", "intended_ts", "started_ts"),
         **_facts(row, "node", "ends_ts"),
         "word": row.slurm_state if row else None,
         "training": holder is not None
@@ -147,7 +147,7 @@ def _waiting_attempts(ledger: Ledger, rows: Rows) -> list[Attempt]:
 
 def _waiting(attempt: Attempt, row: QueueJob | None) -> dict[str, Any]:
     return {
-        **_facts(attempt, "token", "job_id", "after"),
+        **_facts(attempt, "token", "job_id", "after", "intended_ts"),
         "held": attempt.requests.held,
         "state": row.state.value if row else "unseen",
         "why": row.slurm_reason if row else "the scheduler has not shown it yet",

@@ -108,10 +108,12 @@ def test_the_first_line_says_that_all_is_well(run: RunPaths) -> None:
 def test_each_slot_tells_job_node_rate_time_checkpoint_beat_and_successor(run: RunPaths) -> None:
     line = re.sub(r"\s+", " ", line_of(screen(run, jobs()), "0 "))
     assert re.fullmatch(
-        r" ?0 trains 101 n0 1,23[45] 15 min \d s ago at 512,000 \d s 103 is ready", line
+        r" ?0 trains 101 n0 60 min 60 min 1,23[45] 15 min \d s ago at 512,000 \d s "
+        r"103 is ready, waited 2 h",
+        line,
     ), line
     line = line_of(screen(run, jobs()), "1 ")
-    assert re.search(r"104 waits its turn \(Priority\), expected \d\d:\d\d", line)
+    assert re.search(r"104 waits its turn \(Priority\), expected \d\d:\d\d, waited 2 h", line)
 
 
 def test_the_fleet_tells_hours_boot_chaining_controller_and_game(run: RunPaths) -> None:
@@ -156,7 +158,21 @@ def test_jobs_that_wait_for_the_same_reason_are_told_together(run: RunPaths) -> 
     change = {"slurm_reason": "Priority", "wait_reason": WaitReason.TURN, "expected_ts": None}
     same = tuple(replace(job, **change) for job in known.jobs)
     text = screen(run, replace(known, jobs=same), 80)
-    assert re.search(r"waiting +103, 104: each waits its turn \(Priority\)\n", text), text
+    assert re.search(
+        r"waiting +103, 104: each waits its turn \(Priority\), waited\s+up to 2 h", text
+    ), text
+
+
+def test_a_summary_of_the_release_before_lacks_the_time_waited(run: RunPaths) -> None:
+    """Its controller wrote no time of submission."""
+    config = Config.model_validate({"run_dir": str(run.root)})
+    told = read_status(run, config, looking_at(run, jobs()), CLOCK)
+    parts = [*told["slots"], *told["waiting"]]
+    for part in parts:
+        del part["intended_ts"]
+    text = screen(run, jobs(), slots=told["slots"], waiting=told["waiting"])
+    assert "waited" not in text
+    assert "elapsed" in text
 
 
 def test_a_column_without_any_entry_is_left_out(run: RunPaths) -> None:
@@ -177,7 +193,7 @@ def test_a_long_word_of_the_scheduler_s_takes_no_room_from_the_slots(run: RunPat
     wordy = tuple(replace(job, slurm_reason="ReqNodeNotAvail, " * 8) for job in known.jobs)
     for seen in (wordy, (*wordy[:1], *wordy[2:])):  # with all slots full, and with one empty
         text = screen(run, replace(known, jobs=seen), WIDE)
-        assert re.search(r"0 +trains +101 +n0 +1,23\d +1[45] min", text), text
+        assert re.search(r"0 +trains +101 +n0 +60 min +1,23\d +1[45] min", text), text
         assert max(len(line) for line in text.splitlines()) <= WIDE
 
 

@@ -80,7 +80,7 @@ Summarise = Callable[[DesiredRun | None, Ledger], dict[str, Any]]
 def run_status(request: Request, *, as_json: bool, watch: bool) -> int:
     """Print the status, return the health's exit code; ``watch``: repeat until Ctrl-C."""
     (config, run), clock = request.find_run(), SystemClock()
-    records = _Reader(config, run, clock).read_records()
+    records = StatusReader(config, run, clock).read_records()
     if not watch:
         record = next(records)
         _print(config.run_name, record, clock.now(), as_json=as_json)
@@ -94,7 +94,7 @@ def run_status(request: Request, *, as_json: bool, watch: bool) -> int:
 
 
 @dataclass
-class _Reader:
+class StatusReader:
     """Reads the status record repeatedly; lists the queue only if no summary is recent."""
 
     config: Config

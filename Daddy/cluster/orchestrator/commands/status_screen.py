@@ -48,7 +48,7 @@ _REASON = 90
 """Most characters of a reason that are shown."""
 _BAR = 24
 _MARGIN = 2
-_LEAST_SLOTS = ("beat", "node", "checkpoint", "steps/s", "leaves in", "then")
+_LEAST_SLOTS = ("waited", "beat", "elapsed", "node", "checkpoint", "steps/s", "leaves in", "then")
 """Columns that a narrow screen of the slots lacks, the first of them first."""
 
 
@@ -91,7 +91,8 @@ def _troubles(status: Record) -> Iterator[str]:
 
 
 def _slots(status: Record, now: float, width: int, *, wide: bool) -> Table:
-    titles = [">slot", "state", ">job", "node", ">steps/s", ">leaves in", "checkpoint", ">beat"]
+    titles = [">slot", "state", ">job", "node", ">waited", ">elapsed", ">steps/s", ">leaves in",
+              "checkpoint", ">beat"]  # fmt: skip
     rows = [_slot(slot, now, wanted=status["mode"] == "run") for slot in status["slots"]]
     if wide:
         followed = assign_successors(status)
@@ -104,12 +105,15 @@ def _slots(status: Record, now: float, width: int, *, wide: bool) -> Table:
 def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text | str]:
     rate = slot["beat"].get("steps_per_second") if slot["training"] else None
     leaves, beat, state = slot["leaves_ts"], slot["beat_s"], slot["state"]
+    asked, started = slot.get("intended_ts"), slot["started_ts"]
     soon, silent = leaves is not None and leaves - now < _SOON_S, state == "silent"
     return [
         str(slot["slot"]),
         Text(state, "dim" if state == "empty" and not wanted else _STYLES[state]),
         str(slot["job_id"] or ""),
         str(slot["node"] or ""),
+        format_age(started - asked) if asked and started else "",
+        format_age(now - started) if started else "",
         format_count(rate) if isinstance(rate, int | float) else "",
         Text(format_span(leaves - now) if leaves is not None else "", "yellow" if soon else ""),
         _checkpoint(slot),
@@ -130,7 +134,7 @@ def _successor_cell(slot: Record, successor: Record | None, status: Record, now:
     text = Text(f"runs {slot['release']}; " if _differs(slot, status) else "", "magenta")
     if successor is not None:
         wait = _describe_wait(successor, status, now)
-        return Text.assemble(text, f"{_job_name(successor)} ", wait)
+        return Text.assemble(text, f"{_job_name(successor)} ", wait, _waited([successor], now))
     return text.append("no successor" if status["mode"] == "run" else "", "dim")
 
 
@@ -143,6 +147,13 @@ def _job_name(job: Record) -> str:
     return str(job["job_id"] or "a job without an id yet")
 
 
+def _waited(jobs: Sequence[Record], now: float) -> str:
+    """Return the longest time since one of the waiting jobs was submitted."""
+    stamps = [stamp for job in jobs if (stamp := job.get("intended_ts"))]
+    most = "up to " if len(jobs) > 1 else ""
+    return f", waited {most}{format_age(now - min(stamps))}" if stamps else ""
+
+
 def _describe_wait(job: Record, status: Record, now: float) -> Text:
     """Return the reason of a job's wait, and its expected start."""
     full, at_cap = all(slot["training"] for slot in status["slots"]), job["waits"] == "cap"
@@ -153,14 +164,16 @@ def _describe_wait(job: Record, status: Record, now: float) -> Text:
 
 def _waiting(status: Record, now: float) -> Text:
     """Return the waiting jobs, those with the same reason together."""
-    waits, names = dict[str, Text](), dict[str, list[str]]()
+    waits, alike = dict[str, Text](), dict[str, list[Record]]()
     for job in status["waiting"]:
         wait = _describe_wait(job, status, now)
         waits[wait.plain] = wait
-        names.setdefault(wait.plain, []).append(_job_name(job))
+        alike.setdefault(wait.plain, []).append(job)
     return Text("; ").join(
-        Text(", ".join(jobs) + (": each " if len(jobs) > 1 else " ")).append_text(waits[wait])
-        for wait, jobs in names.items()
+        Text(", ".join(map(_job_name, jobs)) + (": each " if len(jobs) > 1 else " "))
+        .append_text(waits[wait])
+        .append(_waited(jobs, now))
+        for wait, jobs in alike.items()
     )
 
 
