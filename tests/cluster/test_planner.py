@@ -15,6 +15,7 @@ from Daddy.cluster.orchestrator.controller_types import (
     JobState,
     Ledger,
     Mode,
+    Orders,
     Orphan,
     Phase,
     QueueJob,
@@ -89,6 +90,43 @@ def test_while_nobody_gets_anywhere_only_the_tries_that_the_breaker_leaves_are_m
     dead = [crashed(n, n, ago=30.0) for n in range(4)]
     assert [type(action) for action in decide(ledger(*dead))] == [Submit]
     assert decide(ledger(*dead, trains(5, 0, progressed_ts=None))) == ()
+
+
+STOPPED = replace(RUN, stopped_slots=(1,))
+
+
+def test_a_stopped_slot_s_job_is_signalled_and_its_successor_cancelled() -> None:
+    successors = attempt(8, after=101), attempt(9, after=102)
+    known = ledger(*(trains(n, n) for n in range(4)), *successors)
+    actions = decide(known, STOPPED, CHAIN)
+    ended = [(type(action), action.token) for action in actions if type(action) is not Submit]
+    assert ended == [(Signal, known.attempts[1].token), (Cancel, known.attempts[4].token)]
+    behind = {action.after for action in actions if isinstance(action, Submit)}
+    assert behind < {100, 103}, "no successor of the stopped slot's job"
+    asked = replace(known.attempts[1].requests, signalled_ts=NOW - POLICY.drain_s - 1)
+    known = ledger(trains(0, 0), replace(known.attempts[1], requests=asked))
+    assert Cancel in map(type, decide(known, STOPPED, CHAIN)), "it did not leave"
+
+
+def test_a_stopped_slot_is_not_filled_and_the_others_are() -> None:
+    decided = plan(STOPPED, ledger(), listing_of(ledger()), POLICY, NOW)
+    assert [type(action) for action in decided.actions] == [Submit] * 3
+    assert decided.orders is not None
+    assert set(decided.orders.slots) == {0, 2, 3}
+    full = ledger(*(trains(n, n) for n in (0, 2, 3)), site=SiteLimits(max_running=4))
+    assert decide(full, STOPPED) == (), "our own queue would start a successor at once"
+    assert len(decide(full, STOPPED, CHAIN)) == 3
+    surplus = ledger(*full.attempts, attempt(9), site=full.site)
+    assert [type(action) for action in decide(surplus, STOPPED)] == [Cancel]
+
+
+def test_a_new_release_is_not_tried_in_a_stopped_slot() -> None:
+    known = ledger(*(trains(n, n, release="old") for n in (0, 2, 3)), proven=("old",))
+    decided = plan(replace(STOPPED, release="new"), known, listing_of(known), POLICY, NOW)
+    assert decided.orders is not None
+    assert decided.orders.slots == {0: "new", 2: "old", 3: "old"}
+    closed = replace(STOPPED, release="new", stopped_slots=(0, 1, 2, 3))
+    assert plan(closed, known, listing_of(known), POLICY, NOW).orders == Orders()
 
 
 def test_a_full_fleet_with_successors_is_left_alone() -> None:

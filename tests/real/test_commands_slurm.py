@@ -81,3 +81,19 @@ def test_status_does_not_wait_for_a_frozen_slurmctld(cluster: Cluster, student: 
         text = student.says("status").stdout
     assert "2 of 2 slots have a heartbeat" in text
     assert frozen - healthy < WAITED_S, (healthy, frozen)
+
+
+def test_one_slot_is_restarted_stopped_and_filled_again(student: Student) -> None:
+    assert student.says("start").returncode == 0
+    assert until(lambda: student.training == 2, 60)
+    before = student.sees()["slots"][0]
+    said = student.says("restart", "--slot", "0")
+    assert said.returncode == 0, said.stderr
+    assert until(lambda: student.sees()["slots"][0]["term"] > before["term"], 60)
+    assert until(lambda: student.training == 2, 60)
+    said = student.says("stop", "--slot", "1")
+    assert said.returncode == 0, said.stderr
+    assert until(lambda: "1 is stopped" in student.sees()["said"], 60)
+    assert student.training == 1
+    assert student.says("restart", "--slot", "1").returncode == 0
+    assert until(lambda: student.training == 2, 60)

@@ -36,6 +36,7 @@ def read_intent(run: RunPaths) -> DesiredRun | None:
             reason=str(record.get("reason", "")),
             started_ts=float(record.get("started_ts", 0.0)),
             daemon=bool(record.get("daemon", True)),
+            stopped_slots=tuple(int(slot) for slot in record.get("stopped_slots", ())),
         )
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -120,6 +120,13 @@ class DesiredRun:
     reason: str = ""
     started_ts: float = 0.0  # wall seconds of the last start
     daemon: bool = True  # False: no controller on a login node, the jobs make its passes
+    stopped_slots: tuple[int, ...] = ()
+    """Slots that the person stopped (``stop --slot``), until the next ``start``."""
+
+    @property
+    def open_slots(self) -> tuple[int, ...]:
+        """The slots to fill."""
+        return tuple(slot for slot in range(self.slots) if slot not in self.stopped_slots)
 
 
 @dataclass(frozen=True, slots=True)

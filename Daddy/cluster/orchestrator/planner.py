@@ -45,6 +45,7 @@ def plan(
     desired: DesiredRun, ledger: Ledger, reading: QueueReading, policy: ControllerPolicy, now: float
 ) -> Plan:
     """Return the plan at ``now`` (wall seconds); ``ledger`` already contains ``reading``."""
+    policy = job_cap.limit_to_open_slots(policy, desired)
     listing = Snapshot(reading.begun_ts, ()) if isinstance(reading, UnknownQueue) else reading
     inputs = gather_plan_input(desired, ledger, listing, policy, now)
     excluded = node_exclusion.excluded_nodes(ledger, now)
@@ -77,6 +78,7 @@ def _run(inputs: PlanInput, excluded: tuple[str, ...]) -> tuple[list[Action], li
     submits, submit_reasons = job_submission.fill_slots(inputs, excluded)
     actions = [
         *job_ending.end_silent_jobs(inputs),
+        *job_ending.end_stopped_slots(inputs),
         *job_ending.yield_slot(inputs, user_jobs),
         *node_exclusion.exclude_nodes(inputs.waiting, excluded),
         *job_submission.shorten_time_limits(inputs),
@@ -95,7 +97,7 @@ def _orders(inputs: PlanInput) -> Orders:
     held_slots = {hold.slot for hold in inputs.holds if hold.until > inputs.now}
     if None in held_slots:
         return Orders(reason="no slot may be filled now")
-    free_slots = (slot for slot in range(inputs.desired.slots) if slot not in held_slots)
+    free_slots = (slot for slot in inputs.desired.open_slots if slot not in held_slots)
     releases = {slot: inputs.rollout.release_for(slot) for slot in free_slots}
     return Orders(releases, inputs.rollout.reason)
 

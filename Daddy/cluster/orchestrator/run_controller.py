@@ -26,7 +26,8 @@ _HELP = {
     "start": "fill the slots and keep them filled",
     "status": "show the state of the run (exit code 0, 20, 21 or 22)",
     "runs": "list all your runs, with their state",
-    "stop": "let the jobs write a checkpoint and exit",
+    "stop": "let the jobs, or one slot's job, write a checkpoint and exit",
+    "restart": "let one slot's job write a checkpoint and exit; the next job goes on",
     "logs": "show the last lines of the controller's and the jobs' logs, or jobs that ended",
     "attach": "follow one slot's output from job to job",
     "plan": "print the actions of the controller's next pass without executing them",
@@ -34,7 +35,7 @@ _HELP = {
     "ensure": "start a controller if the run needs one and none is alive (for cron)",
     "clean": "list files that nothing needs any more; --yes removes them",
 }
-_MODULES = {"attach": "logs", "once": "ensure"}
+_MODULES = {"attach": "logs", "once": "ensure", "restart": "one_slot"}
 """Command → module, where the module has another name."""
 _OF_RELEASE = ("status", "stop", "logs", "attach", "ensure")
 """Commands that the run's own release can carry out."""
@@ -49,7 +50,7 @@ _DEFAULT_THRESHOLD = gc.get_threshold()
 
 def _parser() -> argparse.ArgumentParser:
     """Return the parser; each option has the name of a parameter of the command's function."""
-    from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
+    from Daddy.core.arguments import ArgumentParser, decimal_number
     from Daddy.core.log_setup import add_log_flags
 
     parser = ArgumentParser(
@@ -72,10 +73,28 @@ def _parser() -> argparse.ArgumentParser:
     status = parsers["status"].add_argument
     status("--json", dest="as_json", action="store_true", help="one JSON object, for scripts")
     status("--watch", action="store_true", help="a screen that is redrawn until Ctrl-C")
+    _add_job_flags(parsers)
+    units = "a crontab line and a systemd timer, printed and not installed"
+    parsers["ensure"].add_argument("--print-units", action="store_true", help=units)
+    clean = parsers["clean"].add_argument
+    clean("--yes", action="store_true", help="removal of the listed files")
+    days = "days from which logs are old (default 7)"
+    clean("--days", type=decimal_number(0, 36_500), default=7.0, help=days)
+    return parser
+
+
+def _add_job_flags(parsers: Mapping[str, argparse.ArgumentParser]) -> None:
+    """Add the options of the commands that choose a slot or job."""
+    from Daddy.core.arguments import whole_number
+
     stop = parsers["stop"].add_mutually_exclusive_group()
     stop.add_argument("--now", action="store_true", help="immediate end: the jobs are cancelled")
     drain = "orderly end: each job writes a checkpoint and exits (default)"
     stop.add_argument("--drain", dest="now", action="store_false", default=False, help=drain)
+    number = "number of one slot, whose job ends in order; it stays empty until restart or start"
+    stop.add_argument("--slot", type=whole_number(0, 63), metavar="N", help=number)
+    restart, number = parsers["restart"].add_argument, "number of the slot"
+    restart("--slot", type=whole_number(0, 63), metavar="N", required=True, help=number)
     logs = parsers["logs"].add_argument
     chosen = parsers["logs"].add_mutually_exclusive_group()
     for add in (chosen.add_argument, parsers["attach"].add_argument):
@@ -91,13 +110,6 @@ def _parser() -> argparse.ArgumentParser:
     logs("-f", "--follow", dest="keep_on", action="store_true", help="new lines too, until Ctrl-C")
     lines = "lines of each file, or jobs of a list (default 20)"
     logs("--lines", dest="last", type=whole_number(1), default=20, help=lines)
-    units = "a crontab line and a systemd timer, printed and not installed"
-    parsers["ensure"].add_argument("--print-units", action="store_true", help=units)
-    clean = parsers["clean"].add_argument
-    clean("--yes", action="store_true", help="removal of the listed files")
-    days = "days from which logs are old (default 7)"
-    clean("--days", type=decimal_number(0, 36_500), default=7.0, help=days)
-    return parser
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:

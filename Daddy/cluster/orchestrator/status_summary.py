@@ -24,7 +24,7 @@ from Daddy.cluster.orchestrator.controller_types import (
     Snapshot,
     WaitReason,
 )
-from Daddy.cluster.orchestrator.decisions.job_cap import choose_chaining
+from Daddy.cluster.orchestrator.decisions.job_cap import choose_chaining, limit_to_open_slots
 from Daddy.cluster.orchestrator.ledger_replay import measure_training
 
 _LAST_ENDED = 5
@@ -45,9 +45,10 @@ def summarise(
 ) -> dict[str, Any]:
     """Return slots, queue, decisions with reasons and the last ended attempts, ready for JSON."""
     rows = {job.token: job for job in snapshot.jobs} if isinstance(snapshot, Snapshot) else {}
-    wanted = intent.slots if intent is not None else len(slots)
-    slot_count = max(wanted, ledger.slots_held)
+    wanted = intent.open_slots if intent is not None else range(len(slots))
+    slot_count = max(intent.slots if intent is not None else len(slots), ledger.slots_held)
     ended = sorted(ledger.ended_or_rejected, key=lambda attempt: attempt.ended_ts or 0.0)
+    policy = limit_to_open_slots(policy, intent) if intent is not None else policy
     chaining, chaining_reason = choose_chaining(ledger.site, policy)
     return {
         "v": SUMMARY_VERSION,
@@ -105,7 +106,7 @@ def _queue(snapshot: QueueReading) -> dict[str, Any]:
 
 
 def _slot(
-    number: int, wanted: int, ledger: Ledger, slots: Sequence[SlotView], rows: Rows
+    number: int, wanted: Sequence[int], ledger: Ledger, slots: Sequence[SlotView], rows: Rows
 ) -> dict[str, Any]:
     view = next((slot for slot in slots if slot.slot == number), SlotView(number, 0, ""))
     holders = (attempt for attempt in ledger.live if attempt.slot == number and attempt.training)
@@ -118,7 +119,7 @@ def _slot(
         "word": row.slurm_state if row else None,
         "training": holder is not None
         and (row is None or (row.state is JobState.RUNNING and not row.completing)),
-        "surplus": number >= wanted,
+        "surplus": number not in wanted,
         "leaving": holder is not None and holder.requests.signalled_ts is not None,
     }
 

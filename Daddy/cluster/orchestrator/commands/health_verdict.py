@@ -57,9 +57,13 @@ class RunHealth:
 
 
 def slot_state(slot: Record) -> str:
-    """Return the word empty, ends, silent, leaves, suspended, boots (no speed yet) or trains."""
+    """Return the word stopped, empty, ends, silent, leaves, suspended, boots or trains.
+
+    A stopped slot is not to be filled; a job boots until its heartbeat has a speed.
+    """
     beat = slot["beat"]
     for holds, state in (
+        (slot.get("surplus") and slot["job_id"] is None, "stopped"),
         (not slot["training"], "empty" if slot["job_id"] is None else "ends"),
         (slot["word"] == "SUSPENDED", "suspended"),
         ((slot["beat_s"] or 0.0) > SILENT_S, "silent"),
@@ -168,11 +172,14 @@ def _assess_unfilled(status: Record, states: Sequence[str], trouble: str, count:
 def _count_slots(status: Record, states: Sequence[str]) -> str:
     """Return the number of slots that train, boot or are suspended, and of jobs beyond them."""
     filled, booting = sum(state not in _UNFILLED for state in states), states.count("boots")
-    leaving, suspended = len(status["slots"]) - len(states), states.count("suspended")
+    suspended = states.count("suspended")
+    stopped = sum(slot["state"] == "stopped" for slot in status["slots"])
+    leaving = len(status["slots"]) - len(states) - stopped
     numbers = (
         (booting, "boots", "boot"),
         (suspended, "is suspended by Slurm", "are suspended by Slurm"),
         (leaving, "more leaves", "more leave"),
+        (stopped, "is stopped", "are stopped"),
     )
     parts = [f"{n} {single if n == 1 else plural}" for n, single, plural in numbers if n]
     return ", ".join([f"{filled - booting} of {len(states)} slots train", *parts])

@@ -267,8 +267,8 @@ def _check_name(config: Config, view: LeaseView) -> None:
 def _nothing_new(config: Config, intent: DesiredRun) -> bool:
     """Build the release; return True if it, slots and mode equal ``intent`` and no Hold exists."""
     run = run_paths(config)
-    if intent.mode is not Mode.RUN or read_last_summary(run).get("breaker"):
-        return False  # start resets the failures of slots that stay empty
+    if intent.mode is not Mode.RUN or intent.stopped_slots or read_last_summary(run).get("breaker"):
+        return False  # start fills stopped slots, and those that stay empty after failures
     wanted = (freeze_release(run, config).ident, config.slurm.max_running)
     return wanted == (intent.release, intent.slots)
 
@@ -280,6 +280,8 @@ def _hand_over(new: DesiredRun, old: DesiredRun | None, view: LeaseView) -> None
         changes.append(f"release {new.release}: one slot tries it, the others follow if it works")
     if old is not None and old.slots != new.slots:
         changes.append(f"{new.slots} slots instead of {old.slots}")
+    if old is not None and old.stopped_slots:
+        changes.append(f"slot {', '.join(map(str, old.stopped_slots))} is filled again")
     if old is not None and old.mode is Mode.PAUSED:
         changes.append(f"the pause is over ({old.reason})")
     changes = changes or ["failures so far are forgiven: empty slots are tried again now"]

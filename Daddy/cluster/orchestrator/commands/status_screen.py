@@ -33,6 +33,7 @@ _MARKS = {
 }
 _STYLES = {
     "empty": "bold red",
+    "stopped": "dim",
     "ends": "yellow",
     "silent": "bold red",
     "leaves": "yellow",

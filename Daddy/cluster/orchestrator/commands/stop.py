@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.commands.daemon import launch_controller, run_until_over
+from Daddy.cluster.orchestrator.commands.one_slot import stop_slot
 from Daddy.cluster.orchestrator.commands.run_selection import (
     Request,
     find_release,
@@ -36,8 +37,13 @@ _GRACE_S = 90.0
 """Seconds that the scheduler has to end jobs that did not exit by themselves."""
 
 
-def run_stop(request: Request, *, now: bool) -> int:
-    """Write the intent to end the run and wait; act as the controller if none is alive."""
+def run_stop(request: Request, *, now: bool, slot: int | None = None) -> int:
+    """Write the intent to end the run and wait; act as the controller if none is alive.
+
+    ``slot``: end the job of this slot alone.
+    """
+    if slot is not None:
+        return stop_slot(request, slot)
     (config, run), clock = request.find_run(), SystemClock()
     intent, damage = load_intent(run)
     if damage:

@@ -8,10 +8,16 @@ waits behind its predecessor; if the limit counts waiting jobs, it is submitted 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import takewhile
 
 from Daddy.cluster.orchestrator.control_parameters import SLOW_CLAIM_S, ControllerPolicy
-from Daddy.cluster.orchestrator.controller_types import Chaining, Ledger, SiteLimits
+from Daddy.cluster.orchestrator.controller_types import (
+    Chaining,
+    DesiredRun,
+    Ledger,
+    SiteLimits,
+)
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 
 _HOUR_S = 3600.0
@@ -25,6 +31,12 @@ _OFTEN = 3
 """Slow hand-overs in a month from which all extra successors are submitted."""
 
 
+def limit_to_open_slots(policy: ControllerPolicy, desired: DesiredRun) -> ControllerPolicy:
+    """Return ``policy`` with fewer running jobs, by the slots that the person stopped."""
+    closed = desired.slots - len(desired.open_slots)
+    return replace(policy, max_running=max(0, policy.max_running - closed)) if closed else policy
+
+
 def choose_chaining(site: SiteLimits, policy: ControllerPolicy) -> tuple[Chaining, str]:
     """Return how successors wait (pool, chain, late) under the site's limits, and the reason."""
     cap, limit = site.max_running, site.max_submitted
@@ -34,6 +46,7 @@ def choose_chaining(site: SiteLimits, policy: ControllerPolicy) -> tuple[Chainin
         (not site.keeps_marks, Chaining.LATE, "the site loses the names of our jobs"),
         (site.counts_waiting, Chaining.LATE, "the site refused another waiting job"),
         (full, Chaining.LATE, f"the site counts waiting jobs: {limit} in all"),
+        (policy.enforced and wide, Chaining.LATE, f"our own queue would let {cap} jobs run"),
         (policy.enforced, Chaining.POOL, "our own queue enforces the cap"),
         (site.blocks_others, Chaining.CHAIN, "a job that waits for a cap may stall the partition"),
         (not site.enforced, Chaining.CHAIN, "no cap of the site is known yet"),

@@ -8,7 +8,7 @@ waits for the same cap, unless that job is of another Daddy run: two runs would 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from Daddy.cluster.orchestrator.action_types import Action, Cancel, Conclude, Notify, Signal
 from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
@@ -100,6 +100,32 @@ def _handle_hung(attempt: Attempt, inputs: PlanInput) -> Action | None:
     return None
 
 
+def end_stopped_slots(inputs: PlanInput) -> list[Action]:
+    """Return the actions that end the jobs of stopped slots, and cancel their successors."""
+    stopped, drain_s = inputs.desired.stopped_slots, inputs.policy.drain_s
+    if not stopped:
+        return []
+    leaving = [attempt for attempt in inputs.training if attempt.slot in stopped]
+    overdue = f"still here {drain_s:g} s after"
+    ends = [
+        _signal_then_cancel(attempt, inputs, f"slot {attempt.slot} is stopped", drain_s, overdue)
+        for attempt in leaving
+    ]
+    ends += [
+        _cancel(attempt, inputs, "a slot is stopped: no place for it is left")
+        for attempt in _without_slot(inputs, {attempt.job_id for attempt in leaving})
+    ]
+    return [action for action in ends if action is not None]
+
+
+def _without_slot(inputs: PlanInput, leaving: Container[int | None]) -> Iterator[Attempt]:
+    """Yield queued jobs that follow none or a leaving job, while no slot is to be filled."""
+    if not inputs.fill and not inputs.holds:
+        for attempt in inputs.waiting:
+            if attempt.queued and (attempt.after is None or attempt.after in leaving):
+                yield attempt
+
+
 def _may_not_run(attempt: Attempt, inputs: PlanInput) -> bool:
     jobs = (job for job in inputs.snapshot.jobs if job.token == attempt.token)
     return any(job.slurm_state.startswith(_NOT_YET) for job in jobs)
@@ -117,9 +143,10 @@ def waiting_user_jobs(snapshot: Snapshot) -> tuple[QueueJob, ...]:
 def yield_slot(inputs: PlanInput, waiting: Sequence[QueueJob]) -> list[Action]:
     """Return a signal to the oldest training job, unless a slot is empty or leaving already."""
     live = inputs.ledger.live
-    training = [attempt for attempt in live if attempt.training]
+    slots = inputs.desired.open_slots
+    training = [attempt for attempt in live if attempt.training and attempt.slot in slots]
     leaving = any(job.left_ts is not None or job.requests.signalled_ts for job in live)
-    if not waiting or leaving or len(training) < inputs.desired.slots:
+    if not waiting or leaving or len(training) < len(slots):
         return []
     oldest = max(training, key=lambda job: (-(job.started_ts or 0.0), job.number))
     if oldest.job_id is None:

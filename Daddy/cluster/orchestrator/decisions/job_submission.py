@@ -37,7 +37,9 @@ def fill_slots(inputs: PlanInput, excluded: tuple[str, ...]) -> tuple[list[Actio
         inputs, min(fillers, allowance), max(0, successors - missing), chaining, excluded
     )
     training, waiting = len(inputs.training), len(inputs.waiting)
-    reasons = [f"{training} of {inputs.desired.slots} slots train, {waiting} jobs wait or start"]
+    reasons = [
+        f"{training} of {len(inputs.desired.open_slots)} slots train, {waiting} jobs wait or start"
+    ]
     if missing:
         reasons.append(f"{limit}: {missing} jobs fewer than wanted")
     return [*submits, *_shrink(inputs, ahead)], reasons
@@ -89,7 +91,7 @@ def _ids_of_unheld(inputs: PlanInput, training: Iterable[Attempt]) -> list[int]:
     held = {hold.slot for hold in inputs.holds}
     if None in held or (held and all(job.progressed_ts is None for job in inputs.training)):
         return []
-    wanted = set(range(inputs.desired.slots)) - held
+    wanted = set(inputs.desired.open_slots) - held
     job_ids = (attempt.job_id for attempt in training if attempt.slot in wanted)
     return [job_id for job_id in job_ids if job_id is not None]
 

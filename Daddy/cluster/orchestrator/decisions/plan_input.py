@@ -33,12 +33,13 @@ class PlanInput:
 
     @property
     def steady(self) -> tuple[Attempt, ...]:
-        """Training jobs that get successors: they or their release made progress."""
+        """Training jobs that get successors: not stopped, they or their release progressed."""
         proven = self.ledger.proven
         return tuple(
             attempt
             for attempt in self.training
-            if attempt.progressed_ts is not None or attempt.release in proven
+            if attempt.slot not in self.desired.stopped_slots
+            and (attempt.progressed_ts is not None or attempt.release in proven)
         )
 
 
@@ -48,13 +49,15 @@ def gather_plan_input(
     """Return the input of the pass at ``now`` (wall seconds)."""
     chosen = choose_releases(desired, ledger)
     all_holds, tries = find_holds(ledger, policy, now, chosen.given_up)
-    holds = tuple(hold for hold in all_holds if hold.slot is None or hold.slot < desired.slots)
+    slots, stopped = desired.open_slots, desired.stopped_slots
+    holds = tuple(hold for hold in all_holds if hold.slot is None or hold.slot in slots)
     training, waiting = list[Attempt](), list[Attempt]()
     for attempt in ledger.live:  # one pass: a fleet of thousands does not stay in the cache
         if attempt.slot is None:
             waiting.append(attempt)
         elif attempt.left_ts is None:
             training.append(attempt)
+    kept = [attempt for attempt in training if attempt.slot not in stopped]
     return PlanInput(
         desired,
         ledger,
@@ -65,7 +68,7 @@ def gather_plan_input(
         holds,
         tuple(training),
         tuple(waiting),
-        _fill(desired.slots, holds, training, tries, now),
+        _fill(len(slots), holds, kept, tries, now),
         find_block(ledger, snapshot, policy, now),
     )
 

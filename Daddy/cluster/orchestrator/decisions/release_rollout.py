@@ -6,6 +6,7 @@ next hand-over. After two failures without one, the last release with a checkpoi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, JobOutcome, Ledger
@@ -43,16 +44,22 @@ def choose_releases(desired: DesiredRun, ledger: Ledger) -> ReleaseRollout:
     if damning or len(failed) >= _TRIES:
         reason = f"release {wanted} is given up for {proven}: {failed[-1].reason}"
         return ReleaseRollout(proven, given_up=frozenset({wanted}), reason=reason)
-    slot = _trial_slot(wanted, ledger, desired.slots)
+    slot = _trial_slot(wanted, ledger, desired.open_slots)
+    if slot is None:
+        return ReleaseRollout(wanted)
     reason = f"release {wanted} is tried in slot {slot}, the others run {proven}"
     return ReleaseRollout(proven, wanted, slot, reason=reason)
 
 
-def _trial_slot(wanted: str, ledger: Ledger, slots: int) -> int:
-    """Return the slot that runs ``wanted``, else an empty slot, else the longest-running."""
-    training = {job.slot: job for job in ledger.live if job.training and job.slot is not None}
+def _trial_slot(wanted: str, ledger: Ledger, slots: Sequence[int]) -> int | None:
+    """Return the slot that runs ``wanted``, else an empty slot, else the longest-running.
+
+    None if every slot is stopped.
+    """
+    jobs = (job for job in ledger.live if job.training and job.slot is not None)
+    training = {job.slot: job for job in jobs if job.slot in slots}
     running = [slot for slot, attempt in training.items() if attempt.release == wanted]
-    empty = [slot for slot in range(slots) if slot not in training]
+    empty = [slot for slot in slots if slot not in training]
     if running or empty:
         return [*running, *empty][0]
-    return min(training, key=lambda slot: (training[slot].started_ts or 0.0, slot))
+    return min(training, key=lambda slot: (training[slot].started_ts or 0.0, slot), default=None)
