@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from Daddy.background.background_task import has_archive
 from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
+from Daddy.core.environment_files import describe_purge
 from Daddy.core.errors import DaddyError, ExitCode
 from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.job_environment import SLOT, StartupTimer, read_job
@@ -108,10 +109,15 @@ def _run_in_slot(attempt: JobAttempt, slot: HeldSlot) -> int:
         reason = error.message if isinstance(error, DaddyError) else str(error)
         events.write("error", step, {"text": reason, "exit_code": code})
         raise
+    except Exception as error:  # with a purge the interpreter exits with that code
+        if why := describe_purge(error, Path(sys.prefix)):
+            reason, code = why, int(ExitCode.PURGED)
+        raise
     finally:
         events.write("state", step, {"state": "goodbye", "reason": reason, "exit_code": code})
         well = code in (ExitCode.DONE, ExitCode.DRAINED)
-        slot.release(reason if well else f"exit code {code}: {reason}")
+        with suppress(OSError):  # a full disk: the controller ends the term
+            slot.release(reason if well else f"exit code {code}: {reason}")
     return code
 
 
@@ -322,8 +328,9 @@ def cli() -> None:
     The cleanup of torch takes a second or more, and this job's successor waits for the GPU.
     """
     code = run_entry(main)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(code)
 
 

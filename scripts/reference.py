@@ -63,6 +63,10 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "nothing: the controller continues it",
     ),
     ExitCode.NOT_NEEDED: ("a job found no free slot", "nothing: it was not needed"),
+    ExitCode.PURGED: (
+        "files of the Python environment are missing, as after a purge of old files",
+        "`./scripts/install`, then `start` if the run is paused",
+    ),
     ExitCode.NOT_LEARNT: (
         "`scripts/demo`: the run ended and its agents did not learn",
         "read the sentence at its end; run it again",

@@ -29,7 +29,21 @@ case "$*" in
 esac
 """
 """Stands for a venv's Python: its pip records calls and "installs" CUDA's build unless told."""
-TOOLS = ("bash", "sed", "dirname", "cat", "cksum", "awk", "rm", "grep", "du", "cut", "ls")
+TOOLS = (
+    "bash",
+    "mv",
+    "tr",
+    "sed",
+    "dirname",
+    "cat",
+    "cksum",
+    "awk",
+    "rm",
+    "grep",
+    "du",
+    "cut",
+    "ls",
+)
 
 
 class Machine:
@@ -41,6 +55,10 @@ class Machine:
             shutil.copytree(CHECKOUT / name, self.checkout / name, symlinks=True)
         for name in ("pyproject.toml", "constraints.txt"):
             shutil.copy(CHECKOUT / name, self.checkout)
+        for name in ("__init__.py", "core"):
+            copy = shutil.copytree if name == "core" else shutil.copy
+            (self.checkout / "Daddy").mkdir(exist_ok=True)
+            copy(CHECKOUT / "Daddy" / name, self.checkout / "Daddy" / name)
         self.bin.mkdir()
         for name in TOOLS:
             (self.bin / name).symlink_to(shutil.which(name) or name)
@@ -48,6 +66,7 @@ class Machine:
         self.site = self.checkout / ".venv" / "lib" / "python3.11" / "site-packages" / "torch"
         self.site.mkdir(parents=True)
         (self.checkout / ".venv" / "bin").mkdir()
+        (self.checkout / ".venv" / "pyvenv.cfg").touch()
         self.reaches_the_cpu_index()
 
     def program(self, name: str, code: str = "exit 0") -> None:
@@ -176,3 +195,63 @@ def test_an_unknown_option_of_the_tests_is_refused_before_anything_is_fetched(
     assert "unrecognized arguments: --bogus" in done.stderr
     assert "apt" not in done.stderr + done.stdout
     assert "tests are skipped" not in done.stderr
+
+
+def package(site: Path, name: str, version: str = "1.0") -> Path:
+    """Install a package of two modules as pip records it; return its folder."""
+    record, folder = site / f"{name}-{version}.dist-info" / "RECORD", site / name
+    record.parent.mkdir()
+    folder.mkdir(exist_ok=True)
+    own = [f"{record.parent.name}/RECORD,,", f"{name}/__pycache__/a.cpython-311.pyc,,"]
+    for module in ("a.py", "b,c.py"):
+        (folder / module).touch()
+        own.append(f'"{name}/{module}",sha256=x,0')
+    record.write_text("\n".join(own) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("purged", ["file", "record", "package"])
+def test_a_package_that_lacks_files_is_installed_again(machine: Machine, purged: str) -> None:
+    site = machine.site.parent
+    package(site, "whole")
+    folder = package(site, "purged")
+    assert machine.types("install").returncode == 0
+    assert (machine.types("install").returncode, machine.asked) == (0, [])
+    if purged == "file":
+        (folder / "b,c.py").unlink()
+    if purged == "package":
+        shutil.rmtree(folder)
+    if purged != "file":
+        shutil.rmtree(site / "purged-1.0.dist-info")
+    done = machine.types("install")
+    assert "files of these packages are missing (a purge of old files?): purged-1.0" in done.stderr
+    assert machine.asked[-1].endswith(" -e ."), "pip installs what it does not know"
+    assert not (site / "purged-1.0.dist-info").exists()
+    assert (site / "whole-1.0.dist-info").exists()
+
+
+def test_a_torch_that_lacks_files_keeps_its_build(machine: Machine) -> None:
+    machine.program("nvidia-smi")
+    package(machine.site.parent, "torch")
+    assert machine.types("install", DADDY_TORCH="cpu").returncode == 0
+    (machine.site / "a.py").unlink()
+    done = machine.types("install")
+    assert CPU_INDEX in machine.asked[0], done.stderr
+    assert "it was that build before" in done.stderr
+
+
+def test_a_package_that_pip_cannot_complete_is_told(machine: Machine) -> None:
+    folder = package(machine.site.parent, "purged")
+    assert machine.types("install").returncode == 0
+    shutil.rmtree(folder)
+    machine.types("install")
+    again = package(machine.site.parent, "purged")
+    (again / "a.py").unlink()
+    recorder = machine.checkout / ".venv" / "bin" / "python"
+    record = again.parent / "purged-1.0.dist-info"
+    lost = f"mkdir {record}; echo purged/a.py >{record}/RECORD"
+    recorder.write_text(recorder.read_text().replace('echo "$*"', f'{lost}; echo "$*"'))
+    (machine.bin / "mkdir").symlink_to(shutil.which("mkdir") or "mkdir")
+    done = machine.types("install")
+    assert done.returncode == 9
+    assert "files are still missing: purged-1.0" in done.stderr

@@ -23,6 +23,9 @@ from Daddy.core.errors import FileError
 
 _CHUNK = 1 << 20
 
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors of a full disk or quota: there may be room again later."""
+
 JSON_LIMIT = 64 * 1024
 """Largest JSON record in bytes that is read: our own are far smaller."""
 
@@ -74,6 +77,25 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = 
         raise
     if durable:
         sync_folder(path.parent)
+
+
+def find_full_disk(folder: Path, size: int = 4096) -> str:
+    """Return the error if ``folder`` has no room for ``size`` more bytes, "" if it has.
+
+    A quota shows when bytes are written alone. They are random: some disks store no zeros.
+    """
+    try:
+        _write_temp(folder, os.urandom(size), 0o600).unlink()
+    except OSError as error:
+        return f"{error.strerror}: {folder}" if error.errno in DISK_FULL else ""
+    return ""
+
+
+def largest_file(folder: Path, pattern: str) -> int | None:
+    """Return the bytes of the largest matching file; None if none matches or a file vanishes."""
+    with contextlib.suppress(OSError):
+        return max((path.stat().st_size for path in folder.glob(pattern)), default=None)
+    return None
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:

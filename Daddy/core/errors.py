@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     FILES = 9
     DRAINED = 10
     NOT_NEEDED = 11
+    PURGED = 14
     NOT_LEARNT = 15
     DEGRADED = 20
     DOWN = 21

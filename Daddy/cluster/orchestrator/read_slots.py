@@ -18,6 +18,8 @@ from Daddy.core.run_paths import RunPaths
 
 _MAX_GAP_S = 180.0
 """Seconds: more than between two passes, and less than the silence that counts as a hang."""
+CHECKPOINT_FILES = "*/checkpoints/*.safetensors"
+"""Pattern of the checkpoints' large files below ``run.slots``."""
 _CHECKPOINT = re.compile(r"t(\d{6})-s(\d{12})_*\.json")
 
 

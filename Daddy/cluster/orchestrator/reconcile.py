@@ -36,7 +36,7 @@ _BY_EXIT_CODE = {
     0: JobOutcome.DONE,
     10: JobOutcome.DRAINED,
     11: JobOutcome.NOT_NEEDED,
-    **dict.fromkeys((2, 3, 7, 93), JobOutcome.REFUSED),
+    **dict.fromkeys((2, 3, 7, 14, 93), JobOutcome.REFUSED),
 }
 """Exit codes of a learner (``core.errors``) with a meaning beyond success or failure."""
 

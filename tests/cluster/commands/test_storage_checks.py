@@ -9,6 +9,7 @@ from Daddy.cluster.orchestrator.commands.storage_checks import (
     Mount,
     describe_forecast,
     describe_private_disk,
+    describe_purging,
     find_mount,
     find_place_errors,
     find_shortage,
@@ -64,6 +65,13 @@ def test_a_place_that_only_this_host_sees_is_refused_on_a_cluster(path: str) -> 
     (found,) = findings(path)
     assert "cannot be seen from the nodes" in found
     assert findings(path, one_host=True) == []
+
+
+@pytest.mark.parametrize("path", ["/scratch/ada/.venv", "/lustre/gscratch1/ada/red.gb", "/tmp/v"])
+def test_storage_that_sites_purge_is_warned_of(path: str) -> None:
+    warning = describe_purging("the Python environment", path)
+    assert warning.startswith(f"warning: the Python environment {path} is below ")
+    assert describe_purging("the ROM", "/shared/ada/scratch.gb") == ""
 
 
 def test_a_newline_in_a_path_would_be_a_line_of_the_job_script() -> None:

@@ -42,6 +42,14 @@ def test_a_job_cancelled_by_somebody_else_pauses_the_run() -> None:
     assert why(cancelled(1, 60, canceller=0)) == "user 0 cancelled job 101"
 
 
+def test_a_job_without_its_packages_pauses_the_run_until_the_next_start() -> None:
+    purged = ended(1, JobOutcome.REFUSED, 60, reason="exit code 14: the environment was purged")
+    said = "job 101 cannot import its packages: the environment was purged: ./scripts/install"
+    assert why(purged) == said
+    assert why(purged, start_seen_ts=NOW - 30) is None
+    assert why(ended(1, JobOutcome.CRASHED, 60, reason="exit code 140")) is None
+
+
 def test_one_cancelled_by_hand_is_only_replaced_and_two_at_once_pause() -> None:
     assert why(cancelled(1, 60)) is None
     assert why(cancelled(1, 600), cancelled(2, 60)) is None

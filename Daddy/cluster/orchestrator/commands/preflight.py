@@ -25,6 +25,7 @@ from Daddy.cluster.orchestrator.commands.storage_checks import (
     Mount,
     describe_forecast,
     describe_private_disk,
+    describe_purging,
     find_mount,
     find_place_errors,
     find_shortage,
@@ -32,12 +33,13 @@ from Daddy.cluster.orchestrator.commands.storage_checks import (
     parse_quota,
 )
 from Daddy.cluster.orchestrator.controller_types import UnknownQueue
+from Daddy.cluster.orchestrator.read_slots import CHECKPOINT_FILES
 from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, run_id
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.agreed_settings import Contract, contract_from_pairs
-from Daddy.core.atomic_files import create_exclusive, read_json_or_empty
+from Daddy.core.atomic_files import create_exclusive, largest_file, read_json_or_empty
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import (
     ConfigError,
@@ -153,10 +155,10 @@ def check_places(config: Config, executor: str, findings: Findings) -> None:
     places = [("the run directory", run.root)]
     places += [("collaboration.shared_dir", shared.root)] if separate else []
     one_host = executor != "slurm"
+    kept = [("the Python environment", Path(sys.prefix).resolve())]
+    kept += [("the ROM", Path(config.training.rom))] if config.training.rom is not None else []
     if not one_host:
-        places += [("the Python environment", Path(sys.prefix).resolve())]
-        rom = config.training.rom
-        places += [("the ROM", Path(rom))] if rom is not None else []
+        places += kept
         if "\\" in str(run.root):
             message = f"Slurm writes no output of jobs below a backslash: {run.root}"
             findings.wrong.append(FileError(message, "set run_dir to a path without one"))
@@ -169,6 +171,7 @@ def check_places(config: Config, executor: str, findings: Findings) -> None:
         findings.wrong += find_place_errors(name, str(path), mounted, one_host=one_host)
     if findings.wrong:
         return
+    findings.notes += filter(None, (describe_purging(name, str(path)) for name, path in kept))
     if not one_host and (doubt := describe_private_disk(str(run.root), mounted)):
         findings.notes.append(doubt)
     ours = (run.logs, run.scripts, run.controller, run.events, run.slots, run.releases)
@@ -278,20 +281,14 @@ def _is_one_host(run: RunPaths, partitions: Mapping[str, Partition]) -> bool:
 def _check_space(
     config: Config, run: RunPaths, mounted: Sequence[Mount], findings: Findings
 ) -> None:
-    checkpoint = _largest(run.slots, "*/checkpoints/*.safetensors")
-    items = forecast_disk_use(config, checkpoint, _largest(shared_paths(config).blobs, "*/*.st"))
+    checkpoint = largest_file(run.slots, CHECKPOINT_FILES)
+    blob = largest_file(shared_paths(config).blobs, "*/*.st")
+    items = forecast_disk_use(config, checkpoint, blob)
     space = _free_space(run.root, mounted)
     total, parts = describe_forecast(items, space)
     findings.notes += [total, *([parts] if os.environ.get(LEVEL) == "DEBUG" else [])]
     if error := find_shortage(items, space, str(run.root)):
         findings.wrong.append(error)
-
-
-def _largest(folder: Path, pattern: str) -> int | None:
-    """Return the bytes of the largest matching file; None if none matches or a file vanishes."""
-    with contextlib.suppress(OSError):
-        return max((path.stat().st_size for path in folder.glob(pattern)), default=None)
-    return None
 
 
 def _free_space(folder: Path, mounted: Sequence[Mount]) -> FreeSpace:

@@ -25,6 +25,7 @@ _TICKETED = frozenset({"afs", "openafs", "auristorfs", "kafs", "coda", "ncpfs"})
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 _OF_DISKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "jfs"})
 _SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - named to be refused
+_TEMPORARY = ("tmp", "temp")
 _ENVIRONMENT_BYTES = 20_000
 """One environment's share of a checkpoint: emulator state and recurrent state."""
 _CONVOLUTIONS, _INPUTS = 65_000, 1_330
@@ -80,6 +81,16 @@ def describe_private_disk(path: str, mounts: Sequence[Mount]) -> str:
     if mount is None or mount.kind not in _OF_DISKS | _IN_MEMORY:
         return ""
     return f"{path} is on a disk of this host ({mount.kind} at {mount.point}): do all nodes see it?"
+
+
+def describe_purging(name: str, path: str) -> str:
+    """Return a warning, with ``name``, if ``path`` is on storage that sites purge, else ""."""
+    folders = path.lower().split("/")[:-1]
+    at = next((part for part in folders if "scratch" in part or part in _TEMPORARY), None)
+    if at is None:
+        return ""
+    danger = "many sites delete files there that were not read for some weeks"
+    return f"warning: {name} {path} is below {at!r}: {danger}; keep it in your home if it fits"
 
 
 def find_place_errors(

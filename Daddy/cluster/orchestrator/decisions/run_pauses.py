@@ -1,13 +1,15 @@
 """Pure. Finds the reasons to submit nothing, however many slots are empty.
 
-A *pause* lasts until the person runs ``start`` again: an administrator holds a job, another user
-cancelled one, or several were cancelled within a minute and not by the controller (a site without
-accounting does not name the canceller). One job that the person cancels is merely replaced. A
-*block* lasts as long as its cause: the budget is used up, or a job of ours can never start.
+A *pause* lasts until the person runs ``start`` again: files of the Python environment are missing,
+an administrator holds a job, another user cancelled one, or several were cancelled within a minute
+and not by the controller (a site without accounting does not name the canceller). One job that the
+person cancels is merely replaced. A *block* lasts as long as its cause: the budget is used up, or a
+job of ours can never start.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
@@ -21,8 +23,10 @@ from Daddy.cluster.orchestrator.controller_types import (
     Snapshot,
     WaitReason,
 )
+from Daddy.core.errors import ExitCode
 
 _AT_ONCE_S = 60.0
+_PURGED = re.compile(rf"exit code {ExitCode.PURGED:d}\b")
 _LASTING = (WaitReason.BUDGET, WaitReason.NEVER)
 
 
@@ -50,7 +54,11 @@ def find_block(
 
 
 def find_pause_reason(ledger: Ledger, snapshot: Snapshot, policy: ControllerPolicy) -> str | None:
-    """Return the reason to pause the run (held or cancelled jobs), or None."""
+    """Return the reason to pause the run (a purge, held or cancelled jobs), or None."""
+    for attempt in ledger.ended_or_rejected:
+        if (attempt.ended_ts or 0.0) >= ledger.start_seen_ts and _PURGED.match(attempt.reason):
+            why = "the environment was purged: ./scripts/install"
+            return f"job {attempt.job_id} cannot import its packages: {why}"
     for job in snapshot.jobs:
         if job.state is JobState.PENDING and job.wait_reason is WaitReason.ADMIN:
             return f"an administrator holds job {job.job_id} ({job.slurm_reason})"
