@@ -251,8 +251,8 @@ def main() -> int:
         "task", type=json.loads, help="JSON object: folder, game, seconds and others"
     )
     task = parser.parse_args().task
-    _limit_resources(float(task["seconds"]))
     try:
+        _limit_resources(float(task["seconds"]))
         claim = claim_format.decode_claim(
             read_bounded(Path(task["folder"]) / "claim", claim_format.CLAIM_LIMIT)
         )
@@ -260,7 +260,7 @@ def main() -> int:
             result = _play(claim, task)
         print(json.dumps(result))
     except (DaddyError, ValueError, KeyError, TypeError) as error:
-        print(error, file=sys.stderr)
+        print(error if isinstance(error, DaddyError) else repr(error), file=sys.stderr)
         return 1
     return 0
 

@@ -304,6 +304,10 @@ def test_the_real_game_on_cuda_takes_the_tuned_recipe_and_a_begun_run_keeps_its_
     lease = Lease.acquire(person.run.slot(0).lease, {"host": "n1"})
     assert lease is not None
     lease.beat({"steps_per_second": 1_250.0})
+    for slot, absurd in ((1, 5e-324), (2, 1e300)):
+        other = Lease.acquire(person.run.slot(slot).lease, {"host": "n1"})
+        assert other is not None
+        other.beat({"steps_per_second": absurd})
     said = person.says(*typed)
     assert re.search(r"total_steps +5,000,000 +0 \(no end\) +stays: you set it", said.stdout)
     assert "last 16 min at 5,000 steps/s" in said.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +33,7 @@ from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.inputs import recording_format
 from Daddy.pokemon.recordings.verifying_player import ReadAhead
+from tests.patience import PATIENCE_S
 from tests.pokemon.archive.players import advance, archived
 
 RULES = ArchiveRules(follow=False)
@@ -307,3 +310,10 @@ def test_a_claim_that_does_not_lead_there_gives_no_recording(alone: ArchivedEnv)
     alone._claims.keep_claim(false, "a" * 64)
     with pytest.raises(FileError, match="its keys do not lead there"):
         record_milestone(alone._archive, CHILD, "beat_leader1", real=False)
+
+
+@pytest.mark.parametrize("task", ["{}", "[]", '{"seconds": "x"}'])
+def test_a_task_without_its_facts_is_an_error_in_one_line(task: str) -> None:
+    argv = [sys.executable, "-m", "Daddy.pokemon.archive.claim_replay", task]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr

@@ -13,7 +13,6 @@ import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from math import inf
 
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.action_types import Submit
@@ -63,6 +62,8 @@ from Daddy.core.saved_cluster import setup_line
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 
+_SLOWEST, _FASTEST = 0.01, 1e7
+"""Steps per second between which a heartbeat's speed is believed."""
 _LEAVES_S = 10.0
 """Seconds that a controller has to exit after its run ended."""
 
@@ -198,7 +199,7 @@ def _measured_rates(run: RunPaths, slots: int) -> Iterator[float]:
     for slot in range(slots):
         view = read_lease(run.slot(slot).lease)
         rate = None if view is None else view.beat.get("steps_per_second")
-        if isinstance(rate, int | float) and 0 < rate < inf:
+        if isinstance(rate, int | float) and _SLOWEST <= rate <= _FASTEST:
             yield float(rate)
 
 
