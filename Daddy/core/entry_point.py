@@ -6,6 +6,7 @@ Every entry point calls :func:`run_entry`. Characters that the output's encoding
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import signal
 import sys
@@ -58,10 +59,10 @@ def run_entry(
     try:
         return int(main(argv))
     except DaddyError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _print(f"error: {error}")
         return int(error.exit_code)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        _print("interrupted")
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
@@ -81,6 +82,12 @@ def _report_os_error(error: OSError) -> int:
     if error.filename is None and error.errno not in _DISK_ERRORS:
         raise error
     where = "" if error.filename is None else f": {error.filename}"
-    print(f"error: {error.strerror}{where}", file=sys.stderr)
-    print("  what to do: check that the path exists, is writable and has space", file=sys.stderr)
+    _print(f"error: {error.strerror}{where}")
+    _print("  what to do: check that the path exists, is writable and has space")
     return int(ExitCode.FILES)
+
+
+def _print(line: str) -> None:
+    """Print to stderr, if it is open and its disk has room: the exit code stays the same."""
+    with contextlib.suppress(OSError, ValueError):
+        print(line, file=sys.stderr, flush=True)

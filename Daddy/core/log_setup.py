@@ -45,12 +45,13 @@ def add_log_flags(parser: argparse.ArgumentParser) -> None:
 def log_to(stream: TextIO | None = None, level: str | None = None) -> None:
     """Log to `stream` (stderr) from `level` on (the parent's, else INFO).
 
-    Other libraries' loggers keep to warnings. A full disk costs lines, never the program.
+    Other libraries' loggers keep to warnings. A full disk or a closed stderr costs lines, never the
+    program.
     """
     chosen = level or os.environ.get(LEVEL, "")
     os.environ[LEVEL] = chosen = chosen if chosen in {"DEBUG", "WARNING"} else "INFO"
     output = stream or sys.stderr
-    if not output.isatty() and (reconfigure := getattr(output, "reconfigure", None)):
+    if output and not output.isatty() and (reconfigure := getattr(output, "reconfigure", None)):
         reconfigure(encoding="utf-8", errors="backslashreplace")  # `logs` reads UTF-8
     handler = logging.StreamHandler(output)
     formatter = _OneLine(_FORMAT, "%Y-%m-%dT%H:%M:%SZ")

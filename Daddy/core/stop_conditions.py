@@ -19,6 +19,7 @@ from Daddy.core.clock import Clock
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 """Signals that ask a process to stop."""
+WALL_TIME = "wall time"
 _DRAIN_MARGIN_S = 180.0
 """Seconds before the time limit that are kept for the last checkpoint and contribution."""
 _DRAIN_SHARE = 0.2
@@ -52,7 +53,7 @@ class WallTimeLimit:
 
     def stop_reason(self) -> str | None:
         """Return ``wall time`` once the deadline has passed, else None."""
-        return "wall time" if self.clock.now() >= self.deadline else None
+        return WALL_TIME if self.clock.now() >= self.deadline else None
 
 
 def block_signals() -> None:

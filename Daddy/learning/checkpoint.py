@@ -13,6 +13,7 @@ import errno
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 
-from Daddy.core.atomic_files import read_bounded, read_json, sha256_hex, write_atomic, write_json
+from Daddy.core.atomic_files import (
+    DISK_FULL,
+    read_bounded,
+    read_json,
+    sha256_hex,
+    write_atomic,
+    write_json,
+)
 from Daddy.core.errors import DaddyError, ExitCode, FileError
 
 VERSION = 1
@@ -60,15 +68,15 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint and prune older ones; return the manifest's path.
 
-    OSError if writing fails, FencedError if `folder` holds a checkpoint of a newer term.
+    On a full disk it makes room first. OSError if writing fails, FencedError if `folder` holds a
+    checkpoint of a newer term.
     """
     _refuse_fenced(folder, checkpoint.term)
     name = f"t{checkpoint.term:06d}-s{checkpoint.step:012d}"
     while (folder / f"{name}.json").exists():  # never over a complete checkpoint: a kill would tear
         name += "_"
     plain = {key: value.detach().cpu().contiguous() for key, value in checkpoint.tensors.items()}
-    blob = tensors_to_bytes(plain)
-    write_atomic(folder / f"{name}.safetensors", blob)
+    blob, path = tensors_to_bytes(plain), folder / f"{name}.json"
     manifest = {
         "v": VERSION,
         "term": checkpoint.term,
@@ -77,10 +85,50 @@ def save_checkpoint(
         "bytes": len(blob),
         "facts": dict(checkpoint.facts),
     }
-    _refuse_fenced(folder, checkpoint.term)  # this process may have been suspended meanwhile
-    write_json(folder / f"{name}.json", manifest)
+    while not _write_files(path, blob, manifest):
+        pass
     _prune(folder, max_keep, keep_hours)
-    return folder / f"{name}.json"
+    return path
+
+
+def _write_files(path: Path, blob: bytes, manifest: Mapping[str, Any]) -> bool:
+    """Write blob and manifest; return False if the disk is full and older files were deleted."""
+    try:
+        write_atomic(path.with_suffix(".safetensors"), blob)
+        _refuse_fenced(path.parent, manifest["term"])  # it may have been suspended meanwhile
+        write_json(path, manifest)
+    except (OSError, FencedError) as error:
+        path.with_suffix(".safetensors").unlink(missing_ok=True)
+        if getattr(error, "errno", None) in DISK_FULL and _make_room(path.parent):
+            return False
+        raise
+    return True
+
+
+def _make_room(folder: Path) -> bool:
+    """Delete a killed process's files, else the oldest checkpoint; return True if one was deleted.
+
+    The newest two that verify are kept, and all that are newer than the second.
+    """
+    manifests = list_manifests(folder)
+    known = {path.name.partition(".")[0] for path in folder.glob("t*.json*")}
+    left = [path for path in folder.glob("t*.safetensors") if path.stem not in known]
+    left += folder.glob(".tmp-*")
+    for path in left:
+        path.unlink(missing_ok=True)
+    verified = (path for path in manifests if _verifies(path))
+    second = next(islice(verified, 1, None), None)
+    older = manifests[manifests.index(second) + 1 :] if second and not left else []
+    _delete(older[-1:])
+    return bool(left or older)
+
+
+def _verifies(manifest_path: Path) -> bool:
+    try:
+        load_checkpoint(manifest_path)
+    except FileError:
+        return False
+    return True
 
 
 def _refuse_fenced(folder: Path, term: int) -> None:
@@ -193,9 +241,14 @@ def _set_aside(damaged: Iterable[Path]) -> None:
 
 
 def _prune(folder: Path, max_keep: int, keep_hours: int) -> None:
-    """Delete `checkpoints_to_delete`: each manifest before its blob, so none lacks a blob."""
+    """Delete `checkpoints_to_delete`."""
     stamped = [(path, path.stat().st_mtime) for path in list_manifests(folder)]
-    for path in checkpoints_to_delete(stamped, max_keep, keep_hours):
+    _delete(checkpoints_to_delete(stamped, max_keep, keep_hours))
+
+
+def _delete(manifests: Iterable[Path]) -> None:
+    """Delete checkpoints: each manifest before its blob, so none lacks a blob."""
+    for path in manifests:
         path.unlink(missing_ok=True)
         path.with_suffix(".safetensors").unlink(missing_ok=True)
 

@@ -102,6 +102,7 @@ def record_iteration(learner: LearnerState) -> None:
             "fleet_steps": learner.fleet_steps,
             "steps_per_second": round(learner.metrics.get("steps_per_second", 0.0), 1),
             "boot_s": learner.parts.boot.facts()["boot_s"],
+            "trouble": learner.trouble,
         }
     )
     learner.metrics = {}

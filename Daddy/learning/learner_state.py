@@ -49,8 +49,8 @@ class LearnerState:
     `last_ran` holds the monotonic second (keys in `_steps`: the step) of recurring work,
     `new_milestones` milestones not yet on a curve, `assists_given_up` assists reported as disabled,
     `costs` the seconds spent on checks for versions and on contributions, `first_weights` the
-    weights that this process began with, and `stored_note` the exchange's state that the newest
-    checkpoint agrees with.
+    weights that this process began with, `stored_note` the exchange's state that the newest
+    checkpoint agrees with, and `trouble` the error of the last checkpoint that was not written.
     """
 
     parts: Parts
@@ -72,6 +72,7 @@ class LearnerState:
     new_milestones: list[str] = field(default_factory=list)
     assists_given_up: set[str] = field(default_factory=set)
     stored_note: bytes = b""
+    trouble: str = ""
 
     def weights(self) -> StateDict:
         """Return a copy of the policy's weights on the CPU."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
+from threading import Event
 from typing import TYPE_CHECKING
 
+from Daddy.core.atomic_files import DISK_FULL
 from Daddy.core.settings import KEPT_HOURS
 from Daddy.core.shared_types import Adoption
 from Daddy.core.slot_lease import LEAVING
+from Daddy.core.stop_conditions import WALL_TIME
 from Daddy.learning.checkpoint import (
     load_newest,
     newest_term,
@@ -54,6 +57,11 @@ _BEAT_SECONDS = 30.0
 
 _REPORT_SECONDS = 10.0
 """Time between two unrequested reports, for the console and for viewers that connect later."""
+
+_ROOM_S = 600.0
+_ROOM_AT_STOP_S = 60.0
+"""Longest waits for room on a full disk before the last checkpoint."""
+_TRY_S = 1.0
 
 _LEASE_LOST = "the lease was given to another process"
 
@@ -296,6 +304,7 @@ def write_checkpoint(learner: LearnerState) -> None:
         return
     state = to_checkpoint(learner)
     save_checkpoint(learner.parts.checkpoints, state, schedule.max_keep, KEPT_HOURS)
+    learner.trouble = ""
     learner.mark("checkpoint")
     learner.last_ran["checkpoint_steps"], learner.stored_note = steps, note
     write_state(learner, "checkpointed", iteration=learner.counters.iterations)
@@ -312,7 +321,34 @@ def checkpoint_if_due(learner: LearnerState) -> None:
             write_checkpoint(learner)
         except OSError as error:  # a full disk: continue, and try again when next due
             learner.mark("checkpoint")
-            write_error(learner, f"no checkpoint could be written: {error}")
+            report_unwritten(learner, error)
+
+
+def report_unwritten(learner: LearnerState, error: OSError) -> None:
+    """Write an error event, and the same into the next heartbeats."""
+    learner.trouble = f"no checkpoint could be written: {error}"
+    write_error(learner, learner.trouble)
+
+
+def write_last_checkpoint(learner: LearnerState, reason: str) -> None:
+    """Write a checkpoint; on a full disk wait for room, as the steps since the last are lost else.
+
+    A job whose time is up has minutes until the scheduler ends it; a person who stops a learner
+    gets a shorter time.
+    """
+    lease, wait_s = learner.parts.lease, _ROOM_S if reason == WALL_TIME else _ROOM_AT_STOP_S
+    learner.mark("last")
+    while True:
+        try:
+            write_checkpoint(learner)
+            return
+        except OSError as error:
+            waited = learner.seconds_since("last") >= wait_s or not lease.held()
+            if error.errno not in DISK_FULL or waited:
+                raise
+            if not learner.trouble:
+                report_unwritten(learner, error)
+            learner.parts.clock.wait(Event(), _TRY_S)
 
 
 def end_training(learner: LearnerState, kind: str, reason: str) -> TrainingOutcome:
@@ -328,7 +364,7 @@ def end_training(learner: LearnerState, kind: str, reason: str) -> TrainingOutco
         if learner.health.out_of_bounds:
             return TrainingOutcome(kind, reason, learner.counters.env_steps)
         publish_progress(learner)  # also if a laptop waited between two contributions
-        write_checkpoint(learner)
+        write_last_checkpoint(learner, reason)
     return TrainingOutcome(kind, reason, learner.counters.env_steps)
 
 

@@ -27,6 +27,7 @@ from Daddy.core.lease import Lease, newest_term_state
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import until
 from tests.cluster.test_apply_plan import ApplierCase
+from tests.components import small_disk
 
 CLOCK = SystemClock()
 
@@ -67,6 +68,52 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controll
         stop.set()
         loop.join(10)
     assert not loop.is_alive()
+
+
+def test_a_full_disk_costs_passes_and_its_end_is_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """1. The disk fills. 2. Passes fail. 3. There is room: failures so far are forgiven."""
+    monkeypatch.setattr(module, "_LEAST_ROOM", 400_000)
+    with small_disk(tmp_path / "disk", monkeypatch) as disk:
+        case = ApplierCase(disk.folder)
+        write_intent(case.run, DesiredRun(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
+        controller = make_controller(case)
+        disk.fill()
+        for _ in range(3):
+            with controller._surviving("a pass"):
+                controller.make_pass()
+        assert caplog.text.count("a pass failed: OSError") == 1
+        disk.free()
+        controller.make_pass()
+        room_ts = case.applier.view.room_ts
+        controller.make_pass()
+        assert case.applier.view.room_ts == room_ts > 0.0
+
+
+def test_learners_that_failed_for_want_of_room_are_forgiven_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller's own small files still fit, a checkpoint does not."""
+    with small_disk(tmp_path / "disk", monkeypatch) as disk:
+        case = ApplierCase(disk.folder)
+        write_intent(case.run, DesiredRun(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
+        for number in range(1, 5):
+            token, reason = f"{number:012x}", "exit code 9: No space left on device"
+            case.ledger.append(LedgerEntry("intent", CLOCK.now(), token, {"number": number}))
+            facts = {"outcome": "crashed", "reason": reason}
+            case.ledger.append(LedgerEntry("ended", CLOCK.now(), token, facts))
+        monkeypatch.setattr(module, "_LEAST_ROOM", 400_000)
+        controller = make_controller(case)
+        disk.fill(leave=300_000)
+        for _ in range(3):
+            controller.make_pass()
+        assert controller._holds
+        assert case.applier.view.room_ts == 0.0
+        disk.free()
+        controller.make_pass()
+        assert case.applier.view.room_ts > 0.0
+        assert not controller._holds
 
 
 class RunningJobCase(ApplierCase):

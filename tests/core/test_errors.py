@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.entry_point import make_output_safe, run_entry
+from Daddy.core.errors import ExitCode
 from Daddy.core.load_config import config_to_json
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.commands.test_status_screen import run as slots  # noqa: F401 - a fixture
@@ -85,3 +86,16 @@ def test_a_path_that_is_no_text_can_be_printed_in_utf_8(monkeypatch: pytest.Monk
     make_output_safe()
     print(Path(os.fsdecode(b"/runs/caf\xe9")), flush=True)
     assert output.getvalue() == b"/runs/caf?\n"
+
+
+@pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
+def test_an_error_that_cannot_be_printed_keeps_its_exit_code(tmp_path: Path, stderr: str) -> None:
+    typed = f"{sys.executable} -m {CONTROLLER} status --config {tmp_path}/absent {stderr}"
+    done = subprocess.run(["sh", "-c", typed], timeout=PATIENCE_S, check=False)
+    assert done.returncode == ExitCode.CONFIGURATION
+
+
+def test_a_program_may_log_to_a_closed_stderr() -> None:
+    code = "from Daddy.core.log_setup import log_to; log_to(); import logging; logging.error('x')"
+    typed = f'{sys.executable} -c "{code}" 2>&-'
+    assert subprocess.run(["sh", "-c", typed], timeout=PATIENCE_S, check=False).returncode == 0

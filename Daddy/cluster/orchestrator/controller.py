@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
+from math import inf
 
 from Daddy.cluster.orchestrator.action_types import Plan
 from Daddy.cluster.orchestrator.apply_plan import PlanApplier
@@ -33,9 +34,10 @@ from Daddy.cluster.orchestrator.controller_types import (
     Snapshot,
     UnknownQueue,
 )
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import may_lack_room
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.cluster.orchestrator.planner import plan
-from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence, read_slots
+from Daddy.cluster.orchestrator.read_slots import CHECKPOINT_FILES, HeartbeatSilence, read_slots
 from Daddy.cluster.orchestrator.reconcile import (
     doubt_listing,
     may_be_node_failure,
@@ -43,7 +45,7 @@ from Daddy.cluster.orchestrator.reconcile import (
 )
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, Scheduler
 from Daddy.cluster.orchestrator.status_summary import summarise
-from Daddy.core.atomic_files import write_json
+from Daddy.core.atomic_files import DISK_FULL, find_full_disk, largest_file, write_json
 from Daddy.core.errors import ControllerAliveError, FileError
 from Daddy.core.lease import newest_term_state
 from Daddy.core.run_paths import RunPaths
@@ -51,6 +53,11 @@ from Daddy.core.run_paths import RunPaths
 _log = logging.getLogger(__name__)
 _BEAT_S = 10.0
 """Seconds between two heartbeats of the controller's lease."""
+_FULL_RETRY_S = 1.0
+"""Seconds between two tries on a full disk: jobs take over from a controller that is silent longer
+than 3 s once they can write."""
+_LEAST_ROOM = 1 << 20
+"""Bytes that count as room before the first checkpoint."""
 _LATE_S = 600.0
 """Seconds after a job's end in which accounting is asked for the user that cancelled it."""
 
@@ -77,6 +84,9 @@ class Controller:
     _last_snapshot: Snapshot | None = field(default=None, init=False)
     _last_beat: float = field(default=float("-inf"), init=False)
     _steps: tuple[int, int] = field(default=(0, 0), init=False)
+    _is_full: bool = field(default=False, init=False)
+    """True if the disk was full when last tried."""
+    _holds: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._policy = self.policy_of("")
@@ -114,11 +124,36 @@ class Controller:
         except ControllerAliveError:
             raise
         except Exception as error:  # noqa: BLE001 - a place where the loop must survive
-            _log.exception("%s failed", task)
-            with contextlib.suppress(OSError):
-                self.applier.log_event("error", text=f"{task} failed: {error!r}")
+            full = isinstance(error, OSError) and error.errno in DISK_FULL
+            if not (full and self._is_full):
+                self._log_failure(task, error)
+            if full:
+                self._is_full = True
+                self._silence.forget(range(self._policy.max_running))  # no learner can beat either
             if stop is not None:
-                self.applier.clock.wait(stop, self._policy.hot_pass_s)
+                pause_s = min(_FULL_RETRY_S if full else inf, self._policy.hot_pass_s)
+                self.applier.clock.wait(stop, pause_s)
+
+    def _log_failure(self, task: str, error: Exception) -> None:
+        _log.exception("%s failed", task)
+        with contextlib.suppress(OSError):
+            self.applier.log_event("error", text=f"{task} failed: {error!r}")
+
+    def _note_room(self) -> None:
+        """Record that a disk that was full has room for a checkpoint again.
+
+        It was full if a pass failed, or if learners fail at files and there is no room now.
+        """
+        run, ledger = self.applier.run, self.applier.view
+        since = max(ledger.start_seen_ts, ledger.room_ts)
+        ended = ledger.ended_or_rejected if self._holds and not self._is_full else ()
+        if not self._is_full and not any(may_lack_room(attempt, since) for attempt in ended):
+            return
+        size = largest_file(run.slots, CHECKPOINT_FILES) or _LEAST_ROOM
+        full = find_full_disk(run.controller, size)
+        if self._is_full and not full:
+            self.applier.record_entry("room", "", reason="the disk has room again")
+        self._is_full = bool(full)
 
     def make_pass(self) -> tuple[Mode | None, float]:
         """Make one pass; return (final mode or None, wall seconds at which the next is due)."""
@@ -140,7 +175,9 @@ class Controller:
             self.applier.record_entries(reconcile(view, snapshot, slots, policy, now))
             self.applier.record_entries(self._ended.find_cancellers(self.applier.view, now))
             snapshot = believed
+        self._note_room()
         decided = plan(desired, self.applier.view, snapshot, policy, now)
+        self._holds = bool(decided.holds)
         self.applier.publish_orders(decided.orders)
         others = snapshot.others_live if isinstance(snapshot, Snapshot) else 0
         final = self.applier.apply(decided.actions, others)

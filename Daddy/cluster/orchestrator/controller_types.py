@@ -322,6 +322,8 @@ class Ledger:
     """Time at which the controller saw the last ``start``; earlier failures do not count."""
     start_typed_ts: float = 0.0
     """Time of that ``start`` by the clock of the host on which it was typed."""
+    room_ts: float = 0.0
+    """Time at which a full disk last had room again: most earlier failures do not count."""
     proven: tuple[str, ...] = ()
     """Releases that wrote a checkpoint, latest last."""
     noticed: Mapping[str, float] = field(default_factory=dict)

@@ -221,6 +221,7 @@ _ABOUT_RUN: Mapping[str, Callable[[Ledger, LedgerEntry], Ledger]] = {
     "freed": _freed,
     "start": _restarted,
     "learnt": _learnt,
+    "room": lambda ledger, entry: replace(ledger, room_ts=entry.ts),
     "noticed": lambda ledger, entry: replace(
         ledger, noticed={**ledger.noticed, str(entry.data["notice"]): entry.ts}
     ),

@@ -20,6 +20,7 @@ SLOT = {
     "beat_s": 2.0,
     "beat": {"steps_per_second": 120.0},
 }
+EMPTY = {**SLOT, "slot": 1, "training": False, "job_id": None, "beat": {}, "beat_s": None}
 WAITING = {
     "job_id": 21,
     "after": None,
@@ -40,6 +41,7 @@ WELL: dict[str, Any] = {
     "breaker": [],
     "rollout": "",
     "late": "",
+    "full": "",
     "failover": None,
     "passed_s": 4.0,
     "ts": 96.0,
@@ -149,6 +151,15 @@ def test_jobs_that_make_the_passes_of_a_dead_controller_are_told() -> None:
 
 RHYTHM = [30.0 * n for n in range(9)]
 """Ages of versions that came every 30 seconds."""
+
+
+def test_a_full_disk_is_the_sentence() -> None:
+    verdict, said = told(full="No space left on device: /shared/run/controller")
+    assert verdict == "degraded"
+    assert said.startswith("No space left on device: /shared/run/controller; once that is mended")
+    assert said.endswith("by the last heartbeats 2 of 2 slots train")
+    held = {"slot": 0, "reason": "1 failure in slot 0 (exit code 9)"}
+    assert "No space" in told(full="No space left", breaker=[held], slots=[SLOT, EMPTY])[1]
 
 
 def test_a_version_is_late_by_the_runs_own_rhythm() -> None:

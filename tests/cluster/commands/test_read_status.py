@@ -25,12 +25,13 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.ledger_file import LedgerFile
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
-from Daddy.core.atomic_files import write_json
+from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import SharedPaths
+from tests.components import small_disk
 
 CLOCK = SystemClock()
 POLICY = ControllerPolicy(max_running=2, spares=2)
@@ -52,7 +53,11 @@ class Fixed:
 @pytest.fixture
 def run(tmp_path: Path) -> RunPaths:
     """Provide two training slots, by ledger and leases."""
-    run = RunPaths(tmp_path)
+    return training_run(tmp_path)
+
+
+def training_run(folder: Path) -> RunPaths:
+    run = RunPaths(folder)
     write_intent(run, DesiredRun(Mode.RUN, 2, "local", "r1", "the free cartridge"), CLOCK.now())
     ledger = LedgerFile(run.ledger, 1)
     for number, token in enumerate(TOKENS):
@@ -97,6 +102,25 @@ def test_a_full_fleet_with_its_controller_is_healthy(run: RunPaths) -> None:
     controller_lease.become_controller(run, CLOCK)
     told = told_by(run, Fixed(FULL))
     assert (told["verdict"], told["exit_code"]) == ("healthy", 0)
+
+
+def test_a_full_disk_is_told_at_once_and_a_learners_trouble_with_its_next_heartbeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "disk", monkeypatch) as disk:
+        run = training_run(disk.folder)
+        controller_lease.become_controller(run, CLOCK)
+        assert told_by(run, Fixed(FULL))["full"] == ""
+        disk.fill()
+        told = told_by(run, Fixed(FULL))
+        assert (told["exit_code"], told["verdict"]) == (20, "degraded")
+        assert told["said"].startswith(f"No space left on device: {run.controller}; once that is")
+        disk.free()
+        assert told_by(run, Fixed(FULL))["verdict"] == "healthy"
+        beat = run.slot(1).lease / "beat.json"
+        trouble = "no checkpoint could be written: No space left on device"
+        write_json(beat, {**read_json(beat), "trouble": trouble})
+        assert told_by(run, Fixed(FULL))["said"].startswith(f"{trouble}; once that is mended")
 
 
 def test_an_empty_slot_is_degraded(run: RunPaths) -> None:

@@ -10,6 +10,7 @@ from Daddy.cluster.orchestrator.decisions.circuit_breaker import (
     REFUSED,
     REFUSED_FOR_GOOD,
     find_holds,
+    may_lack_room,
 )
 
 POLICY = ControllerPolicy(delays_s=(0, 60, 300, 900), breaker_failures=99)
@@ -42,6 +43,19 @@ def test_the_wait_grows_with_every_failure_in_a_row_and_then_stays() -> None:
 )
 def test_wall_time_cancels_and_lost_nodes_are_no_failures(outcome: JobOutcome) -> None:
     assert hold_after(*(ended(n, NOW - n, outcome) for n in range(1, 9))) is None
+
+
+def test_the_end_of_a_full_disk_ends_holds_but_not_those_that_a_retry_cannot_mend() -> None:
+    full = [ended(n, NOW - 9 + n, reason="exit code 9: No space left") for n in range(1, 5)]
+    refused = ended(5, NOW - 4, JobOutcome.REFUSED, slot=1)
+    holds, _ = find_holds(Ledger((*full, refused)), POLICY, NOW)
+    assert [hold.slot for hold in holds] == [0, 1]
+    holds, tries = find_holds(Ledger((*full, refused), room_ts=NOW - 3), POLICY, NOW)
+    assert [hold.slot for hold in holds] == [1]
+    assert tries == 98
+    assert may_lack_room(full[0], 0.0)
+    assert not may_lack_room(full[0], NOW)
+    assert not may_lack_room(ended(1, NOW, reason="exit code 93"), 0.0)
 
 
 def test_a_checkpoint_starts_the_count_again() -> None:

@@ -142,6 +142,9 @@ def _assess_slots(status: Record, jobs: int) -> RunHealth:
     alone = status["controller"]["alive"] is False
     if alone and (health := _assess_without_controller(status, jobs, count)):
         return health
+    if status["full"]:
+        after = f"once that is mended all goes on by itself; by the last heartbeats {count}"
+        return RunHealth(ExitCode.DEGRADED, f"{status['full']}; {after}")
     held = next((hold["reason"] for hold in status["breaker"]), "")
     if {*_UNFILLED}.intersection(states):
         trouble = held or status["rollout"]

@@ -1,7 +1,8 @@
 """Implements ``status``: reads the run's record and shows it as screen or JSON, with an exit code.
 
-No daemon is needed and nothing is changed. The recent summary of a live controller is shown as it
-is; otherwise the queue is listed. If that fails, the last known state is shown with its age.
+No daemon is needed and nothing is changed; a test write shows if the disk is full. The recent
+summary of a live controller is shown as it is; otherwise the queue is listed. If that fails, the
+last known state is shown with its age.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.ledger_replay import measure_training
-from Daddy.core.atomic_files import JSON_LIMIT, parse_json, read_json_or_empty
+from Daddy.core.atomic_files import JSON_LIMIT, find_full_disk, parse_json, read_json_or_empty
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, FileError, SchedulerError
 from Daddy.core.friend_accounts import AccountFolder, account_folders
@@ -169,6 +170,7 @@ def read_status(
         "started_s": round(now - intent.started_ts, 1) if intent is not None else None,
         "slots": [_add_measurements(run, config, slot, now) for slot in record["slots"]],
     }
+    record["full"] = _describe_full_disk(run, record["slots"])
     record |= _fleet(run, config, record, now)
     health = assess_health(record)
     assessment = {"verdict": health.word, "exit_code": int(health.code), "said": health.sentence}
@@ -232,6 +234,13 @@ def _add_measurements(
         "leaves_ts": _leaving_ts(config, slot, beat, now - (beat_s or 0.0)) if beating else None,
     }
     return {**measured, "state": slot_state(measured)}
+
+
+def _describe_full_disk(run: RunPaths, slots: Sequence[Mapping[str, Any]]) -> str:
+    """Return the error of a test write, or a learner's of its checkpoint; "" without one."""
+    full = find_full_disk(run.controller) if run.controller.is_dir() else ""
+    beats = (str(slot["beat"].get("trouble") or "") for slot in slots if slot["training"])
+    return full or printable_line(next(filter(None, beats), ""))
 
 
 def _leaving_ts(

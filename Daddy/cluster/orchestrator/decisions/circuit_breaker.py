@@ -5,11 +5,13 @@ preemption or the person's ``scancel`` are no failures, nor is a crash after a c
 in one slot keep that slot empty, longer each time. Failures before a claim, and failures while no
 job makes progress, keep every slot empty; after ``breaker_failures`` of them the breaker is open:
 one job at a time (a canary) is tried until one writes a checkpoint. The first checkpoint in a slot
-resets the slot's count, and the person's next ``start`` resets all.
+resets the slot's count, and the person's next ``start`` resets all; so does the end of a full disk,
+but for failures that a retry cannot mend.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -17,6 +19,7 @@ from zlib import crc32
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import Attempt, JobOutcome, Ledger, Phase
+from Daddy.core.errors import ExitCode
 
 FOREVER_S = 10 * 365 * 86400.0
 """Hold after a failure that a retry cannot mend: it lasts until the person's next ``start``."""
@@ -29,6 +32,7 @@ _NOTICED_S = 60.0
 """Longest delay after which a live controller notices a claim or the end of a term."""
 _IN_ORDER = (None, JobOutcome.DRAINED, JobOutcome.DONE)
 """Outcomes before which a training learner wrote a checkpoint; None: not ended yet."""
+_FILES = re.compile(rf"exit code {ExitCode.FILES:d}\b")
 _JITTER = 0.3
 """Largest relative change of a wait, so that two runs do not retry at the same times."""
 
@@ -59,6 +63,11 @@ def is_final(attempt: Attempt) -> bool:
     return attempt.outcome is JobOutcome.REFUSED or attempt.reason.startswith(REFUSED_FOR_GOOD)
 
 
+def may_lack_room(attempt: Attempt, since: float) -> bool:
+    """Return True if the attempt failed at a file or a disk, at or after ``since``."""
+    return _ended(attempt) >= since and _FILES.match(attempt.reason) is not None
+
+
 def find_failures(attempts: Iterable[Attempt], since: float) -> list[Attempt]:
     """Return failures that ended at or after ``since`` (wall seconds), oldest first."""
     failed = (attempt for attempt in attempts if _ended(attempt) >= since and is_failure(attempt))
@@ -73,7 +82,7 @@ def find_holds(
     An open breaker's Hold is returned also after ``until``. The number is None without failures.
     Failures of the releases in ``given_up`` do not count: no slot runs these any more.
     """
-    counted = _Failures(ledger.start_seen_ts, now - policy.forget_s)
+    counted = _Failures(ledger.start_seen_ts, max(now - policy.forget_s, ledger.room_ts))
     ended = (end for end in ledger.ended_or_rejected if end.outcome is not JobOutcome.DRAINED)
     suspect = {end.slot for end in ended if end.release not in given_up and counted.counts(end)}
     if not suspect:
