@@ -216,7 +216,7 @@ def _commit(store: Store, make: Callable[[Version], Version], clock: Clock) -> V
     state = read_or_rebuild(store, target)
     record = replace(
         record,
-        version=newest + 1,
+        version=store.next_number(newest),
         parent=store.record_hash(newest),
         state=target.state,
         size=target.size,

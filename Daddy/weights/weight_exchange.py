@@ -223,6 +223,7 @@ class SharedExchange:
             schema=schema,
             rule=self._settings.rule,
             assists=self._settings.assists,
+            version=self._store.next_number(-1),
             state=self._store.put_blob(data, "state"),
             size=len(data),
             merger=f"{self._peer}/{self._incarnation}",

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import socket
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from Daddy.weights.store.crash_safe_files import CrashSafeWriter
 from Daddy.weights.store.laptop_downloads import offer_version
 from Daddy.weights.store.weight_records import RunCard, Version
 from Daddy.weights.store.weight_store import Store
-from tests.weights.helpers import make_state
+from tests.weights.helpers import ManualClock, begin, make_state
 
 SCHEMA = "ab" * 32
 
@@ -94,6 +96,60 @@ def test_a_reader_never_sees_an_older_version_than_before(store, tmp_path):
     store.paths.version(3).unlink()  # a folder listing that lags behind, as on NFS
     store.paths.head.unlink(missing_ok=True)
     assert reader.newest() == 3
+
+
+def make_socket(path):
+    here = Path.cwd()
+    os.chdir(path.parent)  # a socket's path may have about 100 characters
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+NO_RECORDS = {
+    "a socket": make_socket,
+    "a folder": lambda path: path.mkdir(),
+    "a fifo": os.mkfifo,
+    "a link to nothing": lambda path: path.symlink_to("nowhere"),
+    "a link to a record": lambda path: path.symlink_to("v00000000.json"),
+    "an empty file": lambda path: path.touch(),
+    "half a record": lambda path: path.write_text('{"format": 1, "versi'),
+}
+
+
+@pytest.mark.parametrize("kind", NO_RECORDS)
+def test_a_name_that_holds_no_record_never_ends_the_chain_of_versions(tmp_path, kind):
+    clock = ManualClock()
+    job = begin(tmp_path, "slot-0", clock)
+    paths = SharedPaths(tmp_path)
+    for number in (1, 2):
+        NO_RECORDS[kind](paths.version(number))
+    job.learn(1)
+    job.publish()
+    assert job.adopt() == 3
+    assert Store(paths).newest() == 3
+    assert Store(paths).version(3).parent == Store(paths).record_hash(0)
+    NO_RECORDS[kind](paths.version(4))
+    paths.head.unlink()
+    assert begin(tmp_path, "slot-1", clock).version == 3, "a new job, without a head"
+    job.learn(2)
+    job.publish()
+    clock.pass_by(60.0)
+    assert job.adopt() == 5
+    assert Store(paths).version(5).fleet_steps == 200
+
+
+def test_a_record_of_a_newer_release_or_behind_a_bad_disk_is_not_passed_over(store, monkeypatch):
+    grow(store, 1)
+    newer, again = store.paths.version(2), Store(store.paths)
+    newer.write_text('{"format": 2}')
+    assert again.newest() == 2
+    with pytest.raises(WeightsError, match="format 2"):
+        again.version(2)
+    monkeypatch.setattr(os, "read", lambda *_: (_ for _ in ()).throw(OSError(5, "I/O error")))
+    assert Store(store.paths).newest() == 2
 
 
 def test_a_head_never_moves_back(store):

@@ -84,13 +84,14 @@ class MergeInputs:
 
     ``records`` are the last versions, the bases of the contributions, their authors' last merges
     and, with contributions of laptops or friends, all versions that may be a base, by number.
-    ``live`` names the jobs whose heartbeat moves. ``shared`` is the state of version ``base``;
-    ``states`` are those of the contributions' bases, under "polyak" alone. ``opened`` are the
-    contributions, their records and files judged.
+    ``number`` is the new version's. ``live`` names the jobs whose heartbeat moves. ``shared`` is
+    the state of version ``base``; ``states`` are those of the contributions' bases, under "polyak"
+    alone. ``opened`` are the contributions, their records and files judged.
     """
 
     settings: ExchangeSettings
     head: Version
+    number: int
     parent: str
     records: Mapping[int, Version]
     peers: Peers
@@ -139,7 +140,7 @@ def _refuse_replays(inputs: MergeInputs, judged: Iterable[JudgedOffer]) -> Itera
         else:
             yield offer
         if offer.verdict.admitted:
-            counted.setdefault(file, inputs.head.version + 1)
+            counted.setdefault(file, inputs.number)
 
 
 def _sender(merged: Input) -> str:
@@ -317,7 +318,7 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
     clips = [each.entry.clip for each in admitted]
     state = add_scaled(inputs.shared, pulls, displacement_factors(rule, shares, clips))
     if not is_finite(state):
-        raise WeightsError(f"version {head.version + 1} would not be finite", "report this bug")
+        raise WeightsError(f"version {inputs.number} would not be finite", "report this bug")
     by_share = zip(admitted, shares, strict=True)
     entries = [replace(each.entry, share=share) for each, share in by_share]
     totals = dict(head.contributors)
@@ -325,7 +326,7 @@ def make_version(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> tuple[St
         totals[merged.peer] = totals.get(merged.peer, 0) + merged.new_steps
     record = replace(
         head,
-        version=head.version + 1,
+        version=inputs.number,
         parent=inputs.parent,
         base=inputs.base,
         rule=rule,
@@ -394,7 +395,7 @@ def _consumed(inputs: MergeInputs, judged: Sequence[JudgedOffer]) -> dict[str, t
         if author in inputs.peers.authors or _may_come_again(inputs, last[1])
     }
     for offer in sorted(judged, key=lambda offer: offer.pending.key):  # the highest comes last
-        consumed[offer.entry.author] = (offer.entry.sequence, head.version + 1)
+        consumed[offer.entry.author] = (offer.entry.sequence, inputs.number)
     return newest_authors(consumed)
 
 

@@ -240,6 +240,7 @@ def read_inputs(
     inputs = MergeInputs(
         settings=settings,
         head=head,
+        number=store.next_number(head.version),
         parent=store.record_hash(head.version),
         peers=peers,
         records=_records(store, settings, head, peers, chosen),

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from Daddy.core.agreed_settings import describe_differences
-from Daddy.core.atomic_files import read_bounded, sha256_hex
+from Daddy.core.atomic_files import parse_json, read_bounded, sha256_hex
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.friend_accounts import AccountFolder, account_folders
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
@@ -179,16 +180,47 @@ class Store:
     # -- versions
 
     def newest(self) -> int | None:
-        """Return the highest version that exists, never a lower one than before; or None."""
+        """Return the highest version that exists, never a lower one than before; or None. Names
+        that hold no commit record are passed over.
+        """
         number = max(self.seen, self._hint())
-        if number < 0 or (number > self.seen and not self.paths.version(number).exists()):
-            number = max([self.seen, *version_numbers(self.paths)])
+        if number < 0 or (number > self.seen and not self._holds_record(number)):
+            listed = (each for each in reversed(version_numbers(self.paths)) if each > self.seen)
+            number = next((each for each in listed if self._holds_record(each)), self.seen)
         if number < 0:
             return None
-        while self.paths.version(number + 1).exists():
-            number += 1
+        following = number + 1
+        while (holds := self._holds_record(following)) is not None:
+            number = following if holds else number
+            following += 1
         self.seen = number
         return number
+
+    def next_number(self, newest: int) -> int:
+        """Return the number of the version after ``newest``; names without a record are skipped."""
+        number = newest + 1
+        while self._holds_record(number) is False:
+            number += 1
+        return number
+
+    def _holds_record(self, number: int) -> bool | None:
+        """Return True if a version's name holds a commit record, False if it holds anything else (a
+        socket, a folder, bytes that are no JSON), None if it is free. Records of a newer release,
+        and those that a failing disk hides, count as records: a version was committed there.
+        """
+        path = self.paths.version(number)
+        try:
+            if not stat.S_ISREG(path.lstat().st_mode):
+                return False
+            with contextlib.suppress(WeightsError):
+                self._record(number)
+                return True
+            parse_json(read_bounded(path, LIMIT), str(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except FileError as error:
+            return isinstance(error.__cause__, OSError)
+        return True
 
     def _hint(self) -> int:
         head = self.head()
