@@ -565,7 +565,7 @@ def test_a_version_that_cannot_be_read_does_not_end_a_learner_that_asks_for_the_
     peer.learn(1)
     peer.publish()
     assert peer.exchange.fleet_steps() == 100
-    SharedPaths(tmp_path).version(2).write_text("{ torn")
+    SharedPaths(tmp_path).version(2).write_text('{"format": 2}')  # of a newer release
     peer.learn(2)
     assert "training goes on" in peer.publish()
     assert peer.exchange.fleet_steps() == 100
