@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.errors import FileError
+from Daddy.core.name_validation import unique_names
 
 _CHUNK = 1 << 20
 
@@ -179,17 +180,10 @@ def read_bounded(path: Path, limit: int, owner: int | None = None) -> bytes:
     return data
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return value
-
-
 def parse_json(data: bytes, name: str) -> dict[str, Any]:
     """Parse a JSON object; FileError with ``name`` when the bytes are anything else."""
     try:
-        value = json.loads(data, object_pairs_hook=_refuse_duplicates)
+        value = json.loads(data, object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
         raise FileError(f"{name} is not valid JSON: {error}", f"restore/remove {name}") from error
     if not isinstance(value, dict):

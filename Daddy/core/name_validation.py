@@ -1,9 +1,11 @@
-"""Checks names from other machines before they become part of a path or a command."""
+"""Checks names from other machines before they become part of a path, a command or an object."""
 
 from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
+from typing import Any
 
 from Daddy.core.errors import UsageError
 
@@ -47,3 +49,13 @@ def new_incarnation() -> str:
 def new_token() -> str:
     """Return twelve random hexadecimal digits that name one attempt."""
     return secrets.token_hex(6)
+
+
+def unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dictionary, which would hide a name that occurs twice.
+    Raise ValueError for such a name.
+    """
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return value

@@ -10,6 +10,7 @@ renamed, never deleted, and the one before it is used.
 from __future__ import annotations
 
 import errno
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from Daddy.core.atomic_files import (
     write_json,
 )
 from Daddy.core.errors import DaddyError, ExitCode, FileError
+from Daddy.core.name_validation import unique_names
 
 VERSION = 1
 _MANIFEST_LIMIT = 4 * 1024 * 1024
@@ -183,13 +185,22 @@ def load_checkpoint(manifest_path: Path) -> Checkpoint:
         return Checkpoint(
             int(manifest["term"]),
             int(manifest["step"]),
-            tensors_from_bytes(blob),
+            _read_tensors(blob),
             manifest["facts"],
         )
     except FileNotFoundError as error:
         raise FileError(f"{error.filename} is missing") from error
     except (KeyError, TypeError, ValueError, SafetensorError) as error:
         raise FileError(f"{manifest_path} is not a valid manifest: {error}") from error
+
+
+def _read_tensors(blob: bytes) -> dict[str, torch.Tensor]:
+    """Parse safetensors bytes. SafetensorError; ValueError if a tensor's name occurs twice, of
+    which the library would hide the first.
+    """
+    tensors = tensors_from_bytes(blob)
+    json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")], object_pairs_hook=unique_names)
+    return tensors
 
 
 def _verified_blob(path: Path, manifest: Mapping[str, Any]) -> bytes:

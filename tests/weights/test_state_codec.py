@@ -9,7 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.core.errors import WeightsError
+from Daddy.learning.checkpoint import _read_tensors
+from Daddy.weights.encoding import delta_frames
+from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of, schema_of_bytes
+from Daddy.weights.encoding.tensor_layout import metadata_of
 from tests.weights.helpers import make_state
 
 
@@ -77,6 +81,33 @@ def test_a_name_that_stands_twice_is_refused():
     text = b"{" + row % (0, 4) + b"," + row % (4, 8) + b"}"
     with pytest.raises(WeightsError, match="safetensors"):
         decode(struct.pack("<Q", len(text)) + text + b"\0" * 8)
+
+
+def with_a_name_twice(data: bytes) -> bytes:
+    """Repeat the row of the first tensor, so that all places still fit together."""
+    length = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + length].decode().rstrip()
+    name, row = next(iter(json.loads(header).items()))
+    text = (header[:-1] + f",{json.dumps(name)}:{json.dumps(row)}}}").encode()
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
+
+
+def unpacked(data: bytes) -> object:
+    """Pack as an older release would have, and unpack."""
+    return delta_frames.unpack_state(delta_frames.pack_state(data), lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [decode, lambda data: decode_delta(data, "", schema_of(make_state())), metadata_of,
+     schema_of_bytes, unpacked, _read_tensors],
+    ids=["state", "delta", "import", "schema", "frame", "checkpoint"],
+)  # fmt: skip
+def test_a_tensor_whose_name_stands_twice_enters_in_no_form(read):
+    good = encode(make_state())
+    read(good)
+    with pytest.raises((WeightsError, ValueError), match="a key occurs twice"):
+        read(with_a_name_twice(good))
 
 
 @given(st.lists(st.integers(0, 0xFFFF), min_size=1, max_size=64))

@@ -15,6 +15,7 @@ from math import prod
 from typing import Any
 
 from Daddy.core.errors import WeightsError
+from Daddy.core.name_validation import unique_names
 
 HEADER_LIMIT = 1 << 18
 """Bytes of a header: at 100 per tensor, over two thousand tensors."""
@@ -168,9 +169,10 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
     if length > min(HEADER_LIMIT, len(data) - _LENGTH_BYTES):
         raise damaged_error(f"its header claims {length} bytes")
     try:
-        header = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
+        text = data[_LENGTH_BYTES : _LENGTH_BYTES + length]
+        header = json.loads(text, object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
-        raise damaged_error("its header is not JSON") from error
+        raise damaged_error(f"its header is not valid JSON: {error}") from error
     if not isinstance(header, dict):
         raise damaged_error("its header is no object")
     return header, length

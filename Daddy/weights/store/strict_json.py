@@ -10,11 +10,11 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from Daddy.core.name_validation import WRITER
+from Daddy.core.name_validation import WRITER, unique_names
 
 FORMAT = 1
 REQUIRED = {"required": True}
@@ -58,18 +58,11 @@ def read_json_object(data: bytes) -> dict[str, Any]:
     """Return the JSON object in ``data`` if it has format number 1. Raise ValueError otherwise."""
     if len(data) > LIMIT:
         raise ValueError(f"its {len(data)} bytes are more than {LIMIT}")
-    value = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    value = json.loads(data, object_pairs_hook=unique_names, parse_constant=_no_constant)
     if not isinstance(value, dict):
         raise ValueError("its JSON is not an object")  # noqa: TRY004 - one kind of error for all faults
     if value.get("format") != FORMAT:
         raise ValueError(f"its format {value.get('format')!r} is not {FORMAT}")
-    return value
-
-
-def _no_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a key occurs twice")
     return value
 
 
