@@ -13,12 +13,13 @@ import heapq
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.errors import DaddyError, FileError
+from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import OWN, check_peer
 from Daddy.weights.merge.contributions import (
     is_regular_file,
@@ -27,7 +28,7 @@ from Daddy.weights.merge.contributions import (
     set_box_file_aside,
 )
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import AttachmentReceipt, Record, parse
+from Daddy.weights.store.weight_records import AttachmentReceipt, Receipt, parse
 from Daddy.weights.store.weight_store import Store
 
 CLAIMS: Final = "claims"
@@ -73,6 +74,9 @@ def list_attachments(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.claim"))
 
 
+Answer = TypeVar("Answer", Receipt, AttachmentReceipt)
+
+
 def queued_hashes(local: Path, peer: str) -> set[str]:
     """Return hashes of a peer's attachments in the outbox, waiting or sent."""
     outbox = local / "outbox" / check_peer(peer)
@@ -85,12 +89,15 @@ def read_attachment_receipts(local: Path, peer: str) -> list[AttachmentReceipt]:
     return read_each(AttachmentReceipt, local / "receipts" / check_peer(peer), "claim-*.json")
 
 
-def read_each(kind: type[Record], folder: Path, pattern: str) -> list[Record]:
-    """Parse the readable files in ``folder`` that match ``pattern`` as ``kind``, by name."""
+def read_each(kind: type[Answer], folder: Path, pattern: str) -> list[Answer]:
+    """Parse the readable files in ``folder`` that match ``pattern`` as ``kind``, by name. Their
+    reasons, texts of another machine, come without control characters.
+    """
     records = []
     for path in sorted(folder.glob(pattern)):
         with contextlib.suppress(FileNotFoundError, DaddyError):
-            records.append(parse(kind, read_bounded(path, LIMIT), str(path)))
+            record = parse(kind, read_bounded(path, LIMIT), str(path))
+            records.append(replace(record, reason=printable_line(record.reason)))
     return records
 
 

@@ -29,7 +29,7 @@ from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, NetworkError, UsageError, WeightsError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import die_with_parent
-from Daddy.core.humanize import format_age
+from Daddy.core.humanize import format_age, printable_line
 from Daddy.core.saved_cluster import SETUP, read_saved_cluster, settings_path
 from Daddy.weights.laptop import pull_push
 from Daddy.weights.laptop.launchd_agent import FileWatch, bound_log, find_plist
@@ -148,7 +148,7 @@ class Sync:
         remote = self._by_either(lambda reader, _: pull_push.fetch_remote_head(reader, self.local))
         print(
             f"cluster {self.reader.remote.login}: v{remote.version} of run {remote.run!r} "
-            f"({remote.workload}), merged {format_age(now - remote.ts)} ago, "
+            f"({printable_line(remote.workload)}), merged {format_age(now - remote.ts)} ago, "
             f"{remote.fleet_steps:,} steps"
         )
         behind = (

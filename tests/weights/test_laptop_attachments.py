@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.atomic_files import sha256_hex
+from Daddy.core.atomic_files import sha256_hex, write_atomic
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights import laptop_attachments
 from Daddy.weights.laptop.pull_push import list_outbox as contributions_waiting
@@ -17,6 +17,7 @@ from Daddy.weights.merge.cleanup import KEEP_RECEIPTS, Sweeper
 from Daddy.weights.merge.contributions import laptop_boxes, list_box_records
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.heartbeats import StallTimer
+from Daddy.weights.store.weight_records import AttachmentReceipt, Receipt
 from Daddy.weights.store.weight_store import Store
 from tests.weights.folder_transport import FolderTransport
 from tests.weights.helpers import ManualClock, begin
@@ -61,6 +62,17 @@ def test_a_parcel_arrives_and_its_answer_comes_back(shared: Path, tmp_path: Path
     assert (told.accepted, told.reason, told.sha256) == (True, "it leads there", sha)
     assert laptop_attachments.queued_hashes(local, "anna") == {sha}
     assert read_receipts(local, "anna") == []  # nobody takes it for a contribution's
+
+
+def test_a_receipts_text_reaches_no_terminal_with_its_control_characters(tmp_path: Path) -> None:
+    folder, reason = tmp_path / "receipts" / "anna", "ok\x1b]0;owned\x07\nall is well"
+    refused = Receipt("anna", OWN, 1, False, 2, 0.0, "values", reason)
+    answer = AttachmentReceipt("anna", OWN, 1, "0" * 64, False, reason)
+    write_atomic(folder / "000001.json", refused.to_json_bytes())
+    write_atomic(folder / "claim-000001.json", answer.to_json_bytes())
+    (told,) = read_receipts(tmp_path, "anna")
+    (answered,) = laptop_attachments.read_attachment_receipts(tmp_path, "anna")
+    assert told.reason == answered.reason == "ok?]0;owned??all is well"
 
 
 def test_parcels_are_no_contributions(shared: Path, tmp_path: Path) -> None:
