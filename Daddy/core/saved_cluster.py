@@ -56,9 +56,11 @@ def saved_login(saved: Mapping[str, str]) -> str:
 
 
 def tunnel_options(saved: Mapping[str, str], home: Path) -> str:
-    """Return the ssh options of the tunnel's key and a space; empty without that key."""
+    """Return the ssh options of a key that opens the tunnel (its line is of an older release) and a
+    space; empty without such a key.
+    """
     key = saved.get("tunnel_key", "")
-    if not key:
+    if not key or saved.get("tunnel_by") == "attach":
         return ""
     words = ["-N", "-i", key, "-o", "IdentitiesOnly=yes"]
     words += ["-F", saved["ssh_config"]] if saved.get("ssh_config") else []

@@ -109,7 +109,7 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def _tunnel_info(port: int, login: str, environ: Mapping[str, str], home: Path) -> TunnelInfo:
-    """Return the parts of the ssh line to print; login: ``login``, environment or setup's."""
+    """Return the parts of the line to print; login: ``login``, environment or setup's."""
     try:
         saved = read_saved_cluster(settings_path(environ, home))
     except DaddyError:  # other commands report a damaged file
@@ -117,7 +117,9 @@ def _tunnel_info(port: int, login: str, environ: Mapping[str, str], home: Path) 
     user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
     of_setup = saved_login(saved)
     login = login or (f"{user}@{host}" if user and host else of_setup) or "USER@LOGIN-NODE"
-    return TunnelInfo(port, login, tunnel_options(saved, home) if login == of_setup else "")
+    facts = saved if login == of_setup else {}
+    by_attach = facts.get("tunnel_by") == "attach"
+    return TunnelInfo(port, login, tunnel_options(facts, home), connects=by_attach)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -139,6 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = Subscription(args.top_k, args.fps, to_pins(args.pin))
     receiver = Receiver(args.port, lambda: (*session_tokens, *load_tokens([token])), wanted, clock)
     tunnel = _tunnel_info(receiver.port, args.login, os.environ, Path.home())
+    tunnel = tunnel._replace(connects=tunnel.connects and not connecting)
     ssh = SshConnector(plan, receiver, session_tokens, clock, given_up) if plan else nullcontext()
     with ssh, closing(receiver):
         _show(args, receiver, tunnel, clock, stop, given_up)

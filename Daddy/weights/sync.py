@@ -41,10 +41,12 @@ from Daddy.weights.laptop.rsync_sftp import (
     choose_transport,
 )
 from Daddy.weights.laptop.setup_wizard import run_setup
+from Daddy.weights.laptop.ssh_keys import old_key_lines
 from Daddy.weights.laptop.ssh_login import (
     DEFAULT_LOCAL,
     HostKeyChangedError,
     find_remote,
+    known_facts,
     open_login,
     remember_sftp,
 )
@@ -135,8 +137,10 @@ class Sync:
         for transport in {self.reader, self.writer}:
             transport.close()
 
-    def print_status(self) -> int:
-        """Print the state of the local folder, the transport, and the cluster's version."""
+    def print_status(self, facts: Mapping[str, str]) -> int:
+        """Print the state of the local folder, the transport, old lines of the laptop's keys
+        (``facts``: found by setup), and the cluster's version.
+        """
         from Daddy.weights.status import print_status
         from Daddy.weights.weights_status_record import report_laptop
 
@@ -144,6 +148,8 @@ class Sync:
         here = report_laptop(self.local, now)
         print_status(here, now)
         print(f"route   {self.reader}")
+        for line in old_key_lines(facts):
+            print(f"keys    {line}")
         self.reader.prepare()
         remote = self._by_either(lambda reader, _: pull_push.fetch_remote_head(reader, self.local))
         print(
@@ -318,7 +324,7 @@ def _run(argv: Sequence[str] | None, plist: Path | None) -> int:
     )
     with contextlib.closing(sync):
         if args.command == "status":
-            return sync.print_status()
+            return sync.print_status(known_facts(remote, saved))
         if args.interval is None:
             print(sync.exchange_once(args.command))
             return int(ExitCode.DONE)

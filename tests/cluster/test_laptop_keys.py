@@ -24,7 +24,7 @@ from Daddy.weights.laptop.pulled_folder import newest_verified
 from tests.components import program
 from tests.patience import PATIENCE_S, until
 from tests.weights.helpers import ManualClock, Peer, begin, make_state, perturbed
-from tests.weights.laptop_home import Laptop, a_laptop, run
+from tests.weights.laptop_home import OLD_TUNNEL, Laptop, a_laptop, run
 
 CLOCK = ManualClock()
 
@@ -62,7 +62,7 @@ def test_setup_says_that_each_key_does_what_it_is_for_and_no_more(installed):
     good = [line[9:] for line in installed.second.splitlines() if line.startswith("ok ")]
     assert "pull key: reads, cannot write" in good
     assert "push key: writes inbox/anna alone" in good
-    assert any(line.startswith("tunnel key: listens on 9999 alone") for line in good)
+    assert "tunnel key: watches the run alone (no relay there yet)" in good
     assert "authorized_keys" not in installed.second
 
 
@@ -73,8 +73,9 @@ def test_the_keys_are_private_made_once_and_each_line_names_laptop_and_purpose(i
     lines = [line.strip() for line in installed.first.splitlines() if " ssh-ed25519 " in line]
     assert [line.rpartition(" ")[2] for line in lines] == [f"daddy-{name}@anna" for name in names]
     assert all(line.startswith("restrict,") for line in lines)
-    want = 'restrict,port-forwarding,permitlisten="localhost:9999",permitopen="localhost:1"'
-    assert lines[2].startswith(want)
+    assert "forwarding" not in lines[2]
+    run_folder = installed.shared.parent
+    assert f" daddy '' {run_folder}/stream/attach\"" in lines[2]
     assert installed.authorized.read_text().split() == "\n".join(lines).split()
 
 
@@ -119,14 +120,17 @@ def test_a_stolen_push_key_reads_nothing_and_writes_into_its_box_alone(installed
     assert list(installed.there.rglob("new.json")) == []
 
 
-def test_a_stolen_tunnel_key_listens_on_one_port_and_opens_nothing(installed):
+def test_a_stolen_tunnel_key_listens_nowhere_and_makes_no_file(installed):
     ssh = [*installed.ssh("tunnel"), "-o", "ExitOnForwardFailure=yes"]
+    next_version = installed.shared / "merged" / "v00000099.json"
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        for forward in (f"9998:localhost:{port}", f"*:9999:localhost:{port}"):
-            assert run([*ssh, "-R", forward, "cluster", "true"]).returncode == 255
+        for listen in ("9999", "9998", "0", "*:9999", str(next_version)):
+            done = run([*ssh, "-R", f"{listen}:localhost:{port}", "cluster", "true"])
+            assert done.returncode == 255, listen
         refused = run([*ssh, "-W", f"localhost:{port}", "cluster"])
         assert "administratively prohibited" in refused.stderr
+    assert not next_version.exists()
     runs_nothing(installed, "tunnel")
 
 
@@ -145,22 +149,58 @@ def runs_nothing(laptop: Laptop, key: str) -> None:
     assert not mark.exists()
 
 
-def test_the_viewers_line_opens_the_tunnel_with_the_key_that_can_do_nothing_else(installed):
+def test_after_setup_the_waiting_screen_shows_connect(installed):
+    waiting = _tunnel_info(9999, "", {}, installed.home)
+    assert waiting.line == "python -m Daddy.streaming.tunnel_server connect"
+    by_hand = waiting._replace(connects=False)  # shown by connect itself
+    assert by_hand.line == f"ssh -R 9999:localhost:9999 {installed.login.user}@cluster"
+    assert _tunnel_info(9999, "bert@elsewhere", {}, installed.home).line.startswith("ssh -R 9999:")
+
+
+def test_ones_own_login_opens_the_port_as_the_guide_has_it(laptop):
+    login = f"{laptop.login.user}@cluster"
+    with socket.create_server(("127.0.0.1", 0)) as viewer:
+        line = _tunnel_info(viewer.getsockname()[1], login, {}, laptop.home).line
+        assert line == f"ssh -R 9999:localhost:{viewer.getsockname()[1]} {login}"
+        options = f"ssh -F {laptop.login.config} -N -o ExitOnForwardFailure=yes "
+        said_hello_through(laptop, viewer, line.replace("ssh ", options, 1))
+
+
+def test_an_older_line_goes_on_opens_the_tunnel_and_is_named_until_it_is_replaced(laptop):
+    begin(laptop.shared, "slot-0", CLOCK)
+    laptop.append(laptop.sync("setup").stdout)
+    new = laptop.authorized.read_text()
+    public = next(line for line in new.splitlines() if "daddy-tunnel@" in line)
+    public = public[public.index("ssh-ed25519 ") :]
+    laptop.authorized.write_text(f"{OLD_TUNNEL} {public}\n")
+    said = laptop.sync("setup").stdout
+    assert "ok       tunnel key: listens on 9999, and can make socket files" in said
+    assert "remove its authorized_keys line there and append the new one" in said
+    assert "daddy-tunnel@anna" in said
+    assert "tunnel key: listens on 9999" in laptop.sync("status").stdout
+    with socket.create_server(("127.0.0.1", 0)) as viewer, laptop.own_login_shut_out():
+        waiting = _tunnel_info(viewer.getsockname()[1], "", {}, laptop.home)
+        assert waiting.line.startswith("ssh -N -i ~/.config/daddy/keys/tunnel ")
+        said_hello_through(laptop, viewer, waiting.line)
+    laptop.authorized.write_text(new)
+    assert "older line" not in laptop.sync("setup").stdout
+    assert "tunnel key" not in laptop.sync("status").stdout
+
+
+def said_hello_through(laptop: Laptop, viewer: socket.socket, line: str) -> None:
+    """Assert that the ``ssh -R`` of ``line`` brings a relay's bytes to the viewer."""
     if not until(lambda: not taken(9999), 120):  # another test may use it
         pytest.skip("port 9999 is in use on this machine")
-    with socket.create_server(("127.0.0.1", 0)) as viewer, installed.own_login_shut_out():
-        viewer.settimeout(PATIENCE_S)
-        waiting = _tunnel_info(viewer.getsockname()[1], "", {}, installed.home)
-        assert waiting.ssh_line.startswith("ssh -N -i ~/.config/daddy/keys/tunnel ")
-        child = until_open(installed, waiting.ssh_line)
-        try:
-            with socket.create_connection(("127.0.0.1", 9999), 5) as relay:
-                relay.sendall(b"hello")
-                heard = (hear(viewer) for _ in range(1000))  # earlier connections were port checks
-                assert next(text for text in heard if text) == b"hello"
-        finally:
-            child.terminate()
-            child.wait(PATIENCE_S)
+    viewer.settimeout(PATIENCE_S)
+    child = until_open(laptop, line)
+    try:
+        with socket.create_connection(("127.0.0.1", 9999), 5) as relay:
+            relay.sendall(b"hello")
+            heard = (hear(viewer) for _ in range(1000))  # earlier connections were port checks
+            assert next(text for text in heard if text) == b"hello"
+    finally:
+        child.terminate()
+        child.wait(PATIENCE_S)
 
 
 def hear(viewer: socket.socket) -> bytes:
@@ -191,7 +231,7 @@ def taken(port: int) -> bool:
 
 
 def test_a_login_other_than_the_one_that_was_tried_goes_without_the_keys(installed):
-    assert _tunnel_info(9999, "bert@elsewhere", {}, installed.home).options == ""
+    assert not _tunnel_info(9999, "bert@elsewhere", {}, installed.home).connects
     other = str(installed.there / "run" / "other")
     assert "with your own login" in installed.sync("status", SYNC_REMOTE_DIR=other).stdout
 

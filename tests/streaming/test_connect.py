@@ -30,11 +30,12 @@ from Daddy.streaming.viewer import connect
 from Daddy.streaming.viewer.connect import SshConnector
 from Daddy.streaming.viewer.connect_plan import LoginTarget, StreamRoute, first_plan
 from Daddy.streaming.viewer.receiver import Receiver
-from Daddy.weights.laptop.ssh_keys import Rrsync, key_line
+from Daddy.weights.laptop.ssh_keys import key_line
 from tests.components import program
 from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import finish, free_port, start
 from tests.streaming.test_ssh_tunnel import playing
+from tests.weights.laptop_home import OLD_TUNNEL
 from tests.weights.login import Login, running_sshd
 
 
@@ -222,22 +223,40 @@ def test_without_a_script_there_it_goes_by_the_port_and_says_why(
     assert HOME_ATTACH in capsys.readouterr().err
 
 
-def test_where_ones_own_login_takes_more_than_a_key_the_tunnels_key_opens_the_port(
-    node: LoginNode, tmp_path: Path
-) -> None:
-    """The authorized_keys line is the one that ``setup`` prints, but for the port."""
-    token, port, folder = tmp_path / "token", free_port(), node.login.folder
-    ensure_token(token, "test")
-    key = folder / "tunnel"
+def one_key(node: LoginNode, options: str) -> tuple[str, tuple[str, str]]:
+    """Leave one key on the cluster, with these options in its line; return it, and ssh options
+    that name no other key.
+    """
+    folder = node.login.folder
+    key, config = folder / "tunnel", folder / "bare_config"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     public = key.with_suffix(".pub").read_text()
-    line = key_line("tunnel", public, "", "anna", "rsync", Rrsync())
-    line = line.replace(f":{TUNNEL_PORT}", f":{port}")
-    (folder / "authorized_keys").write_text(f"{line}\n")
-    config = folder / "bare_config"
+    (folder / "authorized_keys").write_text(f"{options} {public}")
     own = node.login.config.read_text().replace(f"IdentityFile {node.login.key}\n", "\n")
     config.write_text(own)
-    target = node.target(ssh_options=("-F", str(config)), port=port, tunnel_key=str(key))
+    return str(key), ("-F", str(config))
+
+
+def test_the_laptops_key_runs_the_relay_of_its_run_and_nothing_else(node: LoginNode) -> None:
+    """The authorized_keys line is the one that ``setup`` prints."""
+    node.begin_run()
+    line = key_line("tunnel", "kind blob", f"{node.run}/shared_weights", "anna", "")
+    (node.run / "shared_weights").mkdir()
+    key, options = one_key(node, line.partition(" kind ")[0])
+    target = node.target(ssh_options=options, watch_key=key, scripts=("nowhere/attach",))
+    with playing(node.run / "stream"), viewer(target) as watching:
+        assert until(lambda: watching.frames() > 10, 30)
+        assert watching.receiver.current_scene(2).transport == "stdio"
+        assert "with this laptop's key" in watching.notes()
+
+
+def test_an_older_line_of_the_laptops_key_opens_the_port_if_ones_own_login_takes_more(
+    node: LoginNode, tmp_path: Path
+) -> None:
+    token, port = tmp_path / "token", free_port()
+    ensure_token(token, "test")
+    key, options = one_key(node, OLD_TUNNEL.replace(f":{TUNNEL_PORT}", f":{port}"))
+    target = node.target(ssh_options=options, port=port, tunnel_key=key)
     with (
         playing(node.run / "stream"),
         relay(node.run, port, token),

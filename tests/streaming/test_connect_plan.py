@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.atomic_files import write_json
+from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import UsageError
 from Daddy.core.run_paths import HOME_ATTACH
@@ -135,6 +135,19 @@ def test_the_key_that_setup_made_is_the_second_way_when_ones_own_login_takes_mor
     refused = after(DENIED, DENIED, target=CONFINED)
     assert "refuses the key /keys/tunnel" in refused.reason
     assert "setup" in refused.remedy
+
+
+def test_the_laptops_key_comes_first_and_a_refused_one_costs_no_way() -> None:
+    watching = replace(TARGET, watch_key="/keys/tunnel", may_ask=True)
+    assert after(target=watching).route is StreamRoute.KEY
+    refused = after(DENIED, target=watching)
+    assert refused.route is StreamRoute.STDIO
+    assert "refuses the key /keys/tunnel" in refused.reason
+    words = ssh_command(StreamRoute.KEY, watching, 7)
+    assert words[words.index("-i") + 1] == "/keys/tunnel"
+    assert {"BatchMode=yes", "IdentitiesOnly=yes", "IdentityAgent=none", "ControlPath=none",
+            "ClearAllForwardings=yes"} <= set(words)  # fmt: skip
+    assert "-R" not in words
 
 
 def test_port_zero_cannot_be_taken_so_forwarding_is_disabled() -> None:
@@ -286,7 +299,13 @@ def test_what_setup_keeps_need_not_be_typed(tmp_path: Path) -> None:
     assert target.login == "anna@login1"
     assert target.ssh_options == ("-p", "2222")
     assert target.scripts == ("runs/slim_run/stream/attach", HOME_ATTACH)
-    assert target.tunnel_key == "/keys/tunnel"
+    assert (target.tunnel_key, target.watch_key) == ("/keys/tunnel", ""), "an older release's"
+    saved = tmp_path / ".config" / "daddy" / "sync.json"
+    write_json(saved, {**read_json(saved), "tunnel_by": "attach"})
+    target = find_target(args(), {}, tmp_path, asks=False)
+    assert (target.tunnel_key, target.watch_key) == ("", "/keys/tunnel")
+    named = find_target(args(run_dir="runs/x"), {}, tmp_path, asks=False)
+    assert (named.tunnel_key, named.watch_key) == ("", ""), "the key's line names its own run"
     other = find_target(args(login="anna@login2", run_dir="~/runs/x/"), {}, tmp_path, asks=False)
     assert (other.ssh_options, other.tunnel_key, other.scripts) == (
         (),

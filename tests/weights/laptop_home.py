@@ -15,6 +15,12 @@ from tests.components import program
 from tests.patience import PATIENCE_S
 from tests.weights.login import SCRIPT, Login, running_sshd
 
+OLD_TUNNEL = (
+    'restrict,port-forwarding,permitlisten="localhost:9999",permitopen="localhost:1",'
+    'command="cat >/dev/null; false"'
+)
+"""Options of the tunnel key's line in the release before."""
+
 FLAGS = ("--times", "--timeout=30")
 
 

@@ -18,7 +18,7 @@ from Daddy.weights.laptop.setup_wizard import ClusterFindings, make_key_ring
 from Daddy.weights.laptop.ssh_keys import _REPLACE, KeyCheck, make_missing_keys
 from Daddy.weights.laptop.ssh_login import Remote, explain_error, save_remote
 from tests.components import program
-from tests.weights.laptop_home import a_laptop
+from tests.weights.laptop_home import OLD_TUNNEL, a_laptop
 
 REMOTE = Remote("login", "me", "/data/w")
 
@@ -67,11 +67,10 @@ def lines_by_purpose(ring) -> dict[str, str]:
         ),
         ("push", ("run/shared_weights", "other"), "is for push anna in .*/other, not", False),
         ("push", ("run/shared_weights", "none"), "does not exist on", False),
-        ("tunnel", ("", ""), "listens on 9999 alone", True),
-        ("tunnel", ('permitopen="localhost:1",', ""), "opens other ports, too", False),
-        ("tunnel", ('listen="localhost', 'listen="127.0.0.1'), "may not listen on port", False),
-        ("tunnel", ("restrict,port-forwarding", "restrict"), "may not listen on port", False),
-        ("tunnel", (',command="cat >/dev/null; false"', ""), "the key runs commands", False),
+        ("tunnel", ("", ""), r"watches the run alone \(no relay there yet\)", True),
+        ("tunnel", ("restrict,", ""), "opens other ports, too", False),
+        ("tunnel", ('command="sh', 'command="exec $SSH_ORIGINAL_COMMAND #'), "commands", False),
+        ("tunnel", ('command="sh', 'command="exit 1 #'), "no relay answers the key", False),
     ],
 )
 def test_a_line_and_what_is_said_of_its_key(laptop, purpose, change, said, good):
@@ -125,17 +124,28 @@ def test_a_pull_needs_no_rsync_and_no_silent_shell_there(laptop):
     assert (found.good, found.by) == (True, "receiver"), found
 
 
-def test_a_taken_port_does_not_hide_that_the_key_runs_commands(laptop):
+@pytest.mark.parametrize(
+    ("change", "said", "good"),
+    [
+        (("", ""), "can make socket files anywhere: an older line", True),
+        ((',command="cat >/dev/null; false"', ""), "the key runs commands", False),
+        (('permitopen="localhost:1",', ""), "opens other ports, too", False),
+    ],
+)
+def test_an_older_line_of_the_tunnel_key_goes_on_and_is_named_even_if_the_port_is_taken(
+    laptop, change, said, good
+):
     ring = make_ring(laptop)
-    line = lines_by_purpose(ring)["tunnel"]
-    laptop.authorized.write_text(line.replace(',command="cat >/dev/null; false"', "") + "\n")
+    public = (ring.folder / "tunnel.pub").read_text()
+    laptop.authorized.write_text(f"{OLD_TUNNEL} {public}".replace(*change))
     with socket.socket() as holder:
         with contextlib.suppress(OSError):  # taken by others is taken, too
             holder.bind(("127.0.0.1", 9999))
             holder.listen()
         found = ring.check_key("tunnel")
-    assert "the key runs commands" in found.finding
-    assert not found.good
+    assert said in found.finding
+    assert found.good == good
+    assert found.fix
 
 
 def test_an_answer_that_asks_for_more_than_a_key_names_the_way_in():

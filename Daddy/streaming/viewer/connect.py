@@ -18,7 +18,7 @@ from pathlib import Path
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError, UsageError
-from Daddy.core.run_paths import ATTACH, HOME_ATTACH
+from Daddy.core.run_paths import ATTACH, attach_scripts
 from Daddy.core.run_subprocess import ConnectedChild, ProgramMissingError, spawn_connected
 from Daddy.core.saved_cluster import (
     login_socket,
@@ -34,14 +34,12 @@ from Daddy.streaming.viewer import connect_plan
 from Daddy.streaming.viewer.connect_plan import CallEnd, ConnectPlan, LoginTarget, StreamRoute
 from Daddy.streaming.viewer.receiver import Receiver
 
-_WEIGHTS = "/shared_weights"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``connect`` to those of the viewer."""
     parser.add_argument("login", nargs="?", default="", help="user@login-node (default: setup's)")
     parser.add_argument("--run-dir", default="", help="run folder on the cluster (default: newest)")
-    routes = [route.value for route in StreamRoute]
+    routes = [route.value for route in StreamRoute if route is not StreamRoute.KEY]
     parser.add_argument("--by", choices=routes, help="the only route to try (default: all)")
     default, port = str(TUNNEL_PORT), f"port on the login node (default {TUNNEL_PORT})"
     parser.add_argument("--remote-port", default=default, help=port)
@@ -73,14 +71,16 @@ def find_target(
     words += ["-p", used["port"]] if used["port"] else []
     words += ["-i", used["key"], "-o", "IdentitiesOnly=yes"] if used["key"] else []
     sockets = [facts.get(name, "") for name in ("port", "key", "ssh_config")]
-    default = port == TUNNEL_PORT and not used["key"]
+    key = "" if used["key"] else facts.get("tunnel_key", "")
+    by_attach = facts.get("tunnel_by") == "attach"
     opened = str(login_socket(master_socket(login, *sockets))) if facts.get("opened") else ""
     return LoginTarget(
         login=login,
         scripts=_scripts(args.run_dir, used["folder"]),
         ssh_options=tuple(words),
         open_socket=opened,
-        tunnel_key=facts.get("tunnel_key", "") if default else "",
+        watch_key=key if by_attach and not args.run_dir else "",
+        tunnel_key=key if port == TUNNEL_PORT and not by_attach else "",
         port=port,
         may_ask=asks,
     )
@@ -90,11 +90,11 @@ def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:
     """Return paths of the relay's script on the login node: in the named run only; or in the run
     whose weights are pulled and in the home folder, where the newest relay has written it.
     """
-    run = run_dir or (weights.removesuffix(_WEIGHTS) if weights.endswith(_WEIGHTS) else "")
-    if run.startswith("-") or not run.isprintable():
-        raise UsageError(f"--run-dir {run!r} is no folder", "give the folder on the login node")
-    inside = f"{run.removeprefix('~/').rstrip('/')}/stream/{ATTACH}"
-    return (inside,) if run_dir else (inside, HOME_ATTACH) if run else (HOME_ATTACH,)
+    if run_dir.startswith("-") or not run_dir.isprintable():
+        raise UsageError(f"--run-dir {run_dir!r} is no folder", "give the folder on the login node")
+    if run_dir:
+        return (f"{run_dir.removeprefix('~/').rstrip('/')}/stream/{ATTACH}",)
+    return attach_scripts(weights)
 
 
 def _port(text: str) -> int:
@@ -134,7 +134,7 @@ class SshCall:
     @property
     def adopted(self) -> bool:
         """True once the receiver has taken over the pipe."""
-        return self.opened_at is not None and self.route is StreamRoute.STDIO
+        return self.opened_at is not None and self.route in connect_plan.BY_PIPES
 
     def close(self) -> None:
         """End ssh; its processes on the login node then end as well."""
@@ -273,7 +273,8 @@ class SshConnector:
             if call.adopted:
                 self._receiver.adopt_socket(call.pipe, opening[1])
             return ""
-        patience = PASSWORD_S if self._plan.target.may_ask else OPENING_S
+        asks = self._plan.target.may_ask and call.route is not StreamRoute.KEY
+        patience = PASSWORD_S if asks else OPENING_S
         if now - call.started > patience or len(call.received) > _GREETING_BYTES:
             return f"no relay on the login node answered in {patience:.0f} s"
         return ""

@@ -1,7 +1,8 @@
 """Pure. Decides the route by which ssh reaches a relay, its arguments, and the step after it ends.
 
-Three routes are tried in this order: ssh's own pipes, the port that the controller's relay connects
-to, and a port that ssh chooses. The messages of ssh decide the next step: another route, the same
+Routes are tried in this order: ssh's own pipes, with the laptop's key for it if there is one and
+with the person's login, the port that the controller's relay connects to, and a port that ssh
+chooses. The messages of ssh decide the next step: another route, the same
 route again, or an error that only a person can mend. Every decision has a reason. The system's
 OpenSSH is used, with the person's own config, jump hosts and agent.
 """
@@ -15,38 +16,34 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
+from Daddy.core.run_paths import OWN_FILES, TELL_HOSTS, attach_command
 from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.streaming.protocol.framing import clean_text
 
 LOGIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
 """Matches user@host or a host, but no option of ssh."""
-_TELL = 'sed -n "s/^# relay: /daddy-relay /p" "$f" >&2; echo "daddy-here $(uname -n)" >&2; '
-_OWN_FILES = (
-    'for f; do case "$(ls -ld -- "$f" 2>/dev/null)" in -????-??-*) ;; *) continue ;; esac; '
-    'if [ -O "$f" ]; then '
-)
-"""A script is run only if it is owned by us, no link, and writable by no one else: in a folder that
-others may write, their link could lead to any script of ours."""
-_RUN = (
-    "how=$1; shift; " + _OWN_FILES + _TELL + 'exec sh "$f" $how; fi; done; '
-    'echo "no relay of yours has left $* there" >&2; exit 66'
-)
-"""One line without an exclamation mark, because csh accepts nothing else."""
-_WAIT = "shift; " + _OWN_FILES + _TELL + "break; fi; done; exec cat >/dev/null"
+_WAIT = OWN_FILES + TELL_HOSTS + "break; fi; done; exec cat >/dev/null"
 
 
 class StreamRoute(Enum):
-    """Lists the routes of the stream to the viewer: ssh's pipes, a fixed port, a chosen port."""
+    """Lists the routes of the stream to the viewer: ssh's pipes, by the laptop's key or the
+    person's login, a fixed port, a chosen port.
+    """
 
+    KEY = "key"
     STDIO = "stdio"
     PORT = "port"
     DYNAMIC = "dynamic"
 
 
+BY_PIPES = (StreamRoute.KEY, StreamRoute.STDIO)
+
+
 @dataclass(frozen=True, slots=True)
 class LoginTarget:
     """Describes a login: ``scripts`` are paths of the relay's script, ``open_socket`` the control
-    socket of an ssh that a person has opened, ``tunnel_key`` a key that may forward ``port`` only.
+    socket of an ssh that a person has opened, ``watch_key`` a key that may run that script only,
+    ``tunnel_key`` one whose line is of an older release and may forward ``port`` only.
     ``may_ask``: ssh may ask for a password.
     """
 
@@ -54,6 +51,7 @@ class LoginTarget:
     scripts: tuple[str, ...]
     ssh_options: tuple[str, ...] = ()
     open_socket: str = ""
+    watch_key: str = ""
     tunnel_key: str = ""
     port: int = TUNNEL_PORT
     may_ask: bool = False
@@ -76,28 +74,30 @@ _OWN = ("ControlMaster=no", "ControlPath=none", "ExitOnForwardFailure=yes")
 
 def ssh_command(route: StreamRoute, target: LoginTarget, local: int) -> list[str]:
     """Return the ssh command of a route; a forwarded port leads to port ``local`` here."""
-    confined = route is StreamRoute.PORT and bool(target.tunnel_key)
-    options = [*_OPTIONS, f"BatchMode={'no' if target.may_ask and not confined else 'yes'}"]
-    words = ["-i", target.tunnel_key, "-N"] if confined else []
-    if confined:
+    key = {StreamRoute.KEY: target.watch_key, StreamRoute.PORT: target.tunnel_key}.get(route, "")
+    options = [*_OPTIONS, f"BatchMode={'no' if target.may_ask and not key else 'yes'}"]
+    words, command = [], [_command(route, target)]
+    if key:
         options += ["IdentitiesOnly=yes", "IdentityAgent=none"]
-    if route is StreamRoute.STDIO:
+        words += ["-i", key]
+    if route in BY_PIPES:
+        socket = target.open_socket if route is StreamRoute.STDIO else "none"
         options += ["ClearAllForwardings=yes"]
-        if target.open_socket:
-            options += ["ControlMaster=no", f"ControlPath={target.open_socket}"]
+        options += ["ControlMaster=no", f"ControlPath={socket}"] if socket else []
     else:
         options += _OWN
         words += ["-R", f"{target.port if route is StreamRoute.PORT else 0}:127.0.0.1:{local}"]
+        if key:
+            words, command = [*words, "-N"], []
     flags = [word for option in options for word in ("-o", option)]
-    command = [] if confined else [_command(route, target)]
     return ["ssh", "-T", *target.ssh_options, *flags, *words, "--", target.login, *command]
 
 
 def _command(route: StreamRoute, target: LoginTarget) -> str:
     """Return the remote command: run a relay of our own, or print the relay's host and wait."""
-    text = _WAIT if route is StreamRoute.PORT else _RUN
-    option = "--told-port" if route is StreamRoute.DYNAMIC else ""
-    return shlex.join(["sh", "-c", text, "daddy", option, *target.scripts])
+    if route is StreamRoute.PORT:
+        return shlex.join(["sh", "-c", _WAIT, "daddy", *target.scripts])
+    return attach_command(target.scripts, "--told-port" * (route is StreamRoute.DYNAMIC))
 
 
 def allocated_port(line: str) -> int | None:
@@ -182,6 +182,8 @@ class ConnectPlan:
     def describe_route(self, route: StreamRoute) -> str:
         if route is StreamRoute.PORT:
             return f"ssh -R {self.target.port}"
+        if route is StreamRoute.KEY:
+            return "stdio (ssh's own pipes), with this laptop's key"
         stdio = route is StreamRoute.STDIO
         return "stdio (ssh's own pipes)" if stdio else "ssh -R 0 (a port of ssh's choice)"
 
@@ -208,11 +210,13 @@ FIX_NO_ROUTE = (
 def first_plan(target: LoginTarget, only: StreamRoute | None = None) -> ConnectPlan:
     """Return a plan with all routes to the target, or only the route ``only``.
 
-    With a tunnel key, which forwards one port, the pipes of the person's own login come first; a
-    port of ssh's choice would need the same permissions as the pipes, so it is left out.
+    The laptop's key comes first, as it asks for nothing. With a key that forwards one port, the
+    pipes of the person's own login come first; a port of ssh's choice would need the same
+    permissions as the pipes, so it is left out.
     """
-    every = (StreamRoute.STDIO, StreamRoute.PORT) if target.tunnel_key else tuple(StreamRoute)
-    routes = (only,) if only else every
+    left_out: tuple[StreamRoute, ...] = () if target.watch_key else (StreamRoute.KEY,)
+    left_out += (StreamRoute.DYNAMIC,) if target.tunnel_key else ()
+    routes = (only,) if only else tuple(route for route in StreamRoute if route not in left_out)
     return ConnectPlan(target, routes, routes[0])
 
 
@@ -237,12 +241,18 @@ def diagnose(route: StreamRoute, end: CallEnd, target: LoginTarget) -> Diagnosis
     return Diagnosis(FailureKind.NEXT_ROUTE, last)
 
 
+_SETUP = "run: ./Daddy/cluster/sync_weights.sh setup"
+
+
 def _diagnose_denied(route: StreamRoute, target: LoginTarget) -> Diagnosis:
+    if route is StreamRoute.KEY:
+        why = f"{target.login} refuses the key {target.watch_key}"
+        return Diagnosis(FailureKind.NEXT_ROUTE, why, _SETUP)
     if target.tunnel_key and route is not StreamRoute.PORT:
         return Diagnosis(FailureKind.NEXT_ROUTE, "your own login there takes more than a key")
     if target.tunnel_key:
         why = f"{target.login} refuses the key {target.tunnel_key}"
-        return Diagnosis(FailureKind.ASK_PERSON, why, "run: ./Daddy/cluster/sync_weights.sh setup")
+        return Diagnosis(FailureKind.ASK_PERSON, why, _SETUP)
     return Diagnosis(
         FailureKind.ASK_PERSON,
         f"{target.login} refuses this login",

@@ -287,7 +287,7 @@ class ViewerWindow:
         if action is keys.WindowAction.LEAVE:
             self._leave = True
         elif action is keys.WindowAction.COPY:
-            line = self._tunnel.ssh_line
+            line = self._tunnel.line
             with contextlib.suppress(pygame.error):
                 pygame.scrap.init()
                 pygame.scrap.put(pygame.SCRAP_TEXT, line.encode())

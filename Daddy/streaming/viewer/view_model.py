@@ -112,15 +112,24 @@ class Scene:
         return bool(self.transport)
 
 
+CONNECT = "python -m Daddy.streaming.tunnel_server connect"
+
+
 class TunnelInfo(NamedTuple):
-    """Holds the viewer's port, the login, and ssh's options, which end in a space."""
+    """Holds the viewer's port, the login, and ssh's options, which end in a space. ``connects``:
+    the laptop has a key for `connect`, which needs no tunnel.
+    """
 
     port: int
     login: str
     options: str = ""
+    connects: bool = False
 
     @property
-    def ssh_line(self) -> str:
+    def line(self) -> str:
+        """The command that brings a relay to a viewer."""
+        if self.connects:
+            return CONNECT
         return f"ssh {self.options}-R {TUNNEL_PORT}:localhost:{self.port} {self.login}"
 
 
@@ -183,8 +192,10 @@ def line_to_copy(scene: Scene, tunnel: TunnelInfo) -> tuple[str, str]:
     if "token" in scene.trouble:
         caption = "Once, on this computer (the token stays private):"
         return caption, token_copy_command(tunnel.login)
+    if tunnel.connects:
+        return "Instead of this viewer (needs no tunnel):", tunnel.line
     caption = "Or by hand, in another terminal:" if scene.connect_lines else "In another terminal:"
-    return caption, tunnel.ssh_line
+    return caption, tunnel.line
 
 
 MAX_STREAMS = 32

@@ -2,8 +2,8 @@
 
 They are made once and have no passphrase, because no background process can type one. ``restrict``
 takes all rights away and a forced command gives one back, so that the keys of a stolen laptop can
-read one run's weights and send contributions, and no more. Only a person installs the lines. Each
-key is checked over a connection of its own: it must work, and must be refused everything else.
+read one run's weights, send contributions and watch, and no more. Only a person installs the lines.
+Each key is checked over a connection of its own: it must work, and must be refused all else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ from Daddy.core import run_subprocess
 from Daddy.core.atomic_files import create_exclusive, write_atomic
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.humanize import printable_line
+from Daddy.core.run_paths import NO_SCRIPT, attach_command, attach_scripts
 from Daddy.core.saved_cluster import SETUP
 from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.weights.laptop.key_receiver import MARK, NAME
@@ -67,24 +68,17 @@ def _keygen(arguments: list[str], path: Path) -> str:
     return result.stdout
 
 
-TUNNEL = (
-    f'restrict,port-forwarding,permitlisten="localhost:{TUNNEL_PORT}",permitopen="localhost:1",'
-    'command="cat >/dev/null; false"'
-)
-"""Other spellings refuse ``ssh -R`` or leave ``-L`` open; nothing listens on port 1. The command
-keeps a session open until the person leaves, and does nothing."""
-
-
 def key_line(purpose: str, public: str, folder: str, peer: str, receiver: str) -> str:
     """Return a line for ``authorized_keys``; its comment names purpose and laptop. ``receiver``:
     the command that runs key_receiver there. "pull" reads versions and the peer's receipts in the
-    shared ``folder``, "push" adds files to the peer's folder below ``inbox/``.
+    shared ``folder``, "push" adds files to the peer's folder below ``inbox/``. "tunnel" runs a
+    relay on ssh's pipes; it forwards nothing: ``ssh -R`` of a path makes a socket anywhere.
     """
-    options = TUNNEL
-    if purpose != "tunnel":
-        options = f'restrict,command="{receiver} {purpose} {folder} {peer}"'
+    command = f"{receiver} {purpose} {folder} {peer}"
+    if purpose == "tunnel":
+        command = attach_command(attach_scripts(folder)[:1]).replace('"', '\\"')
     kind, blob = public.split()[:2]
-    return f"{options} {kind} {blob} daddy-{purpose}@{peer}"
+    return f'restrict,command="{command}" {kind} {blob} daddy-{purpose}@{peer}'
 
 
 PROBE = ".daddy-setup-was-here"
@@ -188,23 +182,36 @@ def _refuse_ports(remote: Remote) -> None:
         raise UsageError("the key opens other ports, too (ssh -L)", _OLDER)
 
 
+_OLD_TUNNEL = f"listens on {TUNNEL_PORT}, and can make socket files anywhere: an older line"
+
+
 def _check_tunnel(transport: FileTransport, scratch: Path) -> KeyCheck:  # noqa: ARG001 - no files
-    """Raise DaddyError unless the key listens on the tunnel's port, and does nothing else."""
-    listen = ["-o", "ExitOnForwardFailure=yes", "-R", f"{TUNNEL_PORT}:localhost:1"]  # nobody
+    """Raise DaddyError unless the key runs the relay's script, and does nothing else; accept an
+    older line, which listens on the tunnel's port instead.
+    """
     remote = transport.remote
-    messages = _refuse_commands(remote, listen).stderr
-    if "port forwarding refused" in messages or "disabled port forwarding" in messages:
-        raise UsageError(
-            f"the key may not listen on port {TUNNEL_PORT}",
-            f"{_OLDER}; else that host allows no tunnels (AllowTcpForwarding)",
-        )
-    if taken := "remote port forwarding failed" in messages:
-        _refuse_commands(remote)  # ssh had exited before it tried one
+    listen = ["-o", "ExitOnForwardFailure=no", "-R", f"{TUNNEL_PORT}:localhost:1"]  # nobody
+    result = _refuse_commands(remote, listen)
     _refuse_ports(remote)
-    finding = f"listens on {TUNNEL_PORT} alone" + " (taken there, at the moment)" * taken
-    return KeyCheck(good=True, finding=finding)
+    if not any(text in result.stderr for text in _NO_FORWARD):
+        return KeyCheck(good=True, finding=_OLD_TUNNEL, fix=_REPLACE, by="port")
+    no_relay = result.returncode == NO_SCRIPT
+    if not no_relay and _RELAY not in result.stdout:
+        raise UsageError("no relay answers the key", f"{_INSTALL_LINE}; {_OLDER}")
+    finding = "watches the run alone" + " (no relay there yet)" * no_relay
+    return KeyCheck(good=True, finding=finding, by="attach")
 
 
+def old_key_lines(facts: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each good key of ``facts`` whose line is of an older release."""
+    if facts.get("tunnel_key") and facts.get("tunnel_by") != "attach":
+        return [f"tunnel key: {_OLD_TUNNEL}; to replace it: {SETUP}"]
+    return []
+
+
+_NO_FORWARD = ("port forwarding refused", "disabled port forwarding")
+_RELAY = "daddy-stream-"
+"""Beginning of a relay's first line."""
 _CHECKS = {"pull": _check_pull, "push": _check_push, "tunnel": _check_tunnel}
 
 

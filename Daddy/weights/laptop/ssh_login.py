@@ -46,8 +46,8 @@ VARIABLES = {
 """Environment variable of each field of a remote; ``setup`` saves the fields under these names."""
 
 _FOUND = (
-    *("pull_key", "pull_by", "pull_peer", "push_key", "push_by", "tunnel_key", "peer", "opened"),
-    *("transport", "push_folder"),
+    *("pull_key", "pull_by", "pull_peer", "push_key", "push_by", "tunnel_key", "tunnel_by"),
+    *("peer", "opened", "transport", "push_folder"),
 )
 _FORMS = {
     "host": (r"(?:[A-Za-z0-9]|::)[A-Za-z0-9._:%-]{0,252}", "write user@host"),
