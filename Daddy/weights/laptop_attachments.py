@@ -28,7 +28,7 @@ from Daddy.weights.merge.contributions import (
     set_box_file_aside,
 )
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.store.weight_records import AttachmentReceipt, Receipt, parse
+from Daddy.weights.store.weight_records import AttachmentReceipt, Receipt, Record, parse
 from Daddy.weights.store.weight_store import Store
 
 CLAIMS: Final = "claims"
@@ -86,18 +86,23 @@ def queued_hashes(local: Path, peer: str) -> set[str]:
 
 def read_attachment_receipts(local: Path, peer: str) -> list[AttachmentReceipt]:
     """Return every readable receipt of a peer's attachments that was pulled."""
-    return read_each(AttachmentReceipt, local / "receipts" / check_peer(peer), "claim-*.json")
+    return read_answers(AttachmentReceipt, local / "receipts" / check_peer(peer), "claim-*.json")
 
 
-def read_each(kind: type[Answer], folder: Path, pattern: str) -> list[Answer]:
-    """Parse the readable files in ``folder`` that match ``pattern`` as ``kind``, by name. Their
-    reasons, texts of another machine, come without control characters.
+def read_answers(kind: type[Answer], folder: Path, pattern: str) -> list[Answer]:
+    """Return what :func:`read_each` returns; reasons, texts of another machine, come without
+    control characters.
     """
+    answers = read_each(kind, folder, pattern)
+    return [replace(answer, reason=printable_line(answer.reason)) for answer in answers]
+
+
+def read_each(kind: type[Record], folder: Path, pattern: str) -> list[Record]:
+    """Parse the readable files in ``folder`` that match ``pattern`` as ``kind``, by name."""
     records = []
     for path in sorted(folder.glob(pattern)):
         with contextlib.suppress(FileNotFoundError, DaddyError):
-            record = parse(kind, read_bounded(path, LIMIT), str(path))
-            records.append(replace(record, reason=printable_line(record.reason)))
+            records.append(parse(kind, read_bounded(path, LIMIT), str(path)))
     return records
 
 

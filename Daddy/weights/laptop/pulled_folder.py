@@ -12,7 +12,7 @@ from pathlib import Path
 from Daddy.core.atomic_files import read_bounded, sha256_hex
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.name_validation import PEER, check_peer
-from Daddy.weights.laptop_attachments import read_each
+from Daddy.weights.laptop_attachments import read_answers
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.store.weight_records import LaptopHead, Receipt, parse
 
@@ -103,5 +103,5 @@ def peers_in(folder: Path) -> list[str]:
 
 def read_receipts(pulled_dir: Path, peer: str) -> list[Receipt]:
     """Return every readable receipt of ``peer`` that was pulled, oldest version first."""
-    receipts = read_each(Receipt, pulled_dir / "receipts" / check_peer(peer), "*.json")
+    receipts = read_answers(Receipt, pulled_dir / "receipts" / check_peer(peer), "*.json")
     return sorted(receipts, key=lambda receipt: (receipt.version, receipt.sequence))
