@@ -25,6 +25,7 @@ from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser, decimal_number, port_number, whole_number
 from Daddy.core.atomic_files import read_json, write_atomic, write_json
+from Daddy.core.attach_command import ATTACH, HOME_ATTACH
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
@@ -32,7 +33,7 @@ from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import die_with_parent, full_host_name, host_name
 from Daddy.core.log_setup import add_log_flags, log_to
 from Daddy.core.name_validation import new_token
-from Daddy.core.run_paths import ATTACH, HOME_ATTACH, RunPaths
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.stop_conditions import event_on_signals
 from Daddy.streaming.best_selector import FeaturingRules
 from Daddy.streaming.login import stream_folder

@@ -17,9 +17,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from Daddy.core.attach_command import ATTACH, HOME_ATTACH
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
-from Daddy.core.run_paths import ATTACH, HOME_ATTACH
 from Daddy.core.run_subprocess import ConnectedChild, spawn_connected
 from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.streaming.login.stream_folder import WatchRequests, read_watch_request

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.atomic_files import read_json, write_json
+from Daddy.core.attach_command import HOME_ATTACH
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import UsageError
-from Daddy.core.run_paths import HOME_ATTACH
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.protocol.handshake import Token, find_opening, opening_line
 from Daddy.streaming.relay import script_text

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from Daddy.core.attach_command import ATTACH, attach_scripts
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError, UsageError
-from Daddy.core.run_paths import ATTACH, attach_scripts
 from Daddy.core.run_subprocess import ConnectedChild, ProgramMissingError, spawn_connected
 from Daddy.core.saved_cluster import (
     login_socket,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
-from Daddy.core.run_paths import OWN_FILES, TELL_HOSTS, attach_command
+from Daddy.core.attach_command import OWN_FILES, TELL_HOSTS, attach_command
 from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.streaming.protocol.framing import clean_text
 

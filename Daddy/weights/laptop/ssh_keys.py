@@ -19,9 +19,9 @@ from pathlib import Path
 
 from Daddy.core import run_subprocess
 from Daddy.core.atomic_files import create_exclusive, write_atomic
+from Daddy.core.attach_command import NO_SCRIPT, attach_command, attach_scripts
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.humanize import printable_line
-from Daddy.core.run_paths import NO_SCRIPT, attach_command, attach_scripts
 from Daddy.core.saved_cluster import SETUP
 from Daddy.core.shared_types import TUNNEL_PORT
 from Daddy.weights.laptop.key_receiver import MARK, NAME
