@@ -6,16 +6,32 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from Daddy.cluster.orchestrator import controller as module
 from Daddy.cluster.orchestrator.child_processes import ChildPrograms
-from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, write_intent
+from Daddy.cluster.orchestrator.control_files import (
+    DesiredRun,
+    Probe,
+    read_intent,
+    write_answered,
+    write_intent,
+    write_probe,
+)
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller import Controller, EndedJobLookup, FileChangeWatch
-from Daddy.cluster.orchestrator.controller_types import JobState, Ledger, Mode, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.controller_types import (
+    JobState,
+    Ledger,
+    Mode,
+    QueueJob,
+    Snapshot,
+    UnknownQueue,
+)
+from Daddy.cluster.orchestrator.decisions.controller_failover import blind_seconds
 from Daddy.cluster.orchestrator.decisions.run_pauses import find_pause_reason
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, replay
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef
@@ -23,11 +39,12 @@ from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import FileError
 from Daddy.core.event_log import read_events
-from Daddy.core.lease import Lease, newest_term_state
+from Daddy.core.lease import Lease, newest_term_state, read_lease
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import until
 from tests.cluster.test_apply_plan import ApplierCase
 from tests.components import small_disk
+from tests.patience import PATIENCE_S
 
 CLOCK = SystemClock()
 
@@ -140,6 +157,61 @@ def test_an_intent_that_cannot_be_found_is_no_wish_to_cancel_everything(tmp_path
     finally:
         stop.set()
         loop.join(10)
+
+
+class MovingClock(SystemClock):
+    """A clock whose monotonic time the test moves."""
+
+    moved = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.moved
+
+
+def test_a_blind_controller_gives_way_only_to_a_listing_that_answers_meanwhile(
+    tmp_path: Path,
+) -> None:
+    case, clock, blind = ApplierCase(tmp_path), MovingClock(), True
+    write_intent(case.run, DesiredRun(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
+    unknown, answer = UnknownQueue(0.0, "squeue is not installed"), Snapshot(CLOCK.now(), ())
+    case.site.snapshot = lambda: unknown if blind else answer  # type: ignore[method-assign]
+    write_answered(case.run, "pid 1 on n1", 1.0)  # long ago, beside another controller
+    controller, stop = make_controller(case, clock), threading.Event()
+    told = partial(blind_beat, case.run)
+
+    def listed(known: bool) -> bool:
+        status = case.run.status
+        return status.exists() and read_json(status)["queue"]["known"] is known
+
+    loop = threading.Thread(target=controller.run_passes, args=(stop,))
+    loop.start()
+    try:
+        until(lambda: listed(False))
+        assert not told()
+        clock.moved += 61.0
+        until(told)
+        write_probe(case.run, Probe(may_submit=True, why="tried", by="n1", ts=2.0))
+        blind = False
+        until(lambda: listed(True))
+        clock.moved += 10.0
+        until(lambda: not told())
+        blind = True
+        until(lambda: listed(False))
+        clock.moved += 71.0
+        until(told)
+        assert loop.is_alive()
+        write_answered(case.run, "pid 2 on n1", 3.0)
+        loop.join(PATIENCE_S)
+        assert not loop.is_alive()
+    finally:
+        stop.set()
+        loop.join(10)
+
+
+def blind_beat(run: RunPaths) -> bool:
+    """Return True if the controller's heartbeat says that it cannot read the queue."""
+    view = read_lease(run.controller_lease)
+    return view is not None and blind_seconds(view.beat) >= 60
 
 
 def test_a_start_that_is_said_while_the_run_ends_is_not_lost(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from Daddy.cluster.orchestrator.control_files import (
     write_probe,
 )
 from Daddy.cluster.orchestrator.controller_types import Mode
+from Daddy.cluster.orchestrator.decisions.controller_failover import GIVEN_UP
 from Daddy.cluster.orchestrator.sidecar import FailoverWatch
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
@@ -100,6 +101,29 @@ def test_a_controller_elsewhere_is_dead_after_ninety_silent_seconds_of_our_own_c
     controller.beat()
     looks(watch, [lease], 30, controller)
     assert len(watch.passes) == 2
+
+
+def test_a_controller_that_cannot_read_the_queue_is_asked_to_give_way_at_once(run):
+    controller = Lease.acquire(run.controller_lease, ELSEWHERE)
+    lease, watch = job_in(run, 0)
+    for _ in range(12):
+        watch.clock.at += 5.0
+        controller.beat()
+        lease.beat({"stage": "training"})
+        assert "lives" in watch.check_leases()
+    controller.beat({"blind_s": 60})
+    assert "cannot read the queue" in watch.check_leases()
+    assert [options[0] for options in watch.passes] == ["--silence"]  # not by silence
+    controller.release(GIVEN_UP)
+    looks(watch, [lease], 65)
+    assert len(watch.passes) == 2
+
+
+def test_after_a_single_pass_nobody_waits_for_a_daemon_to_come_back(run):
+    lease, watch = job_in(run, 0)
+    Lease.acquire(run.controller_lease, {**ELSEWHERE, "passing": True}).release("one pass was made")
+    looks(watch, [lease], 5)
+    assert len(watch.passes) == 1
 
 
 def test_only_the_job_in_the_lowest_living_slot_makes_passes(run):

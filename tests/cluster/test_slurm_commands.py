@@ -13,6 +13,8 @@ import pytest
 
 from Daddy.cluster.orchestrator.slurm_commands import (
     SlurmCommands,
+    complete_environment,
+    keep_environment,
     name_settings,
     read_shell_settings,
     slurm_environment,
@@ -39,6 +41,23 @@ def test_nothing_that_bends_answers_gets_through() -> None:
     assert slurm_environment(poisoned) == {
         "PATH": "/bin", "SLURM_CONF": "/etc/slurm.conf", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C",
     }  # fmt: skip
+
+
+def test_cron_gets_what_slurm_needs_of_the_shell_that_typed_start() -> None:
+    shell = {
+        "PATH": "/opt/slurm/bin:/usr/bin", "SLURM_CONF": "/opt/slurm.conf", "HF_TOKEN": "secret",
+        "LD_LIBRARY_PATH": "/opt/slurm/lib", "MODULEPATH": "/opt/modules", "SHELL": "/bin/bash",
+        "SQUEUE_STATES": "R",
+    }  # fmt: skip
+    kept = keep_environment(shell)
+    assert not {"HF_TOKEN", "SQUEUE_STATES"} & set(kept)
+    cron = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "HOME": "/home/ada"}
+    assert complete_environment(cron, kept) == {
+        **cron, "PATH": "/usr/bin:/bin:/opt/slurm/bin", "SLURM_CONF": "/opt/slurm.conf",
+        "LD_LIBRARY_PATH": "/opt/slurm/lib", "MODULEPATH": "/opt/modules",
+    }  # fmt: skip
+    assert complete_environment(shell, kept) == shell
+    assert complete_environment(cron, {}) == cron
 
 
 def test_a_shell_s_variable_fills_a_setting_that_nobody_set_and_others_are_named() -> None:

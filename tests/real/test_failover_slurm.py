@@ -1,20 +1,151 @@
 """Tests failover on a real Slurm: without a controller running jobs submit their successors.
 
 Here the controller ends by a signal; ``tests/cluster/test_sidecar.py`` tests a killed controller on
-another host, which takes 90 s to be noticed, with a simulated clock.
+another host, which takes 90 s to be noticed, with a simulated clock. A controller that cannot read
+the queue is one whose squeue fails; it counts as blind after two seconds here.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.control_files import read_probe
+from Daddy.cluster.orchestrator.control_files import read_answered, read_probe
+from Daddy.cluster.orchestrator.decisions.controller_failover import GIVEN_UP
 from Daddy.core.lease import read_lease
-from tests.patience import until
+from tests.cluster.conftest import copied_checkout
+from tests.patience import PATIENCE_S, until
 from tests.real.conftest import Cluster, Student
+
+SHORTER = (
+    ("decisions/controller_failover.py", "BLIND_S = 60.0", "BLIND_S = 2.0"),
+    ("commands/daemon.py", "_ASK_S = 30.0", "_ASK_S = 1.0"),
+)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a checkout whose controllers are blind after two seconds, not after sixty."""
+    folder = copied_checkout(tmp_path_factory.mktemp("checkout"))
+    for name, usual, shorter in SHORTER:
+        path = folder / "Daddy" / "cluster" / "orchestrator" / name
+        assert usual in path.read_text()
+        path.write_text(path.read_text().replace(usual, shorter))
+    return folder
+
+
+@pytest.fixture
+def blind(student: Student, tmp_path: Path) -> Path:
+    """Return a file: squeue fails for the processes whose ids are its lines."""
+    real, folder = shutil.which("squeue", path=student.env["PATH"]), tmp_path / "bin"
+    folder.mkdir()
+    script = f'grep -qx $PPID {folder}/blind && echo "squeue: error: blind" >&2 && exit 1'
+    (folder / "squeue").write_text(f'#!/bin/sh\n{script}\nexec {real} "$@"\n')
+    (folder / "squeue").chmod(0o755)
+    (folder / "blind").touch()
+    student.env["PATH"] = f"{folder}:{student.env['PATH']}"
+    return folder / "blind"
+
+
+def lives(pid: int) -> bool:
+    """Return True for a process that runs."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def says_blind(student: Student) -> bool:
+    view = read_lease(student.run.controller_lease)
+    return view is not None and "blind_s" in view.beat
+
+
+@pytest.mark.timeout(900)
+def test_the_crontab_line_starts_a_controller_that_reads_the_queue(student: Student) -> None:
+    student.wants(max_runtime_s=60, time_limit="0:02:00")
+    assert student.says("start").returncode == 0
+    assert until(lambda: student.training == 2, 60)
+    printed = student.says("ensure", "--print-units").stdout
+    (line,) = (line for line in printed.splitlines() if line.startswith("*/5 "))
+
+    def cron() -> str:
+        """Run the line as cron does, after a kill of the controller; return its output."""
+        os.kill(student.controller, signal.SIGKILL)
+        log = student.run.logs / "ensure.log"
+        log.unlink(missing_ok=True)
+        env = {"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"], "SHELL": "/bin/sh"}
+        command = line.removeprefix("*/5 * * * * ").replace("\\%", "%")
+        subprocess.run(["/bin/sh", "-c", command], env=env, check=False, timeout=PATIENCE_S)
+        return log.read_text()
+
+    assert "controller started" in cron()
+    assert until(lambda: student.sees()["exit_code"] == 0, 60)
+    intent = json.loads(student.run.intent.read_text())
+    del intent["environment"]  # the release before kept none
+    student.run.intent.write_text(json.dumps(intent))
+    term = read_lease(student.run.controller_lease).term  # type: ignore[union-attr]
+    said = cron()
+    assert "the queue cannot be read" in said
+    assert "type `run_controller start` in your shell" in said
+    view = read_lease(student.run.controller_lease)
+    assert view is not None
+    assert (view.term, view.ended) == (term, "its process is gone")
+
+
+@pytest.mark.timeout(900)
+def test_a_blind_controller_gives_way_to_the_jobs_until_it_can_read_the_queue_again(
+    student: Student, blind: Path
+) -> None:
+    student.wants(max_runtime_s=25, time_limit="0:01:00", max_running=2)
+    assert student.says("start").returncode == 0
+    assert until(lambda: student.training == 2, 60)
+    first = student.controller
+    blind.write_text(str(first))
+    assert until(lambda: student.controller != first, 90)
+    assert read_answered(student.run) is not None
+    last = max(entry["number"] for entry in student.ledger("intent"))
+    assert until(lambda: max(entry["number"] for entry in student.ledger("intent")) > last, 120)
+    log = student.run.logs / "controller.log"
+    assert until(lambda: "waiting without the lease" in log.read_text(), 60)
+    blind.write_text("")
+    assert until(lambda: student.controller == first, 60)
+    assert student.says("stop").returncode == 0
+    assert until(lambda: not lives(first), 30)
+
+
+@pytest.mark.timeout(900)
+def test_beside_a_blind_controller_each_command_puts_one_that_reads_the_queue(
+    student: Student, blind: Path
+) -> None:
+    student.wants(max_runtime_s=200, controller={"failover": False})
+    assert student.says("start").returncode == 0
+    assert until(lambda: student.training == 2, 60)
+    daemons = []
+    for command, answer in (("ensure", "controller started"), ("start", "another one takes over")):
+        daemons.append(student.controller)
+        blind.write_text("\n".join(map(str, daemons)))
+        assert until(lambda: says_blind(student), 60)
+        assert "cannot read the queue" in student.sees()["said"]
+        done = student.says(command)
+        assert (done.returncode, answer in done.stdout) == (0, True), done.stdout + done.stderr
+        assert student.controller not in daemons
+        view = read_lease(student.run.controller_lease)
+        assert view is not None
+        assert not view.holder["passing"]
+        ends = (student.run.controller_lease / f"term-{view.term - 1:06d}.end.json").read_text()
+        assert GIVEN_UP in ends
+    daemons.append(student.controller)
+    blind.write_text("\n".join(map(str, daemons)))
+    assert until(lambda: says_blind(student), 60)
+    done = student.says("stop")
+    assert (done.returncode, "no job is left" in done.stdout) == (0, True), done.stderr
+    assert until(lambda: not any(map(lives, daemons)), 30)
 
 
 @pytest.mark.timeout(900)

@@ -4,7 +4,8 @@
 controller reads that file at every pass, so a request reaches a controller on another login host,
 or one that starts later. ``orders.json``: the controller's list of slots and releases, read by each
 job when it claims a slot. ``failover.json``: the result of a test if jobs may submit jobs, and so
-make the controller's passes. ``identity.json``: the mark of the run's jobs in the queue. Formats:
+make the controller's passes, and the newest listing that answered beside a controller that cannot
+read the queue. ``identity.json``: the mark of the run's jobs in the queue. Formats:
 ``docs/formats.md``.
 """
 
@@ -15,7 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode, Orders
-from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json, write_json
+from Daddy.core.atomic_files import (
+    canonical_json,
+    create_exclusive,
+    read_json,
+    read_json_or_empty,
+    write_json,
+)
 from Daddy.core.errors import FileError
 from Daddy.core.run_paths import RunPaths
 
@@ -37,12 +44,15 @@ def read_intent(run: RunPaths) -> DesiredRun | None:
             started_ts=float(record.get("started_ts", 0.0)),
             daemon=bool(record.get("daemon", True)),
             stopped_slots=tuple(int(slot) for slot in record.get("stopped_slots", ())),
+            environment={
+                str(name): str(text) for name, text in record.get("environment", {}).items()
+            },
         )
     except (FileNotFoundError, NotADirectoryError):
         return None
     except FileError as error:
         raise _damaged(error.message) from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damaged(f"{run.intent}: {error!r}") from error
 
 
@@ -105,7 +115,19 @@ def read_probe(run: RunPaths) -> Probe | None:
 def write_probe(run: RunPaths, probe: Probe) -> None:
     """Write the test result to ``failover.json``."""
     record = {**asdict(probe), "ts": round(probe.ts, 3)}
-    write_json(run.failover, {"v": VERSION, **record})
+    write_json(run.failover, {**read_json_or_empty(run.failover), "v": VERSION, **record})
+
+
+def read_answered(run: RunPaths) -> object:
+    """Return the record of the newest listing that answered beside a blind controller, or None."""
+    return read_json_or_empty(run.failover).get("answered")
+
+
+def write_answered(run: RunPaths, by: str, now: float) -> None:
+    """Record in ``failover.json`` that a listing by the process ``by`` answered at ``now``."""
+    answered = {"by": by, "ts": round(now, 3)}
+    record = {**read_json_or_empty(run.failover), "v": VERSION, "answered": answered}
+    write_json(run.failover, record)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from math import inf
 from Daddy.cluster.orchestrator.action_types import Plan
 from Daddy.cluster.orchestrator.apply_plan import PlanApplier
 from Daddy.cluster.orchestrator.child_processes import ChildPrograms
-from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
+from Daddy.cluster.orchestrator.control_files import read_answered, read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
@@ -35,6 +35,7 @@ from Daddy.cluster.orchestrator.controller_types import (
     UnknownQueue,
 )
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import may_lack_room
+from Daddy.cluster.orchestrator.decisions.controller_failover import BLIND_S
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.read_slots import CHECKPOINT_FILES, HeartbeatSilence, read_slots
@@ -93,18 +94,24 @@ class Controller:
         self._silence = self.measured or HeartbeatSilence(self.applier.clock)
         self._files = FileChangeWatch(self.applier.run)
         self._ended = EndedJobLookup(self.applier.scheduler)
+        self._blind_since: float | None = None
+        """Monotonic time of the first of the latest failed listings; None after an answer."""
+        self._said_blind = False
+        self._answered_before: object = None
+        """The ``answered`` of ``failover.json`` when this controller became blind."""
         self._limits_read = self.measured is not None  # a sidecar's pass does not read them
 
     def run_passes(self, stop: threading.Event) -> Mode | None:
         """Make passes until the run ends (return its final mode) or ``stop`` is set (return None).
 
-        With ``ends_run`` also until a `start` is typed (return RUN).
+        Return None, too, when blind and another process can read the queue. With ``ends_run`` also
+        until a `start` is typed (return RUN).
 
         Logs a failed pass and tries again later. Raises ControllerAliveError if the lease is lost.
         """
         final, wake_at = None, 0.0
         try:
-            while final is None and not stop.is_set():
+            while final is None and not stop.is_set() and not self._gives_way():
                 clock = self.applier.clock
                 with self._surviving("a pass"):
                     wake_at = clock.now() + self._policy.pass_s
@@ -164,6 +171,7 @@ class Controller:
         self._policy = policy = self.policy_of(desired.release)
         self._read_limits()
         snapshot = self.applier.scheduler.snapshot()
+        self._note_answer(snapshot)
         self._excuse_suspended(snapshot)
         count = max(desired.slots, policy.max_running, self.applier.view.slots_held)
         slots = read_slots(self.applier.run, count, self._silence)
@@ -185,6 +193,25 @@ class Controller:
             final = None
         self._summarise(snapshot, slots, decided, now)
         return final, decided.wake_at
+
+    def _note_answer(self, snapshot: QueueReading) -> None:
+        if isinstance(snapshot, Snapshot):
+            self._blind_since = None
+        elif self._blind_since is None:
+            self._blind_since = self.applier.clock.monotonic()
+
+    def _blind_s(self) -> float:
+        """Return the seconds of failed listings, 0.0 where these are less than ``BLIND_S``."""
+        if self._blind_since is None:
+            return 0.0
+        seconds = self.applier.clock.monotonic() - self._blind_since
+        return seconds if seconds >= BLIND_S else 0.0
+
+    def _gives_way(self) -> bool:
+        """Return True if our heartbeat called us blind and a listing answered elsewhere since."""
+        if not self._said_blind or not self._blind_s():
+            return False
+        return read_answered(self.applier.run) != self._answered_before
 
     def _excuse_suspended(self, snapshot: QueueReading) -> None:
         """Reset the silence of suspended jobs to 0 s: their learners cannot send heartbeats."""
@@ -256,7 +283,11 @@ class Controller:
         now = self.applier.clock.monotonic()
         if now - self._last_beat >= _BEAT_S:
             self.applier.check_term()
-            self.applier.lease.beat()
+            blind_s = self._blind_s()
+            if blind_s and not self._said_blind:
+                self._answered_before = read_answered(self.applier.run)
+            self._said_blind = bool(blind_s)
+            self.applier.lease.beat({"blind_s": round(blind_s)} if blind_s else {})
             self._last_beat = now
 
     def _idle(self, stop: threading.Event, wake_at: float) -> None:
@@ -270,6 +301,8 @@ class Controller:
                 return
             self._beat()
             self.children.restart_ended()
+            if self._gives_way():
+                return
             if self._files(self._policy.max_running) != before:
                 return
 

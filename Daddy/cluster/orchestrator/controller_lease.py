@@ -1,18 +1,22 @@
 """Claims the lease that makes a process the only controller of a run, and reads its holder.
 
 A holder on this host is checked by its process id. A holder on another host is checked by its
-heartbeat alone, on our own clock: after ``SILENCE_S`` without a beat it counts as gone.
+heartbeat alone, on our own clock: after ``SILENCE_S`` without a beat it counts as gone. A holder
+that cannot read the queue gives way to a process that can (``decisions.controller_failover``).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from Daddy.cluster.orchestrator.control_files import write_answered
+from Daddy.cluster.orchestrator.controller_types import QueueReading, UnknownQueue
+from Daddy.cluster.orchestrator.decisions.controller_failover import SILENCE_S, blind_seconds
 from Daddy.core.clock import Clock
-from Daddy.core.errors import ControllerAliveError
+from Daddy.core.errors import ControllerAliveError, SchedulerError
 from Daddy.core.host_and_processes import (
     ProcessId,
     current_process,
@@ -24,10 +28,8 @@ from Daddy.core.lease import Lease, LeaseView, end_term, is_holder_alive, read_l
 from Daddy.core.load_config import CHECKOUT
 from Daddy.core.run_paths import RunPaths
 
-SILENCE_S = 90.0
-"""Seconds (nine beats) without a heartbeat after which a holder on another host is gone."""
 PASS_S = 60.0
-"""Longest time to wait for a holder that makes a single pass and then releases the lease."""
+"""Longest time to wait for a holder that makes a single pass, or a blind one, to end its term."""
 
 
 def make_holder_record(clock: Clock, *, passing: bool = False) -> dict[str, Any]:
@@ -41,12 +43,6 @@ def make_holder_record(clock: Clock, *, passing: bool = False) -> dict[str, Any]
         "passing": passing,
         "keeps_run_id": True,  # a controller of the release before takes it from each release
     }
-
-
-def is_controller_alive(run: RunPaths) -> bool | None:
-    """Return True if the controller's process runs on this host; None if it is on another."""
-    view = current_holder(run)
-    return False if view is None else is_holder_alive(view.holder)
 
 
 def current_holder(run: RunPaths) -> LeaseView | None:
@@ -92,24 +88,57 @@ def become_controller(
     clock: Clock,
     silence_s: float = SILENCE_S,
     *,
+    list_queue: Callable[[], QueueReading] | None = None,
     passing: bool = False,
     watched: bool = False,
 ) -> Lease:
     """Claim and return the controller's lease. Raises ControllerAliveError if another holds it.
 
-    1. No controller runs. 2. A single pass claims the lease. 3. Our claim fails: unless we want a
-    single pass, too, we wait for its end and try again.
+    Raises SchedulerError if ``list_queue`` gets no answer. 1. No controller runs. 2. A single pass
+    claims the lease. 3. Our claim fails: unless we want a single pass, too, we wait for its end and
+    try again.
     """
     while True:
         view = find_live_controller(run, clock, silence_s, watched=watched)
-        if view is not None:
+        if view is not None and (list_queue is None or not blind_seconds(view.beat)):
             raise _alive(view.holder)
+        if list_queue is not None:
+            _check_answer(list_queue())
+        if view is not None:
+            _ask_blind_holder(run, clock, view)
+            continue
         lease = Lease.acquire(run.controller_lease, make_holder_record(clock, passing=passing))
         if lease is not None:
             return lease
         other = current_holder(run)
         if passing or (other is not None and not other.holder.get("passing")):
             raise _alive(other.holder if other is not None else {})
+
+
+def _check_answer(reading: QueueReading) -> None:
+    """Raise SchedulerError for a listing without an answer."""
+    if isinstance(reading, UnknownQueue):
+        raise SchedulerError(
+            f"no controller starts here: the queue cannot be read ({reading.error})",
+            "type `squeue --me` to see it; where it works in your shell and not in cron, type "
+            "`run_controller start` in your shell: it keeps what Slurm needs of the environment",
+        )
+
+
+def _ask_blind_holder(run: RunPaths, clock: Clock, view: LeaseView) -> None:
+    """Write that our listing answered; wait up to 60 s until the holder ends its term.
+
+    Raises ControllerAliveError if it does not, or if it can read the queue again.
+    """
+    me = make_holder_record(clock)
+    write_answered(run, f"pid {me['pid']} on {me['host']}", clock.now())
+    until, never = clock.monotonic() + PASS_S, threading.Event()
+    now: LeaseView | None = view
+    while now is not None and now.term == view.term:
+        if not blind_seconds(now.beat) or clock.monotonic() > until:
+            raise _alive(view.holder)
+        clock.wait(never, 0.2)
+        now = current_holder(run)
 
 
 def _beats(run: RunPaths, view: LeaseView, clock: Clock, silence_s: float) -> bool:

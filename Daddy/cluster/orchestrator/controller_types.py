@@ -120,6 +120,7 @@ class DesiredRun:
     reason: str = ""
     started_ts: float = 0.0  # wall seconds of the last start
     daemon: bool = True  # False: no controller on a login node, the jobs make its passes
+    environment: Mapping[str, str] = field(default_factory=dict)  # of the shell of the last start
     stopped_slots: tuple[int, ...] = ()
     """Slots that the person stopped (``stop --slot``), until the next ``start``."""
 

@@ -5,6 +5,7 @@ Imports only the scheduler that is used, which keeps commands such as ``status``
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -16,16 +17,18 @@ from Daddy.cluster.orchestrator.action_types import Submit
 from Daddy.cluster.orchestrator.control_files import (
     RunIdentity,
     read_identity,
+    read_intent,
     update_identity,
     write_identity,
 )
 from Daddy.cluster.orchestrator.controller_types import JobState, Snapshot, UnknownQueue
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.scheduler_interface import JobSpec, Scheduler
+from Daddy.cluster.orchestrator.slurm_commands import complete_environment
 from Daddy.cluster.release_build import Release
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import Clock
-from Daddy.core.errors import SchedulerError
+from Daddy.core.errors import FileError, SchedulerError
 from Daddy.core.humanize import parse_duration
 from Daddy.core.job_environment import RELEASE
 from Daddy.core.load_config import load_release_config
@@ -110,13 +113,17 @@ def _most_common_mark(queue: Snapshot, mark: str, ending: str) -> str:
 def make_scheduler(
     executor: str, config: Config, run: RunPaths, clock: Clock, patience_s: float | None = None
 ) -> Scheduler:
-    """Make the scheduler of that executor; ``patience_s``: time limit of one squeue listing."""
+    """Make the scheduler of that executor; ``patience_s``: time limit of one squeue listing.
+
+    Slurm's programs also get what the last ``start`` kept of its environment: cron has little.
+    """
     if executor == "slurm":
         from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 
         return SlurmScheduler(
             run_id(config, run),
             clock,
+            slurm_environ(run),
             calls=run.calls if run.controller.is_dir() else None,  # leave no file without a run
             run=run,
             request=slurm_request(config),
@@ -125,6 +132,14 @@ def make_scheduler(
     from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
 
     return LocalScheduler(run.queue, config.slurm.max_running, clock)
+
+
+def slurm_environ(run: RunPaths) -> dict[str, str]:
+    """Return our environment, completed by what the last ``start`` kept of its own."""
+    with contextlib.suppress(FileError):
+        intent = read_intent(run)
+        return complete_environment(os.environ, intent.environment if intent is not None else {})
+    return {**os.environ}
 
 
 def slurm_request(config: Config, exclude: Sequence[str] = ()) -> dict[str, str | int]:

@@ -22,8 +22,11 @@ from typing import Any
 from Daddy.cluster.orchestrator.control_files import Probe, read_intent, read_probe, write_probe
 from Daddy.cluster.orchestrator.controller_types import DesiredRun
 from Daddy.cluster.orchestrator.decisions.controller_failover import (
+    GIVEN_UP,
+    SILENCE_S,
     ControllerState,
     JobView,
+    blind_seconds,
     should_make_pass,
 )
 from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
@@ -39,8 +42,6 @@ from Daddy.core.log_setup import log_to
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.run_subprocess import run_command as run_program
 
-SILENCE_S = 90.0
-"""Seconds without a heartbeat (one every 10 s) after which a controller counts as gone."""
 GRACE_S = 90.0
 """Time that an ended controller gets to come back: at most this, or three of its passes."""
 _SLOT_SILENCE_S = 60.0
@@ -130,13 +131,17 @@ class FailoverWatch:
     def _controller_state(self) -> tuple[ControllerState, float]:
         """Return the state of the controller's lease, and the seconds since it changed."""
         view = read_lease(self.run.controller_lease)
-        if view is None or view.ended is not None:
-            controller = ControllerState.ENDED
+        if view is not None and view.ended == GIVEN_UP:
+            controller = ControllerState.BLIND
+        elif view is None or view.ended is not None:
+            passing = view is not None and view.holder.get("passing")
+            controller = ControllerState.PASSING if passing else ControllerState.ENDED
         elif is_holder_alive(view.holder) is False:
             controller = ControllerState.DEAD
         else:
-            still = self._still(_CONTROLLER, view)
-            return (ControllerState.SILENT if still >= SILENCE_S else ControllerState.ALIVE), still
+            still, blind_s = self._still(_CONTROLLER, view), blind_seconds(view.beat)
+            alive = ControllerState.BLIND if blind_s else ControllerState.ALIVE
+            return (ControllerState.SILENT if still >= SILENCE_S else alive), still
         return controller, self.silence.measure_silence(_CONTROLLER, 0, controller.value)
 
     def _may_submit(self, intent: DesiredRun) -> bool:
@@ -176,7 +181,7 @@ class FailoverWatch:
             sys.stderr.write(result.stderr)  # the pass's own log lines, into ours
             if result.returncode == ExitCode.DONE:
                 return dict(json.loads(result.stdout.splitlines()[-1]))
-            if result.returncode != ExitCode.CONTROLLER_ALIVE:
+            if result.returncode not in (ExitCode.CONTROLLER_ALIVE, ExitCode.SCHEDULER):
                 self._log("error", f"a pass failed: {result.stderr.strip()[-300:]}")
         except (DaddyError, OSError, ValueError, IndexError) as error:
             self._log("error", f"a pass failed: {error!r}")

@@ -15,11 +15,17 @@ from typing import NamedTuple
 
 from Daddy.cluster.orchestrator.action_types import Submit
 from Daddy.cluster.orchestrator.control_files import Probe, write_probe
-from Daddy.cluster.orchestrator.controller_lease import SILENCE_S, become_controller
+from Daddy.cluster.orchestrator.controller_lease import become_controller
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.controller_wiring import build_controller
+from Daddy.cluster.orchestrator.decisions.controller_failover import SILENCE_S
 from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
-from Daddy.cluster.orchestrator.scheduler_factory import SpecMaker, run_id
+from Daddy.cluster.orchestrator.scheduler_factory import (
+    SpecMaker,
+    make_scheduler,
+    run_id,
+    slurm_environ,
+)
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.arguments import ArgumentParser
@@ -60,12 +66,16 @@ def make_single_pass(
 ) -> PassResult:
     """Make one pass and release the lease. Raises ControllerAliveError if a controller runs.
 
+    Raises SchedulerError, and claims nothing, if the queue cannot be read here.
     ``measured``: seconds without heartbeats, by a sidecar's clock. ``watched``: the sidecar saw
     none of the lease's holder for long, so this pass waits only 3 s for one.
     """
     wait_s = _WATCHED_S if watched else SILENCE_S
     config = load_release_config(release.config)
-    lease = become_controller(run, clock, wait_s, passing=True, watched=watched)
+    queue = make_scheduler(config.controller.executor, config, run, clock)
+    lease = become_controller(
+        run, clock, wait_s, list_queue=queue.snapshot, passing=True, watched=watched
+    )
     try:
         lease.beat()
         controller = build_controller(config, release, lease, clock, measured, children=False)
@@ -81,7 +91,10 @@ def probe_submission(config: Config, run: RunPaths, release: Release, clock: Clo
     if config.controller.executor == "slurm":
         spec = SpecMaker(config, run, release)("0" * 12, 0, Submit("probe"))
         try:
-            SlurmScheduler(run_id(config, run), clock, calls=run.calls).check_script(spec)
+            scheduler = SlurmScheduler(
+                run_id(config, run), clock, slurm_environ(run), calls=run.calls
+            )
+            scheduler.check_script(spec)
             why = "sbatch --test-only takes our job here"
         except SchedulerError as error:
             if any(word in error.message for word in _NO_ANSWER):

@@ -25,7 +25,14 @@ from Daddy.core.settings import SlurmSettings
 _PREFIXES = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SALLOC_", "SRUN_", "SACCT_", "SCONTROL_",
             "SINFO_")  # fmt: skip
 _READ_TIMEOUT_S = 10.0
-
+INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "SLURM_CONF",
+    "BASH_ENV", "MODULEPATH", "MODULESHOME", "LMOD_CMD", "LMOD_DIR", "LMOD_PKG",
+)  # fmt: skip
+"""Variables that a job inherits from the submitting shell. ``ALL`` would pass on the variables of
+the job that submits its successor, and everything exported before ``start``."""
+_LISTS = ("PATH", "LD_LIBRARY_PATH")
+"""Variables that name folders, separated by colons."""
 
 _SHELL_SETTINGS = {
     "SBATCH_ACCOUNT": "account", "SBATCH_CONSTRAINT": "constraint", "SBATCH_PARTITION": "partition",
@@ -93,6 +100,21 @@ def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:
     if "SLURM_CONF" in environ:
         env["SLURM_CONF"] = environ["SLURM_CONF"]
     return {**env, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+
+
+def keep_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that Slurm's programs and jobs need; ``start`` keeps them for cron."""
+    return {name: environ[name] for name in (*INHERITED, *_LISTS[1:]) if environ.get(name)}
+
+
+def complete_environment(environ: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
+    """Return ``environ`` with kept variables that it lacks, and kept folders after its own."""
+    folders = {
+        name: ":".join(dict.fromkeys([*environ.get(name, "").split(":"), *kept[name].split(":")]))
+        for name in _LISTS
+        if name in kept
+    }
+    return {**kept, **environ, **{name: text.strip(":") for name, text in folders.items()}}
 
 
 class SlurmCommands:

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from Daddy.cluster.orchestrator.scheduler_interface import JobSpec
+from Daddy.cluster.orchestrator.slurm_commands import INHERITED
 from Daddy.cluster.orchestrator.slurm_squeue import job_comment, job_name
 from Daddy.core.humanize import format_duration
 from Daddy.core.job_environment import JOB_END_TIME, JOB_ID
@@ -21,12 +22,6 @@ _ASK_END = (
     '--noheader --jobs="$SLURM_JOB_ID" --format=%e 2>/dev/null)}"'
 )
 """Sets the job's end time; Slurm 22.05 does not, so the job runs squeue once."""
-_INHERITED = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "SLURM_CONF",
-    "BASH_ENV", "MODULEPATH", "MODULESHOME", "LMOD_CMD", "LMOD_DIR", "LMOD_PKG",
-)  # fmt: skip
-"""Variables that a job inherits from the submitting shell. ``ALL`` would pass on the variables of
-the job that submits its successor, and everything exported before ``start``."""
 
 
 def render_job_script(spec: JobSpec) -> str:
@@ -56,7 +51,7 @@ def _parameters(spec: JobSpec) -> dict[str, object]:
         **spec.request,
         "chdir": spec.work_dir,
         "error": f"{logs}/slurm-%j.err",
-        "export": ",".join(dict.fromkeys((*_INHERITED, *spec.export))),
+        "export": ",".join(dict.fromkeys((*INHERITED, *spec.export))),
         "no-requeue": True,
         "open-mode": "append",
         "output": f"{logs}/slurm-%j.out",

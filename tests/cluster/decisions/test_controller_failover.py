@@ -31,6 +31,8 @@ ENDED = {"controller": ControllerState.ENDED}
         ({"controller": ControllerState.SILENT}, True, "has stopped"),
         ({"controller": ControllerState.SILENT, "unchanged_s": 89.0}, False, "89 of 90"),
         ({"controller": ControllerState.ALIVE, "unchanged_s": 0.0}, False, "lives"),
+        ({"controller": ControllerState.BLIND, "unchanged_s": 0.0}, True, "cannot read the queue"),
+        ({"controller": ControllerState.PASSING, "unchanged_s": 0.0}, True, "jobs make"),
         ({**ENDED, "unchanged_s": 20.0}, False, "20 of 90"),
         ({**ENDED, "unchanged_s": 0.0, "daemon": False}, True, "no controller"),
         ({"lower_job_alive": True}, False, "lower slot"),

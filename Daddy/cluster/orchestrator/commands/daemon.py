@@ -14,7 +14,9 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.controller_wiring import build_controller
+from Daddy.cluster.orchestrator.decisions.controller_failover import GIVEN_UP
+from Daddy.cluster.orchestrator.scheduler_factory import make_scheduler
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
@@ -33,8 +37,13 @@ from Daddy.core.run_subprocess import start_background
 from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import event_on_signals
 
-_READY_TIMEOUT_S = 150.0
-"""Longest wait for the report: a controller first watches another host's heartbeat."""
+_log = logging.getLogger(__name__)
+_READY_TIMEOUT_S = 240.0
+"""Longest wait for the report: a controller first watches another host's heartbeat, lists the
+queue, and waits for a blind holder to give way."""
+_ASK_S = 30.0
+"""Seconds between two tries of a daemon without the lease to claim it."""
+_POLL_S = 2.0
 _LINE_LIMIT = 16 * 1024
 
 
@@ -71,35 +80,73 @@ def run_daemon(release_path: Path, *, ready_fd: int | None) -> int:
         raise
     holder, term = controller_lease.make_holder_record(clock), controller.applier.lease.term
     send_report(ready_fd, {"ok": True, **holder, "term": term})
-    return _run_controller(controller)
+    stop, current = event_on_signals(signal.SIGTERM, signal.SIGINT), controller
+    while _run_controller(current, stop):
+        make = partial(_make_controller, run, release, config, clock, children=True)
+        again = _wait_for_lease(run, clock, make, stop)
+        if again is None:
+            break
+        current = again
+    return ExitCode.DONE
 
 
-def run_until_over(run: RunPaths, release: Release, config: Config, clock: Clock) -> int:
+def run_until_over(run: RunPaths, release: Release, config: Config, clock: Clock) -> bool:
     """Run the controller here, without child processes, until the run ends or is to go on.
 
-    A signal ends it as well.
+    A signal ends it as well. Return True if it gave the lease up, unable to read the queue.
     """
     controller = _make_controller(run, release, config, clock, children=False)
     controller.ends_run = True
-    return _run_controller(controller)
+    return _run_controller(controller, event_on_signals(signal.SIGTERM, signal.SIGINT))
 
 
 def _make_controller(
     run: RunPaths, release: Release, config: Config, clock: Clock, *, children: bool
 ) -> Controller:
-    lease = controller_lease.become_controller(run, clock)
+    queue = make_scheduler(config.controller.executor, config, run, clock)
+    lease = controller_lease.become_controller(run, clock, list_queue=queue.snapshot)
     lease.beat()
     return build_controller(config, release, lease, clock, children=children)
 
 
-def _run_controller(controller: Controller) -> int:
-    """Make passes until the run ends or SIGTERM or SIGINT comes (jobs go on); end the lease."""
-    final = controller.run_passes(event_on_signals(signal.SIGTERM, signal.SIGINT))
+def _run_controller(controller: Controller, stop: threading.Event) -> bool:
+    """Make passes until the run ends or ``stop`` is set (jobs go on), and end the lease.
+
+    Return True if the lease was given up to a process that can read the queue.
+    """
+    final = controller.run_passes(stop)
+    given_up = final is None and not stop.is_set()
     reason = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
     reason = "start was typed: the jobs go on" if final is Mode.RUN else reason
+    reason = GIVEN_UP if given_up else reason
     controller.applier.lease.release(reason)
-    logging.getLogger(__name__).info("the controller ends: %s", reason)
-    return ExitCode.DONE
+    _log.info("the controller's term ends: %s", reason)
+    return given_up
+
+
+def _wait_for_lease(
+    run: RunPaths, clock: Clock, claim: Callable[[], Controller], stop: threading.Event
+) -> Controller | None:
+    """Wait without the lease until we can read the queue and nobody else who can holds it.
+
+    Return the controller of the new term; None if ``stop`` is set or the run needs no daemon.
+    """
+    due, said = clock.monotonic() + _ASK_S, ""
+    while not clock.wait(stop, _POLL_S):
+        try:
+            intent = read_intent(run)
+            if intent is None or not intent.daemon or intent.mode not in (Mode.RUN, Mode.PAUSED):
+                _log.info("the daemon ends: the run needs none")
+                return None
+            if clock.monotonic() >= due:
+                due = clock.monotonic() + _ASK_S
+                return claim()
+        except (DaddyError, OSError) as error:
+            text = error.message if isinstance(error, DaddyError) else str(error)
+            if text != said:
+                said = text
+                _log.info("waiting without the lease: %s", said)
+    return None
 
 
 def start_daemon(

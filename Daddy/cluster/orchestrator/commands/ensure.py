@@ -20,6 +20,7 @@ from Daddy.cluster.orchestrator.commands.daemon import launch_controller
 from Daddy.cluster.orchestrator.commands.run_selection import Request, find_release
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller_types import Mode
+from Daddy.cluster.orchestrator.decisions.controller_failover import blind_seconds
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
@@ -91,7 +92,7 @@ def _ensure_controller(request: Request) -> str:
         reason = f" ({intent.reason})" if intent.reason else ""
         return f"nothing is started: {_WHY_NOT[intent.mode]}{reason}"
     view = controller_lease.find_live_controller(run, clock)
-    if view is not None:
+    if view is not None and not blind_seconds(view.beat):
         return f"a controller is alive: {controller_lease.describe(view.holder)}, term {view.term}"
     release, _ = find_release(run, intent, config)
     if not release.config.exists():

@@ -139,6 +139,9 @@ def _describe_unknown(status: Record) -> str:
 def _assess_slots(status: Record, jobs: int) -> RunHealth:
     states = [slot["state"] for slot in status["slots"] if not slot.get("surplus")]
     count = _count_slots(status, states)
+    if blind_s := status["controller"].get("blind_s"):
+        sentence = f"{count}, but the controller cannot read the queue for {format_age(blind_s)}"
+        return RunHealth(ExitCode.DEGRADED, f"{sentence}: type start")
     alone = status["controller"]["alive"] is False
     if alone and (health := _assess_without_controller(status, jobs, count)):
         return health

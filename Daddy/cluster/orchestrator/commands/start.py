@@ -40,13 +40,18 @@ from Daddy.cluster.orchestrator.commands.tuned_recipe import (
 from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
+from Daddy.cluster.orchestrator.decisions.controller_failover import blind_seconds
 from Daddy.cluster.orchestrator.scheduler_factory import (
     SpecMaker,
     choose_executor,
     fix_run_id,
 )
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
-from Daddy.cluster.orchestrator.slurm_commands import describe_changes, read_shell_settings
+from Daddy.cluster.orchestrator.slurm_commands import (
+    describe_changes,
+    keep_environment,
+    read_shell_settings,
+)
 from Daddy.cluster.orchestrator.slurm_templates import render_job_script
 from Daddy.cluster.release_build import Release, freeze_release
 from Daddy.core.agreed_settings import GAME, agreed_settings
@@ -54,6 +59,7 @@ from Daddy.core.atomic_files import read_json_or_empty, write_atomic
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode
 from Daddy.core.host_and_processes import full_host_name, user_name
+from Daddy.core.humanize import format_age
 from Daddy.core.lease import LeaseView, read_lease
 from Daddy.core.load_config import load_release_config, run_paths, shared_paths, with_values
 from Daddy.core.rom_identity import Rom
@@ -86,11 +92,12 @@ def run_start(
         findings.raise_found()
         _check_fit(wanted, intent, view, foreground=foreground)
         _check_name(config, view)
-        if intent is not None and _nothing_new(config, intent):
-            print(f"{config.run_name} runs already: {_fleet(intent)}")
-            name = controller_lease.describe(view.holder)
-            print(f"controller: {name}, term {view.term}; nothing was changed")
-            return ExitCode.DONE
+        view = _skip_blind(view)
+    if view is not None and intent is not None and _nothing_new(config, intent):
+        _keep_environment(run, intent, wanted, clock)
+        print(f"{config.run_name} runs already: {_fleet(intent)}")
+        print(f"controller: {_describe(view)}; nothing was changed")
+        return ExitCode.DONE
     if daemon and not foreground and view is None:
         check_login_host(findings, os.environ, yes=yes)
     release = _check(config, findings)
@@ -148,7 +155,10 @@ def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[C
         with findings.catching():
             config = _tune(config, rom, findings)
     check_hyperparameters(config, findings)
-    wanted = DesiredRun(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
+    kept = keep_environment(os.environ) if executor == "slurm" else {}
+    wanted = DesiredRun(
+        Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon, environment=kept
+    )
     return resolve_paths(config, executor), wanted
 
 
@@ -227,6 +237,28 @@ def _controller(run: RunPaths, intent: DesiredRun | None, clock: Clock) -> Lease
         clock.wait(never, 0.2)
         view = controller_lease.find_live_controller(run, clock)
     return view
+
+
+def _describe(view: LeaseView) -> str:
+    return f"{controller_lease.describe(view.holder)}, term {view.term}"
+
+
+def _skip_blind(view: LeaseView) -> LeaseView | None:
+    """Return the live controller's lease; None, and say so, if it cannot read the queue."""
+    blind_s = blind_seconds(view.beat)
+    if not blind_s:
+        return view
+    print(
+        f"the controller ({_describe(view)}) cannot read the queue for {format_age(blind_s)}: "
+        "another one takes over"
+    )
+    return None
+
+
+def _keep_environment(run: RunPaths, old: DesiredRun, new: DesiredRun, clock: Clock) -> None:
+    """Replace the environment in the intent, if it differs: cron uses the newest that worked."""
+    if old.environment != new.environment:
+        write_intent(run, replace(old, environment=new.environment), clock.now())
 
 
 def _check_fit(

@@ -36,6 +36,7 @@ from Daddy.cluster.orchestrator.controller_types import (
     Ledger,
     QueueReading,
 )
+from Daddy.cluster.orchestrator.decisions.controller_failover import blind_seconds
 from Daddy.cluster.orchestrator.ledger_file import read_ledger
 from Daddy.cluster.orchestrator.ledger_replay import measure_training
 from Daddy.core.atomic_files import JSON_LIMIT, find_full_disk, parse_json, read_json_or_empty
@@ -152,6 +153,7 @@ def read_status(
     intent, damage = load_intent(run)
     last, controller, now = read_last_summary(run), _controller(run), clock.now()
     recent = _is_recent(last, now) and controller["alive"] is not False
+    recent = recent and not controller["blind_s"]
     current = recent and _follows(last, intent) and not _find_silent(run, last, now)
     record = last if current else summarise(intent, read_ledger(run.ledger))
     if not record["queue"]["known"] and last.get("slots"):
@@ -211,8 +213,9 @@ def _controller(run: RunPaths) -> dict[str, Any]:
     """Return the controller lease's holder and ``alive``: None if it is on another host."""
     view = current_holder(run)
     if view is None:
-        return {"alive": False}
-    return {"alive": is_holder_alive(view.holder), "term": view.term, **view.holder}
+        return {"alive": False, "blind_s": 0.0}
+    alive, blind_s = is_holder_alive(view.holder), blind_seconds(view.beat)
+    return {"alive": alive, "term": view.term, **view.holder, "blind_s": blind_s}
 
 
 def _add_measurements(

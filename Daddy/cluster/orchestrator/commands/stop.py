@@ -24,15 +24,17 @@ from Daddy.cluster.orchestrator.controller_types import (
     Mode,
     UnknownQueue,
 )
+from Daddy.cluster.orchestrator.decisions.controller_failover import blind_seconds
 from Daddy.cluster.orchestrator.scheduler_factory import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ControllerAliveError, ExitCode, SchedulerError
-from Daddy.core.lease import newest_term
+from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, SchedulerError
+from Daddy.core.lease import is_holder_alive, newest_term
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 
 _POLL_S = 0.2
+_ASK_S = 2.0
 _GRACE_S = 90.0
 """Seconds that the scheduler has to end jobs that did not exit by themselves."""
 
@@ -88,26 +90,31 @@ def _wait(run: RunPaths, intent: DesiredRun, config: Config, clock: Clock) -> in
     release, config = find_release(run, intent, resolve_paths(config, intent.executor))
     until = clock.monotonic() + ControllerPolicy().drain_s + _GRACE_S
     remote_term = 0  # of a controller on another host, which reads the same intent
+    late: DaddyError = SchedulerError(
+        "the controller has not seen all jobs leave yet, and goes on waiting",
+        "type `run_controller status` to see them, or `run_controller stop --now`",
+    )
     while not _is_over(run):
         if (wanted := read_intent(run)) is not None and wanted.mode is Mode.RUN:
             return _leave(run, wanted, config)
         if clock.monotonic() > until:
-            raise SchedulerError(
-                "the controller has not seen all jobs leave yet, and goes on waiting",
-                "type `run_controller status` to see them, or `run_controller stop --now`",
-            )
-        alive = controller_lease.is_controller_alive(run)
-        if alive is False or (alive is None and newest_term(run.controller_lease) != remote_term):
+            raise late
+        if _nobody_acts(run, remote_term):
             try:
-                code = run_until_over(run, release, config, clock)
+                given_up = run_until_over(run, release, config, clock)
             except ControllerAliveError:
                 remote_term = newest_term(run.controller_lease)
+            except SchedulerError as error:
+                if late.message != error.message:
+                    print(f"waiting until it can be read: {error.message}", flush=True)
+                late = error
+                clock.wait(threading.Event(), _ASK_S)
             else:
-                if (wanted := read_intent(run)) is not None and wanted.mode is Mode.RUN:
-                    continue
-                again = "interrupted by a signal: type `run_controller stop` again"
-                print("stopped: no job is left" if _is_over(run) else again)
-                return code
+                wanted = read_intent(run)
+                goes_on = given_up or (wanted is not None and wanted.mode is Mode.RUN)
+                if not goes_on and not _is_over(run):
+                    print("interrupted by a signal: type `run_controller stop` again")
+                    return ExitCode.DONE
         clock.wait(threading.Event(), _POLL_S)
     print("stopped: no job is left")
     return ExitCode.DONE
@@ -124,6 +131,15 @@ def _leave(run: RunPaths, wanted: DesiredRun, config: Config) -> int:
         with contextlib.suppress(ControllerAliveError):
             launch_controller(run, find_release(run, wanted, config)[0])
     return ExitCode.DONE
+
+
+def _nobody_acts(run: RunPaths, remote_term: int) -> bool:
+    """Return True if no controller lives, or it cannot read the queue, or is not known to live."""
+    view = controller_lease.current_holder(run)
+    if view is None or blind_seconds(view.beat):
+        return True
+    alive = is_holder_alive(view.holder)
+    return alive is False or (alive is None and view.term != remote_term)
 
 
 def _is_over(run: RunPaths) -> bool:

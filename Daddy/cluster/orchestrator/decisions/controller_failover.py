@@ -1,17 +1,44 @@
-"""Pure. Decides if a running job makes the controller's next pass while no controller runs."""
+"""Pure. Decides if a running job makes the controller's next pass, and if a controller is blind.
+
+The holder of the controller's lease is a daemon on a login node or, for one pass, a job's sidecar.
+A holder that ended, or sent no heartbeat for ``SILENCE_S``, is replaced. A holder that sends
+heartbeats and cannot read the queue is replaced in this order:
+
+1. From ``BLIND_S`` of failed listings on, its heartbeats say so (``blind_s``).
+2. Another process lists the queue: the sidecar of the job in the lowest slot, ``start``,
+   ``ensure``, ``stop``, or a daemon that waits (6). Without an answer it claims nothing.
+3. With an answer it writes ``answered`` to ``failover.json``, and waits.
+4. The holder reads that file every few seconds. It ends its term with the reason ``GIVEN_UP`` when
+   ``answered`` has changed since it became blind: that listing is less than a minute old.
+5. The other process lists the queue again and claims the next term.
+6. The former holder waits as a daemon without the lease, and every 30 s tries to claim it: by the
+   same steps, so only if its own listing answers, and if the present holder ended or is blind. It
+   ends when the run ends.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from Daddy.cluster.orchestrator.controller_types import Mode
+
+SILENCE_S = 90.0
+"""Seconds (nine beats) without a heartbeat after which a holder on another host counts as gone."""
+BLIND_S = 60.0
+"""Seconds of failed listings after which a holder counts as blind."""
+GIVEN_UP = "it cannot read the queue, and another process can"
+"""Reason of the end of a blind holder's term."""
 
 
 class ControllerState(str, Enum):
     """Names the state of the controller's lease, as read by a job."""
 
     ALIVE = "a controller lives"
+    BLIND = "the controller cannot read the queue"
+    PASSING = "jobs make the controller's passes"
     SILENT = "the controller's heartbeat has stopped"
     DEAD = "the controller's process is gone"
     ENDED = "no controller holds the run"
@@ -37,6 +64,12 @@ class JobView:
     """True if a slot got another holder since this job's last pass."""
 
 
+def blind_seconds(beat: Mapping[str, Any]) -> float:
+    """Return for how long a holder could not read the queue, by its heartbeat; 0 if it can."""
+    seconds = beat.get("blind_s")
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
+
+
 def should_make_pass(view: JobView, silence_s: float, grace_s: float) -> tuple[bool, str]:
     """Return (True if the job makes a pass now, the reason for or against the pass).
 
@@ -60,7 +93,12 @@ def _refusal(view: JobView, silence_s: float, grace_s: float) -> str:
         return ControllerState.ALIVE.value
     if view.lower_job_alive:
         return "a job in a lower slot does it"
-    patience = silence_s if view.controller is ControllerState.SILENT else grace_s * view.daemon
+    grace_s *= view.daemon
+    patience = {
+        ControllerState.SILENT: silence_s,
+        ControllerState.DEAD: grace_s,
+        ControllerState.ENDED: grace_s,
+    }.get(view.controller, 0.0)
     if view.unchanged_s < patience:
         return f"{view.controller.value}, for {view.unchanged_s:.0f} of {patience:.0f} s"
     return ""
