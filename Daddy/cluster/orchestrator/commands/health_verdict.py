@@ -152,12 +152,9 @@ def _assess_slots(status: Record, jobs: int) -> RunHealth:
     if {*_UNFILLED}.intersection(states):
         trouble = held or status["rollout"]
         return _assess_unfilled(status, states, f"{count}: {trouble}" if trouble else "", count)
-    if stuck := held or _describe_stuck(status):
+    late = f"{status['late']}: type `run_controller logs`" if status["late"] else ""
+    if stuck := held or _describe_stuck(status) or late:
         return RunHealth(ExitCode.DEGRADED, f"{count}, but {stuck}")
-    if status["late"]:
-        return RunHealth(
-            ExitCode.DEGRADED, f"{count}, but {status['late']}: type `run_controller logs`"
-        )
     trouble = status["rollout"]
     return RunHealth(ExitCode.DONE, f"{count}; {trouble}" if trouble else f"all is well: {count}")
 
