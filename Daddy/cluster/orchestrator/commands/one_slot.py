@@ -20,7 +20,7 @@ from Daddy.cluster.orchestrator.scheduler_interface import JobRef
 from Daddy.cluster.orchestrator.single_pass import make_single_pass
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, SchedulerError, UsageError
-from Daddy.core.lease import newest_term_state, read_lease
+from Daddy.core.lease import is_holder_alive, newest_term_state, read_lease
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 
@@ -91,7 +91,8 @@ def _wait_until_empty(
                 "`run_controller status` shows it; a controller of the release before does not "
                 "know this wish: type `run_controller stop`, then start",
             )
-        if not passed and controller_lease.is_controller_alive(run) is False:
+        holder = controller_lease.current_holder(run)
+        if not passed and (holder is None or is_holder_alive(holder.holder) is False):
             make_single_pass(run, find_release(run, intent, config)[0], clock)
             passed = True
         clock.wait(threading.Event(), _POLL_S)
