@@ -245,11 +245,7 @@ def _figures(stage: Stage, marks: list[_Mark], attacks: list[Attack]) -> dict[st
     }
     lines = [last.viewer_lines - first.viewer_lines for first, last in halves]
     spoilt = sum(_bytes_on_disk(folder) for folder in (shared.inbox, shared.quarantine))
-    entered = Counter(merged.incarnation for version in versions for merged in version.inputs)
-    surplus = Counter[tuple[str, int]]()
-    for item in attacks:
-        surplus[item.name, item.raid] += entered[item.incarnation] - item.welcome
-    inside = sorted({name for (name, _), count in surplus.items() if count > 0})
+    inside = _entered(versions, attacks)
     own = sum(steps for peer, steps in versions[-1].contributors.items() if SLOT.fullmatch(peer))
     faults = {
         history.flaw: not history.chained,
@@ -277,6 +273,15 @@ def _figures(stage: Stage, marks: list[_Mark], attacks: list[Attack]) -> dict[st
         "status": screen.splitlines(),
         "broken": [name for name, found in faults.items() if found],
     }  # fmt: skip
+
+
+def _entered(versions: Sequence[Version], attacks: Sequence[Attack]) -> list[str]:
+    """Return the names of attacks of which more entered versions than may."""
+    entered = Counter(merged.incarnation for version in versions for merged in version.inputs)
+    surplus = Counter[tuple[str, int]]()
+    for item in attacks:
+        surplus[item.name, item.raid] += entered[item.incarnation] - item.welcome
+    return sorted({name for (name, _), count in surplus.items() if count > 0})
 
 
 def _bytes_on_disk(folder: Path) -> int:

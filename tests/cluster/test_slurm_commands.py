@@ -51,7 +51,7 @@ def test_cron_gets_what_slurm_needs_of_the_shell_that_typed_start() -> None:
     }  # fmt: skip
     kept = keep_environment(shell)
     assert not {"HF_TOKEN", "SQUEUE_STATES"} & set(kept)
-    cron = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "HOME": "/home/ada"}
+    cron = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "HOME": "/ada"}
     assert complete_environment(cron, kept) == {
         **cron, "PATH": "/usr/bin:/bin:/opt/slurm/bin", "SLURM_CONF": "/opt/slurm.conf",
         "LD_LIBRARY_PATH": "/opt/slurm/lib", "MODULEPATH": "/opt/modules",
