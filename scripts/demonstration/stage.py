@@ -121,8 +121,9 @@ class Stage:
         return self._stop_controller()
 
     def status(self) -> str:
-        """Return the output of ``run_controller status``."""
-        return self._controller("status").stdout
+        """Return the output of ``run_controller status`` and of ``Daddy.weights.status``."""
+        weights = [sys.executable, "-m", "Daddy.weights.status", str(self.run.root)]
+        return self._controller("status").stdout + self.node.run(weights, _CONTROLLER_S).stdout
 
     def start_laptop(self) -> None:
         """Run ``sync_weights.sh pull`` every few seconds, and play with the pulled weights."""

@@ -33,6 +33,8 @@ from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.pulled_folder import newest_verified, read_receipts
+from Daddy.weights.merge.cleanup import SENDER_BYTES
+from Daddy.weights.merge.contributions import BOX_BYTES
 from Daddy.weights.store.weight_records import Version
 from scripts.benches._stream_login import free_port
 from scripts.demonstration.stage import Stage, fresh_run
@@ -45,8 +47,8 @@ KEPT_RETURN = 0.8
 """Share of the mean return that must be left at the end."""
 RHYTHM = 0.9
 """Versions per second of the besieged half by those of the peaceful one, at least."""
-SPOILT_BYTES = 64 << 20
-"""Most bytes of boxes and quarantine together at the end."""
+SPOILT_BYTES = BOX_BYTES + 2 * SENDER_BYTES
+"""Most bytes of boxes and quarantine together at the end: of one sender, waiting and set aside."""
 STRANGERS = 16
 """Connections to the viewer that prove nothing and stay."""
 ENEMY = "mallory"
