@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from Daddy.core.atomic_files import read_bounded, read_json, write_json
 from Daddy.core.errors import FileError, UsageError, WeightsError
-from Daddy.core.name_validation import OWN, PEER, check_peer
+from Daddy.core.name_validation import PEER, check_peer
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths, joined_paths
 
 _READ = ("RUN.json", "HEAD.json", "peers.json", "merged", "blobs", "peers")
@@ -298,16 +298,6 @@ class AccountFolder:
                  if _INCARNATION.fullmatch(path.name)]  # fmt: skip
         return sorted(path for _, path in sorted(dated, reverse=True)[:MAX_PROCESSES])
 
-    def laptop_boxes(self, friends: Collection[str]) -> list[Path]:
-        """Return the boxes of the account's laptops in its own ``inbox``; ``friends``: all names.
-        A box's name begins with the friend's, so that no friend speaks for another's laptop.
-        """
-        inbox = self.paths.inbox
-        if len(self._folders([self.paths.root, inbox])) < 2:  # noqa: PLR2004
-            return []
-        ours = (path for path, _ in self._below(inbox) if box_owner(path.name, friends))
-        return sorted(path for path in ours if box_owner(path.name, friends) == self.friend)
-
     def read_file(self, path: Path, limit: int) -> bytes:
         """Return the bytes of a file of that account. Raises FileNotFoundError, FileError."""
         return read_bounded(path, limit, owner=self.uid)
@@ -360,13 +350,6 @@ class AccountFolder:
                 if not self._refusal(path):
                     owned.append((path, os.lstat(path).st_mtime))
         return owned
-
-
-def box_owner(box: str, friends: Collection[str]) -> str:
-    """Pure. Return the friend whose laptop may have a box of this name, or ""."""
-    fits = PEER.fullmatch(box) and not OWN.fullmatch(box)
-    owners = [name for name in friends if fits and box.startswith(f"{name}-")]
-    return max(owners, key=len, default="")
 
 
 def account_folders(shared: SharedPaths) -> list[AccountFolder]:

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from Daddy.core.atomic_files import sha256_hex
-from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import newest_verified
@@ -545,32 +544,3 @@ def test_the_folder_paths_of_a_run_stay_as_they_were(home):
     after = {path: path.stat().st_mtime_ns for path in home.shared.rglob("*") if path.is_file()}
     assert before == after
     assert SharedPaths(home.shared).head.exists()
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root makes folders of two accounts")
-def test_a_friends_laptop_contributes_into_the_friends_own_folder(home, tmp_path):
-    home.job()
-    anna = tmp_path / "anna"
-    anna.mkdir()
-    write_friends(SharedPaths(home.shared), [Friend("anna", str(anna), os.getuid())])
-    os.chown(home.shared, 20_011, -1)
-    said = home.sync("setup", SYNC_USER_ID="mac").stdout
-    assert f"ok       contributions go into {anna}: the run's owner merges them there" in said
-    assert "daddy-push" not in said
-    home.sync("pull")
-    exchange = LaptopExchange(home.local, "anna-mac", os.urandom(4).hex(), home.clock)
-    weights = exchange.join_fleet(make_state, None).weights
-    exchange.publish(perturbed(weights, 7), 500, 20)
-    box = anna / "inbox" / "anna-mac"
-    box.mkdir(parents=True)
-    judged = box / "old.json"
-    judged.write_text("{}")
-    os.utime(judged, (1, 1))
-    for path in (anna / "inbox", box):
-        path.chmod(0o700)
-    assert "pushed 1" in home.sync("push", SYNC_USER_ID="").stdout
-    names = sorted(path.suffix for path in box.iterdir())
-    assert names == [".json", ".st"]
-    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (box, *box.iterdir()))
-    write_friends(SharedPaths(home.shared), [])
-    assert "NO       contributions" not in home.sync("setup").stdout  # root may write there

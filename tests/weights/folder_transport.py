@@ -45,9 +45,6 @@ class FolderTransport:
         for path in paths:
             shutil.copy(path, self.root / folder)
 
-    def show_box(self, folder: str) -> None:
-        """Do nothing: everything is one account's."""
-
     def close(self) -> None:
         """Do nothing: there is no connection."""
 

@@ -242,11 +242,9 @@ def _push_box(
     paths = [*attachments, *records]
     size = sum(path.stat().st_size for path in (*attachments, *blobs))
     with show_progress(f"pushing {len(paths)} contribution(s)", size, clock):
-        transport.show_box(f"inbox/{peer}")
         for files in (attachments, blobs, records):
             if files:
                 transport.send(files, f"inbox/{peer}")
-        transport.show_box(f"inbox/{peer}")
     sent = paths[0].parent / "sent"
     sent.mkdir(exist_ok=True)
     for path in paths:

@@ -53,11 +53,6 @@ SLOWEST_BYTES_PER_S = 16_000
 """Speed of a very slow line: a transfer may take that long, and a minute more."""
 
 INSTALL = "install it: sudo apt install rsync (Debian, Ubuntu), brew install rsync (macOS)"
-_SHOW_BOX = (
-    'umask 022; mkdir -p "$1" && chmod a+rx "$1/.." && chmod -R a+rX "$1" && '
-    'find "$1" -type f -mmin +360 -exec rm -f {} +'
-)  # fmt: skip
-"""A contribution of six hours ago was judged, or is too old to be."""
 LAST_WORDS_S = 2.0
 """Seconds to wait for ssh's last messages after it ended."""
 
@@ -110,16 +105,6 @@ class FileTransport(ABC):
     @abstractmethod
     def send(self, paths: Sequence[Path], folder: str) -> None:
         """Copy files into a remote folder, each whole or not at all; existing remote files stay."""
-
-    def show_box(self, folder: str) -> None:
-        """Let the run's owner read a box in a friend's folder, and remove what is old in it: the
-        owner removes nothing there. Do nothing in the owner's folder.
-        """
-        if self.remote.shows_boxes:
-            words = ["sh", "-c", _SHOW_BOX, "box", self.remote.path(folder)]
-            result = self.remote.run_command(words, SMALL_S)
-            if result.returncode:
-                raise explain_error(result.stderr, self.remote)
 
     def close(self) -> None:
         """End the shared connection, unless a person opened it."""
@@ -448,8 +433,6 @@ def choose_transport(
     asked = asked or facts.get("transport", "")
     key, opened = facts.get(f"{task}_key"), bool(facts.get("opened"))
     by = facts.get(f"{task}_by", "rsync")
-    if task == "push" and facts.get("push_folder"):  # the account of a friend of the run's owner
-        remote, key = replace(remote, folder=facts["push_folder"], shows_boxes=True), None
     if key and not remote.key and not opened and (asked in ("", by) or by == "receiver"):
         box = "" if task == "pull" else f"inbox/{check_peer(facts.get('peer', ''))}"
         peer = facts.get(f"{task}_peer", "")

@@ -18,7 +18,6 @@ from shutil import which
 
 from Daddy.core.atomic_files import read_bounded, write_atomic
 from Daddy.core.errors import DaddyError, UsageError
-from Daddy.core.friend_accounts import Friend, read_friends
 from Daddy.core.host_and_processes import host_name
 from Daddy.core.name_validation import LONGEST_PEER, check_peer, to_peer
 from Daddy.core.run_paths import STREAM_TOKEN
@@ -29,7 +28,6 @@ from Daddy.core.saved_cluster import (
     settings_path,
     short_path,
 )
-from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.laptop import key_receiver, ssh_keys
 from Daddy.weights.laptop.pull_push import outbox_peers
 from Daddy.weights.laptop.rsync_sftp import (
@@ -75,10 +73,7 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     findings = probe_cluster(remote, home, asked)
     by = asked or findings.choose_transport(facts.get("transport", ""))
     environ = {**environ, "SYNC_TRANSPORT": by}
-    facts |= {"transport": by} | choose_box(findings, facts.get("peer", ""))
-    if facts.get("push_folder"):
-        environ["SYNC_USER_ID"] = facts["peer"]
-    save_remote(path, remote, facts)
+    save_remote(path, remote, {**facts, "transport": by})
     _print_findings(findings, remote)
     if remote.key:
         print(f"one key does everything; for confined keys: remove {path}, run setup again")
@@ -136,7 +131,6 @@ def _print_findings(findings: ClusterFindings, remote: Remote) -> None:
         print_finding(error is None, f"{name}: {text}", error.fix if error else "")
     print_finding(findings.folder, f"{remote.folder} exists there",
          "it appears when the first learner starts; is the path right?")  # fmt: skip
-    _print_box(findings, remote)
     print_finding(findings.token, "the viewer knows the cluster's token",
          "a confined key cannot fetch it: ask the run's owner for a line")  # fmt: skip
 
@@ -158,8 +152,7 @@ def _check_own_keys(
             print_finding(check.good, check.finding, check.fix)
             if check.good and check.old:
                 print(f"           {check.fix}")
-        facts = ring.facts(checks, before)
-        facts |= {name: before[name] for name in ("transport", "push_folder") if name in before}
+        facts = ring.facts(checks, before) | {"transport": before.get("transport", "")}
         needed = "pull_key" not in facts and (findings.over_opened or findings.error is not None)
         save_remote(path, remote, {**facts, "opened": before.get("opened", "") if needed else ""})
         if all(check.good and not check.old for check in checks.values()):
@@ -191,8 +184,6 @@ _PROBE = (
     'for f in /usr/bin/python3 /usr/libexec/platform-python "$(command -v python3)"; do '
     'if "$f" -I -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null; then '
     'echo "python $f"; break; fi; done; '
-    'if [ -d "$1" ] && [ ! -O "$1" ]; then [ -w "$1/inbox" ] || echo closed; printf "uid "; id -u; '
-    'printf "friends "; head -c 65536 "$1/peers.json" 2>/dev/null | tr -d "\\n"; echo; fi; '
     'cd "$1" 2>/dev/null && echo folder; echo looked'
 )
 """One line, because a csh takes no others."""
@@ -221,8 +212,6 @@ class ClusterFindings:
     rsync_version: str = ""
     receiver: str = UNKNOWN
     transfers: Mapping[str, DaddyError | None] = field(default_factory=dict)
-    friend: Friend | None = None
-    closed: bool = False
 
     def choose_transport(self, before: str) -> str:
         """Return "sftp" if it works and rsync does not, else ""; ``before`` without a login."""
@@ -256,8 +245,6 @@ def probe_cluster(remote: Remote, home: Path, asked: str = "") -> ClusterFinding
             token=fetch_stream_token(login, home),
             receiver=install_receiver(login, lines),
             transfers=_try_transports(login, asked),
-            friend=read_own_entry(lines),
-            closed="closed" in lines,
         )
     finally:
         login.close()  # the next check makes a login of its own
@@ -290,48 +277,6 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part)
 
 
-def read_own_entry(lines: Sequence[str]) -> Friend | None:
-    """Return the entry of this account in the list of the run's friends, from the probe's output;
-    None in a folder of our own, and if the run's owner has not listed the account.
-    """
-    uid, listed = (first_after(word, lines) for word in ("uid ", "friends "))
-    with tempfile.TemporaryDirectory() as scratch, suppress(DaddyError):
-        paths = SharedPaths(Path(scratch))
-        write_atomic(paths.friends, listed.encode(), durable=False)
-        return next((entry for entry in read_friends(paths) if str(entry.uid) == uid), None)
-    return None
-
-
-def first_after(word: str, lines: Sequence[str]) -> str:
-    """Return the rest of the first line that begins with ``word``, "" without one."""
-    return next((line.removeprefix(word) for line in lines if line.startswith(word)), "")
-
-
-def choose_box(findings: ClusterFindings, peer: str) -> dict[str, str]:
-    """Return the facts on this laptop's box: in a friend's folder its name begins with the
-    friend's, as the run's owner reads no other there. Without an answer nothing is changed.
-    """
-    friend = findings.friend
-    if findings.error is not None or friend is None or not peer:
-        return {} if findings.error else {"push_folder": ""}
-    begins = peer.startswith(f"{friend.name}-")
-    return {
-        "push_folder": friend.folder,
-        "peer": peer if begins else to_peer(f"{friend.name}-{peer}"),
-    }
-
-
-def _print_box(findings: ClusterFindings, remote: Remote) -> None:
-    if findings.friend is not None:
-        text = f"contributions go into {findings.friend.folder}: the run's owner merges them there"
-        print_finding(True, f"{text} as a laptop's of the friend {findings.friend.name}", "")
-    elif findings.folder:
-        fix = (
-            "it is another account's; its owner types: python -m Daddy.weights.friends add NAME DIR"
-        )
-        print_finding(not findings.closed, f"contributions go into {remote.folder}/inbox", fix)
-
-
 def _try_transports(login: Remote, asked: str) -> dict[str, DaddyError | None]:
     """Return the error, or None, of each transport that was tried, the first that works last."""
     tried: dict[str, DaddyError | None] = {}
@@ -352,15 +297,11 @@ class KeyRing:
     peer: str
     receiver: str
     home: Path
-    pushes: bool = True
 
     @property
     def purposes(self) -> tuple[str, ...]:
-        """Keys to install: nothing confines pulls and pushes without the receiver there; a friend
-        pushes into a folder of their own, by their own login.
-        """
-        names = PURPOSES if self.receiver else ("tunnel",)
-        return tuple(name for name in names if self.pushes or name != "push")
+        """Keys to install: nothing confines pulls and pushes without the receiver there."""
+        return PURPOSES if self.receiver else ("tunnel",)
 
     def check_key(self, purpose: str) -> KeyCheck:
         """Check the key of ``purpose`` over a new connection that only this check uses."""
@@ -423,7 +364,7 @@ def make_key_ring(
     if ssh_keys.make_missing_keys(folder, peer):
         print(f"made     {folder}: pull, push, tunnel (no passphrase: nobody is there")
         print("         to type one in the background)")
-    return KeyRing(folder, remote, peer, findings.receiver, home, findings.friend is None)
+    return KeyRing(folder, remote, peer, findings.receiver, home)
 
 
 def _peer(environ: Mapping[str, str], home: Path) -> str:

@@ -47,7 +47,7 @@ VARIABLES = {
 
 _FOUND = (
     *("pull_key", "pull_by", "pull_peer", "push_key", "push_by", "tunnel_key", "tunnel_by"),
-    *("peer", "opened", "transport", "push_folder"),
+    *("peer", "opened", "transport"),
 )
 _FORMS = {
     "host": (r"(?:[A-Za-z0-9]|::)[A-Za-z0-9._:%-]{0,252}", "write user@host"),
@@ -81,7 +81,6 @@ def needs_ssh() -> Iterator[None]:
 class Remote:
     """The cluster's shared weights, and ssh to them; ``user`` may be empty (ssh then decides).
 
-    ``shows_boxes``: other accounts must be able to read a box: its run's owner does.
     ``within``: the folder to which a key is confined, relative to ``folder`` ("": that folder
     itself); None for a login that sees everything. ``peer``: the one whose receipts the key reads
     ("": all). ``opened``: use the connection that a person opened.
@@ -96,7 +95,6 @@ class Remote:
     within: str | None = None
     opened: bool = False
     peer: str = ""
-    shows_boxes: bool = False
 
     @property
     def login(self) -> str:

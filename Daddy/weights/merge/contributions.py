@@ -166,32 +166,13 @@ def _read_offer(path: Path, owner: int | None = None) -> Contribution | None:
         return None
 
 
-def list_box_records(box: Path, head: Version | None = None) -> list[Path]:
-    """Return the first 64 records in a laptop's box, by name; none if it is unreadable. With
-    ``head`` only those that it has not judged: a merger removes nothing from a friend's folder.
-    """
+def list_box_records(box: Path) -> list[Path]:
+    """Return the first 64 records in a laptop's box, by name; none if it is unreadable."""
     with contextlib.suppress(OSError):  # one unreadable box must not stop the rest
         every = os.listdir(box)  # noqa: PTH208 - a box may hold a million names
-        records = (name for name in every if name.endswith(".json"))
-        fresh = (name for name in records if head is None or _is_fresh(box.name, name, head))
-        return [box / name for name in heapq.nsmallest(BOX_LIMIT, fresh)]
+        names = heapq.nsmallest(BOX_LIMIT, (name for name in every if name.endswith(".json")))
+        return [box / name for name in names]
     return []
-
-
-def _is_fresh(peer: str, name: str, head: Version) -> bool:
-    found = _BOX_NAME.fullmatch(name)
-    return found is not None and int(found[2]) > head.judged(f"{peer}/{found[1]}")
-
-
-def read_friends_box(records: Sequence[Path], uid: int) -> Iterator[PendingOffer]:
-    """Yield the contributions in the ``records`` of a box of the laptop of a friend, whose account
-    ``uid`` must own every file; a record that cannot be read or names another box is passed over.
-    """
-    for path in records:
-        offer = _read_offer(path, uid)
-        if offer and offer.peer == path.parent.name and box_name(offer) == path.stem:
-            blob = path.with_suffix(".st")
-            yield PendingOffer(offer, path, blob, laptop=True, uid=uid)
 
 
 def read_box(store: Store, records: Sequence[Path]) -> Iterator[PendingOffer]:

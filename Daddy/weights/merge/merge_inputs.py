@@ -19,7 +19,6 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.friend_accounts import AccountFolder
 from Daddy.core.name_validation import PEER
-from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.exchange_settings import ExchangeSettings
@@ -41,7 +40,6 @@ from Daddy.weights.merge.contributions import (
     pending_of,
     read_blob,
     read_box,
-    read_friends_box,
     round_robin,
 )
 from Daddy.weights.store.heartbeats import (
@@ -105,12 +103,9 @@ class PeerReader:
 
     def read_peers(self, head: Version) -> Peers:
         """Read heartbeats, and contributions that the version ``head`` has not judged."""
-        accounts = self._store.friend_outboxes()
-        processes = self._list_processes(accounts)
+        processes = self._list_processes()
         heartbeats: list[Heartbeat] = []
         pending = self._read_boxes()
-        if not isinstance(self._store.paths, JoinedPaths):  # only the owner merges
-            pending += self._read_friends_boxes(accounts, head)
         for process in processes:
             heartbeat, judged = self._heartbeat(process), head.judged(process.author)
             heartbeats += [] if heartbeat is None else [heartbeat]
@@ -137,9 +132,9 @@ class PeerReader:
         listing.entries = sorted({*listing.entries, *added})
         return bool(added)
 
-    def _list_processes(self, accounts: Sequence[AccountFolder]) -> list[PeerProcess]:
+    def _list_processes(self) -> list[PeerProcess]:
         """Return every process's folder; list an account's again if its stamp changed."""
-        boxes: list[AccountFolder | None] = [None, *accounts]
+        boxes: list[AccountFolder | None] = [None, *self._store.friend_outboxes()]
         return [PeerProcess(folder, box) for box in boxes for folder in self._list_account(box)]
 
     def _list_account(self, box: AccountFolder | None) -> list[Path]:
@@ -170,32 +165,13 @@ class PeerReader:
             for offer in read_box(self._store, self._changed(box, partial(list_box_records, box)))
         ]
 
-    def _read_friends_boxes(
-        self, accounts: Sequence[AccountFolder], head: Version
-    ) -> Iterator[PendingOffer]:
-        """Yield contributions of friends' laptops; a box of our own of that name takes its place.
-
-        A box is listed again for each version, as the records that it judged stay there.
-        """
-        names = [account.friend for account in accounts]
-        for account in accounts:
-            for box in self._changed(account.paths.inbox, partial(account.laptop_boxes, names)):
-                if not (self._store.paths.inbox / box.name).exists():
-                    entries = partial(list_box_records, box, head)
-                    records = self._changed(box, entries, head.version)
-                    yield from read_friends_box(records, account.uid)
-
-    def _changed(
-        self, folder: Path, entries: Callable[[], list[Path]], also: object = None
-    ) -> list[Path]:
-        """Return ``entries()`` of ``folder``; call again if its modification time or ``also``
-        changed.
-        """
+    def _changed(self, folder: Path, entries: Callable[[], list[Path]]) -> list[Path]:
+        """Return ``entries()`` of ``folder``; call again if its modification time changed."""
         try:
             mtime_ns = folder.lstat().st_mtime_ns
         except OSError:
             return []
-        return self._listed(folder, (mtime_ns, also), entries, SURE_S)
+        return self._listed(folder, mtime_ns, entries, SURE_S)
 
     def _listed(
         self, folder: Path, mark: object, entries: Callable[[], list[Path]], sure_s: float = 0.0

@@ -338,9 +338,8 @@ def _start_daemon(config: Config, release: Release) -> None:
         for line in describe_survival(user_name(), workers=_jobs_take_over(config)):
             print(f"  {line}")
     shared = shared_paths(config)
-    if config.collaboration.enabled:
-        root = shared.theirs.root if isinstance(shared, JoinedPaths) else shared.root
-        print(f"a laptop joins by: {setup_line(user_name(), full_host_name(), root)}")
+    if config.collaboration.enabled and not isinstance(shared, JoinedPaths):
+        print(f"a laptop joins by: {setup_line(user_name(), full_host_name(), shared.root)}")
     print("you can close this shell; `run_controller status` shows the slots, `stop` ends the run")
 
 

@@ -366,10 +366,10 @@ def _watch_line(run: RunPaths) -> str | None:
 
 
 def _join_line(run: RunPaths, shared: SharedPaths) -> str | None:
-    """Return the line with which a laptop joins the run; None if ``relay.json`` has no host."""
+    """Return the line with which a laptop joins our own run; None if ``relay.json`` has no host."""
     host = printable_line(str(read_json_or_empty(run.relay).get("host", "")))
-    root = shared.theirs.root if isinstance(shared, JoinedPaths) else shared.root
-    return setup_line(user_name(), host, root) if host else None
+    known = host and not isinstance(shared, JoinedPaths)
+    return setup_line(user_name(), host, shared.root) if known else None
 
 
 def read_friends_jobs(shared: SharedPaths, head: Mapping[str, Any], now: float) -> dict[str, Any]:
