@@ -43,7 +43,10 @@ def _stamped(environment: Path) -> set[str]:
 
 def _missing_of(site: Path, packages: set[str]) -> Iterator[tuple[str, list[str]]]:
     present = set(_files(site))
-    for package in sorted(packages | {path.name for path in site.glob("*.dist-info")}):
+    installed = {path.name for path in site.glob("*.dist-info")}
+    present_names = {package.partition("-")[0] for package in installed}
+    purged = {package for package in packages if package.partition("-")[0] not in present_names}
+    for package in sorted(purged | installed):  # another version of a package is no purge
         try:
             with (site / package / "RECORD").open(newline="", encoding="utf-8") as stream:
                 names = [row[0] for row in csv.reader(stream) if row]

@@ -211,7 +211,8 @@ class Controller:
         """Return True if our heartbeat called us blind and a listing answered elsewhere since."""
         if not self._said_blind or not self._blind_s():
             return False
-        return read_answered(self.applier.run) != self._answered_before
+        answered = read_answered(self.applier.run)
+        return bool(answered) and answered != self._answered_before
 
     def _excuse_suspended(self, snapshot: QueueReading) -> None:
         """Reset the silence of suspended jobs to 0 s: their learners cannot send heartbeats."""

@@ -200,7 +200,8 @@ def _find_release(root: Path) -> Path | None:
         release = root / "releases" / Path(str(ident)).name
     except (OSError, ValueError, LookupError, TypeError):
         return None
-    return release if (release / "config.json").is_file() else None
+    needed = (release / "config.json", release / "Daddy/cluster/orchestrator/run_controller.py")
+    return release if all(path.is_file() for path in needed) else None
 
 
 def _is_release(module: Path) -> bool:

@@ -19,6 +19,7 @@ import stat
 import sys
 import time
 from contextlib import suppress
+from typing import cast
 
 MARK = "daddy-receiver 1 "
 """Begin of each answer on stdout: a login shell may print text of its own before it."""
@@ -41,7 +42,6 @@ _OFFER = re.compile(r"(\S{1,100}) ([0-9]{1,12})\n")
 _READ = re.compile(r"read (\S{1,200}) ([0-9]{1,12})\n")
 _LIST = re.compile(r"list (\S{1,200})\n")
 FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_STDIN = io.BufferedReader(io.FileIO(0, closefd=False))
 
 
 class DeniedError(Exception):
@@ -269,7 +269,7 @@ def _take(
 
 
 def _read_line() -> str:
-    return _STDIN.readline(200).decode("ascii", "replace")
+    return sys.stdin.buffer.readline(200).decode("ascii", "replace")
 
 
 def read_offer(line: str, limit: int) -> "tuple[str, int]":
@@ -332,13 +332,13 @@ def _used(root: int, peer: str) -> "tuple[int, int, int]":
 
 def _write_file(box: int, name: str, size: int) -> None:
     """Write ``size`` bytes of stdin into a new file, whole or not at all."""
-    part = f".part-{os.getpid()}-{name}"
+    part, stdin = f".part-{os.getpid()}-{name}", cast("io.BufferedReader", sys.stdin.buffer)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(part, flags, 0o600, dir_fd=box), "wb") as file:
         try:
             while size:
                 signal.alarm(QUIET_S)
-                chunk = _STDIN.read1(min(CHUNK, size))
+                chunk = stdin.read1(min(CHUNK, size))
                 if not chunk:
                     raise EOFError
                 size -= file.write(chunk)

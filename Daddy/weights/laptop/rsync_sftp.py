@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import threading
 from abc import ABC, abstractmethod
@@ -163,7 +164,8 @@ class RsyncTransport(FileTransport):
             raise self._stopped(limit_s) from error
 
     def _failure(self, result: run_subprocess.Completed) -> DaddyError:
-        line, full = telling_line(result.stderr), "No space left" in result.stderr
+        line = telling_line(result.stderr)
+        full = bool(re.search("No space left|[Qq]uota exceeded", result.stderr))
         if result.returncode == LOCAL_FOLDER and "No such file" not in result.stderr:
             kind = DiskFullError if full else FileError
             return kind(f"rsync cannot write: {line}", "check space and permissions")

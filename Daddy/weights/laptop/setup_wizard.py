@@ -78,7 +78,7 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     if remote.key:
         print(f"one key does everything; for confined keys: remove {path}, run setup again")
     else:
-        _check_own_keys(remote, environ, home, findings, path)
+        _check_own_keys(remote, environ, home, findings, path, known_facts(remote, before))
     return _end(findings, remote, path, environ)
 
 
@@ -136,15 +136,21 @@ def _print_findings(findings: ClusterFindings, remote: Remote) -> None:
 
 
 def _check_own_keys(
-    remote: Remote, environ: Mapping[str, str], home: Path, findings: ClusterFindings, path: Path
+    remote: Remote,
+    environ: Mapping[str, str],
+    home: Path,
+    findings: ClusterFindings,
+    path: Path,
+    before: Mapping[str, str],
 ) -> None:
-    """Make and check the laptop's own keys, save the good ones, print how to install the others."""
+    """Make and check the laptop's own keys, save the good ones, print how to install the others.
+    ``before``: the facts of the setup before this one.
+    """
     try:
         ring = make_key_ring(remote, environ, home, findings)
     except DaddyError as error:
         print_finding(False, f"this laptop's own keys: {error.message}", error.fix)
         return
-    before = known_facts(remote, read_saved_cluster(path))
     if findings.error is None or findings.refused:
         tried = [p for p in PURPOSES if p in ring.purposes or before.get(f"{p}_key")]
         checks = {purpose: ring.check_key(purpose) for purpose in tried}
@@ -152,7 +158,7 @@ def _check_own_keys(
             print_finding(check.good, check.finding, check.fix)
             if check.good and check.old:
                 print(f"           {check.fix}")
-        facts = ring.facts(checks, before) | {"transport": before.get("transport", "")}
+        facts = ring.facts(checks, before) | {"transport": environ.get("SYNC_TRANSPORT", "")}
         needed = "pull_key" not in facts and (findings.over_opened or findings.error is not None)
         save_remote(path, remote, {**facts, "opened": before.get("opened", "") if needed else ""})
         if all(check.good and not check.old for check in checks.values()):
