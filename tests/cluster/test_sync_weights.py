@@ -483,7 +483,7 @@ def test_setup_makes_a_key_when_there_is_none_and_says_how_to_install_it(home):
     done = home.sync("setup", **changes)
     assert (home.home / ".ssh" / "id_ed25519").exists()
     assert f"ssh-copy-id -p {home.login.port} -i" in done.stdout
-    assert 'restrict,command="rrsync' in done.stdout
+    assert 'restrict,command="python3 -I .config/daddy/receiver.py pull ' in done.stdout
     assert done.returncode == 8  # the key is not installed there, or the host not known, yet
 
 

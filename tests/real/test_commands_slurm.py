@@ -72,7 +72,7 @@ def test_status_does_not_wait_for_a_frozen_slurmctld(cluster: Cluster, student: 
     """A run under /tmp is accepted here, because the nodes have this host's boot time."""
     said = student.says("start")
     assert said.returncode == 0, said.stderr
-    assert until(lambda: student.sees()["exit_code"] == 0, 60)
+    assert until(lambda: student.training == 2, 60)
     healthy = quickest(student, 0)
     os.kill(student.controller, signal.SIGKILL)
     with cluster.frozen("slurmctld"):
