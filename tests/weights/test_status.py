@@ -167,7 +167,7 @@ def test_a_torn_newest_record_leaves_the_one_before_it_to_be_told(still, capsys)
     SharedPaths(still.shared).version(newest + 1).write_text("{ torn")
     assert run_entry(status.main, [str(still.run.root), "--json"]) == ExitCode.WEIGHTS
     report = json.loads(capsys.readouterr().out)
-    assert (report["version"], report["readable"]) == (newest + 1, newest)
+    assert (report["version"], report["readable"]) == (newest, newest)
     assert f"v{newest + 1:08d}.json" in report["flaws"][0]
     assert report["exit_code"] == ExitCode.WEIGHTS
 
