@@ -51,7 +51,9 @@ class DeniedError(Exception):
 def main(arguments: "list[str]", request: str) -> int:
     """Answer one request; return 0, or 1 after a sentence on stderr."""
     if len(arguments) != len(("purpose", "folder", "peer")):
-        sys.stdout.write("usage: python3 -I receiver.py pull|push FOLDER PEER\n\n" + (__doc__ or ""))
+        sys.stdout.write(
+            "usage: python3 -I receiver.py pull|push FOLDER PEER\n\n" + (__doc__ or "")
+        )
         return 0 if set(arguments) & {"-h", "--help"} else 2
     purpose, folder, peer = arguments
     os.umask(0o077)
