@@ -118,7 +118,8 @@ def test_without_a_cluster_it_says_that_work_waits_and_where(tmp_path: Path) -> 
 
 
 def test_trouble_on_the_way_is_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
-    said, far = list[str](), {**environment, "SYNC_SSH_CONFIG": str(tmp_path / "none")}
+    said, far = list[str](), {**environment, "SYNC_SSH_CONFIG": str(tmp_path / "ssh_config")}
+    (tmp_path / "ssh_config").write_text("Host *\n  ProxyCommand false\n")
     laptop_attachments.queue_attachment(tmp_path / "shared", "anna", OWN, 1, b"x")
     os.environ["SYNC_SSH_CONFIG"] = far["SYNC_SSH_CONFIG"]
     try:
