@@ -1,0 +1,102 @@
+"""Tests commands while Slurm or the run's folder is in an odd state."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator.control_files import read_intent
+from Daddy.core.load_config import load_config
+from tests.patience import until
+from tests.real.conftest import Cluster, Student, run_testbed, start
+
+LONG_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def shared_cluster() -> Iterator[Cluster]:
+    """Start a test cluster of its own, whose epilog lasts while the file ``hold`` exists."""
+    folder = Path(tempfile.mkdtemp(prefix="daddy-odd-", dir="/tmp"))
+    try:
+        cluster = start(folder)
+        epilog = cluster.dir / "etc" / "epilog"
+        epilog.write_text(f"#!/bin/sh\nwhile [ -e {cluster.dir}/hold ]; do sleep 0.2; done\n")
+        epilog.chmod(0o755)
+        with (cluster.dir / "etc" / "slurm.conf").open("a") as conf:
+            conf.write(f"Epilog={epilog}\n")
+        cluster.out("scontrol", "reconfigure")
+        yield cluster
+    finally:
+        run_testbed("down", "--dir", str(folder), "--purge")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def said(student: Student, words: str) -> Callable[[], bool]:
+    return lambda: words in student.sees()["said"]
+
+
+def test_commands_name_what_keeps_jobs_from_training(cluster: Cluster, student: Student) -> None:
+    student.wants(max_runtime_s=600, time_limit="0:20:00", max_running=4)
+    refused = cluster.run(
+        "srun", "--time=5", "--mem=100M", "env", "-u", "DADDY_SITE", "-C", str(student.checkout),
+        *(f"{name}={text}" for name, text in student.env.items() if name == "PYTHONPATH"),
+        sys.executable, "-m", "Daddy.cluster.orchestrator.run_controller", "start",
+        "--config", str(student.config),
+    )  # fmt: skip
+    assert "this shell is in Slurm job" in refused.stderr
+    assert read_intent(student.run) is None
+    begun = student.says("start")
+    assert begun.returncode == 0, begun.stderr
+    first = student.sees()
+    assert first["exit_code"] == 0, first["said"]
+    assert until(lambda: student.training == 4 and bool(student.sees()["waiting"]), LONG_S)
+    partition = "partitionname=gpu-linuxlab"
+    cluster.out("scontrol", "update", partition, "state=down")
+    assert until(said(student, "cannot start now (PartitionDown)"), LONG_S), student.sees()["said"]
+    assert student.sees()["exit_code"] == 20
+    cluster.out("scontrol", "update", partition, "state=up")
+    assert until(said(student, "all is well"), LONG_S), student.sees()["said"]
+
+    job = str(student.sees()["slots"][0]["job_id"])
+    cluster.out("scontrol", "suspend", job)
+    assert until(said(student, "1 is suspended by Slurm"), LONG_S), student.sees()["said"]
+    assert student.sees()["slots"][0]["state"] == "suspended"
+    cluster.out("scontrol", "resume", job)
+
+    hold = cluster.dir / "hold"
+    hold.touch()
+
+    def ends() -> bool:
+        """Signal the job until it ends: Slurm drops signals of a step that it is still resuming."""
+        cluster.run("scancel", "--signal=USR1", "--batch", job)
+        return bool(student.sees()["queue"]["ending"])
+
+    try:
+        assert until(ends, LONG_S)
+        seen = student.sees()["queue"]
+        assert [str(entry["job_id"]) for entry in seen["ending"]] == [job]
+        assert seen["running"] <= 4
+    finally:
+        hold.unlink()
+    assert until(lambda: not student.sees()["queue"]["ending"], LONG_S)
+
+
+def test_a_moved_run_folder_is_looked_for_in_the_queue(cluster: Cluster, student: Student) -> None:
+    assert student.says("start").returncode == 0
+    assert until(lambda: student.training == 2, LONG_S)
+    moved = student.run.root.with_name("moved")
+    student.run.root.rename(moved)
+    seen = student.sees()
+    assert seen["exit_code"] == 20
+    assert "its folder was moved or removed" in seen["said"]
+    stopped = student.says("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert "of its jobs are in the queue: they are cancelled" in stopped.stdout
+    assert "stopped: no job is left" in stopped.stdout
+    assert load_config(student.config).run_name == "tiny"
+    assert "nothing to stop" in student.says("stop").stdout
