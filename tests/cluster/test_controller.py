@@ -133,6 +133,32 @@ def test_learners_that_failed_for_want_of_room_are_forgiven_once_there_is_room(
         assert not controller._holds
 
 
+def test_a_disk_with_room_is_tried_once_for_each_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Learners fail at files for another reason; each try writes as much as a checkpoint has."""
+    case, tried = ApplierCase(tmp_path / "run"), list[int]()
+    write_intent(case.run, DesiredRun(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
+
+    def fail(number: int) -> None:
+        token, facts = f"{number:012x}", {"outcome": "crashed", "reason": "exit code 9"}
+        case.ledger.append(LedgerEntry("intent", CLOCK.now(), token, {"number": number}))
+        case.ledger.append(LedgerEntry("ended", CLOCK.now(), token, facts))
+
+    for number in range(1, 5):
+        fail(number)
+    real = module.find_full_disk
+    monkeypatch.setattr(
+        module, "find_full_disk", lambda folder, size: (tried.append(size), real(folder, size))[1]
+    )
+    controller = make_controller(case)
+    for _ in range(4):
+        controller.make_pass()
+    assert controller._holds
+    assert len(tried) == 1
+    assert case.applier.view.room_ts == 0.0
+
+
 class RunningJobCase(ApplierCase):
     """A run with one running job."""
 

@@ -88,6 +88,7 @@ class Controller:
     _is_full: bool = field(default=False, init=False)
     """True if the disk was full when last tried."""
     _holds: bool = field(default=False, init=False)
+    _found_room_ts: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self._policy = self.policy_of("")
@@ -149,10 +150,11 @@ class Controller:
     def _note_room(self) -> None:
         """Record that a disk that was full has room for a checkpoint again.
 
-        It was full if a pass failed, or if learners fail at files and there is no room now.
+        It was full if a pass failed, or if learners fail at files and there is no room now. The
+        disk is tried once for each such failure: a try writes as much as a checkpoint has.
         """
-        run, ledger = self.applier.run, self.applier.view
-        since = max(ledger.start_seen_ts, ledger.room_ts)
+        run, ledger, now = self.applier.run, self.applier.view, self.applier.clock.now()
+        since = max(ledger.start_seen_ts, ledger.room_ts, self._found_room_ts)
         ended = ledger.ended_or_rejected if self._holds and not self._is_full else ()
         if not self._is_full and not any(may_lack_room(attempt, since) for attempt in ended):
             return
@@ -161,6 +163,8 @@ class Controller:
         if self._is_full and not full:
             self.applier.record_entry("room", "", reason="the disk has room again")
         self._is_full = bool(full)
+        if not full:
+            self._found_room_ts = now
 
     def make_pass(self) -> tuple[Mode | None, float]:
         """Make one pass; return (final mode or None, wall seconds at which the next is due)."""
