@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -226,19 +225,18 @@ def measure_machine(
     advice = recommend_envs.recommend_measured(facts, rows)
     usual = next(row for row in rows if row.envs == advice.envs)
     others = []
-    for backend, groups in _backends(config):
-        player = partial(open_player, with_training(config, vector_backend=backend), groups)
+    for groups in (1, 2, 4):
+        player = partial(open_player, config, groups)
         measured = env_count_sweep.measure_count(advice.envs, player, resident, clock, seconds)
-        others.append(replace(measured, backend=backend, groups=groups))
+        others.append(replace(measured, groups=groups))
         _print_row(others[-1])
-    best, why = recommend_envs.choose_backend(facts, usual, others)
+    best, why = recommend_envs.choose_groups(facts, usual, others)
     table = recommend_envs.recommend(facts).envs
     beside = f"the guide's table, without a measurement: --num-envs {table}"
     return Profile(
         user_id=user_id,
         facts=facts,
         workload=config.training.workload,
-        backend=best.backend,
         groups=best.groups,
         measured_at=round(clock.now(), 3),
         rows=(*rows, *others),
@@ -247,17 +245,9 @@ def measure_machine(
     )
 
 
-def _backends(config: Config) -> Iterator[tuple[str, int]]:
-    """Yield pairs of vector backend and number of groups to measure; none if a backend is set."""
-    from Daddy.learning.make_vector import puffer_installed
-
-    if config.training.vector_backend == "auto":
-        yield from product(["pufferlib"] * puffer_installed() + ["threads"], (1, 2, 4))
-
-
 def _print_row(row: Measurement) -> None:
-    backend = f"   {row.backend} (groups: {row.groups})" if row.groups else ""
-    _print(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB{backend}")
+    groups = f"   {row.groups} groups" if row.groups else ""
+    _print(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB{groups}")
 
 
 _print = partial(print, flush=True)

@@ -195,7 +195,7 @@ def choose_environments(
 ) -> tuple[Config, int, int]:
     """Return the configuration, the number of environments, of their groups (0: automatic).
 
-    The number is --num-envs, from the measured profile (with its backend), or the guide's table.
+    The number is --num-envs, from the measured profile (with its groups), or the guide's table.
     Prints the reason.
     """
     folder = laptop_common.profile_folder(args)
@@ -212,9 +212,6 @@ def choose_environments(
     if profile is not None and profile.fits(facts) and profile.workload == config.training.workload:
         print(f"{profile.envs} environments: {profile.reasons[-1]} (measured profile of {user_id})")
         print(f"  (the guide's table, without a measurement: {advice.envs})", flush=True)
-        if config.training.vector_backend != "auto":
-            return config, profile.envs, 0
-        config = laptop_common.with_training(config, vector_backend=profile.backend)
         return config, profile.envs, profile.groups
     print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")
     print(f"  (not measured; python -m Daddy.autotune --user-id {user_id} measures it)", flush=True)

@@ -22,7 +22,6 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.environment_files import describe_purge
 from Daddy.core.errors import DaddyError, ExitCode
-from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.job_environment import SLOT, StartupTimer, read_job
 from Daddy.core.load_config import load_config, run_paths, shared_paths
 from Daddy.core.log_setup import add_log_flags, log_to
@@ -31,7 +30,6 @@ from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot, resume_slot
 from Daddy.core.stop_conditions import StopSignal
-from Daddy.hardware.recommend_envs import MachineFacts, recommend
 from Daddy.learning.attempt_context import AttemptEventLog, JobAttempt
 from Daddy.learning.startup_preloading import (
     EnvironmentLoader,
@@ -46,7 +44,6 @@ from Daddy.workloads import WORKLOADS
 if TYPE_CHECKING:
     from Daddy.learning.interfaces import NoExchange, NoFrames
     from Daddy.learning.loop import TrainingOutcome
-    from Daddy.learning.make_vector import Backend
     from Daddy.streaming.tunnel_client import FrameSender
     from Daddy.weights.weight_exchange import SharedExchange
 
@@ -129,7 +126,7 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
     workload = WORKLOADS[config.training.workload]
     workload.check(config)
     with ExitStack() as closing:
-        ahead = _environments(attempt, events)
+        ahead = _environments(attempt)
         closing.callback(ahead.close)
         beat_while_loading(slot, attempt.boot, attempt.clock)
         prefetch_checkpoint(attempt.run.slot(slot.number).checkpoints)
@@ -173,34 +170,14 @@ def _log_line(attempt: JobAttempt) -> Callable[[str], None]:
     return partial(print, flush=True) if attempt.by_hand else logging.getLogger(__name__).info
 
 
-def _environments(attempt: JobAttempt, events: AttemptEventLog) -> EnvironmentLoader:
+def _environments(attempt: JobAttempt) -> EnvironmentLoader:
     """Return a loader that opens the environments beside the loading of torch."""
     from Daddy.learning.make_vector import is_forking, make_vector
 
     training, row = attempt.config.training, WORKLOADS[attempt.config.training.workload]
-    count, backend = training.num_envs, _backend(attempt, events)
-    make = partial(make_vector, row.make_env(attempt.config), count, backend)
-    return EnvironmentLoader(make, on_thread=not is_forking(backend, count))
-
-
-def _backend(attempt: JobAttempt, events: AttemptEventLog) -> Backend:
-    """Return the configured vector backend; for auto, measure all and print the fastest."""
-    from Daddy.learning.choose_vector_backend import choose_backend
-    from Daddy.learning.make_vector import groups_for
-
-    config, training = attempt.config, attempt.config.training
-    if training.vector_backend != "auto" or groups_for(training.num_envs) == 1:
-        return training.vector_backend
-    idle = config.archive.model_copy(update={"mode": "off"})  # no state of a trial is saved
-    make_env = WORKLOADS[training.workload].make_env(config.model_copy(update={"archive": idle}))
-    record = attempt.run.backend
-    chosen = choose_backend(make_env, training.num_envs, record, attempt.clock)
-    facts = MachineFacts(usable_cores(), memory_bytes()[0], training.device == "cuda")
-    table = recommend(facts).envs
-    events.write("state", 0, {"state": "backend", "backend": chosen.backend, **chosen.rates})
-    line = f"{training.num_envs} environments by {chosen.reason}"
-    _log_line(attempt)(f"{line}; the guide's table has {table} for this machine")
-    return chosen.backend
+    backend = training.vector_backend
+    make = partial(make_vector, row.make_env(attempt.config), training.num_envs, backend)
+    return EnvironmentLoader(make, on_thread=not is_forking(backend))
 
 
 def _exchange(

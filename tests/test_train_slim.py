@@ -349,27 +349,6 @@ def test_tensorboard_gets_a_folder_per_slot(desk):
     assert {"entropy", "steps_per_second"} <= tags
 
 
-def test_the_backend_is_measured_once_and_said_beside_the_guides_table(desk):
-    """And nothing that the trial plays gets into the run's archive."""
-    desk.configure(workload="pokemon_red", num_envs=8, vector_backend="auto", total_steps=512)
-    config = json.loads(desk.config.read_text())
-    desk.config.write_text(json.dumps({**config, "archive": {"mode": "swarm"}}))
-    first = desk.learn("--cartridge")
-    assert first.returncode == 0, first.stderr
-    told = [line for line in first.stdout.splitlines() if "measured, steps/s" in line]
-    assert len(told) == 1
-    assert told[0].startswith("8 environments by ")
-    assert "the guide's table has " in told[0]
-    found = json.loads(desk.run.backend.read_text())
-    assert found["num_envs"] == 8
-    assert all(rate > 0 for rate in found["rates"].values())
-    chosen = [e["data"] for e in read_events(desk.run.events) if e["data"].get("backend")]
-    assert chosen[0]["backend"] in found["rates"]
-    again = desk.learn("--cartridge", "--total-steps", "1024")
-    assert again.returncode == 0, again.stderr
-    assert told[0] in again.stdout, "the second learner measured anew"
-
-
 def test_a_stream_that_cannot_be_set_up_does_not_end_training(
     tmp_path: Path, monkeypatch, caplog
 ) -> None:

@@ -6,7 +6,7 @@ from gymnasium.spaces import Dict, Discrete
 
 from Daddy.core.settings import Config
 from Daddy.core.shared_types import SCREEN_BYTES
-from Daddy.learning.vector_threads import SerialVector
+from Daddy.learning.vector_serial import SerialVector
 from Daddy.workloads import WORKLOADS
 
 

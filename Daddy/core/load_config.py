@@ -25,6 +25,7 @@ from Daddy.core.settings import (
     REMOVED,
     REMOVED_VALUES,
     RENAMED,
+    RENAMED_VALUES,
     SHIPPED_VALUES,
     WITHOUT_MEANING,
     Config,
@@ -99,7 +100,7 @@ def load_release_config(path: Path) -> Config:
         for key, value in flat.items()
         if not _is_below(key, REMOVED) and not _remedy(key, value)
     }
-    return _check(_unflatten(valid), str(path))
+    return _check(_unflatten(_with_values_of_today(valid)), str(path))
 
 
 def run_paths(config: Config) -> RunPaths:
@@ -192,7 +193,7 @@ def _unflatten(flat: Mapping[str, Any]) -> Settings:
 
 
 def _translate(flat: Settings, *, begins: bool) -> Settings:
-    """Rename the keys of public configurations, and drop keys without effect with one warning.
+    """Rename keys and values of before, and drop keys without effect, with one warning.
 
     With ``begins``, a value that no longer exists is a ConfigError instead.
     """
@@ -201,12 +202,24 @@ def _translate(flat: Settings, *, begins: bool) -> Settings:
         raise ConfigError(f"{key} {value!r} no longer exists", _remedy(key, value))
     useless = [key for key in flat if _is_below(key, (*WITHOUT_MEANING, *REMOVED))]
     dropped = [*gone, *useless]
-    if dropped:
-        names = [*(f"{key} {value!r}" for key, value in gone.items()), *useless]
-        print(f"warning: these settings have no effect: {', '.join(names)}", file=sys.stderr)
-    rest = {key: value for key, value in flat.items() if key not in dropped}
+    rest = _with_values_of_today({key: flat[key] for key in flat if key not in dropped})
+    names = ", ".join([*(f"{key} {value!r}" for key, value in gone.items()), *useless])
+    said = [f"these settings have no effect: {names}"] if dropped else []
+    said += [
+        f"{key} {flat[key]!r} is read as {rest[key]!r}" for key in rest if rest[key] != flat[key]
+    ]
+    if said:
+        print(f"warning: {'; '.join(said)}", file=sys.stderr)
     renamed = {RENAMED[key]: value for key, value in rest.items() if key in RENAMED}
     return {**renamed, **{key: value for key, value in rest.items() if key not in RENAMED}}
+
+
+def _with_values_of_today(flat: Settings) -> Settings:
+    """Replace values by their names of today."""
+    return {
+        key: RENAMED_VALUES.get((key, value), value) if isinstance(value, str) else value
+        for key, value in flat.items()
+    }
 
 
 def _is_below(key: str, sections: Sequence[str]) -> bool:

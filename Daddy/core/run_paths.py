@@ -56,8 +56,6 @@ class RunPaths:
     tensorboard = PathBelow("tensorboard")
     report = PathBelow("report.png")
     summary = PathBelow("summary.json")
-    backend = PathBelow("backend.json")
-    """Measured steps per second of each backend that runs environments."""
     queue = PathBelow("queue")
     """The local scheduler's queue on disk."""
     archive = PathBelow("archive")

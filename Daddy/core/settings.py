@@ -155,8 +155,8 @@ class TrainingSettings(StreamingSettings, GameSettings, HyperparameterSettings):
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         "cuda", description="torch device of the policy network"
     )
-    vector_backend: Literal["auto", "pufferlib", "threads", "serial"] = Field(
-        "auto", description="backend that runs environments in parallel"
+    vector_backend: Literal["processes", "pufferlib", "serial"] = Field(
+        "processes", description="backend that runs environments in parallel"
     )
     seed: int = Field(
         7, ge=0, description="seed of the run; each job and environment derives its own"
@@ -473,6 +473,13 @@ REMOVED = (
 )  # fmt: skip
 """Keys and sections that the release before had. In a person's file they cause one warning; in a
 release's frozen configuration they are ignored."""
+
+RENAMED_VALUES: dict[tuple[str, str], str] = {
+    ("training.vector_backend", "auto"): "processes",
+    ("training.vector_backend", "threads"): "processes",
+}
+"""Values that the release before had → the value that is read instead: with a warning in a
+person's file, in silence in a release's frozen configuration."""
 
 REMOVED_VALUES: dict[tuple[str, str], str] = {
     ("collaboration.rule", "elastic"): "end the old run (`run_controller stop` still works with "

@@ -31,7 +31,6 @@ class Profile:
     user_id: str
     facts: MachineFacts
     workload: str
-    backend: str
     measured_at: float
     rows: tuple[Measurement, ...]
     envs: Annotated[int, Field(ge=1)]

@@ -53,13 +53,12 @@ class MachineFacts:
 class Measurement:
     """Holds a sweep's result: steps per second and resident bytes with ``envs`` environments.
 
-    ``backend`` and ``groups``: the way the environments ran; "auto" and 0: the default way.
+    ``groups``: the number of groups in which they were stepped; 0: the default number.
     """
 
     envs: int
     steps_per_s: float
     resident_bytes: int
-    backend: str = "auto"
     groups: int = 0
 
 
@@ -106,19 +105,19 @@ def recommend_measured(facts: MachineFacts, rows: Sequence[Measurement]) -> Reco
     return Recommendation(chosen.envs, tuple(reasons))
 
 
-def choose_backend(
+def choose_groups(
     facts: MachineFacts, usual: Measurement, others: Sequence[Measurement]
 ) -> tuple[Measurement, str]:
-    """Choose the fastest backend of ``others``, or ``usual`` if none gains five per cent.
+    """Choose the fastest number of groups, or the default if none gains five per cent.
 
-    Backends that need the person's memory are left out. Returns the row and the reason.
+    Rows of ``others`` that need the person's memory are left out. Returns the row and the reason.
     """
     fitting = (row for row in others if row.resident_bytes <= facts.spare_bytes)
     best = max((usual, *fitting), key=lambda row: row.steps_per_s)
     if best.steps_per_s <= usual.steps_per_s / NEAR_ENOUGH:
-        return usual, f"no other way of {len(others)} is faster by more than five per cent"
+        return usual, f"no other number of groups ({len(others)}) gains more than five per cent"
     gain = best.steps_per_s / usual.steps_per_s - 1
-    return best, f"{best.backend} (groups: {best.groups}) is {gain:.0%} faster than the usual way"
+    return best, f"{best.groups} groups are {gain:.0%} faster than the default number"
 
 
 def counts_to_try(facts: MachineFacts) -> tuple[int, ...]:

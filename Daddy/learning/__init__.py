@@ -4,5 +4,5 @@ Reading order: `loop.train` is the training loop. `interfaces` declares the part
 `learner_parts` builds a learner from a configuration, `learner_state` holds and checkpoints it,
 `learner_reporting` writes its events, curves and pictures. In each iteration `collector` fills a
 `rollout_buffer` with the `policy`, and `gae` and `ppo` learn from it. `make_vector` runs the
-environments in parallel. `startup_preloading`, `choose_vector_backend` run before torch is loaded.
+environments in parallel. `startup_preloading` runs before torch is loaded.
 """

@@ -19,7 +19,7 @@ from gymnasium.spaces import Dict as DictSpace
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from Daddy.core.errors import FileError
+from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.learning.interfaces import EpisodeEnd, Transition
 
@@ -83,6 +83,10 @@ def row_layout(env: gymnasium.Env[Any, Any]) -> RowLayout:
         fields[name] = (offset, np.dtype(dtype), tuple(shape or ()))
         offset += -(-np.dtype(dtype).itemsize * math.prod(shape or ()) // _ALIGNED) * _ALIGNED
     return RowLayout(space, actions, names, fields, offset)
+
+
+class EnvProcessError(DaddyError):
+    """Reports that an env process died, failed or hangs; the learner has to end."""
 
 
 class VectorEnv(ABC):

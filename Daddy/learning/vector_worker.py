@@ -1,109 +1,190 @@
-"""Runs a few environments in an env process, behind pufferlib's native interface.
+"""Runs a few environments in an env process, and defines the memory that it shares.
 
-The process sleeps between two commands, and ends with the close command or with its driver. It
-ignores the signals that stop a job, because the driver still needs the environments for its last
-checkpoint.
+The process sleeps between two commands. The driver's end of its connection closes with the driver,
+even a killed one, which ends the process. It ignores the signals that stop a job, because the
+driver still needs the environments for its last checkpoint.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import DupFd
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, MultiDiscrete
 from numpy.typing import NDArray
 
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import DaddyError
-from Daddy.core.host_and_processes import die_with_parent
+from Daddy.core.nameless_memory import make_nameless_file
 from Daddy.learning.interfaces import EpisodeEnd
-from Daddy.learning.quiet_pufferlib_import import PufferEnv, pufferlib_vector
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, RowLayout, Rows
 
-T = TypeVar("T")
-DRAWN = 1
-"""Second part of an action: draw a picture in this step."""
-_LIVENESS_S = 1.0
-"""Seconds between two checks that the driver is alive, where the kernel does not signal its end."""
+STEP, MESSAGE = b"s", b"m"
+"""Commands: take a step with the actions in the shared memory; read a message and carry it out."""
+LEFT_TO_DRIVER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+"""Signals that env processes ignore."""
+_STEP_FIELDS = np.dtype(
+    [("action", "<i8"), ("reward", "<f4"), ("draw", "?"), ("terminated", "?"), ("truncated", "?")],
+    align=True,
+)
+
+
+class SharedBytes:
+    """Holds `size` bytes without a name, which processes share by their file descriptor."""
+
+    def __init__(self, size: int, descriptor: Any = None) -> None:
+        """Make the bytes, or open those of another process by its `descriptor`."""
+        self._size = size
+        self._fd: int = descriptor.detach() if descriptor else make_nameless_file(size)
+        self.array = np.frombuffer(mmap.mmap(self._fd, size), np.uint8)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pass the descriptor to a process that is being started."""
+        return SharedBytes, (self._size, DupFd(self._fd))
+
+    def close(self) -> None:
+        """Close the descriptor; the array remains."""
+        os.close(self._fd)
+
+
+class SharedArrays:
+    """Holds views of the shared memory: rows, and a step's inputs and results by environment.
+
+    `has_answer` is 1 for each env process that has sent an answer that the driver has not read.
+    """
+
+    def __init__(
+        self, layout: RowLayout, num_envs: int, processes: int, memory: NDArray[np.uint8]
+    ) -> None:
+        rows = num_envs * layout.size
+        self.rows = Rows(layout, memory[:rows].reshape(num_envs, layout.size))
+        steps = memory[rows : rows + num_envs * _STEP_FIELDS.itemsize].view(_STEP_FIELDS)
+        self.actions, self.rewards, self.draw = steps["action"], steps["reward"], steps["draw"]
+        self.terminated, self.truncated = steps["terminated"], steps["truncated"]
+        self.has_answer = memory[-processes:]
+
+    @staticmethod
+    def size(layout: RowLayout, num_envs: int, processes: int) -> int:
+        """Return the bytes of memory that the arrays need."""
+        return num_envs * (layout.size + _STEP_FIELDS.itemsize) + processes
 
 
 @dataclass(frozen=True)
 class WorkerAssignment:
-    """Names one env process's environments: `count` from `first` on, in a block of `size` rows.
+    """Names one env process's environments and its connections to the driver.
 
-    Semaphores: `go` wakes this process. `others`, shared by a block, counts its processes less one:
-    each acquires it when it is done, and the last, which cannot, wakes the driver by `done`.
+    ``tokens``, shared by a group, holds a byte for each of its processes less one: each reads one
+    when it is done, and the last, which finds none, wakes the driver by the group's number in
+    ``done``.
     """
 
-    first: int
-    count: int
-    size: int
+    number: int
+    group: int
+    envs: range
+    connection: Connection
+    tokens: Connection
+    done: Connection
+
+
+@dataclass(frozen=True)
+class WorkerSetup:
+    """Holds all that the env processes of a vector have in common."""
+
+    env_fn: EnvFactory
     layout: RowLayout
-    go: Any
-    others: Any
-    done: Any
+    num_envs: int
+    processes: int
+    memory: SharedBytes
 
-    def select(self, values: Sequence[T]) -> list[T]:
-        """Return the values of this process's environments from one value per environment."""
-        return list(values[self.first : self.first + self.count])
+    def open_arrays(self) -> SharedArrays:
+        """Return views of the shared memory, with an array element for each env process."""
+        return SharedArrays(self.layout, self.num_envs, self.processes, self.memory.array)
 
 
-class EnvGroup(PufferEnv):  # type: ignore[misc]
-    """Steps the environments of one assignment as one native pufferlib environment.
+def run_worker(
+    setup: WorkerSetup, assignment: WorkerAssignment, inherited: Sequence[Connection]
+) -> None:
+    """Run an env process until the driver closes the connection or ends.
 
-    An observation is a row of bytes (`RowLayout`); an action is (action, DRAWN or 0).
-    Rows beyond `count` pad the block and are never touched.
+    `inherited` are the driver's ends of connections, which a forked process has to close.
     """
+    for number in LEFT_TO_DRIVER:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_DRIVER)
+    for connection in inherited:
+        connection.close()
+    worker = Worker(setup.env_fn, setup.open_arrays(), assignment)
+    setup.memory.close()
+    with suppress(ConnectionError):
+        worker.serve()
+    worker.close()
+
+
+class Worker:
+    """Carries out the driver's commands in the environments of one assignment."""
 
     def __init__(
-        self, env_fn: EnvFactory, assignment: WorkerAssignment, buf: SimpleNamespace | None = None
+        self, env_fn: EnvFactory, arrays: SharedArrays, assignment: WorkerAssignment
     ) -> None:
-        """Make the environments; if `buf` is None (in the driver) set only the spaces."""
-        self.single_observation_space = Box(0, 255, (assignment.layout.size,), np.uint8)
-        self.single_action_space = MultiDiscrete([int(assignment.layout.action_space.n), 2])
-        self.num_agents = assignment.size
-        super().__init__(buf)
-        rows = Rows(assignment.layout, self.observations)
-        numbers = range(assignment.count if buf is not None else 0)
-        self._first = assignment.first
-        self._envs = [EnvRow(env_fn(), rows, i, self._first + i) for i in numbers]
+        """Make the environments; an error of that is the answer to each command."""
+        self._arrays, self._assignment = arrays, assignment
+        self._envs: list[EnvRow] = []
+        self._failure: BaseException | None = None
+        try:
+            for number in assignment.envs:
+                self._envs.append(EnvRow(env_fn(), arrays.rows, number, number))
+        except BaseException as error:  # noqa: BLE001 - sent to the driver, which raises it
+            self._failure = error
 
-    def reset(self, seed: Any = None) -> tuple[Any, list[Any]]:
-        """Carry out a message: ("seeds", [seed, ...]), ("save", folder) or ("load", folder)."""
-        command, value = seed
-        for i, env in enumerate(self._envs):
-            if command == "seeds":
-                env.reset(value[i])
-            elif command == "save":
-                write_atomic(state_path(value, self._first + i), env.save())
-            elif command == "load":
-                env.restore(state_path(value, self._first + i).read_bytes())
-        return self.observations, []
+    def serve(self) -> None:
+        """Carry out commands until the connection ends; ConnectionError if it breaks."""
+        connection, tokens = self._assignment.connection, self._assignment.tokens.fileno()
+        while command := os.read(connection.fileno(), 1):
+            message = connection.recv() if command == MESSAGE else None
+            if answer := self._failure or self._carry_out(message):
+                _send_answer(connection, answer)
+                self._arrays.has_answer[self._assignment.number] = 1
+            try:
+                os.read(tokens, 1)
+            except BlockingIOError:  # no token is left: this is the group's last process
+                os.write(self._assignment.done.fileno(), bytes([self._assignment.group]))
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, list[Any]]:
-        """Step each environment; return pufferlib's arrays, and the ended episodes as infos.
+    def _carry_out(self, message: tuple[str, Any] | None) -> list[EpisodeEnd] | BaseException:
+        """Carry out a message, or take a step; return ended episodes, or an error."""
+        try:
+            if message is None:
+                return self._step()
+            for env, number in zip(self._envs, self._assignment.envs, strict=True):
+                _obey(env, number, *message)
+        except BaseException as error:  # noqa: BLE001 - sent to the driver, which raises it
+            return error
+        return []
+
+    def _step(self) -> list[EpisodeEnd]:
+        """Step each environment; return the episodes that ended.
 
         All emulators run first, then Python computes all observations and rewards. That costs a
         quarter of alternating, since 24 emulated frames evict Python from the caches (measured).
         """
-        ended, pairs = [], actions.tolist()
-        for env, (action, _) in zip(self._envs, pairs, strict=False):
+        arrays, numbers = self._arrays, self._assignment.envs
+        own = slice(numbers.start, numbers.stop)
+        for env, action in zip(self._envs, arrays.actions[own].tolist(), strict=True):
             env.start_step(action)
-        for i, env in enumerate(self._envs):
-            result = env.finish_step(pairs[i][1] == DRAWN)
-            self.rewards[i] = result.reward
-            self.terminals[i], self.truncations[i] = result.terminated, result.truncated
-            if result.episode is not None:
-                ended.append(_plain(result.episode))
-        return self.observations, self.rewards, self.terminals, self.truncations, ended
+        draw = arrays.draw[own].tolist()
+        results = [env.finish_step(drawn) for env, drawn in zip(self._envs, draw, strict=True)]
+        arrays.rewards[own] = [result.reward for result in results]
+        arrays.terminated[own] = [result.terminated for result in results]
+        arrays.truncated[own] = [result.truncated for result in results]
+        return [result.episode for result in results if result.episode is not None]
 
     def close(self) -> None:
         """End the environments."""
@@ -116,88 +197,25 @@ def state_path(folder: str, number: int) -> Path:
     return Path(folder) / f"{number}.state"
 
 
-def _plain(episode: EpisodeEnd) -> tuple[Any, ...]:
-    return episode.env, episode.episode_return, episode.length, dict(episode.info)
+def _obey(env: EnvRow, number: int, command: str, value: Any) -> None:
+    """Carry out a message: ("seeds", {env: seed}), ("save", folder) or ("load", folder)."""
+    if command == "seeds":
+        env.reset(value[number])
+    elif command == "save":
+        write_atomic(state_path(value, number), env.save())
+    else:
+        env.restore(state_path(value, number).read_bytes())
 
 
-def env_process(
-    creators: Sequence[Callable[..., EnvGroup]],
-    arguments: Sequence[tuple[EnvFactory, WorkerAssignment]],
-    _options: Any,
-    observation_shape: tuple[int, ...],
-    observation_type: Any,
-    action_shape: tuple[int, ...],
-    action_type: Any,
-    _groups: int,
-    rows: int,
-    processes: int,
-    index: int,
-    answers: Connection,
-    messages: Connection,
-    shared: Any,
-    _native: bool,
-) -> None:
-    """Run an env process until its close command; takes the arguments of pufferlib's function."""
-    driver = os.getppid()
-    die_with_parent()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)
-    view = _Shared(shared, (processes, rows), index)
-    actions = view.rows("actions", action_type, action_shape)
-    buffer = view.buffer(observation_type, observation_shape, actions)
-    flags: NDArray[np.uint8] = np.ndarray(processes, np.uint8, shared.semaphores)
-    env_fn, assignment = arguments[0]
-    group: EnvGroup | None = None
-    while _wait_for_command(assignment, driver) and flags[index] != pufferlib_vector.CLOSE:
-        try:
-            group = group or creators[0](env_fn, assignment, buf=buffer)
-            infos = _execute(group, int(flags[index]), messages, actions)
-        except DaddyError as error:
-            infos = [error]  # raised by the driver
-        except Exception:  # noqa: BLE001 - sent to the driver, which raises it
-            infos = [traceback.format_exc()]
-        flags[index] = pufferlib_vector.INFO if infos else pufferlib_vector.MAIN
-        if infos:
-            answers.send(infos)
-        if not assignment.others.acquire(block=False):
-            assignment.done.release()
-    if group is not None:
-        group.close()
-
-
-def _wait_for_command(assignment: WorkerAssignment, driver: int) -> bool:
-    """Sleep until the driver sends a command; return False if the driver has ended."""
-    while not assignment.go.acquire(timeout=_LIVENESS_S):
-        if os.getppid() != driver:
-            return False
-    return True
-
-
-def _execute(group: EnvGroup, command: int, messages: Connection, actions: Any) -> list[Any]:
-    if command == pufferlib_vector.RESET:
-        return group.reset(messages.recv())[1]
-    return group.step(actions)[4] if command == pufferlib_vector.STEP else []
-
-
-class _Shared:
-    """Gives access to this process's rows of the arrays that pufferlib shares."""
-
-    def __init__(self, shared: Any, shape: tuple[int, int], index: int) -> None:
-        self._shared, self._shape, self._index = shared, shape, index
-
-    def rows(self, name: str, dtype: Any, inner: tuple[int, ...] = ()) -> Any:
-        """Return the rows of this process in the array `name`."""
-        return np.ndarray((*self._shape, *inner), dtype, getattr(self._shared, name))[self._index]
-
-    def buffer(self, dtype: Any, shape: tuple[int, ...], actions: Any) -> SimpleNamespace:
-        """Return this process's arrays by the names that a native pufferlib environment expects."""
-        buffer = SimpleNamespace(
-            observations=self.rows("observations", dtype, shape),
-            rewards=self.rows("rewards", np.float32),
-            terminals=self.rows("terminals", np.bool_),
-            truncations=self.rows("truncateds", np.bool_),
-            masks=self.rows("masks", np.bool_),
-            actions=actions,
-        )
-        buffer.masks[:] = True
-        return buffer
+def _send_answer(connection: Connection, answer: list[EpisodeEnd] | BaseException) -> None:
+    """Send ended episodes or an error: as text unless it is a DaddyError or OSError."""
+    text = ""
+    if isinstance(answer, BaseException):
+        text = "".join(traceback.format_exception(answer))
+    try:
+        as_it_is = isinstance(answer, list | DaddyError | OSError)
+        connection.send(answer if as_it_is else text)
+    except ConnectionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - of pickling, before anything was sent
+        connection.send(text or f"the info of an episode's end cannot be pickled: {error!r}")

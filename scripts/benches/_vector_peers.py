@@ -19,11 +19,11 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import die_with_parent
 from Daddy.core.process_pool import interrupts_blocked
 from Daddy.core.rom_identity import load_rom
-from Daddy.learning.choose_vector_backend import random_rate
 from Daddy.learning.make_vector import make_vector
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.starts.find_start_state import beginning_state
+from scripts.benches._random_rate import random_rate
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 EPISODE = 2048
@@ -101,8 +101,8 @@ def _bare_loop(pipe: Connection, seed: int) -> None:
 class Ours:
     """Our vector with random keys, stepped group by group as the learner does."""
 
-    def __init__(self, env_fn: EnvFactory, num_envs: int, backend: Any = "auto") -> None:
-        self.vector = make_vector(env_fn, num_envs, backend)
+    def __init__(self, env_fn: EnvFactory, num_envs: int, context: str | None = None) -> None:
+        self.vector = make_vector(env_fn, num_envs, context=context)
         self.vector.reset(range(num_envs))
 
     def rate(self, seconds: float) -> float:

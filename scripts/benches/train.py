@@ -22,10 +22,10 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.load_config import load_config
 from Daddy.core.settings import Config
-from Daddy.learning.choose_vector_backend import random_rate
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.workloads import WORKLOADS
 from scripts.benches._limit_rounds import median_shares, rounds_left_out
+from scripts.benches._random_rate import random_rate
 
 if TYPE_CHECKING:
     from Daddy.learning.interfaces import EnvWorkload, FrameSink

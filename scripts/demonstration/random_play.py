@@ -26,7 +26,7 @@ def play_at_random(
     """
     training = config.training
     writer = EventWriter(events, config.run_name, training.workload, "demo", "random", clock)
-    vector = make_vector(WORKLOADS[training.workload].make_env(config), ENVIRONMENTS, "threads")
+    vector = make_vector(WORKLOADS[training.workload].make_env(config), ENVIRONMENTS)
     rng = np.random.default_rng(training.seed)
     returns: list[float] = []
     lengths: list[int] = []

@@ -170,6 +170,7 @@ BEFORE = Path(__file__).with_name("config_of_the_release_before.json")
 def test_a_frozen_configuration_of_the_release_before_is_read_in_silence(capsys):
     found = load_config.load_release_config(BEFORE)
     assert (found.collaboration.rule, found.slurm.max_running) == ("delta", 4)
+    assert found.training.vector_backend == "processes", "it says auto"
     assert capsys.readouterr().err == ""
 
 
@@ -180,6 +181,15 @@ def test_a_key_that_is_gone_is_passed_over_with_one_warning(tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.count("warning") == 1
     assert "collaboration.elastic_alpha" in said
+
+
+@pytest.mark.parametrize("old", ["auto", "threads"])
+def test_a_backend_of_before_is_read_as_processes_with_one_warning(tmp_path, capsys, old):
+    file = write(tmp_path / "c.json", {"training": {"vector_backend": old}})
+    found = load_config.load_config(file, begins=True)
+    assert found.training.vector_backend == "processes"
+    warning = f"warning: training.vector_backend '{old}' is read as 'processes'\n"
+    assert capsys.readouterr().err == warning
 
 
 def test_a_rule_that_is_gone_is_passed_over_with_a_warning_for_a_run_that_is_there(

@@ -22,7 +22,6 @@ PROFILE = Profile(
     user_id="annas-mac",
     facts=MachineFacts(8, 16 * GIB),
     workload="pokemon_red",
-    backend="threads",
     measured_at=1000.5,
     rows=(Measurement(1, 700.0, 100), Measurement(7, 3000.5, 200)),
     envs=7,

@@ -12,7 +12,7 @@ from Daddy.hardware.recommend_envs import (
     MOST_SWEPT,
     MachineFacts,
     Measurement,
-    choose_backend,
+    choose_groups,
     counts_to_try,
     recommend,
     recommend_measured,
@@ -109,14 +109,14 @@ def test_the_counts_to_try_rise_from_one_and_stay_bounded(cores: int) -> None:
     assert counts[-1] <= MOST_SWEPT
 
 
-def test_another_way_to_run_them_has_to_gain_by_it() -> None:
+def test_another_number_of_groups_has_to_gain_by_it() -> None:
     usual, facts = Measurement(8, 1000.0, GIB), MachineFacts(8, 8 * GIB)
-    near = Measurement(8, 1040.0, GIB, "threads", 2)
-    fast = Measurement(8, 1200.0, GIB, "pufferlib", 4)
-    large = Measurement(8, 2000.0, 5 * GIB, "pufferlib", 4)
-    assert choose_backend(facts, usual, [near])[0] == usual
-    assert choose_backend(facts, usual, [])[0] == usual
-    assert choose_backend(facts, usual, [large])[0] == usual
-    found, why = choose_backend(facts, usual, [near, fast, large])
+    near = Measurement(8, 1040.0, GIB, 2)
+    fast = Measurement(8, 1200.0, GIB, 4)
+    large = Measurement(8, 2000.0, 5 * GIB, 4)
+    assert choose_groups(facts, usual, [near])[0] == usual
+    assert choose_groups(facts, usual, [])[0] == usual
+    assert choose_groups(facts, usual, [large])[0] == usual
+    found, why = choose_groups(facts, usual, [near, fast, large])
     assert found == fast
-    assert why == "pufferlib (groups: 4) is 20% faster than the usual way"
+    assert why == "4 groups are 20% faster than the default number"

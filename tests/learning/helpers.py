@@ -15,7 +15,7 @@ from Daddy.learning.cartpole import CartPole
 from Daddy.learning.interfaces import NoExchange, NoFrames
 from Daddy.learning.learner_parts import LoopSchedule, Parts, TensorBoard
 from Daddy.learning.policy import make_policy
-from Daddy.learning.vector_threads import SerialVector
+from Daddy.learning.vector_serial import SerialVector
 from Daddy.workloads import WORKLOADS
 
 

@@ -13,7 +13,7 @@ import torch
 from Daddy.learning.cartpole import CartPole
 from Daddy.learning.learner_state import LearnerState, new_learner, reset_environments
 from Daddy.learning.rollout_buffer import Rollout
-from Daddy.learning.vector_threads import SerialVector
+from Daddy.learning.vector_serial import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts
 
 HORIZON, ENVS, GROUPS = 48, 6, 3
@@ -27,16 +27,14 @@ class Unfair(SerialVector):
     def __init__(self, seed: int) -> None:
         super().__init__(CartPole, ENVS, GROUPS)
         self._dice = np.random.default_rng(seed)
-        self._waiting: list[Any] = []
         self.furthest, self._steps = 0, [0] * GROUPS
 
     def recv(self) -> Any:
-        while not self._finished.empty():
-            self._waiting.append(self._finished.get())
-        group, batch = self._waiting.pop(int(self._dice.integers(len(self._waiting))))
+        self._sent.rotate(int(self._dice.integers(len(self._sent))))
+        group, transition = super().recv()
         self._steps[group] += 1
         self.furthest = max(self.furthest, max(self._steps) - min(self._steps))
-        return group, self._transition(self.groups[group], batch.results())
+        return group, transition
 
 
 def begun(folder: Path, seed: int) -> LearnerState:

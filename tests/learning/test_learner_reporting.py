@@ -12,7 +12,7 @@ from Daddy.learning.cartpole import CartPole
 from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.learner_reporting import _write_episodes
 from Daddy.learning.loop import train
-from Daddy.learning.vector_threads import SerialVector
+from Daddy.learning.vector_serial import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts
 from tests.learning.test_loop import SHORT, Watcher, long_episode
 

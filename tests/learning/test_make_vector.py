@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, is_dataclass
@@ -15,15 +14,13 @@ from gymnasium.error import Error
 
 from Daddy.core.errors import ConfigError, FileError, UsageError
 from Daddy.core.shared_types import SCREEN_BYTES
-from Daddy.learning import make_vector as vectors
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.make_vector import make_vector, puffer_installed
+from Daddy.learning.make_vector import make_vector
 from Daddy.learning.vector_rows import VectorEnv, split_into_groups
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.learning.toys import Dozing, Failing, Jumping, Misconfigured, Slow
-from tests.patience import PATIENCE_S
 
-BACKENDS = ("threads", "pufferlib") if puffer_installed() else ("threads",)
+BACKENDS = ("processes",)
 GAME = partial(PokemonRedEnv, episode_steps=45)
 NUM_ENVS = 5
 """Odd, so that the env processes hold different numbers of environments."""
@@ -251,27 +248,22 @@ def test_no_environment_is_a_usage_error() -> None:
         make_vector(Slow, 0)
 
 
-def test_without_pufferlib_threads_are_chosen_and_asking_for_it_says_so(
+def test_a_backend_that_is_not_installed_is_named_with_its_extra(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "puffer_installed", lambda: False)
-    assert type(make("auto", Slow)).__name__ == "ThreadVector"
-    with pytest.raises(UsageError, match="pufferlib is not installed"):
+    monkeypatch.setitem(sys.modules, "pufferlib", None)
+    monkeypatch.delitem(sys.modules, "Daddy.learning.vector_pufferlib", raising=False)
+    with pytest.raises(UsageError, match="pufferlib cannot be used here") as refused:
         make("pufferlib", Slow)
+    assert "[pufferlib]" in refused.value.fix
 
 
-@pytest.mark.skipif(not puffer_installed(), reason="pufferlib has no wheels here")
-def test_pufferlib_is_loaded_without_a_word() -> None:
-    code = "import Daddy.learning.startup_preloading as p; p.prepare_imports()"
-    code += "; import Daddy.learning.vector_pufferlib"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_no_start_method_changes_what_is_told(make: Make, method: str) -> None:
+    expected = whole_story(make("serial"))
+    told = whole_story(make("processes", groups=5, context=method))
+    different = [i for i, (a, b) in enumerate(zip(expected, told, strict=True)) if a != b]
+    assert different == []
 
 
 @pytest.mark.parametrize("backend", ["serial", *BACKENDS])

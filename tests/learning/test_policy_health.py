@@ -25,7 +25,7 @@ from Daddy.learning.policy_health import (
     find_out_of_bounds,
     next_action,
 )
-from Daddy.learning.vector_threads import SerialVector
+from Daddy.learning.vector_serial import SerialVector
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.weights.exchange_settings import from_config
 from Daddy.weights.weight_exchange import SharedExchange

@@ -1,4 +1,4 @@
-"""Tests of stops and resumes while groups are steps apart, in processes and threads."""
+"""Tests of stops and resumes while groups are steps apart, in processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = replace(SCHEDULE, total_steps=8 * 64 * 4)
 IN_SEQUENCES = replace(SETTINGS, horizon=64)
 
 
-@pytest.mark.parametrize("backend", ["threads", "pufferlib"])
+@pytest.mark.parametrize("backend", ["processes"])
 @pytest.mark.parametrize("looks", [3, 8])
 def test_stops_between_groups_change_nothing_whatever_plays_them(
     tmp_path: Path, backend: Backend, looks: int

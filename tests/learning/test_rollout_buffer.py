@@ -11,7 +11,7 @@ from Daddy.learning.cartpole import CartPole
 from Daddy.learning.collector import RolloutProgress, sample
 from Daddy.learning.learner_state import new_learner, reset_environments
 from Daddy.learning.rollout_buffer import ObservationStore, pack_pixels, unpack_pixels
-from Daddy.learning.vector_threads import SerialVector
+from Daddy.learning.vector_serial import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts
 
 CPU = torch.device("cpu")

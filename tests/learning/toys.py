@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
 import time
 from typing import Any
 
@@ -52,6 +54,40 @@ class Misconfigured(Slow):
         if action == 1:
             raise ConfigError("the reward part cell is nan", "set reward.cell")
         return super().step(action)
+
+
+class Quitting(Slow):
+    """Calls sys.exit on action 1."""
+
+    def step(self, action: Any) -> Any:
+        if action == 1:
+            sys.exit("the player went home")
+        return super().step(action)
+
+
+class Unsendable(Slow):
+    """Ends its episode on action 1, with an info that cannot be pickled."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, _, truncated, _ = super().step(action)
+        return observation, reward, action == 1, truncated, {"why": lambda: None}
+
+
+class Chattering(Slow):
+    """Ends an episode in every step, with an info larger than a pipe holds."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, *_ = super().step(action)
+        return observation, reward, True, False, {"text": "x" * 1_000_000}
+
+
+class Unmakeable(Slow):
+    """Raises an error when it is made in an env process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        if multiprocessing.parent_process() is not None:
+            raise ValueError("there is no console here")
 
 
 class Dozing(Slow):

@@ -113,9 +113,6 @@ def pufferlib() -> int:
     """Play an episode in pufferlib's EpisodeStats, which sums the values of equal keys."""
     from pufferlib.postprocess import EpisodeStats
 
-    from Daddy.learning.quiet_pufferlib_import import pufferlib_vector
-
-    assert pufferlib_vector
     env = EpisodeStats(MAKE())
     env.reset(seed=1)
     steps = [env.step(env.action_space.sample()) for _ in range(STEPS)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from Daddy.core.run_subprocess import run_command
-from Daddy.learning.make_vector import puffer_installed
 from Daddy.pokemon.archive.archive_decisions import ArchiveRules
 from tests.pokemon.archive.players import archived
 from tests.pokemon.libraries import GYMNASIUMS, SB3, environ_with
@@ -52,7 +52,7 @@ def test_stable_baselines3_learns_with_and_without_its_monitor(major: str) -> No
     assert told("sb3", GYMNASIUMS[major], SB3) == 4
 
 
-@pytest.mark.skipif(not puffer_installed(), reason="pufferlib has wheels for Linux on x86-64 only")
+@pytest.mark.skipif(find_spec("pufferlib") is None, reason="wheels: Linux on x86-64 only")
 def test_pufferlibs_statistics_are_those_of_the_episode() -> None:
     assert told("pufferlib", GYMNASIUMS["0.29"]) == 1
 

@@ -8,17 +8,15 @@ streamer reads the counter, copies the record, and drops the copy if the counter
 
 from __future__ import annotations
 
-import contextlib
 import json
 import mmap
-import os
 import struct
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
 
+from Daddy.core.nameless_memory import make_nameless_file
 from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.protocol.spool_segment import CapturedPicture
 
@@ -43,15 +41,7 @@ _values = attrgetter(*_FIELDS)
 
 def nameless_file() -> int:
     """Return the descriptor of an unnamed file of ``SIZE`` bytes. OSError: no memory or disk."""
-    if hasattr(os, "memfd_create"):
-        with contextlib.suppress(OSError):  # refused by some kernels and sandboxes
-            descriptor = os.memfd_create("daddy-stream")
-            os.ftruncate(descriptor, SIZE)  # untouched pages take no memory
-            return descriptor
-    with tempfile.TemporaryFile() as file:
-        file.write(bytes(SIZE))  # a sparse file would raise SIGBUS once the disk is full
-        file.flush()
-        return os.dup(file.fileno())
+    return make_nameless_file(SIZE)
 
 
 class LearnerEnd:

@@ -13,7 +13,7 @@ import pytest
 from Daddy.core.job_environment import SLOT
 from Daddy.core.load_config import load_config
 from Daddy.core.run_paths import RunPaths
-from Daddy.learning.make_vector import make_vector, puffer_installed
+from Daddy.learning.make_vector import make_vector
 from Daddy.learning.vector_rows import VectorEnv
 from Daddy.pokemon.archive.file_names import make_catalogue
 from Daddy.workloads import WORKLOADS
@@ -40,11 +40,7 @@ def environments(folder: Path, slot: int, monkeypatch: pytest.MonkeyPatch) -> Ve
     """Make two environments of a learner from its configuration."""
     monkeypatch.setenv(SLOT, str(slot))
     config = load_config(overrides={"run_dir": str(folder), "archive.mode": "swarm"})
-    vector = make_vector(
-        WORKLOADS["pokemon_red"].make_env(config),
-        2,
-        "pufferlib" if puffer_installed() else "threads",
-    )
+    vector = make_vector(WORKLOADS["pokemon_red"].make_env(config), 2)
     vector.reset([5, 6])
     return vector
 
