@@ -102,7 +102,7 @@ class Ours:
     """Our vector with random keys, stepped group by group as the learner does."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, context: str | None = None) -> None:
-        self.vector = make_vector(env_fn, num_envs, context=context)
+        self.vector: Any = make_vector(env_fn, num_envs, context=context)
         self.vector.reset(range(num_envs))
 
     def rate(self, seconds: float) -> float:

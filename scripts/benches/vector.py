@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Mapping
 from functools import partial
 from statistics import median
 from typing import Any
 
-from Daddy.core.host_and_processes import resident_bytes, usable_cores
+import psutil
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.process_pool import interrupts_blocked
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.env import PokemonRedEnv
@@ -43,7 +47,11 @@ SETTLING_S = 0.7
 """Pause before each measurement: pufferlib's workers poll for half a second after a step."""
 QUICK_ROUNDS, QUICK_SECONDS = 3, 0.6
 MIB = 1 << 20
-UNEVEN = "uneven scene"
+METHODS = ("fork", "spawn")
+"""Start methods whose memory and start are measured; the second is that of macOS."""
+UNEVEN, SPAWNED = "uneven scene", "spawned"
+MANY = 96
+"""Environments whose start is timed: those of the `gpu` profile."""
 
 Rounds = list[dict[str, float]]
 
@@ -57,6 +65,7 @@ def run(quick: bool) -> dict[str, object]:
     contenders: dict[str, Contender] = {"bare": Bare(cores)}
     contenders |= {f"ours, {n}": Ours(PokemonRedEnv, n) for n in COUNTS}
     contenders[f"ours, {UNEVEN}"] = Ours(UnevenEnv, most)
+    contenders[f"ours, {SPAWNED}"] = Ours(PokemonRedEnv, most, "spawn")
     absent = {peer: text for peer in PEERS if (text := missing(peer))}
     for peer in [name for name in PEERS if name not in absent]:
         contenders[peer] = make_peer(peer, PokemonRedEnv, most, cores)
@@ -68,7 +77,10 @@ def run(quick: bool) -> dict[str, object]:
             contender.close()
     return {
         **_figures(measured, cores, absent),
-        "rss_mb_per_env": _marginal_memory(cores),
+        "backend": "processes",
+        "python": sys.version.split()[0],
+        "pss_mb_per_env": {method: _marginal_memory(cores, method) for method in METHODS},
+        "start_s": {method: _time_start(method) for method in METHODS},
         "step_us": _step_parts.measure(),
         "game": load_rom(find_rom(None)).name,
     }
@@ -114,21 +126,32 @@ def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[st
     }
 
 
-def _marginal_memory(cores: int) -> float:
+def _time_start(method: str) -> float:
+    """Return the seconds in which 96 environments are made and reset by a start method."""
+    clock = SystemClock()
+    begin = clock.monotonic()
+    contender = Ours(PokemonRedEnv, MANY, method)
+    seconds = clock.monotonic() - begin
+    contender.close()
+    return round(seconds, 2)
+
+
+def _marginal_memory(cores: int, method: str) -> float:
     """Return the MiB that one more environment adds to the existing processes, after some play.
 
-    Compares two numbers of environments with the same number of processes.
+    Compares two numbers of environments with the same number of processes. Shared pages count in
+    proportion (PSS).
     """
     few, many = 8 * cores, 24 * cores
-    sizes = [_measure_resident(count) for count in (few, many)]
+    sizes = [_measure_memory(count, method) for count in (few, many)]
     return round((sizes[1] - sizes[0]) / (many - few) / MIB, 2)
 
 
-def _measure_resident(num_envs: int) -> int:
-    """Return the resident bytes of a new process and of the env processes that it starts."""
+def _measure_memory(num_envs: int, method: str) -> int:
+    """Return the bytes of a new process and of the env processes that it starts."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    driver = context.Process(target=_play_and_report, args=(num_envs, theirs))
+    driver = context.Process(target=_play_and_report, args=(num_envs, method, theirs))
     with interrupts_blocked():
         driver.start()
     try:
@@ -137,8 +160,10 @@ def _measure_resident(num_envs: int) -> int:
         driver.terminate()
 
 
-def _play_and_report(num_envs: int, pipe: Any) -> None:
-    contender = Ours(partial(PokemonRedEnv, episode_steps=200), num_envs)
+def _play_and_report(num_envs: int, method: str, pipe: Any) -> None:
+    contender = Ours(partial(PokemonRedEnv, episode_steps=200), num_envs, method)
     contender.rate(0.2 * num_envs)
-    pipe.send(resident_bytes(os.getpid()))
+    pids = (os.getpid(), *contender.vector.pids)
+    memory = [psutil.Process(pid).memory_full_info() for pid in pids]
+    pipe.send(sum(getattr(each, "pss", each.uss) for each in memory))  # macOS has no PSS
     contender.close()
