@@ -126,7 +126,7 @@ class EnvProcesses:
     ) -> None:
         """Start a command in the env processes of a group; the end of one is seen by the wait."""
         members = self._groups[group]
-        with suppress(BrokenPipeError):
+        with suppress(ConnectionError):
             if len(members) > 1:
                 os.write(self._tokens[group].fileno(), command * (len(members) - 1))
             for number in members:
@@ -157,7 +157,7 @@ class EnvProcesses:
         """Store the answer of an env process; EnvProcessError if it has ended."""
         try:
             self._answers[number] = self._connections[number].recv()
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):  # the latter in the middle of an answer
             process = self.processes[number]
             process.join(_CLOSE_S)
             raise EnvProcessError(

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,19 @@ def test_large_infos_arrive_whole_from_all_groups() -> None:
             assert [(end.env, len(end.info["text"])) for end in ended] == [
                 (env, 1_000_000) for env in range(8)
             ]
+    finally:
+        vector.close()
+
+
+def test_a_death_in_the_middle_of_an_answer_is_a_death() -> None:
+    vector = ProcessVector(Chattering, 1, 1)
+    try:
+        vector.reset(range(1))
+        vector.send(0, np.zeros(1, np.int64))
+        wait(vector._processes._connections)  # the rest of the answer has no room yet
+        os.kill(vector.pids[0], signal.SIGKILL)
+        with pytest.raises(EnvProcessError, match="exit code -9"):
+            vector.recv()
     finally:
         vector.close()
 
