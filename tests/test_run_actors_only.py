@@ -373,7 +373,7 @@ def viewer(home: Path, port: str) -> Iterator[Iterator[str]]:
 def test_auto_takes_the_measured_profile_of_its_user(tmp_path: Path, shared: Path) -> None:
     Job(shared)
     facts = MachineFacts(usable_cores(), memory_bytes()[0])
-    profile = Profile("anna", facts, "cartpole", "auto", 0.0, (), 3, ("3 was the fastest",))
+    profile = Profile("anna", facts, "cartpole", 0.0, (), 3, ("3 was the fastest",))
     save_profile(tmp_path / ".config" / "daddy" / "profiles", profile)
     code, out, err = once(tmp_path, "--num-envs", "auto", "--max-steps", "100")
     assert code == 0, err
@@ -383,7 +383,7 @@ def test_auto_takes_the_measured_profile_of_its_user(tmp_path: Path, shared: Pat
 def test_a_profile_of_another_machine_is_not_used(tmp_path: Path, shared: Path) -> None:
     Job(shared)
     facts = MachineFacts(usable_cores() + 1, memory_bytes()[0])
-    profile = Profile("anna", facts, "cartpole", "auto", 0.0, (), 33, ("33",))
+    profile = Profile("anna", facts, "cartpole", 0.0, (), 33, ("33",))
     save_profile(tmp_path / ".config" / "daddy" / "profiles", replace(profile, envs=33))
     code, out, err = once(tmp_path, "--max-steps", "100")
     assert code == 0, err

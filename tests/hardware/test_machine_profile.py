@@ -39,6 +39,16 @@ def test_who_never_measured_has_no_profile(tmp_path: Path) -> None:
     assert load_profile(tmp_path, "nobody") is None
 
 
+def test_a_profile_that_names_a_backend_as_the_release_before_wrote_it_is_read(
+    tmp_path: Path,
+) -> None:
+    path = save_profile(tmp_path, PROFILE)
+    old = read_json(path) | {"backend": "threads"}
+    old["rows"] = [{**row, "backend": "auto"} for row in old["rows"]]
+    write_json(path, old)
+    assert load_profile(tmp_path, "annas-mac") == PROFILE
+
+
 def test_profiles_of_two_people_do_not_meet(tmp_path: Path) -> None:
     save_profile(tmp_path, PROFILE)
     save_profile(tmp_path, dataclasses.replace(PROFILE, user_id="bens-pc", envs=2))
