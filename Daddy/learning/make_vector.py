@@ -8,7 +8,6 @@ pufferlib  pufferlib's processes, where it is installed
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 from Daddy.core.errors import UsageError
@@ -43,7 +42,9 @@ def make_vector(
     cores = min(cores or usable_cores(), num_envs)
     groups = groups or groups_for(num_envs)
     if backend == "pufferlib":
-        return _puffer(env_fn, num_envs, cores, groups)
+        from Daddy.learning.vector_pufferlib import PufferVector
+
+        return PufferVector(env_fn, num_envs, cores, groups)
     if backend == "serial" or (num_envs == 1 and not context):
         return SerialVector(env_fn, num_envs, groups)
     return ProcessVector(env_fn, num_envs, cores, groups, context)
@@ -57,16 +58,3 @@ def groups_for(num_envs: int) -> int:
 def is_forking(backend: Backend) -> bool:
     """Return True if the backend forks processes: then make its vector before starting threads."""
     return backend == "pufferlib" or (backend == "processes" and start_method() == "fork")
-
-
-def _puffer(env_fn: EnvFactory, num_envs: int, cores: int, groups: int) -> VectorEnv:
-    try:
-        adapter = import_module("Daddy.learning.vector_pufferlib")
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"vector_backend pufferlib cannot be used here: {error}",
-            "./scripts/install, or pip install -c constraints.txt -e '.[pufferlib]' (Linux on "
-            "x86-64, Python 3.10 or 3.11); or set training.vector_backend to processes",
-        ) from None
-    vector: VectorEnv = adapter.PufferVector(env_fn, num_envs, cores, groups)
-    return vector

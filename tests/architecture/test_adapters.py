@@ -11,7 +11,11 @@ from tests.architecture.tree import Source, imports_of
 
 ADAPTERS = {
     "pyboy": ["Daddy/pokemon/emulator.py"],
-    "pufferlib": ["Daddy/learning/vector_pufferlib.py", "scripts/benches/_vector_peers.py"],
+    "pufferlib": [
+        "Daddy/learning/vector_pufferlib.py",
+        "Daddy/pokemon/puffer_env.py",
+        "scripts/benches/_vector_peers.py",
+    ],
     "submitit": [
         "Daddy/cluster/orchestrator/slurm_templates.py",
     ],

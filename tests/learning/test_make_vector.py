@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, is_dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from Daddy.learning.vector_rows import VectorEnv, split_into_groups
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.learning.toys import Dozing, Failing, Jumping, Misconfigured, Slow
 
-BACKENDS = ("processes",)
+BACKENDS = ("processes", *["pufferlib"] * bool(find_spec("pufferlib")))
 GAME = partial(PokemonRedEnv, episode_steps=45)
 NUM_ENVS = 5
 """Odd, so that the env processes hold different numbers of environments."""
@@ -91,7 +92,7 @@ def test_groups_change_nothing_of_what_is_told(make: Make, backend: str) -> None
     assert different == []
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["processes"])
 def test_no_group_waits_for_a_slower_one(make: Make, backend: str) -> None:
     """Action 1 sleeps: the other group finishes its steps first, then the slow group."""
     vector = make(backend, Dozing, num_envs=4, groups=2)
