@@ -163,10 +163,10 @@ def test_an_unreachable_cpu_index_is_said_and_pips_own_is_taken(machine: Machine
 
 def test_development_tools_come_with_dev_alone(machine: Machine) -> None:
     assert machine.types("install").returncode == 0
-    assert machine.asked[-1].endswith(" -e .")
+    assert machine.asked[-1].endswith(" -e .[pufferlib]")
     assert (machine.types("install").returncode, machine.asked) == (0, [])
     assert machine.types("install", "--dev").returncode == 0
-    assert [call.rsplit(" ", 1)[1] for call in machine.asked] == [".[dev]"]
+    assert [call.rsplit(" ", 1)[1] for call in machine.asked] == [".[dev,pufferlib]"]
     for words in ((), ("--dev",)):
         assert (machine.types("install", *words).returncode, machine.asked) == (0, [])
 
@@ -177,7 +177,7 @@ def test_check_and_test_complete_an_installation_without_tools(
 ) -> None:
     assert machine.types("install").returncode == 0
     machine.types(script)  # then it fails for want of the real tools
-    assert [call.rsplit(" ", 1)[1] for call in machine.asked] == [".[dev]"]
+    assert [call.rsplit(" ", 1)[1] for call in machine.asked] == [".[dev,pufferlib]"]
 
 
 def test_the_stamp_of_the_release_before_counts_as_one_with_tools(machine: Machine) -> None:
@@ -225,7 +225,7 @@ def test_a_package_that_lacks_files_is_installed_again(machine: Machine, purged:
         shutil.rmtree(site / "purged-1.0.dist-info")
     done = machine.types("install")
     assert "files of these packages are missing (a purge of old files?): purged-1.0" in done.stderr
-    assert machine.asked[-1].endswith(" -e ."), "pip installs what it does not know"
+    assert machine.asked[-1].endswith(" -e .[pufferlib]"), "pip installs what it does not know"
     assert not (site / "purged-1.0.dist-info").exists()
     assert (site / "whole-1.0.dist-info").exists()
 

@@ -20,7 +20,7 @@ HANDLERS = {
     "Daddy/core/process_pool.py",
     "Daddy/cluster/orchestrator/local_job.py",
     "Daddy/core/stop_conditions.py",
-    "Daddy/learning/vector_pufferlib.py",  # raises in pufferlib's polling loop alone, which holds no lock
+    "Daddy/learning/vector_pufferlib.py",  # raises in pufferlib's polling loop, which has no lock
     "Daddy/weights/sync.py",
     "cluster/testbed/supervisor.py",
     "scripts/benches/__main__.py",
