@@ -21,7 +21,9 @@ from Daddy.learning.vector_rows import VectorEnv, split_into_groups
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.learning.toys import Dozing, Failing, Jumping, Misconfigured, Slow
 
-BACKENDS = ("processes", *["pufferlib"] * bool(find_spec("pufferlib")))
+BACKENDS = ("processes",)
+WITH_PUFFERLIB = (*BACKENDS, *["pufferlib"] * bool(find_spec("pufferlib")))
+"""pufferlib polls, which is slow on a busy machine: it takes the tests that say most."""
 GAME = partial(PokemonRedEnv, episode_steps=45)
 NUM_ENVS = 5
 """Odd, so that the env processes hold different numbers of environments."""
@@ -83,7 +85,7 @@ def test_every_backend_tells_the_story_that_serial_tells(make: Make, backend: st
     assert different == []
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", WITH_PUFFERLIB)
 def test_groups_change_nothing_of_what_is_told(make: Make, backend: str) -> None:
     """Six environments in two groups of three, two per process: the last process has one."""
     expected = whole_story(make("serial", num_envs=6))
@@ -92,7 +94,7 @@ def test_groups_change_nothing_of_what_is_told(make: Make, backend: str) -> None
     assert different == []
 
 
-@pytest.mark.parametrize("backend", ["processes"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_no_group_waits_for_a_slower_one(make: Make, backend: str) -> None:
     """Action 1 sleeps: the other group finishes its steps first, then the slow group."""
     vector = make(backend, Dozing, num_envs=4, groups=2)
@@ -220,7 +222,7 @@ def test_no_picture_is_offered_before_it_is_drawn(make: Make, backend: str) -> N
     assert list(vector.pictures()) == [0]
 
 
-@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+@pytest.mark.parametrize("backend", ["serial", *WITH_PUFFERLIB])
 def test_an_environment_that_fails_fails_the_step_with_its_own_words(
     make: Make, backend: str
 ) -> None:
@@ -267,7 +269,7 @@ def test_no_start_method_changes_what_is_told(make: Make, method: str) -> None:
     assert different == []
 
 
-@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+@pytest.mark.parametrize("backend", ["serial", *WITH_PUFFERLIB])
 def test_a_setting_that_an_environment_refuses_keeps_its_error(make: Make, backend: str) -> None:
     vector = make(backend, Misconfigured, num_envs=2)
     vector.reset(range(2))
@@ -277,7 +279,7 @@ def test_a_setting_that_an_environment_refuses_keeps_its_error(make: Make, backe
 
 
 @pytest.mark.parametrize("env_fn", [GAME, CartPole])
-@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+@pytest.mark.parametrize("backend", ["serial", *WITH_PUFFERLIB])
 def test_actions_that_are_no_integers_are_refused(make: Make, backend: str, env_fn: Any) -> None:
     vector = make(backend, env_fn, num_envs=2)
     vector.reset(range(2))
