@@ -156,7 +156,9 @@ class TrainingSettings(StreamingSettings, GameSettings, HyperparameterSettings):
         "cuda", description="torch device of the policy network"
     )
     vector_backend: Literal["processes", "pufferlib", "serial"] = Field(
-        "processes", description="backend that runs environments in parallel"
+        "processes",
+        description="backend that runs environments in parallel; pufferlib (an extra) keeps every "
+        "core busy while it waits",
     )
     seed: int = Field(
         7, ge=0, description="seed of the run; each job and environment derives its own"
