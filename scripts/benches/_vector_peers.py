@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import gymnasium
 import numpy as np
@@ -31,7 +31,7 @@ EPISODE = 2048
 PEERS = {
     "sb3_subproc": ("stable_baselines3", "pip install -c constraints.txt -e '.[bench]'"),
     "gymnasium_async": ("gymnasium", "pip install -e ."),
-    "pufferlib": ("pufferlib", "pip install pufferlib==2.0.2 (Linux on x86-64, Python below 3.12)"),
+    "pufferlib": ("pufferlib", "./scripts/install (Linux on x86-64, Python below 3.12)"),
 }
 """Name in the figures → the package, and the command that installs it."""
 
@@ -101,9 +101,16 @@ def _bare_loop(pipe: Connection, seed: int) -> None:
 class Ours:
     """Our vector with random keys, stepped group by group as the learner does."""
 
-    def __init__(self, env_fn: EnvFactory, num_envs: int, context: str | None = None) -> None:
-        self.vector: Any = make_vector(env_fn, num_envs, context=context)
+    def __init__(
+        self, env_fn: EnvFactory, num_envs: int, *, pinned: bool = False, **options: Any
+    ) -> None:
+        """Make a vector with `options` of `make_vector`; `pinned`: each process to one core."""
+        self.vector: Any = make_vector(env_fn, num_envs, **options)
         self.vector.reset(range(num_envs))
+        if pinned:
+            cores = sorted(os.sched_getaffinity(0))
+            for number, pid in enumerate(cast("Any", self.vector).pids):
+                os.sched_setaffinity(pid, {cores[number % len(cores)]})
 
     def rate(self, seconds: float) -> float:
         """Return environment steps per second; see `Contender`."""

@@ -5,7 +5,8 @@ that only emulate: a key, 24 frames, one of them drawn. Each round measures the 
 contender once, one after the other, so that a slower machine slows all of them; ratios are taken
 within a round, and their median is reported (`of_limit`). A round with a ratio above 1 does not
 count and is listed (`left_out`). The uneven scene plays steps of 1 to 20 times 24 frames
-(`_uneven_steps`); there, 24 frames count as one step.
+(`_uneven_steps`); there, 24 frames count as one step. Peers play at the best of 8, 16 and 32
+environments, found by a trial before the rounds.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -30,6 +32,7 @@ from Daddy.pokemon.find_rom import find_rom
 from scripts.benches import _step_parts
 from scripts.benches._limit_rounds import median_shares, rounds_left_out
 from scripts.benches._uneven_steps import MEAN, UnevenEnv
+from scripts.benches._vector_before import Before
 from scripts.benches._vector_peers import (
     PEERS,
     Bare,
@@ -41,7 +44,9 @@ from scripts.benches._vector_peers import (
 )
 
 FLAT = True
+OPTIONS = {"before": "checkout of another commit, whose vector plays too (default: none)"}
 COUNTS = (1, 2, 4, 8, 16)
+PEER_COUNTS = (8, 16, 32)
 ROUNDS, SECONDS = 7, 2.0
 SETTLING_S = 0.7
 """Pause before each measurement: pufferlib's workers poll for half a second after a step."""
@@ -49,28 +54,31 @@ QUICK_ROUNDS, QUICK_SECONDS = 3, 0.6
 MIB = 1 << 20
 METHODS = ("fork", "spawn")
 """Start methods whose memory and start are measured; the second is that of macOS."""
-UNEVEN, SPAWNED = "uneven scene", "spawned"
+UNEVEN, SPAWNED, BEFORE = "uneven scene", "spawned", "before"
+WAYS: dict[str, dict[str, Any]] = {
+    "one group": {"groups": 1},
+    "three groups": {"groups": 3},  # of 15
+    SPAWNED: {"context": "spawn"},
+    "pinned": {"pinned": True},
+}
+"""Other ways to run our vector, and their options."""
 MANY = 96
 """Environments whose start is timed: those of the `gpu` profile."""
 
 Rounds = list[dict[str, float]]
 
 
-def run(quick: bool) -> dict[str, object]:
+def run(quick: bool, before: Path | None = None) -> dict[str, object]:
     """Return steps per second, and their share of cores x bare of the same rounds."""
     limit_math_threads()
     rounds, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, SECONDS)
     cores = usable_cores()
-    most = COUNTS[-1]
-    contenders: dict[str, Contender] = {"bare": Bare(cores)}
-    contenders |= {f"ours, {n}": Ours(PokemonRedEnv, n) for n in COUNTS}
-    contenders[f"ours, {UNEVEN}"] = Ours(UnevenEnv, most)
-    contenders[f"ours, {SPAWNED}"] = Ours(PokemonRedEnv, most, "spawn")
     absent = {peer: text for peer in PEERS if (text := missing(peer))}
-    for peer in [name for name in PEERS if name not in absent]:
-        contenders[peer] = make_peer(peer, PokemonRedEnv, most, cores)
-        contenders[f"{peer}, {UNEVEN}"] = make_peer(peer, UnevenEnv, most, cores)
+    trials = {peer: _try_counts(peer, cores, seconds) for peer in PEERS if peer not in absent}
+    contenders: dict[str, Contender] = {}
     try:
+        for name, make in _makers(cores, trials, before).items():
+            contenders[name] = make()
         measured = [_round(contenders, cores, seconds, n + 1, rounds) for n in range(rounds)]
     finally:
         for contender in contenders.values():
@@ -79,11 +87,46 @@ def run(quick: bool) -> dict[str, object]:
         **_figures(measured, cores, absent),
         "backend": "processes",
         "python": sys.version.split()[0],
+        "peers_by_count": trials,
+        "before_backend": getattr(contenders.get(BEFORE), "backend", None),
         "pss_mb_per_env": {method: _marginal_memory(cores, method) for method in METHODS},
         "start_s": {method: _time_start(method) for method in METHODS},
         "step_us": _step_parts.measure(),
         "game": load_rom(find_rom(None)).name,
     }
+
+
+def _try_counts(peer: str, cores: int, seconds: float) -> dict[str, float]:
+    """Return a peer's rate with each of PEER_COUNTS environments, opened one after the other."""
+    rates = {}
+    for count in PEER_COUNTS:
+        contender = make_peer(peer, PokemonRedEnv, count, cores)
+        contender.rate(seconds / 4)
+        rates[str(count)] = round(contender.rate(seconds), 1)
+        contender.close()
+        print(f"  trial  {peer}, {count:<22} {rates[str(count)]:7.0f}/s", flush=True)
+    return rates
+
+
+def _makers(
+    cores: int, trials: Mapping[str, Mapping[str, float]], before: Path | None
+) -> dict[str, Callable[[], Contender]]:
+    """Return a function that makes each contender, by the contender's name."""
+    most = COUNTS[-1]
+    made: dict[str, Callable[[], Contender]] = {"bare": partial(Bare, cores)}
+    made |= {f"ours, {n}": partial(Ours, PokemonRedEnv, n) for n in COUNTS}
+    for name, options in WAYS.items():
+        count = most - most % options.get("groups", 1)
+        made[f"ours, {name}"] = partial(Ours, PokemonRedEnv, count, **options)
+    games: dict[str, type[PokemonRedEnv]] = {"": PokemonRedEnv, f", {UNEVEN}": UnevenEnv}
+    made[f"ours, {UNEVEN}"] = partial(Ours, UnevenEnv, most)
+    for suffix, env in games.items():
+        for peer, rates in trials.items():
+            best = int(max(rates, key=lambda count: rates[count]))
+            made[f"{peer}{suffix}"] = partial(make_peer, peer, env, best, cores)
+        if before:
+            made[f"{BEFORE}{suffix}"] = partial(Before, before, env, most)
+    return made
 
 
 def _round(
@@ -105,7 +148,7 @@ def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[st
     def rate(name: str) -> float:
         return round(median(row[name] for row in measured), 1)
 
-    present = [peer for peer in PEERS if peer not in absent]
+    present = [name for name in (*PEERS, BEFORE) if name not in absent and name in measured[0]]
     shares = [
         {name: rate / (cores * row["bare"]) for name, rate in row.items() if name != "bare"}
         for row in measured
@@ -115,11 +158,12 @@ def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[st
         "bare": rate("bare"),
         "limit": round(median(cores * row["bare"] for row in measured), 1),
         "ours": {str(n): rate(f"ours, {n}") for n in COUNTS},
-        "peers": {peer: absent.get(peer) or rate(peer) for peer in PEERS},
+        "peers": {**absent, **{name: rate(name) for name in present}},
         "uneven": {
             "ours": rate(f"ours, {UNEVEN}"),
             **{peer: rate(f"{peer}, {UNEVEN}") for peer in present},
         },
+        "ways": {name: rate(f"ours, {name}") for name in WAYS if f"ours, {name}" in measured[0]},
         "of_limit": median_shares(shares),
         "rounds": len(measured),
         "left_out": rounds_left_out(shares),
@@ -130,7 +174,7 @@ def _time_start(method: str) -> float:
     """Return the seconds in which 96 environments are made and reset by a start method."""
     clock = SystemClock()
     begin = clock.monotonic()
-    contender = Ours(PokemonRedEnv, MANY, method)
+    contender = Ours(PokemonRedEnv, MANY, context=method)
     seconds = clock.monotonic() - begin
     contender.close()
     return round(seconds, 2)
@@ -161,7 +205,7 @@ def _measure_memory(num_envs: int, method: str) -> int:
 
 
 def _play_and_report(num_envs: int, method: str, pipe: Any) -> None:
-    contender = Ours(partial(PokemonRedEnv, episode_steps=200), num_envs, method)
+    contender = Ours(partial(PokemonRedEnv, episode_steps=200), num_envs, context=method)
     contender.rate(0.2 * num_envs)
     pids = (os.getpid(), *contender.vector.pids)
     memory = [psutil.Process(pid).memory_full_info() for pid in pids]

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import UsageError
+from Daddy.pokemon.env import PokemonRedEnv
 from scripts.benches import train, vector
 from scripts.benches._limit_rounds import median_shares, rounds_left_out
+from scripts.benches._vector_before import Before
 from scripts.benches._vector_peers import PEERS
 
 
@@ -36,3 +43,15 @@ def test_training_is_compared_with_both_of_its_limits() -> None:
     row = {"training": 130.0, "ceiling": 100.0, "env_only": 200.0}
     assert train._shares(row) == {"of_ceiling": 1.3, "of_env_only": 0.65}
     assert list(rounds_left_out([train._shares(row)])) == ["round 1"]
+
+
+def test_the_vector_of_another_checkout_plays_in_a_process_of_its_own(tmp_path: Path) -> None:
+    other = Before(Path(__file__).parents[2], PokemonRedEnv, 2)
+    try:
+        assert other.backend == "ProcessVector"
+        assert other.rate(0.1) > 0
+        assert other.rate(0.1) > 0
+    finally:
+        other.close()
+    with pytest.raises(UsageError, match="holds no Daddy"):
+        Before(tmp_path, PokemonRedEnv, 2)
