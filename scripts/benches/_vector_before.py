@@ -23,7 +23,7 @@ def send(group):
     members = vector.groups[group]
     vector.send(group, rng.integers(7, size=members.stop - members.start))
 print(type(vector).__name__, flush=True)
-for line in sys.stdin:
+while line := sys.stdin.readline().strip():
     start, steps, playing = time.perf_counter(), 0, len(vector.groups)
     for group in range(playing):
         send(group)
@@ -63,9 +63,10 @@ class Before:
         return float(self._pipe("stdout").readline())
 
     def close(self) -> None:
-        """End the child."""
-        self._pipe("stdin").close()
+        """End the child by an empty line: forked peers may hold its standard input open."""
+        self._pipe("stdin").write("\n")
         self._child.wait()
+        self._pipe("stdin").close()
         self._pipe("stdout").close()
 
     def _pipe(self, name: str) -> IO[Any]:
