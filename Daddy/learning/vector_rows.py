@@ -192,6 +192,9 @@ class EnvRow:
         """Wrap an environment; `index` is its row, `number` its index in the whole vector."""
         self._env: Any = env
         self._rows, self._index, self._number = rows, index, number
+        self._observation = {key: column[index, ...] for key, column in rows.observations.items()}
+        if env is env.unwrapped and hasattr(env, "observe_into"):  # a wrapper may change them
+            env.observe_into(self._observation)
         self._has_halves = env is env.unwrapped and hasattr(env, "finish_step")
         self._action, self._return, self._length = 0, 0.0, 0
         self._telemetry: Callable[[], Sequence[float]] | None
@@ -260,8 +263,9 @@ class EnvRow:
         self._write_observation(self._env.reset(seed=seed)[0])
 
     def _write_observation(self, observation: Mapping[str, Any]) -> None:
-        for key, column in self._rows.observations.items():
-            column[self._index] = observation[key]
+        if observation is not self._observation:
+            for key, array in self._observation.items():
+                array[...] = observation[key]
 
     def _write_telemetry(self, draw: bool) -> None:
         if self._telemetry is not None:

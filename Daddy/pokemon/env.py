@@ -94,6 +94,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.observation_space = observation_space()
         self.action_space = spaces.Discrete(len(BUTTONS))
         self.render_mode = render_mode
+        self._out: Observation | None = None
         if type(episode_steps) is not int or episode_steps < 1:
             raise ConfigError(
                 f"episode_steps {episode_steps!r} is not a whole number from 1 on",
@@ -212,7 +213,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return self._make_observation()
 
     def _make_observation(self) -> Observation:
-        return observe(self._screen, self.progress, self._tracker.memory.visited)
+        return observe(self._screen, self.progress, self._tracker.memory.visited, self._out)
+
+    def observe_into(self, arrays: Observation) -> None:
+        """Write each later observation into `arrays`, and return them instead of new ones."""
+        self._out = arrays
 
     def telemetry(self) -> tuple[float, ...]:
         """Return one number for each of `telemetry_names`."""

@@ -5,7 +5,7 @@ flag of an event that is prepared elsewhere. A policy tells the arrays by type: 
 uint8 boxes are pictures, one-dimensional uint8 boxes are packed bits (least significant first),
 other integers are category numbers, float32 boxes are scalars of about unit size.
 
-Cached functions return the same array for equal bytes; their callers copy it.
+Cached functions return the same array for equal bytes, which must not be written to.
 """
 
 from __future__ import annotations
@@ -97,24 +97,31 @@ def _numbers(count: int) -> spaces.Box:
     return spaces.Box(0, _LAST_ID, (count,), np.int16)
 
 
-def observe(screen: NDArray[np.uint8], progress: Progress, visited: VisitedCells) -> Observation:
-    """Make an observation from the halved screen (72, 80) uint8, facts and visited cells."""
-    items, counts = bag_arrays(progress.image)
-    species, moves, members = party_arrays(progress.image)
-    creatures = np.empty(ram.PARTY_SIZE + 1, np.int16)
-    creatures[:-1], creatures[-1] = species, progress.opponent
-    return {
-        "screen": screen,
-        "visited": visited_mask(progress, visited),
-        "events": packed_events(progress),
-        "map": np.array([progress.map_id, progress.blackout_map], np.int16),
-        "bag": items.copy(),
-        "creatures": creatures,
-        "moves": moves.copy(),
-        "counts": counts.copy(),
-        "party": members.copy(),
-        "scalars": scalars(progress),
-    }
+def empty_observation() -> Observation:
+    """Return new arrays for one observation."""
+    return {name: np.empty(shape, dtype) for name, shape, dtype in _ARRAYS}
+
+
+def observe(
+    screen: NDArray[np.uint8],
+    progress: Progress,
+    visited: VisitedCells,
+    out: Observation | None = None,
+) -> Observation:
+    """Make an observation from the halved screen (72, 80) uint8, facts and visited cells.
+
+    Return `out` with all its arrays overwritten; None: new arrays.
+    """
+    out = empty_observation() if out is None else out
+    out["screen"][...] = screen
+    out["visited"][...] = visited_mask(progress, visited)
+    out["events"][...] = packed_events(progress)
+    out["map"][:] = progress.map_id, progress.blackout_map
+    out["bag"][...], out["counts"][...] = bag_arrays(progress.image)
+    out["creatures"][:-1], out["moves"][...], out["party"][...] = party_arrays(progress.image)
+    out["creatures"][-1] = progress.opponent
+    out["scalars"][...] = scalars(progress)
+    return out
 
 
 def bag_arrays(image: Image) -> tuple[Numbers, Shares]:
@@ -168,12 +175,12 @@ def visited_mask(progress: Progress, visited: VisitedCells) -> NDArray[np.uint8]
     All 0 in a battle. The picture may begin within a cell, as the game scrolls by pixels.
     """
     if progress.battle:
-        return np.zeros((HEIGHT, WIDTH), np.uint8)
+        return _NOTHING
     above, left = -(-progress.screen_y // _FULL_CELL), -(-progress.screen_x // _FULL_CELL)
     window = visited.window(progress.map_id, progress.y - above, progress.x - left).tobytes()
     down = (above * _FULL_CELL - progress.screen_y) // 2
     right = (left * _FULL_CELL - progress.screen_x) // 2
-    return _mask(window, down, right).copy()
+    return _mask(window, down, right)
 
 
 @lru_cache(maxsize=64)
@@ -194,7 +201,7 @@ def _band(cells: bytes) -> bytes:
 def packed_events(progress: Progress) -> NDArray[np.uint8]:
     """Return (320,) uint8, the event bytes as the game packs them, without NEVER_OBSERVED."""
     visible = progress.events & _KNOWN
-    return np.frombuffer(visible.to_bytes(ram.EVENT_BYTES, "little"), np.uint8).copy()
+    return np.frombuffer(visible.to_bytes(ram.EVENT_BYTES, "little"), np.uint8)
 
 
 def scalars(progress: Progress) -> NDArray[np.float32]:
@@ -206,14 +213,13 @@ def scalars(progress: Progress) -> NDArray[np.float32]:
     gift in Silph taken, the rival on the ship beaten, the hideout's guard gone.
     """
     shares = _BAR * progress.enemy_hp, progress.money, progress.safari_steps, progress.enemy_level
-    return _scalars(_SHOWN(progress.image), progress.battle, *shares).copy()
+    return _scalars(_SHOWN(progress.image), progress.battle, *shares)
 
 
 @lru_cache(maxsize=512)
 def _scalars(
     shown: tuple[int, ...], battle: int, bar: float, money: int, safari_steps: int, enemy_level: int
 ) -> NDArray[np.float32]:
-    """Compute `scalars`; equal arguments return the same array, which must not be written to."""
     badges, facing, riding, kind, font, dark, flags_1, flags_4, ship, guard = shown
     return np.array(
         [
@@ -245,3 +251,7 @@ _SHOWN = bytes_at(
     *(ram.STATUS_FLAGS_1, ram.STATUS_FLAGS_4, ram.SHIP_SCRIPT),
     ram.TOGGLES + ram.GAME_CORNER_ROCKET // 8,
 )
+_NOTHING: Final = np.zeros((HEIGHT, WIDTH), np.uint8)
+_ARRAYS: Final = [
+    (name, box.shape or (), np.dtype(box.dtype)) for name, box in observation_space().items()
+]

@@ -43,13 +43,14 @@ def _parts(env: PokemonRedEnv, row: EnvRow) -> dict[str, Callable[[], object]]:
     emulator, tracker = env._emulator, env._tracker  # noqa: SLF001
     image = emulator.ram()
     now = read_progress(image)
-    observation = observe(emulator.half_screen(), now, tracker.memory.visited)
+    observation = row._observation  # noqa: SLF001
     return {
         "look for a script": lambda: cutscene.wait_for_control(emulator),
         "facts": lambda: read_progress(image),
         "reward": lambda: tracker.pay_step(now, now),
-        "observation": lambda: observe(emulator.half_screen(), now, tracker.memory.visited),
-        "into shared memory": lambda: row._write_observation(observation),  # noqa: SLF001
+        "observation": lambda: observe(
+            emulator.half_screen(), now, tracker.memory.visited, observation
+        ),
         "telemetry": lambda: row._write_telemetry(draw=False),  # noqa: SLF001
     }
 

@@ -18,7 +18,9 @@ from Daddy.core.errors import ConfigError, RomError
 from Daddy.core.settings import RewardSettings
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.pokemon import story_milestones
+from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.observation import empty_observation
 from scripts.cartridge import symbols
 
 Make = Callable[..., PokemonRedEnv]
@@ -363,3 +365,25 @@ def test_a_copy_or_a_pickle_is_refused_in_words(make: Make) -> None:
     for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match=r"neither copied nor pickled.*load_state"):
             duplicate(env)
+
+
+def test_each_observation_has_arrays_of_its_own() -> None:
+    env = PokemonRedEnv()
+    first, _ = env.reset(seed=0)
+    kept = {name: array.copy() for name, array in first.items()}
+    for _ in range(5):
+        second = env.step(BUTTONS.index("start"))[0]
+    assert not np.array_equal(second["screen"], kept["screen"])
+    assert all(np.array_equal(first[name], array) for name, array in kept.items())
+
+
+def test_observe_into_writes_the_same_observations_into_the_given_arrays() -> None:
+    plain, direct = PokemonRedEnv(), PokemonRedEnv()
+    arrays = empty_observation()
+    direct.observe_into(arrays)
+    plain.reset(seed=3)
+    assert direct.reset(seed=3)[0] is arrays
+    for action in (0, 4, 1, 5, 3, 6, 2) * 4:
+        expected = plain.step(action)[0]
+        assert direct.step(action)[0] is arrays
+        assert all(np.array_equal(arrays[name], array) for name, array in expected.items())
