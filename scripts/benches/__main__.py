@@ -58,6 +58,8 @@ def handle_signals() -> None:
 
 
 def _interrupt(*_: object) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):  # a second one would leave parts running
+        signal.signal(number, lambda *_: None)  # children would inherit SIG_IGN
     raise KeyboardInterrupt
 
 

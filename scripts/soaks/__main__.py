@@ -1,8 +1,7 @@
-"""``scripts/soak slurm --minutes N``, ``scripts/soak weights --schedules N`` or
-``scripts/soak stream --messages N``, ``[--seed N]`` ``[--json FILE]``: run one soak,
-show its verdict.
+"""Run one soak (``scripts/soak NAME``) and show its verdict.
 
-Exit code 1 when anything was found that must not be.
+Exit code 1 when anything was found that must not be. `slurm` needs root for one of its nine faults,
+a full disk, and about 11 minutes for each round of all; `laptops` needs root for a second user.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Injects faults at random times, one after the other, and records each with its duration.
+"""Injects faults, one after the other, and records each with its duration.
 
-Signals only processes that the test cluster or the run recorded, by process id and start time.
+Signals only processes that the test cluster or the run recorded, by process id and start time; what
+else a fault changes is taken back when it ends, also by an interruption.
 """
 
 from __future__ import annotations
@@ -14,17 +15,31 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from Daddy.core.host_and_processes import ProcessId, identify_process, is_alive
 from Daddy.core.lease import read_lease
 from Daddy.core.run_paths import RunPaths
 from scripts.soaks.records import Fault
+from scripts.soaks.schedule_faults import LASTS_S
 
-FREEZE_S = 120.0
-KINDS = ("kill controller", "kill slurmctld", "kill slurmd", "kill job")
-_SLURMD_AWAY_S = (2.0, 35.0)
-_SLURMCTLD_AWAY_S = (0.5, 15.0)
-_CONTROLLER_AWAY_S = (0.5, 20.0)
+NODES = ("n1", "n2", "n3", "n4")
+_NOTICED_S = 10.0
+"""Seconds for which a node stays drained before its administrator resumes it."""
+
+
+class Site(Protocol):
+    """The methods of the soak's stage that faults use."""
+
+    run: RunPaths
+
+    def flag(self, name: str) -> Path: ...
+    def mend(self) -> None: ...
+    def ensure_by_cron(self) -> None: ...
+    def start(self) -> None: ...
+    def resize_disk(self, *, full: bool) -> None: ...
+    def ask_slurm(self, *argv: str) -> str: ...
+    def wait(self, seconds: float) -> None: ...
 
 
 @dataclass
@@ -33,68 +48,99 @@ class Injector:
 
     base: Path
     """The test cluster's folder."""
-    run: RunPaths
-    mend: Callable[[], None]
-    """Starts ended daemons of the test cluster again."""
-    ensure: Callable[[], None]
-    """Starts an ended controller again."""
+    site: Site
     rng: random.Random
     faults: list[Fault] = field(default_factory=list)
 
-    def plan(self, seconds: float) -> list[tuple[float, str]]:
-        """Return (seconds from now, kind): all kinds in random rounds, one freeze in the middle."""
-        frozen = self._freeze_s(seconds)
-        begin, times = 15.0, []
-        freeze_at = seconds * self.rng.uniform(0.35, 0.5)
-        kinds: list[str] = []
-        at = begin
-        while at < seconds - 25.0:
-            if freeze_at - 30.0 < at < freeze_at + frozen + 20.0:
-                at = freeze_at + frozen + 20.0
-                continue
-            kinds = kinds or self.rng.sample(KINDS, len(KINDS))
-            times.append((at, kinds.pop()))
-            at += self.rng.uniform(18.0, 60.0)
-        return sorted([*times, (freeze_at, "freeze slurmctld")])
+    def __post_init__(self) -> None:
+        self._actions: dict[str, Callable[[float], str]] = {
+            "kill controller": self._kill_controller,
+            "kill slurmctld": lambda seconds: self._kill_daemon("slurmctld", seconds),
+            "kill slurmd": self._kill_slurmd,
+            "kill job": self._kill_learner,
+            "freeze slurmctld": self._freeze_slurmctld,
+            "failing prolog": self._fail_prolog,
+            "empty listing": lambda seconds: self._set_flag("listing", seconds),
+            "failing setup": self._fail_setup,
+            "full disk": self._fill_disk,
+        }
 
-    @staticmethod
-    def _freeze_s(seconds: float) -> float:
-        return min(FREEZE_S, 0.4 * seconds)
-
-    def inject(self, kind: str, seconds: float, wait: Callable[[float], None]) -> None:
-        """Inject a fault, wait, and repair it; ``wait`` also samples the controller."""
+    def inject(self, kind: str) -> None:
+        """Inject a fault, wait, and repair it; the site's ``wait`` also samples the controller."""
         begun = time.time()
-        if kind == "kill controller":
-            hit = self._kill(self._controller())
-            wait(self.rng.uniform(*_CONTROLLER_AWAY_S))
-            self.ensure()
-        elif kind == "kill slurmctld":
-            hit = self._kill(self._daemon("slurmctld"))
-            wait(self.rng.uniform(*_SLURMCTLD_AWAY_S))
-            self.mend()
-        elif kind == "kill slurmd":
-            node = self.rng.choice(("n1", "n2", "n3", "n4"))
-            hit = node if self._kill(self._daemon(f"slurmd-{node}")) else ""
-            wait(self.rng.uniform(*_SLURMD_AWAY_S))
-            self.mend()
-        elif kind == "kill job":
-            hit = self._kill_learner()
-        else:
-            hit = self._freeze(self._freeze_s(seconds), wait)
+        hit = self._actions[kind](self.rng.uniform(*LASTS_S[kind]))
         if hit:
             self.faults.append(Fault(kind, begun, time.time(), hit if kind in _LOCAL else ""))
 
-    def _freeze(self, seconds: float, wait: Callable[[float], None]) -> str:
+    def _kill_controller(self, seconds: float) -> str:
+        hit = self._kill(self._controller())
+        self.site.wait(seconds)
+        self.site.ensure_by_cron()
+        return hit
+
+    def _kill_daemon(self, name: str, seconds: float) -> str:
+        hit = self._kill(self._daemon(name))
+        self.site.wait(seconds)
+        self.site.mend()
+        return hit
+
+    def _kill_slurmd(self, seconds: float) -> str:
+        node = self.rng.choice(NODES)
+        return node if self._kill_daemon(f"slurmd-{node}", seconds) else ""
+
+    def _freeze_slurmctld(self, seconds: float) -> str:
         process = self._daemon("slurmctld")
         if process is None or not is_alive(process):
             return ""
         os.kill(process.pid, signal.SIGSTOP)
         try:
-            wait(seconds)
+            self.site.wait(seconds)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGCONT)
         return "slurmctld"
+
+    def _fail_prolog(self, seconds: float) -> str:
+        """Let a node's prolog fail until Slurm drains the node; later resume it as its admin."""
+        node = self.rng.choice(NODES)
+        until = time.monotonic() + seconds
+        with self._flagged(f"prolog-{node}"):
+            while not (drained := self._is_drained(node)) and time.monotonic() < until:
+                self.site.wait(1.0)
+            self.site.wait(_NOTICED_S if drained else 0.0)
+        if not self._is_drained(node):
+            return ""
+        self.site.ask_slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        return node
+
+    def _is_drained(self, node: str) -> bool:
+        return "drain" in self.site.ask_slurm("sinfo", "--noheader", "--nodes", node, "-o", "%T")
+
+    def _fail_setup(self, seconds: float) -> str:
+        self._set_flag("setup", seconds)
+        self.site.start()  # as the person who mended it
+        return "setup"
+
+    def _fill_disk(self, seconds: float) -> str:
+        self.site.resize_disk(full=True)
+        try:
+            self.site.wait(seconds)
+        finally:
+            self.site.resize_disk(full=False)
+        return "disk"
+
+    def _set_flag(self, name: str, seconds: float) -> str:
+        with self._flagged(name):
+            self.site.wait(seconds)
+        return name
+
+    @contextlib.contextmanager
+    def _flagged(self, name: str) -> Iterator[None]:
+        self.site.flag(name).touch()
+        try:
+            yield
+        finally:
+            self.site.flag(name).unlink(missing_ok=True)
 
     def _kill(self, process: ProcessId | None) -> str:
         if process is None or not is_alive(process):
@@ -102,7 +148,7 @@ class Injector:
         os.kill(process.pid, signal.SIGKILL)
         return str(process.pid)
 
-    def _kill_learner(self) -> str:
+    def _kill_learner(self, _: float) -> str:
         holders = list(self._learners())
         if not holders:
             return ""
@@ -110,8 +156,8 @@ class Injector:
         return token if self._kill(process) else ""
 
     def _learners(self) -> Iterator[tuple[str, ProcessId]]:
-        for number in range(4):
-            view = read_lease(self.run.slot(number).lease)
+        for number in range(len(NODES)):
+            view = read_lease(self.site.run.slot(number).lease)
             if view is None or view.ended is not None:
                 continue
             process = ProcessId(int(view.holder["pid"]), float(view.holder["created"]))
@@ -119,7 +165,7 @@ class Injector:
                 yield str(view.holder["token"]), process
 
     def _controller(self) -> ProcessId | None:
-        view = read_lease(self.run.controller_lease)
+        view = read_lease(self.site.run.controller_lease)
         if view is None or view.ended is not None or "pid" not in view.holder:
             return None
         return ProcessId(int(view.holder["pid"]), float(view.holder["created"]))
@@ -134,5 +180,5 @@ class Injector:
         return identify_process(pid) if int(started) == ticks else None
 
 
-_LOCAL = ("kill job", "kill slurmd")
+_LOCAL = ("kill job", "kill slurmd", "failing prolog")
 """Faults that affect one slot only."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from scripts.soaks.records import Diary, Fault, Ran
 
@@ -23,8 +25,14 @@ AFTERMATH_S = {
     "kill slurmd": 75.0,
     "kill job": 20.0,
     "kill controller": 20.0,
+    "failing prolog": 45.0,
+    "empty listing": 20.0,
+    "failing setup": 75.0,
+    "full disk": 75.0,
 }
 """Seconds after a fault in which it can be a cause, from the test cluster's Slurm timeouts."""
+HARMLESS = frozenset({"empty listing", "kill controller"})
+"""Faults that excuse no job's end: a running job does not need what they break."""
 EPILOG_S = 1.5
 """Seconds between a learner's last diary entry and the job's end in slurmctld's log."""
 ENOUGH = 20
@@ -59,9 +67,8 @@ def judge(evidence: Evidence) -> dict[str, object]:
     losses, shares = _losses(evidence), _shares(evidence)
     unexplained = [*_odd_ends(evidence), *(loss for loss in losses if not loss["why"])]
     broken = [f"{running} jobs ran at once"] if running > evidence.places else []
-    broken += [f"duplicate: {text}" for text in duplicates] + [
-        f"orphan: {text}" for text in orphans
-    ]
+    broken += [f"duplicate: {text}" for _, text in duplicates]
+    broken += [f"orphan: {text}" for _, text in orphans]
     broken += [f"unexplained: {text}" for text in unexplained]
     residue = shares["residue_s"] / shares["allocated_s"] if shares["allocated_s"] else 1.0
     if abs(residue) > 0.01:
@@ -75,11 +82,12 @@ def judge(evidence: Evidence) -> dict[str, object]:
         "most_running": running,
         "duplicates": len(duplicates),
         "orphans": len(orphans),
+        "left_over": len(evidence.left_over),
         "handovers": len(gaps),
         "gap_p50_s": round(median(gaps), 3) if gaps else None,
         "gap_p95_s": _p95(gaps),
         "gap_p95_s_without_faults": _p95(calm),
-        "faults": _count(evidence.faults),
+        "faults": _by_fault(evidence, losses, duplicates, orphans),
         "lost_place_seconds": _lost_by_cause(losses),
         "share_of_places_used": round(_used(evidence), 4),
         "time": {name: round(value, 1) for name, value in shares.items()},
@@ -88,9 +96,49 @@ def judge(evidence: Evidence) -> dict[str, object]:
     }
 
 
-def _count(faults: Sequence[Fault]) -> dict[str, int]:
-    kinds = [fault.kind for fault in faults]
-    return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+def _by_fault(
+    evidence: Evidence,
+    losses: Sequence[dict[str, object]],
+    duplicates: Sequence[tuple[float, str]],
+    orphans: Sequence[tuple[float, str]],
+) -> dict[str, dict[str, float]]:
+    """Count for each fault its times, and what it can have caused: minutes of GPUs, duplicates."""
+    faults, kinds = evidence.faults, sorted({fault.kind for fault in evidence.faults})
+    lost: defaultdict[str, float] = defaultdict(float)
+    for loss in losses:
+        lost[str(loss["why"])] += float(str(loss["seconds"]))
+    for ran, parts in _divided(evidence):
+        seconds = parts.get("redone_s", 0.0) + parts.get("silent_slurm_s", 0.0)
+        cause = _reason(faults, ran.ended - seconds, ran.ended, ran.node, ran.token)
+        lost[cause] += seconds
+    twins, strays = ([_reason(faults, at, at) for at, _ in many] for many in (duplicates, orphans))
+    return {
+        kind: {
+            "times": sum(fault.kind == kind for fault in faults),
+            "gpu_minutes_lost": round(lost[kind] / 60, 2),
+            "duplicates": twins.count(kind),
+            "orphans": strays.count(kind),
+        }
+        for kind in kinds
+    }
+
+
+_OVERALL = {
+    "jobs": "jobs", "hand-overs": "handovers", "gap p50 (s)": "gap_p50_s",
+    "gap p95 without faults (s)": "gap_p95_s_without_faults", "most running": "most_running",
+    "left over": "left_over", "controller, MB": "peak_rss_mb",
+    "controller, CPU s a day": "cpu_s_per_day",
+}  # fmt: skip
+
+
+def render_figures(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of faults and the overall figures as lines of Markdown."""
+    flat = {**figures, **figures["controller"]}
+    table = [["fault", "times", "GPU minutes lost", "duplicates", "orphans"], ["---"] * 5]
+    table += [[kind, *map(str, row.values())] for kind, row in figures["faults"].items()]
+    overall = ", ".join(f"{name} {flat[key]}" for name, key in _OVERALL.items())
+    broken = "; ".join(figures["broken"]) or "nothing"
+    return [*(f"| {' | '.join(row)} |" for row in table), overall, f"broken: {broken}"]
 
 
 def _most_running(runs: Sequence[Ran]) -> int:
@@ -103,11 +151,13 @@ def _most_running(runs: Sequence[Ran]) -> int:
     return most
 
 
-def _duplicates(evidence: Evidence) -> list[str]:
-    """List tokens with two jobs, and slots in which an older term saved after a newer one."""
+def _duplicates(evidence: Evidence) -> list[tuple[float, str]]:
+    """List tokens with two jobs, and slots in which an older term saved after a newer one, with
+    the wall seconds of each.
+    """
     first: dict[str, int] = {}
     duplicates = [
-        f"token {ran.token} as jobs {first[ran.token]} and {ran.job_id}"
+        (ran.begun, f"token {ran.token} as jobs {first[ran.token]} and {ran.job_id}")
         for ran in evidence.runs
         if first.setdefault(ran.token, ran.job_id) != ran.job_id
     ]
@@ -119,13 +169,15 @@ def _duplicates(evidence: Evidence) -> list[str]:
         for older, newer in itertools.pairwise(ordered):
             late = older.saves and newer.saves and older.saves[-1] > newer.saves[0] + FENCE_S
             if late or older.term == newer.term:
-                duplicates.append(f"slot {slot}: {older.token} saved after {newer.token}")
+                text = f"slot {slot}: {older.token} saved after {newer.token}"
+                duplicates.append((newer.born, text))
     return duplicates
 
 
-def _orphans(evidence: Evidence) -> list[str]:
-    unknown = sorted({ran.token for ran in evidence.runs} - evidence.known)
-    return [*(f"job {token} is not in the ledger" for token in unknown), *evidence.left_over]
+def _orphans(evidence: Evidence) -> list[tuple[float, str]]:
+    unknown = {ran.token: ran.begun for ran in evidence.runs if ran.token not in evidence.known}
+    orphans = [(begun, f"job {token} is not in the ledger") for token, begun in unknown.items()]
+    return [*orphans, *((evidence.ended, text) for text in evidence.left_over)]
 
 
 def _inside(evidence: Evidence) -> list[Ran]:
@@ -189,11 +241,11 @@ def _lost_by_cause(losses: Sequence[dict[str, object]]) -> dict[str, float]:
 
 def _odd_ends(evidence: Evidence) -> list[str]:
     """List jobs that no fault hit with exit codes other than 10 (left) and 11 (not needed)."""
-    ends = []
+    ends, faults = [], [fault for fault in evidence.faults if fault.kind not in HARMLESS]
     for ran in evidence.runs:
         if ran.ended > evidence.ended or ran.exit_code in (10, 11):
             continue
-        if not _reason(evidence.faults, ran.begun, ran.ended, ran.node, ran.token):
+        if not _reason(faults, ran.begun, ran.ended, ran.node, ran.token):
             ends.append(f"job {ran.job_id} on {ran.node} ended {ran.state} {ran.exit_code}")
     return ends
 
@@ -211,14 +263,19 @@ def _shares(evidence: Evidence) -> dict[str, float]:
     """Sum the allocated seconds of all ended jobs by their use."""
     names = ("allocated_s", "training_s", "boot_s", "drain_s", "redone_s", "silent_slurm_s")
     total = dict.fromkeys((*names, "residue_s"), 0.0)
+    for _, parts in _divided(evidence):
+        for name, value in parts.items():
+            total[name] += value
+    return total
+
+
+def _divided(evidence: Evidence) -> Iterator[tuple[Ran, dict[str, float]]]:
     diaries: dict[str, list[Diary]] = {}
     for diary in evidence.diaries:
         diaries.setdefault(diary.token, []).append(diary)
     for ran in _inside(evidence):
         written = (d for d in diaries.get(ran.token, []) if ran.begun - 2 <= d.born <= ran.ended)
-        for name, value in _divide(ran, next(written, None), evidence.faults).items():
-            total[name] += value
-    return total
+        yield ran, _divide(ran, next(written, None), evidence.faults)
 
 
 def _divide(ran: Ran, diary: Diary | None, faults: Sequence[Fault]) -> dict[str, float]:

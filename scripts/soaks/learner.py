@@ -1,13 +1,15 @@
 """Entry: the soak's learner, which replaces ``Daddy.train_slim`` in a copied checkout.
 
 It resumes the launcher's lease and the checkpoint, writes heartbeats, saves every two seconds,
-leaves before its wall time, and logs each phase in a diary. It trains nothing, because the soak
-judges the order of jobs and four real learners would compete for this machine's cores.
+leaves before its wall time, and logs each phase in a diary beside the run. On a full disk it goes
+on, as a learner does, and tries again when next due. It trains nothing, because the soak judges the
+order of jobs and four real learners would compete for this machine's cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -53,7 +55,7 @@ def main() -> int:
     if lease is None:
         return 11
     pid = current_process().pid
-    diary = Diary(run.root / "diaries" / f"{args.attempt}-{pid}.jsonl", clock)
+    diary = Diary(run.root.parent / "diaries" / f"{args.attempt}-{pid}.jsonl", clock)
     diary.log("born", token=args.attempt, slot=job.slot, term=job.term, pid=pid)
     ends = job.end_time or clock.now() + 60.0
     deadline = ends - drain_margin(60.0)
@@ -61,7 +63,8 @@ def main() -> int:
     if reason is None:
         diary.log("fenced")
         return 12
-    lease.release(reason)
+    with contextlib.suppress(OSError):  # a full disk: the controller ends the term
+        lease.release(reason)
     diary.log("bye")
     return 10
 
@@ -81,7 +84,7 @@ def _train(
         if now - beaten >= 1.0:
             if not lease.held():
                 return None
-            lease.beat({"step": step})
+            _beat(lease, {"step": step})
             beaten = now
         if now - saved >= SAVE_S:
             _save(folder, lease, step, diary)
@@ -91,14 +94,22 @@ def _train(
     diary.log("drain")
     if not lease.held():
         return None
-    lease.beat({"step": step, "stage": "leaving"})
+    _beat(lease, {"step": step, "stage": "leaving"})
     _save(folder, lease, step, diary)
     return reason
 
 
+def _beat(lease: Lease, data: dict[str, object]) -> None:
+    with contextlib.suppress(OSError):
+        lease.beat(data)
+
+
 def _save(folder: Path, lease: Lease, step: int, diary: Diary) -> None:
     if lease.held():
-        write_json(folder / f"t{lease.term:06d}-s{step:012d}.json", {"step": step})
+        try:
+            write_json(folder / f"t{lease.term:06d}-s{step:012d}.json", {"step": step})
+        except OSError:
+            return
         diary.log("save")
         for old in sorted(folder.glob("t*-s*.json"))[:-KEEP]:
             old.unlink(missing_ok=True)

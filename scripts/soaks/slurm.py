@@ -1,18 +1,21 @@
 """Soaks the controller on a real Slurm test cluster while faults are injected.
 
 Runs four slots with jobs of one minute and checks Slurm's own log. The learner is the soak's own
-(``learner.py``); launcher, leases, releases, controller and Slurm are the real ones.
+(``learner.py``); launcher, leases, releases, controller and Slurm are the real ones. The run is on
+a file system of its own, which only root can mount: without root no disk is filled.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,12 +30,18 @@ from Daddy.core.run_subprocess import run_command as run_child
 from Daddy.core.settings import Config
 from scripts.benches.testbed import COMMANDS, Cluster, cluster
 from scripts.soaks.injector import Injector
-from scripts.soaks.judge import Evidence, judge
+from scripts.soaks.judge import Evidence, judge, render_figures
 from scripts.soaks.records import read_completions, read_diaries
+from scripts.soaks.schedule_faults import LASTS_S, plan_faults
 from scripts.soaks.usage import Usage
 
 PLACES = 4
+_DISK_BYTES = 2 << 30
+"""Size of the run's file system, of which ``start`` wants about a half."""
+_SQUEUE = '#!/bin/sh\n[ -e {flag} ] && exit 0\nexec {real} "$@"\n'
+_PROLOG = "#!/bin/sh\n! [ -e {flag}-$SLURMD_NODENAME ]\n"
 _PROGRESS_S = 15.0
+_CRON = "*/5 * * * * "
 _FOREIGN = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_")
 
 
@@ -48,13 +57,37 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.run = RunPaths(self.folder / "run")
+        self.diaries = self.folder / "diaries"
         self.usage = Usage(self.run.status, self.run.calls)
         self.checkout = _small_checkout(self.folder)
         self.config = self.folder / "soak.json"
-        self.config.write_text(json.dumps(_settings(self.run.root)))
+        setup = f"! [ -e {self.flag('setup')} ] || exit 127"
+        self.config.write_text(json.dumps(_settings(self.run.root, setup)))
         env = {k: v for k, v in self.testbed.env.items() if not k.startswith(_FOREIGN)}
         env["SLURM_CONF"] = self.testbed.env["SLURM_CONF"]
-        self.env = {**env, "PYTHONPATH": str(self.checkout)}
+        path = f"{self._shim_squeue(env['PATH'])}:{env['PATH']}"
+        self.env = {**env, "PATH": path, "PYTHONPATH": str(self.checkout)}
+        self._add_prolog()
+
+    def flag(self, name: str) -> Path:
+        """Return the file that lets this part of the site fail while it exists."""
+        return self.folder / f"fail-{name}"
+
+    def _shim_squeue(self, path: str) -> Path:
+        shim = self.folder / "bin" / "squeue"
+        shim.parent.mkdir()
+        real = shutil.which("squeue", path=path)
+        shim.write_text(_SQUEUE.format(flag=self.flag("listing"), real=real))
+        shim.chmod(0o755)
+        return shim.parent
+
+    def _add_prolog(self) -> None:
+        prolog = self.folder / "prolog"
+        prolog.write_text(_PROLOG.format(flag=self.flag("prolog")))
+        prolog.chmod(0o755)
+        with Path(self.env["SLURM_CONF"]).open("a") as conf:
+            conf.write(f"Prolog={prolog}\n")
+        self.ask_slurm("scontrol", "reconfigure")
 
     def run_command(self, *argv: str, timeout_s: float = 120.0) -> Completed:
         """Run ``run_controller ARGV``."""
@@ -62,11 +95,37 @@ class Stage:
         command = [sys.executable, "-m", module, *argv, "--config", str(self.config)]
         return run_child(command, timeout_s, env=self.env, cwd=self.folder)
 
-    def ensure(self) -> None:
-        """Run ``ensure``, as cron would."""
-        result = self.run_command("ensure")
+    def start(self) -> None:
+        """Run ``start``."""
+        result = self.run_command("start")
+        if result.returncode:
+            raise SchedulerError(f"start failed: {result.stderr.strip()[-600:]}")
+
+    def ensure_by_cron(self) -> None:
+        """Run the line that ``ensure --print-units`` prints, in cron's environment."""
+        units = self.run_command("ensure", "--print-units").stdout.splitlines()
+        line = next(line.removeprefix(_CRON) for line in units if line.startswith(_CRON))
+        env = {"HOME": os.environ.get("HOME", "/"), "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+        result = run_child(["/bin/sh", "-c", line.replace("\\%", "%")], 120.0, env=env)
         if result.returncode not in (0, 5):
-            raise SchedulerError(f"ensure failed: {result.stderr.strip()[-400:]}")
+            raise SchedulerError(
+                f"ensure failed: {(self.run.logs / 'ensure.log').read_text()[-400:]}"
+            )
+
+    def resize_disk(self, *, full: bool) -> None:
+        """Give the run's file system no room for more, or its usual size."""
+        deadline = time.monotonic() + 10.0  # a size below that of its files is refused
+        while True:
+            size = shutil.disk_usage(self.run.root).used if full else _DISK_BYTES
+            argv = ["mount", "-o", f"remount,size={size}", str(self.run.root)]
+            if not (result := run_child(argv, 10.0)).returncode:
+                return
+            if time.monotonic() > deadline:
+                raise SchedulerError(f"the disk is not resized: {result.stderr.strip()}")
+
+    def ask_slurm(self, *argv: str) -> str:
+        """Return the output of a Slurm command, as its administrator."""
+        return self.testbed.out(*argv)
 
     def mend(self) -> None:
         """Start ended daemons of the test cluster again."""
@@ -114,13 +173,18 @@ def _small_checkout(folder: Path) -> Path:
     return checkout
 
 
-def _settings(run_dir: Path) -> dict[str, object]:
+def _settings(run_dir: Path, setup: str) -> dict[str, object]:
     """Return the run's settings: defaults but for short jobs."""
     return {
         "run_name": "soak",
         "run_dir": str(run_dir),
         "training": {"workload": "cartpole", "device": "cpu", "stream": False, "total_steps": 0},
-        "slurm": {"time_limit": "0:01:00", "max_running": PLACES, "partition": "gpu-linuxlab"},
+        "slurm": {
+            "time_limit": "0:01:00",
+            "max_running": PLACES,
+            "partition": "gpu-linuxlab",
+            "setup": [setup],
+        },
         "controller": {"executor": "slurm"},
     }
 
@@ -129,10 +193,12 @@ def run(minutes: float, seed: int, keep: Path | None) -> dict[str, object]:
     """Run the soak; end the run and the test cluster in any case."""
     folder = Path(tempfile.mkdtemp(prefix="daddy-soak-", dir="/tmp"))
     try:
-        with cluster() as testbed:
+        # mounted before the nodes' mount namespaces are made, so that jobs see it
+        with _own_disk(folder / "run") as own, cluster() as testbed:
             stage = Stage(testbed, folder)
+            kinds = [kind for kind in LASTS_S if own or kind != "full disk"]
             try:
-                return _soak(stage, 60.0 * minutes, seed)
+                return _soak(stage, 60.0 * minutes, seed, kinds)
             finally:
                 _end(stage)
                 if keep is not None:
@@ -141,19 +207,31 @@ def run(minutes: float, seed: int, keep: Path | None) -> dict[str, object]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _soak(stage: Stage, seconds: float, seed: int) -> dict[str, object]:
-    injector = Injector(
-        stage.testbed.folder, stage.run, stage.mend, stage.ensure, random.Random(seed)
-    )
-    result = stage.run_command("start")
-    if result.returncode:
-        raise SchedulerError(f"start failed: {result.stderr.strip()[-600:]}")
+@contextlib.contextmanager
+def _own_disk(folder: Path) -> Iterator[bool]:
+    """Mount a file system in memory at ``folder``; yield False where that is refused."""
+    folder.mkdir()
+    options = ("-t", "tmpfs", "-o", f"size={_DISK_BYTES},mode=755", "daddy-soak", str(folder))
+    try:
+        mounted = not run_child(["mount", *options], 10.0).returncode
+        if not mounted:
+            print("no file system can be mounted here (root can): no disk is filled", flush=True)
+        yield mounted
+    finally:
+        if folder.is_mount():
+            run_child(["umount", "--lazy", str(folder)], 10.0)
+
+
+def _soak(stage: Stage, seconds: float, seed: int, kinds: Sequence[str]) -> dict[str, object]:
+    rng = random.Random(seed)
+    injector = Injector(stage.testbed.folder, stage, rng)
+    stage.start()
     _until(stage, lambda: all(_held(stage.run, n) for n in range(PLACES)), 90.0)
     stage.begun = begun = time.time()
-    for at, kind in injector.plan(seconds):
+    for at, kind in plan_faults(rng, seconds, kinds):
         stage.wait(begun + at - time.time())
         stage.print_progress(kind)
-        injector.inject(kind, seconds, stage.wait)
+        injector.inject(kind)
     stage.wait(begun + seconds - time.time())
     ended = time.time()
     stage.usage.count_calls()
@@ -184,7 +262,7 @@ def _evaluate(stage: Stage, injector: Injector, begun: float, ended: float) -> d
         ended=ended,
         places=PLACES,
         runs=read_completions(stage.completions(), log, "daddy-soak-"),
-        diaries=read_diaries(stage.run.root / "diaries"),
+        diaries=read_diaries(stage.diaries),
         faults=injector.faults,
         known=frozenset(entry.token for entry in read_entries(stage.run.ledger)),
         left_over=_left_over(stage),
@@ -197,7 +275,9 @@ def _evaluate(stage: Stage, injector: Injector, begun: float, ended: float) -> d
     for name, most in (("peak_rss_mb", 60.0), ("cpu_s_per_day", 60.0)):
         if float(str(usage[name])) > most:
             broken.append(f"{name} is {usage[name]}, {most:g} allowed")
-    return {**figures, "controller": usage, "broken": broken}
+    figures = {**figures, "controller": usage, "broken": broken}
+    print("\n".join(render_figures(figures)), flush=True)
+    return figures
 
 
 def _left_over(stage: Stage) -> list[str]:
@@ -205,7 +285,7 @@ def _left_over(stage: Stage) -> list[str]:
     time.sleep(3.0)  # KillWait of jobs that were just cancelled
     rows = stage.testbed.out("squeue", "--noheader", "--format=%j %T").splitlines()
     left = [f"job {row} is still there" for row in rows if row.startswith("daddy-soak-")]
-    for diary in read_diaries(stage.run.root / "diaries"):
+    for diary in read_diaries(stage.diaries):
         command = Path(f"/proc/{diary.pid}/cmdline")
         if command.exists() and diary.token.encode() in command.read_bytes():
             left.append(f"learner {diary.token} is still there")
@@ -226,6 +306,7 @@ def _keep(stage: Stage, folder: Path) -> None:
             shutil.copy(path, folder)
     for name in ("jobcomp.txt", "slurmctld.log"):
         shutil.copy(stage.testbed.folder / "log" / name, folder)
-    for name in ("diaries", "events", "logs", "controller"):
-        if (stage.run.root / name).is_dir():
-            shutil.copytree(stage.run.root / name, folder / name, dirs_exist_ok=True)
+    root = stage.run.root
+    for source in (stage.diaries, root / "events", root / "logs", root / "controller"):
+        if source.is_dir():
+            shutil.copytree(source, folder / source.name, dirs_exist_ok=True)
