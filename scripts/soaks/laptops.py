@@ -52,6 +52,8 @@ SPOILT_BYTES = BOX_BYTES + 2 * SENDER_BYTES
 STRANGERS = 16
 """Connections to the viewer that prove nothing and stay."""
 ENEMY = "mallory"
+_NO_CONNECTION = 255
+"""Exit code of ssh, and of rsync over it, without a connection."""
 _ODD = """
 cd {box}
 ln -sfn "$HOME" {stem}-000001-aaaaaaaaaaaa.json
@@ -109,6 +111,7 @@ class Laptop:
 
     def __post_init__(self) -> None:
         self.processes: list[host_and_processes.ProcessId] = []
+        self.whole_raids = 0
         self.home.mkdir(parents=True)
 
     def end(self) -> None:
@@ -123,7 +126,11 @@ class Laptop:
         return Counter("accepted" if item.accepted else item.reason for item in found)
 
     def raid(self, attacks: Sequence[Attack], number: int) -> None:
-        """Lay all attacks into the box at once, as this laptop's own user, without our software."""
+        """Lay all attacks into the box at once, as this laptop's own user, without our software.
+
+        A part may fail, because the merger empties the box meanwhile; ``whole_raids`` counts the
+        others.
+        """
         folder = self.home / "hostile"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -133,14 +140,16 @@ class Laptop:
         odd = _ODD.format(box=box, stem=f"bad{number:03x}ff", sparse=SPARSE_BYTES)
         sparse = [f"truncate -s {SPARSE_BYTES} {item.sparse}" for item in attacks if item.sparse]
         ssh = ["ssh", "-F", self.stage.node.ssh_config]
-        self._run([*ssh, self.login, "\n".join([odd, *sparse])])
-        self._run(["rsync", "-r", "-e", " ".join(ssh), f"{folder}/", f"{self.login}:{box}/"])
+        copy = ["rsync", "-r", "-e", " ".join(ssh), f"{folder}/", f"{self.login}:{box}/"]
+        laid = [self._run(argv) for argv in ([*ssh, self.login, "\n".join([odd, *sparse])], copy)]
+        self.whole_raids += all(laid)
 
-    def _run(self, argv: Sequence[str]) -> None:
+    def _run(self, argv: Sequence[str]) -> bool:
         env = {**os.environ, "PATH": self.stage.node.path}
         done = run_subprocess.run_command(argv, 60.0, env=env)
-        if done.returncode:
+        if done.returncode == _NO_CONNECTION:
             raise SchedulerError(f"{argv[0]} failed: {done.stderr.strip()[-300:]}")
+        return not done.returncode
 
 
 def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
@@ -201,7 +210,9 @@ def _soak(
         _let_pass(seconds, "under attack", honest, lambda: attacks.extend(_raid(enemy, attacks)))
         marks.append(_Mark.read(stage, honest))
     figures = _figures(stage, marks, attacks)
+    figures["whole_raids"] = enemy.whole_raids
     figures["broken"] += ["a pickle was loaded"] * (enemy.home / "unpickled").exists()
+    figures["broken"] += ["no raid was laid whole"] * (not enemy.whole_raids)
     stage.stop_controller()
     return figures
 
