@@ -32,7 +32,7 @@ AFTERMATH_S = {
 }
 """Seconds after a fault in which it can be a cause, from the test cluster's Slurm timeouts."""
 HARMLESS = frozenset({"empty listing", "kill controller"})
-"""Faults that excuse no job's end: a running job does not need what they break."""
+"""Faults that excuse no job's end and lengthen no loss: nothing that runs needs what they break."""
 EPILOG_S = 1.5
 """Seconds between a learner's last diary entry and the job's end in slurmctld's log."""
 ENOUGH = 20
@@ -66,6 +66,7 @@ def judge(evidence: Evidence) -> dict[str, object]:
     calm = sorted(b - a for a, b in pairs if not _reason(evidence.faults, a, b))
     losses, shares = _losses(evidence), _shares(evidence)
     unexplained = [*_odd_ends(evidence), *(loss for loss in losses if not loss["why"])]
+    unexplained += _overdue(evidence, [loss for loss in losses if loss["why"]])
     broken = [f"{running} jobs ran at once"] if running > evidence.places else []
     broken += [f"duplicate: {text}" for _, text in duplicates]
     broken += [f"orphan: {text}" for _, text in orphans]
@@ -199,7 +200,10 @@ def _gaps(evidence: Evidence) -> list[tuple[float, float]]:
 
 
 def _losses(evidence: Evidence) -> list[dict[str, object]]:
-    """List the times in which a slot was empty for longer than ``HANDOVER_S``, with their cause."""
+    """List the times in which a slot was empty for longer than ``HANDOVER_S``, with their cause.
+
+    A begin fills the slot that was emptied last, so that one that stays empty is one long loss.
+    """
     moves = [(ran.begun, 1) for ran in evidence.runs] + [(ran.ended, -1) for ran in evidence.runs]
     free: list[float] = []
     losses = []
@@ -209,15 +213,32 @@ def _losses(evidence: Evidence) -> list[dict[str, object]]:
         if step < 0 and before <= evidence.places:
             free.append(at)
         elif step > 0 and free:
-            losses.append((free.pop(0), at))
+            losses.append((free.pop(), at))
     losses += [(at, evidence.ended) for at in free]
     cut = ((max(a, evidence.begun), min(b, evidence.ended)) for a, b in losses)
     return [
         {"begun": round(a - evidence.begun, 1), "seconds": round(b - a, 1), "why": why}
         for a, b in cut
         if b - a > HANDOVER_S
-        for why in [_reason(evidence.faults, a, b)]
+        for why in [_reason(evidence.faults, a, a + HANDOVER_S)]
     ]
+
+
+def _overdue(evidence: Evidence, losses: Sequence[dict[str, object]]) -> list[str]:
+    """List losses that lasted longer than their fault, and those that followed it, can explain."""
+    texts = []
+    for loss in losses:
+        begun = at = evidence.begun + float(str(loss["begun"]))
+        ended = begun + float(str(loss["seconds"]))
+        able = [f for f in evidence.faults if f.kind not in HARMLESS or f.kind == loss["why"]]
+        for fault in sorted(able, key=lambda fault: fault.begun):
+            if fault.begun - 1.0 <= at + HANDOVER_S:
+                at = max(at, fault.ended + AFTERMATH_S[fault.kind])
+        if at < ended:
+            texts.append(
+                f"a slot was empty for {ended - at:.0f} s more than {loss['why']} explains"
+            )
+    return texts
 
 
 def _reason(faults: Sequence[Fault], begun: float, ended: float, *hit: str) -> str:

@@ -339,8 +339,11 @@ def _let_pass(
 
 
 def _wait_for(ready: Callable[[], bool], said: str) -> None:
-    until = time.monotonic() + BOOT_S
+    begun = told = time.monotonic()
     while not ready():
-        if time.monotonic() > until:
+        if (now := time.monotonic()) > begun + BOOT_S:
             raise SchedulerError(f"{said} within {BOOT_S:.0f} s")
+        if now > told + RAID_S:
+            print(f"  {said} yet, after {now - begun:.0f} s", file=sys.stderr, flush=True)
+            told = now
         time.sleep(0.5)

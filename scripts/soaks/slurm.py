@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.control_parameters import derive_policy, file_poll_seconds
@@ -31,7 +31,7 @@ from Daddy.core.settings import Config
 from scripts.benches.testbed import COMMANDS, Cluster, cluster
 from scripts.soaks.injector import Injector
 from scripts.soaks.judge import Evidence, judge, render_figures
-from scripts.soaks.records import read_completions, read_diaries
+from scripts.soaks.records import Fault, read_completions, read_diaries
 from scripts.soaks.schedule_faults import LASTS_S, plan_faults
 from scripts.soaks.usage import Usage
 
@@ -54,6 +54,7 @@ class Stage:
     usage: Usage = field(init=False)
     begun: float = 0.0
     last_line: float = 0.0
+    faults: list[Fault] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.run = RunPaths(self.folder / "run")
@@ -224,7 +225,7 @@ def _own_disk(folder: Path) -> Iterator[bool]:
 
 def _soak(stage: Stage, seconds: float, seed: int, kinds: Sequence[str]) -> dict[str, object]:
     rng = random.Random(seed)
-    injector = Injector(stage.testbed.folder, stage, rng)
+    injector = Injector(stage.testbed.folder, stage, rng, stage.faults)
     stage.start()
     _until(stage, lambda: all(_held(stage.run, n) for n in range(PLACES)), 90.0)
     stage.begun = begun = time.time()
@@ -301,6 +302,8 @@ def _end(stage: Stage) -> None:
 def _keep(stage: Stage, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     stage.usage.write(folder / "usage.jsonl")
+    faults = [asdict(fault) for fault in stage.faults]
+    (folder / "faults.json").write_text(json.dumps(faults, indent=1) + "\n")
     for path in (stage.run.ledger, stage.run.logs / "controller.log"):
         if path.exists():
             shutil.copy(path, folder)

@@ -61,6 +61,18 @@ def test_an_empty_slot_counts_for_the_fault_that_caused_it() -> None:
     assert minutes == pytest.approx(49.0 / 60, abs=0.05)
 
 
+def test_a_slot_that_stays_empty_long_after_a_fault_is_unexplained() -> None:
+    healthy = evidence(rounds=8)
+    handed = [ran for ran in healthy.runs if ran.job_id % 4 != 2 or ran.job_id < 4]
+    empty = replace(healthy, runs=handed)  # slot 1 is empty from its first end on
+    disk, later = Fault("full disk", 140.0, 150.0), Fault("empty listing", 200.0, 480.0)
+    found = broken(replace(empty, faults=[disk, later]))
+    assert any("than full disk explains" in text for text in found)
+    again = Fault("kill slurmd", 200.0, 480.0, "n2")
+    found = broken(replace(empty, faults=[disk, again]))
+    assert not any("unexplained" in text for text in found)
+
+
 @pytest.mark.parametrize("kind", ["empty listing", "kill controller"])
 def test_a_fault_that_no_running_job_needs_to_notice_excuses_no_jobs_end(kind: str) -> None:
     healthy = evidence()
