@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
+from Daddy.core.errors import SchedulerError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from scripts.soaks.hostile import SPARSE_BYTES, Forge, touching
+from scripts.soaks.laptops import Laptop
 from scripts.version_history import read_history
 from tests.patience import PATIENCE_S
 from tests.weights.helpers import ManualClock
@@ -76,3 +79,20 @@ def test_the_pickle_would_bite(tmp_path):
     bad = touching(tmp_path / "bitten")
     subprocess.run([sys.executable, "-c", loader], input=bad, check=True, timeout=PATIENCE_S)
     assert (tmp_path / "bitten").exists()
+
+
+@pytest.mark.parametrize(("code", "whole"), [(0, 1), (23, 0), (255, None)])
+def test_a_raid_goes_on_beside_a_merger_that_empties_the_box(tmp_path, code, whole):
+    """rsync ends with 23 if its target vanished; without a connection the soak cannot go on."""
+    for name, answer in (("ssh", 0), ("rsync", code)):
+        (tmp_path / name).write_text(f"#!/bin/sh\nexit {answer}\n")
+        (tmp_path / name).chmod(0o755)
+    node = SimpleNamespace(path=f"{tmp_path}:/usr/bin:/bin", ssh_config="none")
+    stage = SimpleNamespace(node=node, run=SimpleNamespace(shared_weights=tmp_path))
+    enemy = Laptop("mallory", "friend", tmp_path / "home", stage)
+    if whole is None:
+        with pytest.raises(SchedulerError, match="rsync failed"):
+            enemy.raid([], 0)
+        return
+    enemy.raid([], 0)
+    assert enemy.whole_raids == whole
