@@ -157,7 +157,8 @@ class Stage:
 
     def _controller(self, command: str, *options: str, **env: str) -> run_subprocess.Completed:
         site = ["--site", self.site] if (SITES / f"{self.site}.json").exists() else []
-        env |= {"DADDY_RUN_DIR": str(self.run.root)}
+        root = self.run.root  # the copy of a run that is thrown away does not belong into the home
+        env |= {"DADDY_RUN_DIR": str(root), "DADDY_MIRROR__FOLDER": str(root / "mirrors")}
         return self.node.run([*_CONTROLLER, command, *site, *options], _CONTROLLER_S, env)
 
     def _stop_controller(self, *options: str) -> str:

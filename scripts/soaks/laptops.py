@@ -11,6 +11,7 @@ fall, the viewer goes on, and ``status`` names the enemy.
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import shutil
 import socket
@@ -330,12 +331,19 @@ def _mean_return(run: RunPaths, newest: int = 60) -> float:
 def _let_pass(
     seconds: float, what: str, laptops: list[Laptop], act: Callable[[], object] = int
 ) -> None:
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
+    """Wait; on a busy machine until each laptop was counted again, at most BOOT_S longer."""
+
+    def accepted() -> list[int]:
+        return [laptop.receipts()["accepted"] for laptop in laptops]
+
+    until, before = time.monotonic() + seconds, accepted()
+    while (left := until - time.monotonic()) > 0 or (
+        left > -BOOT_S and any(map(operator.eq, before, accepted()))
+    ):
         act()
         said = ", ".join(f"{laptop.name} {dict(laptop.receipts())}" for laptop in laptops)
-        print(f"  {what}, {left:.0f} s left: {said}", file=sys.stderr, flush=True)
-        time.sleep(min(RAID_S, max(0.0, until - time.monotonic())))
+        print(f"  {what}, {max(0.0, left):.0f} s left: {said}", file=sys.stderr, flush=True)
+        time.sleep(min(RAID_S, left) if left > 0 else RAID_S)
 
 
 def _wait_for(ready: Callable[[], bool], said: str) -> None:
