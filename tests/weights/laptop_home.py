@@ -94,10 +94,12 @@ def run(argv: list[str], env: dict[str, str] | None = None) -> subprocess.Comple
 
 
 @contextlib.contextmanager
-def a_laptop(folder: Path) -> Iterator[Laptop]:
-    """Yield a laptop; its person's own login may do anything in its home on the cluster."""
+def a_laptop(folder: Path, settings: str = "") -> Iterator[Laptop]:
+    """Yield a laptop; its person's own login may do anything in its home on the cluster.
+    ``settings``: lines for sshd_config.
+    """
     program("rsync", "rsync")
-    with running_sshd(folder / "login", program("sshd", "openssh-server")) as login:
+    with running_sshd(folder / "login", program("sshd", "openssh-server"), settings) as login:
         found = Laptop(login, folder / "home")
         found.home.mkdir()
         found.there.mkdir()

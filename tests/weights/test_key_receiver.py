@@ -6,8 +6,13 @@ import ast
 import json
 import os
 import re
+import shutil
+import socket
+import stat
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,7 +32,8 @@ SECRET = "the account's secret"
 
 @pytest.fixture(scope="module")
 def laptop(tmp_path_factory):
-    with a_laptop(tmp_path_factory.mktemp("laptop")) as found:
+    accepted = "AcceptEnv LANG LC_* PYTHON*"
+    with a_laptop(tmp_path_factory.mktemp("laptop"), accepted) as found:
         make_missing_keys(found.keys, "anna")
         command = f"{sys.executable} -I {key_receiver.__file__}"
         lines = [
@@ -51,6 +57,9 @@ def box(laptop):
     (laptop.shared / "receipts" / "bert" / "r.json").write_text(SECRET)
     (laptop.shared / "wan" / "pipe").unlink(missing_ok=True)
     os.mkfifo(laptop.shared / "wan" / "pipe")
+    (laptop.shared / "wan" / ".hidden").write_text(SECRET)
+    (laptop.shared / "wan" / "socket").unlink(missing_ok=True)
+    os.mknod(laptop.shared / "wan" / "socket", stat.S_IFSOCK)
     for name, target in (("link", "private"), ("up", ".")):
         link = laptop.shared / "wan" / name
         link.unlink(missing_ok=True)
@@ -64,8 +73,10 @@ def box(laptop):
     return folder
 
 
-def ask(laptop, key: str, request: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    argv = [*laptop.ssh(key), "cluster", request]
+def ask(
+    laptop, key: str, request: str, stdin: bytes = b"", *options: str
+) -> subprocess.CompletedProcess[bytes]:
+    argv = [*laptop.ssh(key), *options, "cluster", request]
     return subprocess.run(argv, input=stdin, capture_output=True, timeout=PATIENCE_S, check=False)
 
 
@@ -100,6 +111,11 @@ PULLS = {
     "list through a link": ("daddy pull", "list wan/up\n"),
     "list another's receipts": ("daddy pull", "list receipts/bert\n"),
     "push with the pull key": ("daddy push", ""),
+    "back out of the own receipts": ("daddy pull", "read receipts/anna/../bert/r.json 0\n"),
+    "a name with a zero byte": ("daddy pull", "read wan/HEAD.json\0/../../private 0\n"),
+    "a hidden name": ("daddy pull", "read wan/.hidden 0\n"),
+    "a socket": ("daddy pull", "read wan/socket 0\n"),
+    "a second line in the request": ("daddy pull\ncat private", ""),
     "SFTP": ("/usr/lib/openssh/sftp-server", ""),
     "scp": ("scp -f private", "\0"),
     "nothing": ("true", ""),
@@ -137,8 +153,15 @@ def offer(*files: tuple[str, bytes]) -> bytes:
     return b"".join(f"{name} {len(data)}\n".encode() + data for name, data in files)
 
 
+RSYNC_LIST = b"\x1b\0\0\0\x18\x07../evil" + 3 * b"\0\0\0\0" + b"\0"
+"""Beginning of rsync's protocol 27, as one that sends a file above its folder speaks it."""
+
 PUSHES = {
     "a name that goes up": offer(("../../../.ssh/authorized_keys2", b"x")),
+    "a list that begins well": offer((STATE, b"abc"), ("../../../.ssh/authorized_keys2", b"x")),
+    "a name twice": offer((STATE, b"abc"), (STATE, b"abcdef")),
+    "a name and bytes in another's": offer((STATE, b"abc"), (f"{STATE} 3\n../../evil", b"x")),
+    "a list of rsync's": RSYNC_LIST,
     "an absolute name": offer(("/tmp/daddy-was-here", b"x")),
     "a hidden name": offer((".part-1", b"x")),
     "a name of 254 bytes": offer((250 * "a" + ".json", b"x")),
@@ -159,8 +182,91 @@ def test_a_lying_push_writes_at_most_its_own_whole_file(laptop, box, sent):
     assert done.returncode
     assert b"daddy-receiver: " in done.stderr
     after = tree(laptop.there)
-    whole = {str(box / STATE): b"abc"} if b"abcdef" in sent else {}
+    whole = {str(box / STATE): b"abc"} if f"{STATE} 3\nabc".encode() in sent else {}
     assert after == {**before, **whole}
+
+
+@pytest.mark.parametrize("key", ["pull", "push"])
+@pytest.mark.parametrize(
+    ("way", "refused"),
+    [
+        ("-W127.0.0.1:{port}", "administratively prohibited"),
+        ("-R{there}/socket:127.0.0.1:{port}", "remote port forwarding failed"),
+        ("-Rlocalhost:0:127.0.0.1:{port}", "remote port forwarding failed"),
+    ],
+)
+def test_ssh_forwards_nothing_for_a_key(laptop, box, key, way, refused):
+    """The first is also how ProxyJump reaches another machine."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        option = way.format(port=server.getsockname()[1], there=laptop.there)
+        strict = ("-o", "ExitOnForwardFailure=yes", option)
+        before = tree(laptop.there)
+        done = ask(laptop, key, f"daddy {key}", b"", *strict)
+        assert done.returncode == 255
+        assert refused.encode() in done.stderr
+        assert tree(laptop.there) == before
+        server.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+@pytest.mark.parametrize("key", ["pull", "push"])
+def test_ssh_grants_a_key_its_command_and_nothing_beside_it(laptop, box, key):
+    """No agent, no display, no terminal and no ``~/.ssh/rc``."""
+    done = ask(laptop, key, f"daddy {key}", b"", "-v", "-A", "-X", "-tt")
+    granted = re.findall(rb"Remote: .*key options: (.*?)\r?\n", done.stderr)
+    assert set(granted) == {b"command"}, done.stderr
+    assert b"PTY allocation request failed" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["pull", "push"])
+def test_python_obeys_no_variable_of_a_client(laptop, box, key):
+    """Some sites accept more variables than OpenSSH does by itself."""
+    planted = laptop.there / "planted"
+    planted.mkdir(exist_ok=True)
+    (planted / "json.py").write_text(f"open({str(laptop.there / 'ran')!r}, 'w')")
+    sent = f"SetEnv=PYTHONPATH={planted} PYTHONSTARTUP={planted}/json.py PYTHONINSPECT=1"
+    assert ask(laptop, key, f"daddy {key}", b"", "-o", sent).returncode == 0
+    assert not (laptop.there / "ran").exists()
+
+
+@contextmanager
+def conversation(laptop, key: str) -> Iterator[Callable[[str], str]]:
+    """Yield a function that sends a line to the receiver and returns its answer's last line."""
+    argv = [*laptop.ssh(key), "cluster", f"daddy {key}"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as ssh:
+
+        def say(line: str, last: str = "") -> str:
+            ssh.stdin.write(line)
+            ssh.stdin.flush()
+            return next((text for text in ssh.stdout if last in text), "").removeprefix(MARK)
+
+        yield say
+        ssh.stdin.close()
+
+
+def test_a_file_that_becomes_a_link_after_the_look_is_not_read(laptop, box):
+    name = laptop.shared / "wan" / "swapped"
+    name.write_text("fair")
+    with conversation(laptop, "pull") as say:
+        assert say("list wan\n", "swapped") == "4 swapped\n"
+        name.unlink()
+        name.symlink_to(laptop.there / "private")
+        assert say("read wan/swapped 0\n", SECRET) == ""
+    name.unlink()
+
+
+def test_a_box_that_becomes_a_link_after_the_look_takes_no_file_elsewhere(laptop, box):
+    keys = tree(laptop.authorized.parent)
+    with conversation(laptop, "push") as say:
+        assert say(f"{STATE} 3\n") == f"send {STATE}\n"
+        box.rename(box.with_name("moved"))
+        box.symlink_to(laptop.authorized.parent)
+        assert say("abc") == f"took {STATE}\n"
+    assert tree(laptop.authorized.parent) == keys
+    assert (box.with_name("moved") / STATE).read_bytes() == b"abc"
+    shutil.rmtree(box.with_name("moved"))
 
 
 @pytest.mark.parametrize(
