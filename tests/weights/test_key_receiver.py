@@ -17,12 +17,16 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.laptop import key_receiver
 from Daddy.weights.laptop.key_receiver import MARK, DeniedError
 from Daddy.weights.laptop.rsync_sftp import ReceiverTransport
 from Daddy.weights.laptop.ssh_keys import key_line, make_missing_keys
 from Daddy.weights.laptop.ssh_login import Remote
-from tests.patience import PATIENCE_S
+from Daddy.weights.laptop_attachments import pending_attachments
+from Daddy.weights.merge.contributions import list_box_records, read_box
+from Daddy.weights.store.weight_store import Store
+from tests.patience import PATIENCE_S, until
 from tests.weights.laptop_home import a_laptop
 
 STATE = "0123abcd-000001-0123456789ab.st"
@@ -342,6 +346,30 @@ def test_files_go_both_ways_whole_and_an_interrupted_fetch_goes_on(laptop, box, 
     pulling.fetch_small("receipts/anna", tmp_path / "receipts")
     assert [path.name for path in (tmp_path / "receipts").glob("*.json")] == ["x.json"]
     pulling.close()
+
+
+@pytest.mark.parametrize("name", [RECORD, f"0123abcd-000001-{'0' * 64}.claim"])
+def test_the_run_leaves_a_half_sent_file_alone(laptop, box, name):
+    store = Store(SharedPaths(laptop.shared))
+    with conversation(laptop, "push") as say:
+        assert say(f"{name} 3\n") == f"send {name}\n"
+        assert until(lambda: [*box.glob(".part-*")])
+        assert list(read_box(store, list_box_records(box))) == []
+        assert pending_attachments(store) == {}
+        assert say("abc") == f"took {name}\n"
+    assert (box / name).read_bytes() == b"abc"
+
+
+def test_a_file_that_the_run_takes_away_hides_no_other(laptop, box):
+    for name in (STATE, RECORD):
+        (box / name).write_bytes(b"abc")
+    folder = os.open(box, os.O_RDONLY)
+    sizes = key_receiver._sizes(folder)
+    assert next(sizes) == 3
+    (box / STATE).unlink()
+    (box / RECORD).unlink()
+    assert list(sizes) == []
+    os.close(folder)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import stat
 import sys
 import time
 from contextlib import suppress
-from typing import cast
+from typing import Iterator, cast  # noqa: UP035 - Python 3.6
 
 MARK = "daddy-receiver 1 "
 """Begin of each answer on stdout: a login shell may print text of its own before it."""
@@ -325,8 +325,7 @@ def _used(root: int, peer: str) -> "tuple[int, int, int]":
     for name in os.listdir(inbox):  # noqa: PTH208
         with suppress(OSError):  # no folder, or gone
             box = _enter(inbox, name)
-            sizes = [os.stat(each, dir_fd=box, follow_symlinks=False).st_size
-                     for each in os.listdir(box)]  # fmt: skip  # noqa: PTH208
+            sizes = list(_sizes(box))
             os.close(box)
             in_all += sum(sizes)
             if name == peer:
@@ -335,9 +334,16 @@ def _used(root: int, peer: str) -> "tuple[int, int, int]":
     return files, in_box, in_all
 
 
+def _sizes(box: int) -> "Iterator[int]":
+    for name in os.listdir(box):
+        with suppress(FileNotFoundError):  # the run has read it meanwhile
+            yield os.stat(name, dir_fd=box, follow_symlinks=False).st_size
+
+
 def _write_file(box: int, name: str, size: int) -> None:
     """Write ``size`` bytes of stdin into a new file, whole or not at all."""
-    part, stdin = f".part-{os.getpid()}-{name}", cast("io.BufferedReader", sys.stdin.buffer)
+    part = f".part-{os.getpid()}"  # without an ending: the run reads .json and .claim files
+    stdin = cast("io.BufferedReader", sys.stdin.buffer)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(part, flags, 0o600, dir_fd=box), "wb") as file:
         try:
