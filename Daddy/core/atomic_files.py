@@ -80,6 +80,19 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = 
         sync_folder(path.parent)
 
 
+def overwrite(path: Path, data: bytes) -> None:
+    """Write JSON over the bytes of an existing file, filled up with spaces to its old length.
+
+    A full disk has room for that. A reader may see a mixture of old and new bytes.
+    """
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        with _naming(path):
+            os.pwrite(descriptor, data.ljust(os.fstat(descriptor).st_size), 0)
+    finally:
+        os.close(descriptor)
+
+
 def find_full_disk(folder: Path, size: int = 4096) -> str:
     """Return the error if ``folder`` has no room for ``size`` more bytes, "" if it has.
 

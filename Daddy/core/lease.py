@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json, write_json
+from Daddy.core.atomic_files import (
+    DISK_FULL,
+    canonical_json,
+    create_exclusive,
+    overwrite,
+    read_json,
+    write_json,
+)
 from Daddy.core.errors import FileError
 from Daddy.core.host_and_processes import ProcessId, host_name, is_alive
 
@@ -144,10 +151,19 @@ class Lease:
         return newest_term(self._folder) == self.term and not end.exists()
 
     def beat(self, data: Mapping[str, Any] | None = None) -> None:
-        """Write a heartbeat: the next counter value, and ``data``, to ``beat.json``."""
+        """Write a heartbeat: the next counter value, and ``data``, to ``beat.json``.
+
+        A full disk has no room for a second file: the heartbeat is written over the last one.
+        """
         self._counter += 1
         beat = {**(data or {}), "term": self.term, "counter": self._counter}
-        write_json(self._folder / "beat.json", beat, durable=False)
+        path = self._folder / "beat.json"
+        try:
+            write_json(path, beat, durable=False)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            overwrite(path, canonical_json(beat))
 
     def release(self, reason: str) -> None:
         """End the term, by its own holder."""

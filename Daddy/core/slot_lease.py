@@ -69,7 +69,7 @@ class HeldSlot:
                 return
             self._last_beat = now
             self._data |= data
-            with suppress(OSError):  # on a full disk others see no heartbeat and act after minutes
+            with suppress(OSError):  # others see no heartbeat and act after minutes
                 self._held = self._held and self._lease.held()
                 if self._held:
                     left_s = (self.leaves_at or 0.0) - self._clock.now()

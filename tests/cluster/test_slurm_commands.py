@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
+from Daddy.cluster.orchestrator.controller_types import DesiredRun, Mode
 from Daddy.cluster.orchestrator.slurm_commands import (
     SlurmCommands,
     complete_environment,
@@ -20,6 +23,7 @@ from Daddy.cluster.orchestrator.slurm_commands import (
     slurm_environment,
 )
 from Daddy.core.clock import SystemClock
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import SlurmSettings
 from tests.cluster.conftest import until
 from tests.components import absent
@@ -49,7 +53,8 @@ def test_cron_gets_what_slurm_needs_of_the_shell_that_typed_start() -> None:
         "LD_LIBRARY_PATH": "/opt/slurm/lib", "MODULEPATH": "/opt/modules", "SHELL": "/bin/bash",
         "SQUEUE_STATES": "R",
     }  # fmt: skip
-    kept = keep_environment(shell)
+    kept, dropped = keep_environment(shell)
+    assert dropped == []
     assert not {"HF_TOKEN", "SQUEUE_STATES"} & set(kept)
     cron = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "HOME": "/ada"}
     assert complete_environment(cron, kept) == {
@@ -58,6 +63,26 @@ def test_cron_gets_what_slurm_needs_of_the_shell_that_typed_start() -> None:
     }  # fmt: skip
     assert complete_environment(shell, kept) == shell
     assert complete_environment(cron, {}) == cron
+
+
+def test_at_most_48_kib_of_the_shell_are_kept_and_the_rest_is_named(tmp_path: Path) -> None:
+    folders = [f"/opt/märchen-{number:05}/bin" for number in range(3000)]
+    shell = {"PATH": ":".join(folders), "SLURM_CONF": "/etc/slurm.conf", "SHELL": "/bin/sh"}
+    shell |= {"BASH_ENV": "x" * 50_000, "LD_LIBRARY_PATH": "/opt/lib"}
+    kept, (dropped,) = keep_environment(shell)
+    assert len(json.dumps(kept)) <= 48 << 10
+    assert (kept["SLURM_CONF"], kept["SHELL"]) == ("/etc/slurm.conf", "/bin/sh")
+    first = kept["PATH"].split(":")
+    assert first == folders[: len(first)]
+    assert len(first) > 1000
+    assert dropped.startswith("over 48 KiB, so not kept for cron: BASH_ENV, ")
+    assert f"PATH after its first {len(first)} folders" in dropped
+    run = RunPaths(tmp_path)
+    write_intent(run, DesiredRun(Mode.RUN, 1, "slurm", "r", "cartpole", environment=kept), 1.0)
+    read = read_intent(run)
+    assert read is not None
+    assert read.environment == kept
+    assert keep_environment({"PATH": "/bin:/usr/bin:" * 5000})[0] == {"PATH": "/bin:/usr/bin:"}
 
 
 def test_a_shell_s_variable_fills_a_setting_that_nobody_set_and_others_are_named() -> None:

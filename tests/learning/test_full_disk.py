@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence, read_slots
 from Daddy.core.clock import SystemClock
+from Daddy.core.lease import Lease, read_lease
+from Daddy.core.run_paths import RunPaths
+from Daddy.core.slot_lease import HeldSlot
+from Daddy.core.stop_conditions import WALL_TIME
 from Daddy.learning.checkpoint import Checkpoint, list_manifests, load_newest, save_checkpoint
 from Daddy.learning.loop import train
 from tests.components import SmallDisk, small_disk
@@ -87,6 +92,46 @@ def test_a_learner_whose_time_is_up_waits_for_room_and_loses_no_step(disk: Small
     found = load_newest(disk.folder / "slot")
     assert found is not None
     assert found.checkpoint.step == outcome.step > 0
+
+
+class FreesLate(SystemClock):
+    """Lets ten seconds pass at each wait, measures the silence then, frees the disk after 400 s."""
+
+    def __init__(self, disk: SmallDisk) -> None:
+        self.disk, self.passed, self.longest_s = disk, 0.0, 0.0
+        self.silence = HeartbeatSilence(self)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed
+
+    def wait(self, _event: object, _seconds: float) -> bool:
+        self.passed += 10.0
+        (slot,) = read_slots(RunPaths(self.disk.folder), 1, self.silence)
+        self.longest_s = max(self.longest_s, slot.silent_s)
+        if self.passed >= 400.0:
+            self.disk.free()
+        return False
+
+
+class WallTimeAfter(StopAfter):
+    def stop_reason(self) -> str | None:
+        return WALL_TIME if super().stop_reason() else None
+
+
+def test_a_learner_that_waits_for_room_is_never_silent(disk: SmallDisk) -> None:
+    clock, folder = FreesLate(disk), RunPaths(disk.folder).slot(0).lease
+    lease = Lease.acquire(folder, {"token": "t"})
+    assert lease is not None
+    slot = HeldSlot(0, lease, clock)
+    slot.beat({"stage": "training", "trouble": "x" * 400})
+    disk.fill()
+    parts = cartpole_parts(disk.folder / "own", lease=slot, stopper=WallTimeAfter(3), clock=clock)
+    assert train(parts).kind == "drained"
+    assert clock.passed >= 400.0
+    assert clock.longest_s < 60.0
+    view = read_lease(folder)
+    assert view is not None
+    assert view.beat["stage"] == "leaving"
 
 
 def test_a_disk_that_stays_full_is_an_error_at_last(disk: SmallDisk, monkeypatch) -> None:

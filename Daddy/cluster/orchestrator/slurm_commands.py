@@ -9,6 +9,7 @@ call of controller, ``status`` and jobs is one line of a file per host and day i
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,8 @@ INHERITED = (
 the job that submits its successor, and everything exported before ``start``."""
 _LISTS = ("PATH", "LD_LIBRARY_PATH")
 """Variables that name folders, separated by colons."""
+_KEPT_BYTES = 48 << 10
+"""Most bytes of environment in `intent.json`, of which at most 64 KiB are read."""
 
 _SHELL_SETTINGS = {
     "SBATCH_ACCOUNT": "account", "SBATCH_CONSTRAINT": "constraint", "SBATCH_PARTITION": "partition",
@@ -102,9 +105,34 @@ def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {**env, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
 
 
-def keep_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that Slurm's programs and jobs need; ``start`` keeps them for cron."""
-    return {name: environ[name] for name in (*INHERITED, *_LISTS[1:]) if environ.get(name)}
+def keep_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that Slurm's programs and jobs need, and a line on what is dropped.
+
+    ``start`` keeps them for cron: 48 KiB at most, first the variables that name no list of folders.
+    """
+    kept, dropped, room = dict[str, str](), list[str](), _KEPT_BYTES
+    for name in sorted((*INHERITED, *_LISTS[1:]), key=_LISTS.__contains__):
+        text = environ.get(name, "")
+        if name in _LISTS:
+            text = ":".join(dict.fromkeys(text.split(":")))
+        part = _shorten(text, room - len(name), folders=name in _LISTS)
+        if part:
+            kept[name] = part
+            room -= len(name) + len(json.dumps(part))
+        if part != text:
+            most = f"{name} after its first {part.count(':') + 1} folders" if part else name
+            dropped.append(most)
+    note = f"over {_KEPT_BYTES >> 10} KiB, so not kept for cron: {', '.join(dropped)}"
+    return kept, [note] if dropped else []
+
+
+def _shorten(text: str, room: int, *, folders: bool) -> str:
+    """Return ``text``, or as many of its first ``folders`` as fit in ``room`` bytes of JSON."""
+    encoded = json.dumps(text)
+    if len(encoded) <= room:
+        return text
+    whole = encoded[: max(0, room - 1)].rpartition(":")[0] if folders else ""
+    return str(json.loads(f'{whole}"')) if whole else ""
 
 
 def complete_environment(environ: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:

@@ -207,6 +207,15 @@ def test_a_damaged_intent_is_written_anew(person: Person) -> None:
     assert intent.mode is Mode.STOPPED
 
 
+def test_folders_of_a_path_of_seventy_kilobytes_that_are_not_kept_are_named(
+    person: Person, site: Shim
+) -> None:
+    wants(person, **SLURM)
+    person.env["PATH"] += "".join(f":/opt/software/{number:05}/bin" for number in range(2800))
+    done = person.says("start", "--dry-run")
+    assert "not kept for cron: PATH after its first" in done.stdout, done.stderr
+
+
 def test_everything_that_is_wrong_is_said_at_once(person: Person, site: Shim) -> None:
     site("sinfo", "echo 'gpu|up|2:00:00|n1'")
     changes = {

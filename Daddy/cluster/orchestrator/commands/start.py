@@ -155,7 +155,8 @@ def _configure(request: Request, findings: Findings, *, daemon: bool) -> tuple[C
         with findings.catching():
             config = _tune(config, rom, findings)
     check_hyperparameters(config, findings)
-    kept = keep_environment(os.environ) if executor == "slurm" else {}
+    kept, dropped = keep_environment(os.environ) if executor == "slurm" else ({}, [])
+    findings.notes += dropped
     wanted = DesiredRun(
         Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon, environment=kept
     )
