@@ -173,14 +173,18 @@ def test_a_wish_that_the_living_controller_cannot_carry_out_is_exit_five(
     write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
 
 
-def test_an_unchanged_start_forgives_failures_that_hold_slots(person: Person) -> None:
+@pytest.mark.parametrize(
+    "held", [{"breaker": [{"slot": 1, "reason": "3 failures in a row"}]}, {"excluded": ["n1"]}]
+)
+def test_an_unchanged_start_forgives_failures_that_hold_slots_or_exclude_nodes(
+    person: Person, held: dict[str, object]
+) -> None:
     lease = controlled(person, Mode.RUN)
     assert person.says("start").returncode == 0  # the release of this checkout and config
     assert "nothing was changed" in person.says("start").stdout
     before = read_intent(person.run)
-    hold = {"slot": 1, "reason": "3 failures in a row"}
     fields = ("mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s")
-    known = {**dict.fromkeys(fields), "v": 2, "ts": CLOCK.now(), "breaker": [hold]}
+    known = {**dict.fromkeys(fields), "v": 2, "ts": CLOCK.now(), **held}
     person.run.status.write_text(json.dumps(known))
     said = person.says("start")
     after = read_intent(person.run)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from Daddy.cluster.orchestrator.action_types import Amend
 from Daddy.cluster.orchestrator.controller_types import JobOutcome, Ledger
 from Daddy.cluster.orchestrator.decisions.node_exclusion import exclude_nodes, excluded_nodes
@@ -39,6 +43,19 @@ def test_a_job_that_worked_there_to_its_end_forgives_what_was_before() -> None:
     assert excluded_nodes(known(*falls, between(200, progressed_ts=1.0)), NOW) == ()
     assert excluded_nodes(known(*falls, between(200)), NOW) == ("n1",)
     assert excluded_nodes(known(*falls, between(400, progressed_ts=1.0)), NOW) == ("n1",)
+
+
+@pytest.mark.parametrize("cleared", ["start_seen_ts", "room_ts"])
+def test_a_start_and_room_on_a_full_disk_forgive_nodes_that_slurm_does_not_call_failed(
+    cleared: str,
+) -> None:
+    """The setup failed twice on each node and is mended: no node is excluded for a day."""
+    failed = [bad(2 * k + n, f"n{k}") for k in (1, 2) for n in (1, 2)]
+    broken = [bad(10 + n, "n3", outcome=JobOutcome.NODE_FAILED) for n in (1, 2)]
+    before = known(*failed, *broken)
+    assert excluded_nodes(before, NOW) == ("n1", "n2", "n3")
+    assert excluded_nodes(replace(before, **{cleared: NOW - 30}), NOW) == ("n3",)
+    assert excluded_nodes(replace(before, **{cleared: NOW - 90}), NOW) == ("n1", "n2", "n3")
 
 
 def test_a_release_that_never_worked_anywhere_says_nothing_about_nodes() -> None:

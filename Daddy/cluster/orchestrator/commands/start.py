@@ -299,10 +299,12 @@ def _check_name(config: Config, view: LeaseView) -> None:
 
 
 def _nothing_new(config: Config, intent: DesiredRun) -> bool:
-    """Build the release; return True if it, slots and mode equal ``intent`` and no Hold exists."""
+    """Build the release; return True if it, slots and mode equal ``intent``, nothing is held."""
     run = run_paths(config)
-    if intent.mode is not Mode.RUN or intent.stopped_slots or read_last_summary(run).get("breaker"):
-        return False  # start fills stopped slots, and those that stay empty after failures
+    last = read_last_summary(run)  # start fills stopped slots and forgives failures
+    held = last.get("breaker") or last.get("excluded") or intent.stopped_slots
+    if intent.mode is not Mode.RUN or held:
+        return False
     wanted = (freeze_release(run, config).ident, config.slurm.max_running)
     return wanted == (intent.release, intent.slots)
 

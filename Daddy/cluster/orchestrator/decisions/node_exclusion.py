@@ -1,7 +1,8 @@
 """Pure. Decides which nodes are excluded, and for how long.
 
 A node is excluded for a day after two failures without progress; a later job that trains on it to a
-regular end clears them. Failures of a release that never wrote a checkpoint do not count.
+regular end clears them. Failures of a release that never wrote a checkpoint do not count. The next
+``start``, and the end of a full disk, clear those of nodes that Slurm itself does not call failed.
 At most three nodes are excluded, and never all nodes on which jobs made progress before.
 """
 
@@ -58,6 +59,8 @@ def _strikes(ledger: Ledger, since: float) -> dict[str, list[float]]:
 def _is_strike(attempt: Attempt, ledger: Ledger) -> bool:
     if attempt.outcome is JobOutcome.NODE_FAILED:
         return True
+    if (attempt.ended_ts or 0.0) <= max(ledger.start_seen_ts, ledger.room_ts):
+        return False
     proven = not attempt.release or attempt.release in ledger.proven
     return proven and is_failure(attempt) and attempt.outcome is not JobOutcome.NOT_NEEDED
 
