@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from Daddy.cluster.orchestrator.controller_types import SiteLimits
-from Daddy.cluster.orchestrator.slurm_limits import maintenance_begins, read_site
+from Daddy.cluster.orchestrator.slurm_limits import describe_closed, maintenance_begins, read_site
 
 REQUEST = {"partition": "gpu-linuxlab", "gres": "gpu:1", "cpus-per-task": 8}
 CONFIG = (
@@ -161,3 +161,43 @@ def test_a_course_or_another_partitions_maintenance_is_no_concern() -> None:
     elsewhere = RESERVATION.replace("PartitionName=(null)", "PartitionName=cpu")
     assert maintenance_begins(f"{course}\n{elsewhere}", "gpu-linuxlab", 0.0) is None
     assert maintenance_begins(elsewhere, "cpu", 0.0) == 1795287908.0
+
+
+OURS: dict[str, str | int] = {"partition": "gpu-linuxlab"}
+TWO: dict[str, str | int] = {"partition": "gpu-linuxlab,big"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "request_", "said"),
+    [
+        ("gpu-linuxlab*|up|idle", OURS, ""),
+        ("gpu-linuxlab*|down|idle", OURS, "partition gpu-linuxlab is down"),
+        ("gpu-linuxlab|inact|mixed", OURS, "partition gpu-linuxlab is inact"),
+        ("gpu-linuxlab|drain|mixed", OURS, ""),  # its queued jobs start
+        ("gpu-linuxlab|up|draining gpu-linuxlab|up|mixed", OURS, ""),
+        (
+            "gpu-linuxlab|up|draining gpu-linuxlab|up|drained* gpu-linuxlab|up|drained",
+            OURS,
+            "nodes of gpu-linuxlab: draining, drained",
+        ),
+        *(
+            (f"gpu-linuxlab|up|{state}", OURS, f"nodes of gpu-linuxlab: {state}")
+            for state in ("maint", "inval", "error", "down", "fail")
+        ),
+        ("gpu-linuxlab|up|maint", {**OURS, "reservation": "course"}, ""),
+        ("gpu-linuxlab|down|idle", TWO, "partition gpu-linuxlab is down"),
+        ("gpu-linuxlab|down|idle big|up|allocated", TWO, ""),
+        (
+            "gpu-linuxlab|down|idle big|down|idle other|up|idle",
+            TWO,
+            "partition gpu-linuxlab is down; partition big is down",
+        ),
+        ("gpu-linuxlab|up|idle* big*|up|drained", {}, "nodes of big: drained"),
+        ("gpu-linuxlab|down|idle big*|up|idle~", {}, ""),
+        ("", OURS, ""),
+    ],
+)
+def test_partitions_are_closed_in_slurms_words_only_if_none_is_open(
+    lines: str, request_: dict[str, str | int], said: str
+) -> None:
+    assert describe_closed(lines.replace(" ", "\n"), request_) == said

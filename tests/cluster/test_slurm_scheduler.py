@@ -120,6 +120,22 @@ def test_one_look_is_one_command(scheduler: SlurmScheduler, paper: ScriptedSlurm
     assert len(paper.heard) == 1
 
 
+def test_closed_partitions_are_asked_for_once_a_minute_and_only_while_a_job_waits(
+    scheduler: SlurmScheduler, paper: ScriptedSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paper.says(squeue=(0, row(), ""), sinfo=(0, "gpu-linuxlab*|down|idle\n", ""))
+    assert look(scheduler).closed == ""
+    paper.says(squeue=(0, row(State="PENDING", Reason="Dependency"), ""))
+    closed = [look(scheduler).closed for _ in range(3)]
+    assert closed == ["partition gpu-linuxlab is down"] * 3
+    asked = "sinfo --noheader --all --format=%P|%a|%T"
+    assert [line for line in paper.heard if line.startswith("sinfo")] == [asked]
+    monkeypatch.setattr("Daddy.cluster.orchestrator.slurm_scheduler._CLOSED_REUSED_S", 0.0)
+    paper.says(sinfo=(1, "", "sinfo: error: Unable to contact slurm controller"))
+    assert look(scheduler).closed == ""
+    assert len([line for line in paper.heard if line.startswith("sinfo")]) == 2
+
+
 def test_reservations_are_asked_for_only_when_a_job_waits_for_one_and_then_seldom(
     scheduler: SlurmScheduler, paper: ScriptedSlurm
 ) -> None:

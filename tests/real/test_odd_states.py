@@ -86,6 +86,36 @@ def test_commands_name_what_keeps_jobs_from_training(cluster: Cluster, student: 
     assert until(lambda: not student.sees()["queue"]["ending"], LONG_S)
 
 
+def test_closed_partitions_are_told_while_jobs_wait_for_their_predecessors(
+    cluster: Cluster, student: Student
+) -> None:
+    both = ("gpu-linuxlab", "second")
+    cluster.out("scontrol", "create", "partitionname=second", "nodes=ALL")
+    try:
+        student.wants(max_runtime_s=600, time_limit="0:20:00", partition=list(both))
+        assert student.says("start").returncode == 0
+        assert until(lambda: student.training == 2, LONG_S)
+        assert until(lambda: any(job["why"] == "Dependency" for job in student.sees()["waiting"]))
+        assert until(said(student, "all is well"), LONG_S), student.sees()["said"]
+        cluster.out("scontrol", "update", "partitionname=gpu-linuxlab", "state=down")
+        cluster.out("scontrol", "update", "partitionname=second", "state=down")
+        down = "no further job can start (partition gpu-linuxlab is down; partition second is down)"
+        assert until(said(student, down), LONG_S), student.sees()["said"]
+        assert student.sees()["exit_code"] == 20
+        assert {job["why"] for job in student.sees()["waiting"]} == {"Dependency"}
+        cluster.out("scontrol", "update", "partitionname=second", "state=up")
+        assert until(said(student, "all is well"), LONG_S), student.sees()["said"]
+        cluster.out("scontrol", "update", "nodename=n[1-4]", "state=drain", "reason=fans")
+        assert until(said(student, "nodes of second: "), LONG_S), student.sees()["said"]
+        assert "drain" in student.sees()["said"]
+    finally:
+        cluster.run("scontrol", "update", "nodename=n[1-4]", "state=resume")
+        cluster.run("scontrol", "update", "partitionname=gpu-linuxlab", "state=up")
+        student.says("stop", "--now")
+        cluster.run("scontrol", "delete", "partitionname=second")
+    assert until(said(student, "was stopped"), LONG_S), student.sees()["said"]
+
+
 def test_a_moved_run_folder_is_looked_for_in_the_queue(cluster: Cluster, student: Student) -> None:
     assert student.says("start").returncode == 0
     assert until(lambda: student.training == 2, LONG_S)

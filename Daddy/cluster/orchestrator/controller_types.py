@@ -184,6 +184,8 @@ class Snapshot:
     """The person's other jobs, also of other runs: read, never changed."""
     maintenance_ts: float | None = None
     """Wall seconds at which the next maintenance begins; None where no job waits for its end."""
+    closed: str = ""
+    """Slurm's words, if no waiting job can start because partitions or their nodes are closed."""
 
     @property
     def others_live(self) -> int:

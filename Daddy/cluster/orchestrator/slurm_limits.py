@@ -21,6 +21,8 @@ _Row = Mapping[str, str]
 _Limit = tuple[int, str]
 """(number of jobs, name of the limit)."""
 
+STATES = "%P|%a|%T"
+"""The argument of ``sinfo --format`` for :func:`describe_closed`."""
 _SHOW = ("sacctmgr", "--noheader", "--parsable2", "show")
 _ASSOCIATION = (
     "Account", "User", "Partition", "QOS", "DefaultQOS",
@@ -33,6 +35,11 @@ _QOS = (
 _RUN = ("MaxJobs", "GrpJobs", "MaxJobsPU", "MaxJobsPA")
 _SUBMIT = ("MaxSubmit", "GrpSubmit", "MaxSubmitPU", "MaxSubmitPA")
 _TRES = ("MaxTRESPU", "GrpTRES")
+_SHUT_PARTITION = ("down", "inact")
+_SHUT_NODE = (
+    "down", "drain", "drained", "draining", "fail", "failing", "future", "maint", "inval", "error",
+)  # fmt: skip
+"""States in which Slurm starts no job: sinfo(1), Slurm 22.05 to 24.05, without the suffix."""
 _FACT = re.compile(r"(\w+)=(\S*)")
 
 
@@ -142,3 +149,27 @@ def maintenance_begins(text: str, partition: str, now: float) -> float | None:
         if "MAINT" in flags.split(",") and applies and start.isdigit() and end.isdigit():
             begins += [float(start)] if float(end) > now else []
     return min(begins, default=None)
+
+
+def describe_closed(text: str, request: Request) -> str:
+    """Return Slurm's words on partitions in which no job can start; "" if one of them is open.
+
+    ``text``: output of sinfo in ``STATES``. Without a partition in ``request`` the default counts.
+    A reservation of our own may be in a maintenance.
+    """
+    wanted = [name for name in str(request.get("partition", "")).split(",") if name]
+    shut = [state for state in _SHUT_NODE if state != "maint" or not request.get("reservation")]
+    told: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        name, up, state = [*line.strip().split("|"), "", ""][:3]
+        if name.rstrip("*") not in wanted if wanted else not name.endswith("*"):
+            continue
+        state, closed = state.rstrip("*~#!%$@^-+"), up in _SHUT_PARTITION
+        if not closed and state not in shut:
+            return ""
+        words = f"partition {name.rstrip('*')} is {up}" if closed else state
+        told.setdefault(name.rstrip("*"), []).append(words)
+    return "; ".join(
+        words[0] if " " in words[0] else f"nodes of {name}: {', '.join(dict.fromkeys(words))}"
+        for name, words in told.items()
+    )

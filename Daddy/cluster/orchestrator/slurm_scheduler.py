@@ -36,7 +36,13 @@ from Daddy.cluster.orchestrator.scheduler_interface import (
     Unanswered,
 )
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands, name_settings
-from Daddy.cluster.orchestrator.slurm_limits import Request, maintenance_begins, read_site
+from Daddy.cluster.orchestrator.slurm_limits import (
+    STATES,
+    Request,
+    describe_closed,
+    maintenance_begins,
+    read_site,
+)
 from Daddy.cluster.orchestrator.slurm_sacct import parse_ends, sacct_argv
 from Daddy.cluster.orchestrator.slurm_squeue import (
     LISTING,
@@ -60,6 +66,8 @@ _LIMITS_TIMEOUT_S = 15.0
 """For all commands that read the site's limits: the first submissions wait for them."""
 _RESERVATIONS_REUSED_S = 600.0
 """Seconds before the maintenance reservations are read again."""
+_CLOSED_REUSED_S = 60.0
+"""Seconds before the states of partitions and nodes are read again."""
 _SACCT_TIMEOUT_S = 10.0
 _SACCT_PAUSE_S = 300.0
 """Seconds without calls of sacct after one failed, because each pass would wait for it."""
@@ -72,6 +80,8 @@ _UNKNOWN_USER = "Invalid user:"
 """Part of squeue's error where the system's user database lacks the uid: it lists no job then,
 with exit code 0. ``--user`` with the number does the same (Slurm 22.05)."""
 _SINFO = ("sinfo", "--Node", "--noheader", "--all", "--states=drain", "--format=%N|%E")
+_STATES = ("sinfo", "--noheader", "--all")
+_SINFO_TIMEOUT_S = 10.0
 _ALREADY_ENDED = ("Invalid job id", "already completing or completed", "already finished")
 """Parts of scancel errors which mean that the job has ended already."""
 _UNKNOWN_OPTION = "unrecognized option"
@@ -118,6 +128,7 @@ class SlurmScheduler:
         self._user_id = os.getuid() if user_id is None else user_id
         self._sacct_allowed_s = float("-inf")
         self._last_maintenance: tuple[float, float | None] = (float("-inf"), None)
+        self._last_closed = (float("-inf"), "")
 
     def snapshot(self) -> QueueReading:
         """List the person's jobs: this run's in ``jobs``, all others in ``others``."""
@@ -135,7 +146,8 @@ class SlurmScheduler:
             return UnknownQueue(begun, str(error))
         self._names.update(listing.names)
         maintenance_ts = self._read_maintenance(listing.jobs)
-        return Snapshot(begun, listing.jobs, listing.others, maintenance_ts)
+        closed = self._read_closed(listing.jobs)
+        return Snapshot(begun, listing.jobs, listing.others, maintenance_ts, closed)
 
     def _list_jobs(self) -> Completed:
         """List the user's jobs; for a uid without a user, by the ids that all users' listing has.
@@ -190,6 +202,21 @@ class SlurmScheduler:
         begins_ts = maintenance_begins(text or "", partition, self._clock.now())
         self._last_maintenance = (self._clock.monotonic(), begins_ts)
         return begins_ts
+
+    def _read_closed(self, jobs: Sequence[QueueJob]) -> str:
+        """Return Slurm's words if no waiting job can start: a job's own reason may hide that.
+
+        1. A job waits for its predecessor. 2. Its partition goes down. 3. squeue says "Dependency".
+        """
+        if not any(job.state is JobState.PENDING for job in jobs):
+            return ""
+        read_s, closed = self._last_closed
+        if self._clock.monotonic() - read_s >= _CLOSED_REUSED_S:
+            timeout_s = min(_SINFO_TIMEOUT_S, self._list_timeout_s)
+            text = self.commands.read_output((*_STATES, f"--format={STATES}"), timeout_s)
+            closed = printable_line(describe_closed(text or "", self._request))
+            self._last_closed = (self._clock.monotonic(), closed)
+        return closed
 
     def submit(self, spec: JobSpec) -> SubmitResult:
         """Write the script and run ``sbatch`` once."""

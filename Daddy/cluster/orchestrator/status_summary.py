@@ -102,6 +102,7 @@ def _queue(snapshot: QueueReading) -> dict[str, Any]:
         "others": snapshot.others_live,
         "other_runs": dict(other_runs),
         "maintenance_ts": snapshot.maintenance_ts,
+        "closed": snapshot.closed,
     }
 
 

@@ -203,6 +203,19 @@ def test_jobs_that_cannot_start_are_trouble_also_while_all_slots_train() -> None
     assert told(waiting=[{**down, "held": True}])[0] == "healthy", "we hold it ourselves"
 
 
+def test_closed_partitions_are_trouble_while_jobs_wait_for_another_reason() -> None:
+    queue = {**WELL["queue"], "closed": "partition gpu is down"}
+    waits = {**WAITING, "why": "Dependency", "after": 17}
+    but = "2 of 2 slots train, but no further job can start (partition gpu is down)"
+    assert told(queue=queue, waiting=[waits]) == ("degraded", but)
+    assert told(queue=queue, waiting=[{**waits, "held": True}])[0] == "healthy"
+    assert told(queue=queue, waiting=[])[0] == "healthy"
+    empty = {"queue": queue, "slots": [EMPTY], "waiting": [WAITING], "started_s": 3.0}
+    word, said = told(**empty)
+    assert word == "degraded"
+    assert said.startswith("0 of 1 slots train, job 21 waits its turn (Priority), no further job")
+
+
 def test_an_sbatch_without_an_answer_is_trouble_with_its_own_words() -> None:
     word, said = told(unsubmitted="sbatch: error: Socket timed out")
     assert word == "degraded"

@@ -263,10 +263,11 @@ def sacctmgr(state, argv, now, env, stdin):
 def sinfo(state, argv, now, env, stdin):
     options, _ = options_of(argv, "Node noheader all")
     if options.get("states") == "drain":
+        state["calls"]["sinfo drained"] = state["calls"].get("sinfo drained", 0) + 1
         asked = options["nodes"].split(",")
         rows = [f"{node}|{why}" for node, why in state["drained"].items() if node in asked]
         return "".join(f"{row}\n" for row in rows)
-    return "".join(f"{name} up infinite 4 idle n[1-4]\n" for name in state["partitions"])
+    return "".join(f"{name}*|up|idle\n" for name in state["partitions"])
 
 
 COMMANDS = {

@@ -207,7 +207,7 @@ def test_prologs_that_fail_at_the_first_start_cost_their_nodes_and_not_the_run(
     login.settle()
     assert login.mode is Mode.RUN
     assert outcomes(login) == [JobOutcome.NODE_FAILED] * 2
-    assert site.calls("sinfo") <= 2, "asked for ended jobs only"
+    assert site.calls("sinfo drained") <= 2, "asked for ended jobs only"
 
 
 @pytest.mark.parametrize("how", ["another user", "held", "all at once"])

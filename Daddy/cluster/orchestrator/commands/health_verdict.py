@@ -192,8 +192,11 @@ def _describe_stuck(status: Record) -> str:
     """Return the scheduler's reason for which no further job can start, or ""."""
     if reason := status.get("unsubmitted"):
         return f"no further job gets into the queue ({str(reason)[:_UNSUBMITTED_LENGTH]})"
-    stuck = (job for job in status["waiting"] if job["waits"] in _STUCK and not job["held"])
-    return next((f"job {job['job_id']} {describe_wait(job)}" for job in stuck), "")
+    waiting = [job for job in status["waiting"] if not job["held"]]
+    stuck = (job for job in waiting if job["waits"] in _STUCK)
+    closed = status["queue"].get("closed") if waiting else ""
+    text = f"no further job can start ({closed})" if closed else ""
+    return next((f"job {job['job_id']} {describe_wait(job)}" for job in stuck), text)
 
 
 def _describe_empty(status: Record) -> str:
@@ -203,8 +206,8 @@ def _describe_empty(status: Record) -> str:
         text = f", job {job['job_id'] or 'without an id'} {describe_wait(job, full=False)}"
         if job["waits"] == WaitReason.CAP.value and (runs := queue.get("other_runs")):
             text += f": your other run {describe_runs(runs)}"
-    if status.get("unsubmitted"):
-        text += f", {_describe_stuck(status)}"
+    if (stuck := _describe_stuck(status)) not in text:
+        text += f", {stuck}"
     return text + describe_ending(queue.get("ending", ()))
 
 
