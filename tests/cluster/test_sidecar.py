@@ -36,20 +36,37 @@ class ManualClock(SystemClock):
 
 
 class RecordingWatch(FailoverWatch):
-    """A watch that records its passes instead of making them, and may submit."""
+    """A watch that records its passes and claims the lease for them, if no controller has it."""
+
+    sees = True
+    """False: Slurm does not answer here, so a pass claims nothing."""
 
     def __post_init__(self):
         super().__post_init__()
         self.passes = []
+        self.excused = {}
+        """Silences that each pass gives back."""
 
     def _run_single_pass(self, *options, release=""):
         self.passes.append(options)
-        return {"final": None, "wake_in_s": 60.0}
+        if not self.sees:
+            return None
+        lease = Lease.acquire(self.run.controller_lease, {**ELSEWHERE, "passing": True})
+        if lease is not None:
+            lease.beat({"wake_in_s": 60.0})
+            lease.release("one pass was made")
+        return {
+            "final": None,
+            "wake_in_s": 60.0,
+            "term": lease.term if lease else -1,
+            "silence": self.excused,
+        }
 
 
 FACTS = {
     "run_name": "tiny",
-    "training": {"workload": "cartpole"},
+    "training": {"workload": "cartpole", "max_runtime_seconds": 3600},
+    "slurm": {"time_limit": "2:00:00"},
     "controller": {"executor": "slurm", "poll_seconds": 30},
 }
 ELSEWHERE = {"host": "login-1", "pid": 4711, "created": 1.0}
@@ -64,11 +81,12 @@ def run(tmp_path):
     return found
 
 
-def job_in(run, slot):
+def job_in(run, slot, job_s=3600):
     """Make a training learner's lease and its sidecar's watch."""
+    facts = {**FACTS, "training": {**FACTS["training"], "max_runtime_seconds": job_s}}
     lease = Lease.acquire(run.slot(slot).lease, {"token": f"t{slot}", **ELSEWHERE})
     lease.beat({"stage": "training"})
-    return lease, RecordingWatch(run, run.root, slot, lease.term, ManualClock(), FACTS)
+    return lease, RecordingWatch(run, run.root, slot, lease.term, ManualClock(), facts)
 
 
 def looks(watch, leases, seconds, *others):
@@ -135,6 +153,75 @@ def test_only_the_job_in_the_lowest_living_slot_makes_passes(run):
     assert len(low_watch.passes) >= 1
     looks(high_watch, [high], 65)  # the lower slot's heartbeat stopped
     assert len(high_watch.passes) == 1
+
+
+def test_a_lowest_job_that_cannot_list_the_queue_keeps_no_higher_slot_from_passes(run):
+    jobs = [job_in(run, slot) for slot in range(3)]
+    (_, blind), (_, second), (_, third) = jobs
+    blind.sees = False
+    everyone = [lease for lease, _ in jobs]
+
+    def together(seconds):
+        for _ in range(seconds // 5):
+            for _, watch in jobs:
+                looks(watch, everyone, 5)
+
+    together(130)
+    assert len(blind.passes) >= 1
+    assert second.passes == []
+    together(10)
+    assert len(second.passes) == 1
+    together(300)
+    assert len(second.passes) == 6, "the job that made the newest pass goes on at its rhythm"
+    assert third.passes == []
+    blind.sees = True
+    together(400)
+    assert len(second.passes) <= 7, "the lowest job that can makes the passes"
+
+
+def test_a_pass_that_fails_restarts_no_wait(run):
+    low, _ = job_in(run, 0)
+    high, watch = job_in(run, 1)
+    for _ in range(27):  # each half minute a pass of the lower job claims the lease and fails
+        failing = Lease.acquire(run.controller_lease, {**ELSEWHERE, "passing": True})
+        assert "makes a pass" in looks(watch, [low, high], 5, failing)
+        failing.release("one pass was made")
+        looks(watch, [low, high], 5)
+        if watch.passes:
+            break
+    assert len(watch.passes) == 1
+
+
+def test_a_job_that_was_suspended_is_not_silent_to_the_pass_after_it_resumed(run):
+    lease, watch = job_in(run, 0)
+    suspended, _ = job_in(run, 1)
+    watch.excused = {"1": [suspended.term, 1, 0.0]}  # each pass finds it suspended
+    looks(watch, [lease], 800)
+    told = [json.loads(options[-1])["1"][2] for options in watch.passes]
+    assert len(told) > 10
+    assert max(told[1:]) < 90.0, "as long as between two passes"
+
+
+def test_jobs_of_less_than_a_minute_take_over_from_a_silent_controller(run):
+    controller = Lease.acquire(run.controller_lease, ELSEWHERE)
+    controller.beat()
+    lease, watch = job_in(run, 0, job_s=45)
+    looks(watch, [lease], 20)
+    assert len(watch.passes) == 1
+    high, above = job_in(run, 1, job_s=45)
+    looks(above, [lease, high], 30)
+    assert len(above.passes) == 0, "the newest pass asked for the next after a third of a job"
+    looks(above, [lease, high], 10)
+    assert len(above.passes) == 1
+
+
+def test_a_short_job_that_loads_makes_a_pass_before_its_end(run):
+    lease, watch = job_in(run, 0, job_s=45)
+    for _ in range(10):
+        watch.clock.at += 2.0
+        lease.beat({"stage": "loading"})
+        watch.check_leases()
+    assert len(watch.passes) == 1
 
 
 def test_a_job_that_still_loads_leaves_the_processor_to_its_learner(run):

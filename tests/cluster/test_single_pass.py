@@ -72,6 +72,7 @@ def test_a_pass_refuses_while_a_controller_lives_and_gives_the_lease_back(person
     assert view.ended == "one pass was made"
     told = json.loads(passes(person).stdout.splitlines()[-1])
     assert told["final"] is None
+    assert told["silence"].keys() == {"0", "1"}
     assert 0.0 <= told["wake_in_s"] <= 5.0
 
 

@@ -21,6 +21,7 @@ _LOCAL_DELAYS_S = (0.0, 1.0, 5.0, 30.0, 120.0, 600.0)
 _LOCAL_PASS_S = 2.0
 _SLURM_HOT_PASS_S = 10.0
 _SLURM_QUIET_PASS_S = 150.0
+_LONGEST_BEAT_S, _SHORTEST_BEAT_S = 10.0, 1.0
 _HOURLY = 20
 """Submissions in any hour; more where the time limit of a job is short."""
 _LOCAL_HOURLY = 3600
@@ -36,6 +37,8 @@ class ControllerPolicy:
     """Time between passes while all slots train and no job ends soon."""
     hot_pass_s: float = 10.0
     """Time between passes after a submission and around a job's end."""
+    beat_s: float = _LONGEST_BEAT_S
+    """Time between two heartbeats of the controller's lease; jobs wait a third of their length."""
     absence_gap_s: float = 30.0
     """Shortest time between two listings that both count as evidence of an absent job."""
     answer_s: float = 40.0
@@ -71,7 +74,9 @@ def derive_policy(config: Config, executor: str) -> ControllerPolicy:
     """Return the parameters of ``config`` for the executor ``slurm`` or ``local``."""
     settings, slots = config.controller, config.slurm.max_running
     limit = float(parse_duration(config.slurm.time_limit))
+    job_s = min(limit, config.training.max_runtime_seconds)
     policy = ControllerPolicy(
+        beat_s=min(_LONGEST_BEAT_S, max(_SHORTEST_BEAT_S, job_s / 15)),
         pass_s=settings.poll_seconds,
         quiet_pass_s=max(settings.poll_seconds, min(_SLURM_QUIET_PASS_S, limit / 20)),
         hot_pass_s=min(settings.poll_seconds, _SLURM_HOT_PASS_S),

@@ -52,8 +52,6 @@ from Daddy.core.lease import newest_term_state
 from Daddy.core.run_paths import RunPaths
 
 _log = logging.getLogger(__name__)
-_BEAT_S = 10.0
-"""Seconds between two heartbeats of the controller's lease."""
 _FULL_RETRY_S = 1.0
 """Seconds between two tries on a full disk: jobs take over from a controller that is silent longer
 than 3 s once they can write."""
@@ -286,7 +284,7 @@ class Controller:
 
     def _beat(self) -> None:
         now = self.applier.clock.monotonic()
-        if now - self._last_beat >= _BEAT_S:
+        if now - self._last_beat >= self._policy.beat_s:
             self.applier.check_term()
             blind_s = self._blind_s()
             if blind_s and not self._said_blind:

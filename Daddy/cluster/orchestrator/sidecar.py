@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,11 @@ from Daddy.cluster.orchestrator.controller_types import DesiredRun
 from Daddy.cluster.orchestrator.decisions.controller_failover import (
     GIVEN_UP,
     SILENCE_S,
+    WAKE,
     ControllerState,
     JobView,
     blind_seconds,
+    limit_wait,
     should_make_pass,
 )
 from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
@@ -37,6 +39,7 @@ from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import DaddyError, ExitCode
 from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import die_with_parent
+from Daddy.core.humanize import parse_duration
 from Daddy.core.lease import LeaseView, is_holder_alive, read_lease
 from Daddy.core.log_setup import log_to
 from Daddy.core.run_paths import RunPaths
@@ -54,8 +57,8 @@ _BOOT_S = 120.0
 _MIN_GAP_S = 5.0
 """Shortest time between two passes of one sidecar."""
 _PROGRAM = "Daddy.cluster.orchestrator.single_pass"
-_CONTROLLER = -1
-"""Key of the controller's lease among the slot numbers."""
+_CONTROLLER, _STATE = -1, -2
+"""Keys of the controller's heartbeat, and of the state of its lease, among the slot numbers."""
 
 Leases = dict[int, LeaseView]
 """Slot → its newest lease."""
@@ -75,12 +78,15 @@ class FailoverWatch:
     def __post_init__(self) -> None:
         self.silence = HeartbeatSilence(self.clock, _MAX_GAP_S)
         self.local = self.facts["controller"]["executor"] == "local"
-        self._grace_s = min(GRACE_S, 3.0 * float(self.facts["controller"]["poll_seconds"]))
+        self._job_s = _job_seconds(self.facts)
+        self._grace_s = self._wait(min(GRACE_S, 3.0 * self.facts["controller"]["poll_seconds"]))
         self._last_holders: tuple[object, ...] = ()
         """Holders of the slots at our last pass."""
         self._started = self.clock.monotonic()
         self._due = 0.0
         self._last_pass = float("-inf")
+        self._newest_pass, self._own_pass = (0, 0.0), -1
+        """(Term, seconds to the next) of the newest pass that succeeded; term of our last one."""
         self._announced = False
 
     def check_leases(self) -> str:
@@ -92,9 +98,9 @@ class FailoverWatch:
         views = {slot: read_lease(self.run.slot(slot).lease) for slot in slots}
         leases = {slot: view for slot, view in views.items() if view is not None}
         view = self._job_view(intent, leases)
-        ours, reason = should_make_pass(view, SILENCE_S, self._grace_s)
+        ours, reason = should_make_pass(view, self._grace_s, self._job_s)
         if view.controller is ControllerState.ALIVE:
-            self._announced, self._due = False, 0.0
+            self._announced, self._due, self._own_pass = False, 0.0, -1
         if ours and self._may_submit(intent):
             self._last_holders = _holders(leases)
             silent = view.controller is ControllerState.SILENT
@@ -105,7 +111,8 @@ class FailoverWatch:
         now, own = self.clock.monotonic(), leases.get(self.slot)
         still = {slot: self._still(slot, view) for slot, view in leases.items()}
         loads = own is not None and own.beat.get("stage") in ("claimed", "loading")
-        loads = loads and now - self._started < _BOOT_S
+        boot_s = self._wait(_BOOT_S)
+        loads = loads and now - self._started < boot_s
         changed = _holders(leases) != self._last_holders
         controller, since = self._controller_state()
         return JobView(
@@ -113,36 +120,59 @@ class FailoverWatch:
             daemon=intent.daemon,
             controller=controller,
             unchanged_s=since,
+            pass_wait_s=self._newest_pass[1] * (controller is ControllerState.PASSING),
             holds_slot=own is not None and own.term == self.term and own.ended is None,
-            lower_job_alive=any(
+            lower_jobs=sum(
                 view.ended is None
-                and still[slot] < _SLOT_SILENCE_S
+                and still[slot] < self._wait(_SLOT_SILENCE_S)
                 and is_holder_alive(view.holder) is not False
                 for slot, view in leases.items()
-                if slot < self.slot
+                if slot < self.slot and self._newest_pass[0] != self._own_pass
             ),
-            next_pass_in_s=_BOOT_S if loads else max(0.0, self._due - now),
+            next_pass_in_s=boot_s if loads else max(0.0, self._due - now),
             slot_changed=not loads and changed and now - self._last_pass >= _MIN_GAP_S,
         )
 
     def _still(self, slot: int, view: LeaseView) -> float:
         return self.silence.measure_silence(slot, view.term, view.beat.get("counter"))
 
+    def _wait(self, seconds: float) -> float:
+        return limit_wait(seconds, self._job_s)
+
     def _controller_state(self) -> tuple[ControllerState, float]:
-        """Return the state of the controller's lease, and the seconds since it changed."""
+        """Return the state of the controller's lease, and the seconds since it changed.
+
+        A pass in progress, or one that failed, does not restart these seconds.
+        """
         view = read_lease(self.run.controller_lease)
-        if view is not None and view.ended == GIVEN_UP:
-            controller = ControllerState.BLIND
-        elif view is None or view.ended is not None:
-            passing = view is not None and view.holder.get("passing")
-            controller = ControllerState.PASSING if passing else ControllerState.ENDED
-        elif is_holder_alive(view.holder) is False:
-            controller = ControllerState.DEAD
-        else:
-            still, blind_s = self._still(_CONTROLLER, view), blind_seconds(view.beat)
-            alive = ControllerState.BLIND if blind_s else ControllerState.ALIVE
-            return (ControllerState.SILENT if still >= SILENCE_S else alive), still
-        return controller, self.silence.measure_silence(_CONTROLLER, 0, controller.value)
+        controller = ControllerState.ENDED
+        if view is not None:
+            controller, silent_s = self._holder_state(view)
+            if controller is ControllerState.SILENT:
+                return controller, silent_s
+        if controller is ControllerState.BUSY:
+            return controller, 0.0
+        mark = f"{controller.value}, pass {self._newest_pass[0]}"
+        return controller, self.silence.measure_silence(_STATE, 0, mark)
+
+    def _holder_state(self, view: LeaseView) -> tuple[ControllerState, float]:
+        """Return the state of a lease's holder, and the seconds since it became silent."""
+        passing, alive = bool(view.holder.get("passing")), is_holder_alive(view.holder)
+        if view.ended == GIVEN_UP:
+            return ControllerState.BLIND, 0.0
+        if view.ended is not None:
+            if passing and WAKE in view.beat:
+                self._newest_pass = view.term, self._wait(float(view.beat[WAKE]))
+            return ControllerState.PASSING if passing else ControllerState.ENDED, 0.0
+        if alive is False:
+            return ControllerState.PASSING if passing else ControllerState.DEAD, 0.0
+        still = self._still(_CONTROLLER, view)
+        silent_s = still - (SILENCE_S if alive else self._wait(SILENCE_S))
+        if silent_s >= 0:
+            return ControllerState.SILENT, silent_s
+        if passing:
+            return ControllerState.BUSY, 0.0
+        return ControllerState.BLIND if blind_seconds(view.beat) else ControllerState.ALIVE, 0.0
 
     def _may_submit(self, intent: DesiredRun) -> bool:
         """Return True if jobs may submit jobs; test that if no job has since the last ``start``."""
@@ -155,7 +185,7 @@ class FailoverWatch:
                 self._run_single_pass("--probe")
             result = read_probe(self.run)
         if result is None or not result.may_submit:
-            self._due = self.clock.monotonic() + _RETRY_S
+            self._due = self.clock.monotonic() + self._wait(_RETRY_S)
         return result is not None and result.may_submit
 
     def _make_pass(self, intent: DesiredRun, reason: str, watched: tuple[str, ...]) -> None:
@@ -167,8 +197,11 @@ class FailoverWatch:
         options = (*watched, "--silence", json.dumps(silence))
         answer = self._run_single_pass(*options, release=intent.release)
         self._last_pass = self.clock.monotonic()
-        wait_s = _RETRY_S if answer is None else max(float(answer["wake_in_s"]), _MIN_GAP_S)
-        self._due = self._last_pass + wait_s
+        wait_s = _RETRY_S
+        if answer is not None:
+            self.silence.import_durations(answer.get("silence", {}))
+            self._own_pass, wait_s = int(answer.get("term", -1)), float(answer["wake_in_s"])
+        self._due = self._last_pass + max(_MIN_GAP_S, self._wait(wait_s))
 
     def _run_single_pass(self, *options: str, release: str = "") -> dict[str, Any] | None:
         """Run ``single_pass``; return its JSON, or None if it failed or a controller runs."""
@@ -193,6 +226,12 @@ class FailoverWatch:
             ident = f"failover-slot-{self.slot}"
             writer = EventWriter(self.run.events, name, workload, "controller", ident, self.clock)
             writer.write(event, 0, {"state": "failover", "text": text})
+
+
+def _job_seconds(facts: Mapping[str, Any]) -> float:
+    """Return the seconds that a job lasts, from its release's configuration."""
+    limit_s = parse_duration(facts["slurm"]["time_limit"])
+    return float(min(limit_s, facts["training"]["max_runtime_seconds"]))
 
 
 def _holders(leases: Leases) -> tuple[object, ...]:

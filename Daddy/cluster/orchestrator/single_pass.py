@@ -2,7 +2,8 @@
 
 ``run_controller once`` and ``ensure`` call :func:`make_single_pass`. A job's sidecar runs this
 module as a program, so that the memory of a pass is free again afterwards. All state of a pass is
-on disk except the seconds without new heartbeats, which a sidecar passes as ``--silence``.
+on disk except the seconds without new heartbeats, which a sidecar passes as ``--silence`` and gets
+back: the pass restarts those of suspended jobs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from Daddy.cluster.orchestrator.control_files import Probe, write_probe
 from Daddy.cluster.orchestrator.controller_lease import become_controller
 from Daddy.cluster.orchestrator.controller_types import Mode
 from Daddy.cluster.orchestrator.controller_wiring import build_controller
-from Daddy.cluster.orchestrator.decisions.controller_failover import SILENCE_S
+from Daddy.cluster.orchestrator.decisions.controller_failover import SILENCE_S, WAKE
 from Daddy.cluster.orchestrator.read_slots import HeartbeatSilence
 from Daddy.cluster.orchestrator.scheduler_factory import (
     SpecMaker,
@@ -45,10 +46,11 @@ _NO_ANSWER = ("gave no answer", "timed out", "Unable to contact", "Zero Bytes", 
 
 
 class PassResult(NamedTuple):
-    """Holds the run's final mode, if reached, and the seconds until the next pass is due."""
+    """Holds the run's final mode, if reached, the seconds until the next pass, and the term."""
 
     final: Mode | None
     wake_in_s: float
+    term: int
 
     def __str__(self) -> str:
         if self.final is not None:
@@ -80,9 +82,11 @@ def make_single_pass(
         lease.beat()
         controller = build_controller(config, release, lease, clock, measured, children=False)
         final, wake_at = controller.make_pass()
+        passed = PassResult(final, max(0.0, wake_at - clock.now()), lease.term)
+        lease.beat({WAKE: round(passed.wake_in_s, 1)})
     finally:
         lease.release("one pass was made")
-    return PassResult(final, max(0.0, wake_at - clock.now()))
+    return passed
 
 
 def probe_submission(config: Config, run: RunPaths, release: Release, clock: Clock) -> bool:
@@ -122,7 +126,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     silence = HeartbeatSilence(clock)
     silence.import_durations(json.loads(args.silence))
     passed = make_single_pass(run, release, clock, silence, watched=args.watched)
-    print(json.dumps({"final": passed.final, "wake_in_s": round(passed.wake_in_s, 1)}))
+    told = {**passed._asdict(), "silence": silence.export_durations()}
+    print(json.dumps({**told, "wake_in_s": round(passed.wake_in_s, 1)}))
     return ExitCode.DONE
 
 

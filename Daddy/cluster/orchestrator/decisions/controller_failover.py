@@ -29,6 +29,10 @@ SILENCE_S = 90.0
 """Seconds (nine beats) without a heartbeat after which a holder on another host counts as gone."""
 BLIND_S = 60.0
 """Seconds of failed listings after which a holder counts as blind."""
+_TURN_S = 45.0
+"""Time that a job gives each live job in a lower slot to make a pass that is due."""
+WAKE = "wake_in_s"
+"""Key, in the last heartbeat of a pass that succeeded, of the seconds until the next one."""
 GIVEN_UP = "it cannot read the queue, and another process can"
 """Reason of the end of a blind holder's term."""
 
@@ -39,6 +43,7 @@ class ControllerState(str, Enum):
     ALIVE = "a controller lives"
     BLIND = "the controller cannot read the queue"
     PASSING = "jobs make the controller's passes"
+    BUSY = "another process makes a pass"
     SILENT = "the controller's heartbeat has stopped"
     DEAD = "the controller's process is gone"
     ENDED = "no controller holds the run"
@@ -53,15 +58,22 @@ class JobView:
     """True if a controller should run on a login node."""
     controller: ControllerState
     unchanged_s: float
-    """Seconds since ``controller`` changed or its heartbeat stopped."""
+    """Seconds since ``controller`` changed or a pass of a job succeeded."""
+    pass_wait_s: float
+    """Seconds after the newest pass of a job at which it asked for the next; 0 if unknown."""
     holds_slot: bool
     """True while this job holds its slot."""
-    lower_job_alive: bool
-    """True if a live job holds a lower slot."""
+    lower_jobs: int
+    """Number of live jobs in lower slots; 0 if this job made the newest pass."""
     next_pass_in_s: float
     """Seconds until this job's next pass is due; 0 before its first."""
     slot_changed: bool
     """True if a slot got another holder since this job's last pass."""
+
+
+def limit_wait(seconds: float, job_s: float) -> float:
+    """Return the wait of ``seconds`` in jobs that last ``job_s``: at most a third of that."""
+    return min(seconds, job_s / 3)
 
 
 def blind_seconds(beat: Mapping[str, Any]) -> float:
@@ -70,13 +82,14 @@ def blind_seconds(beat: Mapping[str, Any]) -> float:
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
-def should_make_pass(view: JobView, silence_s: float, grace_s: float) -> tuple[bool, str]:
+def should_make_pass(view: JobView, grace_s: float, job_s: float) -> tuple[bool, str]:
     """Return (True if the job makes a pass now, the reason for or against the pass).
 
-    A heartbeat that stopped for ``silence_s`` proves a dead controller; a daemon that exited has
-    ``grace_s`` to be started again.
+    A daemon that exited has ``grace_s`` to be started again. Then the job in the lowest slot makes
+    the passes; if it makes none, because Slurm does not answer on its node for instance, jobs in
+    the next slots do. ``job_s``: seconds that a job lasts.
     """
-    refusal = _refusal(view, silence_s, grace_s)
+    refusal = _refusal(view, grace_s, job_s)
     if refusal:
         return False, refusal
     if view.next_pass_in_s > 0 and not view.slot_changed:
@@ -84,21 +97,18 @@ def should_make_pass(view: JobView, silence_s: float, grace_s: float) -> tuple[b
     return True, view.controller.value
 
 
-def _refusal(view: JobView, silence_s: float, grace_s: float) -> str:
+def _refusal(view: JobView, grace_s: float, job_s: float) -> str:
     if view.mode is not Mode.RUN:
         return f"the run's mode is {view.mode.value!r}"
     if not view.holds_slot:
         return "this job holds no slot any more"
-    if view.controller is ControllerState.ALIVE:
-        return ControllerState.ALIVE.value
-    if view.lower_job_alive:
+    if view.controller in (ControllerState.ALIVE, ControllerState.BUSY):
+        return str(view.controller.value)
+    ended = view.controller in (ControllerState.DEAD, ControllerState.ENDED)
+    patience_s = grace_s if ended and view.daemon else 0.0
+    overdue_s = view.unchanged_s - max(patience_s, view.pass_wait_s)
+    if view.lower_jobs and overdue_s < limit_wait(_TURN_S * view.lower_jobs, job_s):
         return "a job in a lower slot does it"
-    grace_s *= view.daemon
-    patience = {
-        ControllerState.SILENT: silence_s,
-        ControllerState.DEAD: grace_s,
-        ControllerState.ENDED: grace_s,
-    }.get(view.controller, 0.0)
-    if view.unchanged_s < patience:
-        return f"{view.controller.value}, for {view.unchanged_s:.0f} of {patience:.0f} s"
+    if view.unchanged_s < patience_s:
+        return f"{view.controller.value}, for {view.unchanged_s:.0f} of {patience_s:.0f} s"
     return ""
