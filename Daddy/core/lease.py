@@ -161,7 +161,7 @@ class Lease:
         try:
             write_json(path, beat, durable=False)
         except OSError as error:
-            if error.errno not in DISK_FULL:
+            if error.errno not in DISK_FULL or not path.exists():  # no heartbeat to write over
                 raise
             overwrite(path, canonical_json(beat))
 
