@@ -16,16 +16,24 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from Daddy.core.atomic_files import read_json
+from Daddy.core.atomic_files import read_json, write_atomic
 from Daddy.core.errors import ConfigError, FileError
 
 SETUP = "./Daddy/cluster/sync_weights.sh setup"
+RECEIVER = ".config/daddy/receiver.py"
+"""Path in the home folder on the cluster of the program that the lines of laptops' keys run."""
+_RECEIVER_CODE = Path(__file__).parents[1] / "weights" / "laptop" / "key_receiver.py"
 
 
 def setup_line(user: str, host: str, folder: Path) -> str:
     """Return the shell line with which a laptop joins the run of this ``shared_weights`` folder."""
     named = {"SYNC_CLUSTER_USER": user, "SYNC_CLUSTER_HOST": host, "SYNC_REMOTE_DIR": str(folder)}
     return " ".join([*(f"{name}={shlex.quote(text)}" for name, text in named.items()), SETUP])
+
+
+def write_receiver(home: Path) -> None:
+    """Write the receiver into ``home`` of an account on the cluster. Raise OSError."""
+    write_atomic(home / RECEIVER, _RECEIVER_CODE.read_bytes(), mode=0o500)
 
 
 def settings_path(environ: Mapping[str, str], home: Path) -> Path:

@@ -143,7 +143,10 @@ def person(checkout: Path, tmp_path: Path) -> Iterator[Person]:
     run = RunPaths(tmp_path / "runs" / "tiny")
     config.write_text(json.dumps(small_config(run.root)))
     env = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
-    person = Person(checkout, config, run, {**env, "PYTHONPATH": str(checkout)})
+    home = tmp_path / "home"
+    home.mkdir()
+    env |= {"PYTHONPATH": str(checkout), "HOME": str(home)}
+    person = Person(checkout, config, run, env)
     try:
         yield person
     finally:

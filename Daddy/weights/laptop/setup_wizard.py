@@ -22,6 +22,7 @@ from Daddy.core.host_and_processes import host_name
 from Daddy.core.name_validation import LONGEST_PEER, check_peer, to_peer
 from Daddy.core.run_paths import STREAM_TOKEN
 from Daddy.core.saved_cluster import (
+    RECEIVER,
     SETUP,
     key_folder,
     read_saved_cluster,
@@ -201,7 +202,7 @@ _INSTALL_RECEIVER = (
     'echo "receiver $d/receiver.py"'
 )
 _RECEIVER = re.compile(r"receiver ([A-Za-z0-9_.~/+@=,-]+)")
-UNKNOWN = "python3 -I .config/daddy/receiver.py"
+UNKNOWN = f"python3 -I {RECEIVER}"
 """Command of the receiver in an account that setup cannot enter; it runs in the home folder."""
 
 

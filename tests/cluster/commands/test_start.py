@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,8 +21,10 @@ from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease
 from Daddy.core.load_config import config_to_json, load_config, shared_paths
+from Daddy.weights.laptop import key_receiver
 from tests.cluster.commands.conftest import Shim
 from tests.cluster.conftest import Person, show_as_red, small_config, until
+from tests.patience import PATIENCE_S
 from tests.pokemon.lookalike import lookalike
 
 CLOCK = SystemClock()
@@ -69,6 +72,34 @@ def test_twice_is_once_and_changed_settings_are_handed_to_the_controller_that_li
     assert (person.run.releases / after.release / "config.json").is_file()
     assert person.controller == pid
     assert len({slot["job_id"] for slot in person.sees()["slots"]}) == 2
+
+
+def test_it_writes_the_receiver_that_key_lines_name_also_beside_a_controller_that_lives(
+    person: Person,
+) -> None:
+    path = Path(person.env["HOME"], ".config", "daddy", "receiver.py")
+    lease = controlled(person, Mode.RUN)
+    said = person.says("start")
+    lease.release("the test ends")
+    assert said.returncode == 0, said.stderr
+    assert path.stat().st_mode & 0o777 == 0o500
+    answer = subprocess.run(
+        [sys.executable, "-I", str(path), "push", str(person.config.parent), "anna"],
+        env={"SSH_ORIGINAL_COMMAND": key_receiver.NAME},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert answer.stdout == f"{key_receiver.MARK}push anna {person.config.parent}\n"
+
+
+def test_a_receiver_that_cannot_be_written_is_told_and_the_run_starts(person: Person) -> None:
+    Path(person.env["HOME"], ".config").write_text("no folder")
+    wants(person, training={"max_runtime_seconds": 60})
+    said = person.says("start")
+    assert said.returncode == 0, said.stderr
+    assert "receiver.py cannot be written (" in said.stdout
 
 
 def test_inside_a_job_a_daemon_is_refused_without_yes(person: Person) -> None:

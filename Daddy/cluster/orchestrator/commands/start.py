@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from Daddy.cluster.orchestrator import controller_lease
 from Daddy.cluster.orchestrator.action_types import Submit
@@ -64,7 +65,7 @@ from Daddy.core.lease import LeaseView, read_lease
 from Daddy.core.load_config import load_release_config, run_paths, shared_paths, with_values
 from Daddy.core.rom_identity import Rom
 from Daddy.core.run_paths import RunPaths
-from Daddy.core.saved_cluster import setup_line
+from Daddy.core.saved_cluster import RECEIVER, setup_line, write_receiver
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
 
@@ -86,6 +87,8 @@ def run_start(
         findings.print_notes()
         _print_dry_run(config, wanted)
         return ExitCode.DONE
+    if config.collaboration.enabled:
+        _write_receiver(Path.home())
     intent = _load_intent(run)
     view = _controller(run, intent, clock)
     if view is not None:
@@ -118,6 +121,14 @@ def run_start(
     else:
         _start_without_daemon(run, release, clock)
     return ExitCode.DONE
+
+
+def _write_receiver(home: Path) -> None:
+    """Write the program that the key lines of a friend's laptop name, or print the reason."""
+    try:
+        write_receiver(home)
+    except OSError as error:
+        print(f"{home / RECEIVER} cannot be written ({error.strerror}): laptops' keys may not work")
 
 
 def _load_intent(run: RunPaths) -> DesiredRun | None:
