@@ -24,7 +24,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from Daddy.core.atomic_files import read_bounded, read_json, write_json
 from Daddy.core.errors import FileError, UsageError, WeightsError
-from Daddy.core.name_validation import PEER, check_peer
+from Daddy.core.name_validation import OWN, PEER, check_peer
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths, joined_paths
 
 _READ = ("RUN.json", "HEAD.json", "peers.json", "merged", "blobs", "peers")
@@ -297,6 +297,15 @@ class AccountFolder:
         dated = [(since, path) for job in self._jobs() for path, since in self._below(job)
                  if _INCARNATION.fullmatch(path.name)]  # fmt: skip
         return sorted(path for _, path in sorted(dated, reverse=True)[:MAX_PROCESSES])
+
+    def laptop_box(self) -> Path | None:
+        """Return the box of the account's laptops, one for all of them; None if it is unreadable.
+        It is named after the friend, so that an account counts as one laptop.
+        """
+        box = self.paths.inbox / self.friend
+        named = bool(self.friend) and not OWN.fullmatch(self.friend)
+        way = [self.paths.root, self.paths.inbox, box]
+        return box if named and len(self._folders(way)) == len(way) else None
 
     def read_file(self, path: Path, limit: int) -> bytes:
         """Return the bytes of a file of that account. Raises FileNotFoundError, FileError."""

@@ -36,7 +36,9 @@ GAP_S = 2 * SWEEP_S
 """Most seconds of a pause between two sweeps that count towards ``ORPHAN_S``."""
 
 KEEP_TERMS = 8
-KEEP_RECEIPTS = 64
+KEEP_RECEIPTS = contributions.BOX_FILES // 2
+"""Newest receipts of one laptop: as many as contributions fit into a box, because those of friends
+stay in theirs after they were judged."""
 KEEP_EVIDENCE = 64
 EVIDENCE_BYTES, SENDER_BYTES = 64 << 20, 16 << 20
 """Files and bytes that each folder of quarantine/ may hold, and bytes of one laptop among them; the
@@ -96,8 +98,9 @@ class Sweeper:
         by_number = sorted(terms, key=lambda path: (len(path.name.split(".")[0]), path.name))
         _remove(by_number[: -2 * KEEP_TERMS])
         for box in _folders(paths.receipts):
+            files = sorted(contributions.list_box_files(box), key=lambda file: file.changed)
             for form in ("????????-??????.json", "claim-*.json"):
-                _remove(sorted(box.glob(form))[:-KEEP_RECEIPTS])
+                _remove([file.path for file in files if file.path.match(form)][:-KEEP_RECEIPTS])
         self.sweep_orphans(needed)
 
     def bound_laptops(self, record: Version) -> None:

@@ -2,8 +2,9 @@
 
 A job writes records only below its own peer and incarnation; its blob lies in ``blobs/``. A
 friend's jobs do the same in a folder of the friend's account, where this account writes nothing. A
-laptop sends a pair of files into its own box, the ``.st`` first, the ``.json`` last. Name, kind,
-link count, size and text of a file in a box are checked: anybody with the laptop's key wrote it.
+laptop sends a pair of files into its own box, the ``.st`` first, the ``.json`` last; all laptops of
+a friend's account into one box in the friend's folder. Name, kind, link count, size and text of a
+file in a box are checked: anybody with the laptop's key wrote it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from Daddy.core.atomic_files import read_bounded
@@ -34,6 +36,9 @@ BOX_LIMIT = 64
 BOX_BYTES, BOX_FILES, BOXES = 256 << 20, 1024, 4
 """Bytes (at least four files of the largest size) and files that one box may hold; all boxes
 together may hold four times the bytes. A laptop's key of this release keeps within them."""
+
+MOST_NAMES = 4 * BOX_FILES
+"""Names that are listed in a friend's box, which the friend's account bounds, or does not."""
 
 REASON_LIMIT = 300
 """Characters of a reason in a record."""
@@ -173,6 +178,31 @@ def list_box_records(box: Path) -> list[Path]:
         names = heapq.nsmallest(BOX_LIMIT, (name for name in every if name.endswith(".json")))
         return [box / name for name in names]
     return []
+
+
+def list_friends_records(store: Store, box: Path, head: Version) -> list[Path]:
+    """Return the first 64 records in a friend's box, by name, that ``head`` has not judged and that
+    have no receipt: what was judged stays there, as a merger removes nothing of a friend.
+    """
+    records = []
+    with contextlib.suppress(OSError), os.scandir(box) as entries:
+        found = (_BOX_NAME.fullmatch(entry.name) for entry in islice(entries, MOST_NAMES))
+        for match in filter(None, found):
+            receipt = store.paths.receipts / box.name / f"{match[1]}-{match[2]}.json"
+            judged = int(match[2]) <= head.judged(f"{box.name}/{match[1]}")
+            if not (judged or receipt.exists()):
+                records.append(match[0])
+    return [box / name for name in heapq.nsmallest(BOX_LIMIT, records)]
+
+
+def read_friends_box(records: Sequence[Path], uid: int) -> Iterator[PendingOffer]:
+    """Yield the contributions in the ``records`` of a friend's box, whose files must belong to the
+    account ``uid``; pass over a record that cannot be read or that names another peer.
+    """
+    for path in records:
+        offer = _read_offer(path, uid)
+        if offer and offer.peer == path.parent.name and box_name(offer) == path.stem:
+            yield PendingOffer(offer, path, path.with_suffix(".st"), laptop=True, uid=uid)
 
 
 def read_box(store: Store, records: Sequence[Path]) -> Iterator[PendingOffer]:

@@ -19,6 +19,7 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.friend_accounts import AccountFolder
 from Daddy.core.name_validation import PEER
+from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.weights.encoding.state_arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.exchange_settings import ExchangeSettings
@@ -37,9 +38,11 @@ from Daddy.weights.merge.compute_version import (
 from Daddy.weights.merge.contributions import (
     PendingOffer,
     list_box_records,
+    list_friends_records,
     pending_of,
     read_blob,
     read_box,
+    read_friends_box,
     round_robin,
 )
 from Daddy.weights.store.heartbeats import (
@@ -103,9 +106,12 @@ class PeerReader:
 
     def read_peers(self, head: Version) -> Peers:
         """Read heartbeats, and contributions that the version ``head`` has not judged."""
-        processes = self._list_processes()
+        accounts = self._store.friend_outboxes()
+        processes = self._list_processes(accounts)
         heartbeats: list[Heartbeat] = []
         pending = self._read_boxes()
+        if not isinstance(self._store.paths, JoinedPaths):  # the owner's jobs alone merge
+            pending += self._read_friends_boxes(accounts, head)
         for process in processes:
             heartbeat, judged = self._heartbeat(process), head.judged(process.author)
             heartbeats += [] if heartbeat is None else [heartbeat]
@@ -132,9 +138,9 @@ class PeerReader:
         listing.entries = sorted({*listing.entries, *added})
         return bool(added)
 
-    def _list_processes(self) -> list[PeerProcess]:
+    def _list_processes(self, accounts: Sequence[AccountFolder]) -> list[PeerProcess]:
         """Return every process's folder; list an account's again if its stamp changed."""
-        boxes: list[AccountFolder | None] = [None, *self._store.friend_outboxes()]
+        boxes: list[AccountFolder | None] = [None, *accounts]
         return [PeerProcess(folder, box) for box in boxes for folder in self._list_account(box)]
 
     def _list_account(self, box: AccountFolder | None) -> list[Path]:
@@ -165,13 +171,29 @@ class PeerReader:
             for offer in read_box(self._store, self._changed(box, partial(list_box_records, box)))
         ]
 
-    def _changed(self, folder: Path, entries: Callable[[], list[Path]]) -> list[Path]:
-        """Return ``entries()`` of ``folder``; call again if its modification time changed."""
+    def _read_friends_boxes(
+        self, accounts: Sequence[AccountFolder], head: Version
+    ) -> Iterator[PendingOffer]:
+        """Yield contributions of friends' laptops; list a box again for each version, as those that
+        were judged stay there.
+        """
+        for account in accounts:
+            if (box := account.laptop_box()) is not None:
+                entries = partial(list_friends_records, self._store, box, head)
+                records = self._changed(box, entries, head.version)
+                yield from read_friends_box(records, account.uid)
+
+    def _changed(
+        self, folder: Path, entries: Callable[[], list[Path]], version: int = 0
+    ) -> list[Path]:
+        """Return ``entries()`` of ``folder``; call again if its modification time or ``version``
+        changed.
+        """
         try:
             mtime_ns = folder.lstat().st_mtime_ns
         except OSError:
             return []
-        return self._listed(folder, mtime_ns, entries, SURE_S)
+        return self._listed(folder, (mtime_ns, version), entries, SURE_S)
 
     def _listed(
         self, folder: Path, mark: object, entries: Callable[[], list[Path]], sure_s: float = 0.0
